@@ -1,0 +1,186 @@
+"""Edits of a graph as one transaction: each step knows how to take itself back, so that a rewrite happens whole or not at all.
+
+Everything goes by identity. A redefined tensor keeps its object and its name and only gets another producer: nobody who uses it
+has to be told, however many there are, and outputs of the graph keep their names by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import onnx_graphsurgeon as gs
+
+from rewriter.graph.index import GraphIndex
+from rewriter.graph.scopes import Scope
+
+
+class Edits:
+    """A transaction on an indexed graph. After the edits, `commit`; to take all back, `rollback`.
+
+    Attributes:
+        added, removed: nodes by id, in the order in which it happened.
+        edited: nodes by id whose operator, attributes, inputs or outputs changed.
+        freed: constants (initializers) by id that lost their last use.
+        retyped: tensors by id whose declared type or shape changed.
+    """
+
+    def __init__(self, index: GraphIndex) -> None:
+        self.index = index
+        self.added: dict[int, gs.Node] = {}
+        self.removed: dict[int, gs.Node] = {}
+        self.edited: dict[int, gs.Node] = {}
+        self.freed: dict[int, gs.Tensor] = {}
+        self.retyped: dict[int, gs.Tensor] = {}
+        self.released: dict[int, gs.Tensor] = {}  # tensors that lost a use or their producer: candidates for clean-up
+        self._undo: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
+
+    def rollback(self) -> None:
+        """Takes back every edit, last one first."""
+        while self._undo:
+            step, arguments = self._undo.pop()
+            step(*arguments)
+        for names in (self.added, self.removed, self.edited, self.freed, self.retyped, self.released):
+            names.clear()
+
+    def later(self, step: Callable[..., Any], *arguments: Any) -> None:
+        """Registers what takes back a change that the caller makes itself."""
+        self._undo.append((step, arguments))
+
+    # --- nodes -------------------------------------------------------------------------------------------------------------
+
+    def add(self, node: gs.Node, scope: Scope, key: int) -> None:
+        """Adds a new node whose inputs and outputs are set."""
+        self.index.attach(node, scope, key)
+        self.added[id(node)] = node
+        self.later(self.index.detach, node)
+
+    def remove(self, node: gs.Node) -> None:
+        """Removes a node; its inputs may become dead, which `sweep` looks after."""
+        scope, key = self.index.scope(node), self.index.key_at(node)
+        owned = [tensor for tensor in node.outputs if self.index.producer(tensor) is node]
+        self.index.detach(node)
+        self.removed[id(node)] = node
+        self.released.update((id(tensor), tensor) for tensor in node.inputs)
+        self.later(self._restore, node, scope, key, owned)
+
+    def _restore(self, node: gs.Node, scope: Scope, key: int, owned: Sequence[gs.Tensor]) -> None:
+        stolen = [(tensor, self.index.producer(tensor)) for tensor in node.outputs if not any(tensor is t for t in owned)]
+        self.index.attach(node, scope, key)
+        for tensor, maker in stolen:
+            self.index.make(tensor, maker)
+
+    def set_input(self, node: gs.Node, position: int, tensor: gs.Tensor) -> None:
+        """Replaces or adds an operand; missing ones before it become omitted ones, trailing omitted ones are cut."""
+        operands = list(node.inputs)
+        operands.extend(gs.Variable("") for _ in range(position + 1 - len(operands)))
+        operands[position] = tensor
+        while operands and not operands[-1].name:
+            operands.pop()
+        self.set_inputs(node, operands)
+
+    def set_inputs(self, node: gs.Node, operands: Sequence[gs.Tensor]) -> None:
+        before = list(node.inputs)
+        self._put_inputs(node, operands)
+        self.edited[id(node)] = node
+        self.released.update((id(tensor), tensor) for tensor in before)
+        self.later(self._put_inputs, node, before)
+
+    def _put_inputs(self, node: gs.Node, operands: Sequence[gs.Tensor]) -> None:
+        for tensor in node.inputs:
+            self.index.unuse(tensor, node)
+        list.clear(node.inputs)
+        list.extend(node.inputs, operands)
+        for tensor in operands:
+            self.index.use(tensor, node)
+
+    def set_outputs(self, node: gs.Node, outputs: Sequence[gs.Tensor]) -> None:
+        """Replaces the output list; tensors that this node made before and makes no more are left without a producer."""
+        before = list(node.outputs)
+        self._put_outputs(node, outputs)
+        self.edited[id(node)] = node
+        self.later(self._put_outputs, node, before)
+
+    def _put_outputs(self, node: gs.Node, outputs: Sequence[gs.Tensor]) -> None:
+        for tensor in node.outputs:
+            if self.index.producer(tensor) is node:
+                self.index.make(tensor, None)
+        list.clear(node.outputs)
+        list.extend(node.outputs, outputs)
+        for tensor in outputs:
+            self.index.make(tensor, node)
+
+    def set_op(self, node: gs.Node, op: str, domain: str) -> None:
+        self.later(_set_op, node, node.op, node.domain)
+        _set_op(node, op, domain)
+        self.edited[id(node)] = node
+
+    def set_attribute(self, node: gs.Node, name: str, value: Any) -> None:
+        """Sets an attribute; `None` removes it."""
+        before = dict(node.attrs)
+        if value is None:
+            node.attrs.pop(name, None)
+        else:
+            node.attrs[name] = value
+        self.edited[id(node)] = node
+        self.later(_set_attributes, node, before)
+
+    # --- tensors -----------------------------------------------------------------------------------------------------------
+
+    def take_over(self, tensor: gs.Tensor, node: gs.Node) -> None:
+        """`node`, already added, becomes the producer of `tensor` instead of the node that makes it now."""
+        before = self.index.producer(tensor)
+        self.index.make(tensor, node)
+        self.later(self.index.make, tensor, before)
+
+    def replace_uses(self, old: gs.Tensor, new: gs.Tensor, users: Iterable[gs.Node] | None = None) -> None:
+        """Every node that reads `old` (or those of `users`) reads `new` instead; outputs of scopes are not touched."""
+        for user in list(self.index.uses(old) if users is None else users):
+            self.set_inputs(user, [new if tensor is old else tensor for tensor in user.inputs])
+
+    def set_type(self, tensor: gs.Tensor, dtype: Any, shape: Any) -> None:
+        """Sets the declared element type and shape of a variable."""
+        self.later(_set_type, tensor, tensor.dtype, tensor.shape)
+        _set_type(tensor, dtype, shape)
+        self.retyped[id(tensor)] = tensor
+
+    # --- clean-up ----------------------------------------------------------------------------------------------------------
+
+    def sweep(self, roots: Iterable[gs.Node]) -> None:
+        """Removes what the edits made dead: `roots` without used outputs, then whatever was used by removed things alone.
+
+        Nodes that were dead before nobody touched stay.
+        """
+        waiting = list(roots)
+        while waiting or self.released:
+            for tensor in list(self.released.values()):
+                del self.released[id(tensor)]
+                if not tensor.name or self.index.is_used(tensor):
+                    self.freed.pop(id(tensor), None)
+                    continue
+                maker = self.index.producer(tensor)
+                if maker is not None:
+                    waiting.append(maker)
+                elif isinstance(tensor, gs.Constant):
+                    self.freed[id(tensor)] = tensor
+            while waiting:
+                node = waiting.pop()
+                if node in self.index and not any(self.is_live(tensor, node) for tensor in node.outputs):
+                    self.remove(node)
+
+    def is_live(self, tensor: gs.Tensor, node: gs.Node) -> bool:
+        """Whether `node` still has to make this one of its outputs."""
+        return bool(tensor.name) and self.index.producer(tensor) is node and self.index.is_used(tensor)
+
+
+def _set_op(node: gs.Node, op: str, domain: str) -> None:
+    node.op, node.domain = op, domain
+
+
+def _set_attributes(node: gs.Node, attributes: dict[str, Any]) -> None:
+    node.attrs.clear()
+    node.attrs.update(attributes)
+
+
+def _set_type(tensor: gs.Tensor, dtype: Any, shape: Any) -> None:
+    tensor.dtype, tensor.shape = dtype, shape

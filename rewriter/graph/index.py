@@ -1,0 +1,264 @@
+"""Who produces, who uses, in which scope, in what order: the one place that knows how the parts of a graph hang together.
+
+graphsurgeon keeps these relations in lists that search with `==`; detaching a consumer from a tensor with thousands of them costs a
+comparison each. Here they are dictionaries by identity, filled when first asked for, and brought back into graphsurgeon's lists once,
+by `finish`. All changes go through an `Edits` transaction (edits.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import onnx_graphsurgeon as gs
+
+from rewriter.graph.names import NameTable
+from rewriter.graph.order import NoRoom, Order, stable_sort
+from rewriter.graph.scopes import Scope, find_scopes
+
+
+class GraphIndex:
+    """Relations of all nodes and tensors of a model, current during a run.
+
+    While a run lasts, only `node.inputs`, `node.outputs` and this index are current; `tensor.inputs`, `tensor.outputs` and
+    `graph.nodes` are again after `finish`.
+    """
+
+    def __init__(self, graph: gs.Graph) -> None:
+        self.graph = graph
+        self.scopes: list[Scope] = find_scopes(graph)
+        self._scope: dict[int, Scope] = {}
+        self._nodes: dict[int, gs.Node] = {}
+        self._producers: dict[int, gs.Node | None] = {}
+        self._uses: dict[int, dict[int, gs.Node]] = {}
+        self._outputs: dict[int, list[Scope]] = {}
+        self._inputs: set[int] = set()
+        self._kept: list[object] = []  # removed objects stay alive: their id() must not be given to a new one
+        self._touched: dict[int, gs.Tensor] = {}
+        self._changed_scopes: dict[int, Scope] = {}
+        self._names: NameTable | None = None
+        for scope in self.scopes:
+            for node in scope.graph.nodes:
+                self._scope[id(node)] = scope
+                self._nodes[id(node)] = node
+            for tensor in scope.graph.outputs:
+                self._outputs.setdefault(id(tensor), []).append(scope)
+            self._inputs.update(id(tensor) for tensor in scope.graph.inputs)
+        self._bodies = _nested(self.scopes)
+        self._orders = [Order(stable_sort(scope.graph.nodes, self.before)) for scope in self.scopes]
+
+    # --- questions ---------------------------------------------------------------------------------------------------------
+
+    def __contains__(self, node: gs.Node) -> bool:
+        return id(node) in self._nodes
+
+    def scope(self, node: gs.Node) -> Scope:
+        return self._scope[id(node)]
+
+    def position(self, node: gs.Node) -> tuple[int, int]:
+        """Sort key of a node among all nodes of the model: scope number, then execution order."""
+        scope = self._scope[id(node)]
+        return scope.number, self._orders[scope.number].key(node)
+
+    def producer(self, tensor: gs.Tensor) -> gs.Node | None:
+        """The node that makes this tensor; None for inputs, initializers and omitted operands."""
+        found = self._producers.get(id(tensor), self)
+        if found is self:
+            found = next((node for node in tensor.inputs if id(node) in self._nodes), None)
+            self._producers[id(tensor)] = found
+        return found  # type: ignore[return-value]
+
+    def users(self, tensor: gs.Tensor) -> dict[int, gs.Node]:
+        """Distinct consumers by id, those in inner scopes included. The live dictionary: copy before editing."""
+        found = self._uses.get(id(tensor))
+        if found is None:
+            found = {id(node): node for node in tensor.outputs if id(node) in self._nodes} if tensor.name else {}
+            self._uses[id(tensor)] = found
+        return found
+
+    def uses(self, tensor: gs.Tensor) -> list[gs.Node]:
+        """Distinct consumers of a tensor, those in inner scopes included."""
+        return list(self.users(tensor).values())
+
+    def is_used(self, tensor: gs.Tensor) -> bool:
+        return bool(self.users(tensor)) or id(tensor) in self._outputs
+
+    def output_of(self, tensor: gs.Tensor) -> bool:
+        """Whether the tensor is an output of the model, of a subgraph body or of a function."""
+        return id(tensor) in self._outputs
+
+    def input_of(self, tensor: gs.Tensor) -> bool:
+        """Whether the tensor is a declared input of the model, of a subgraph body or of a function."""
+        return id(tensor) in self._inputs
+
+    def nodes(self) -> list[gs.Node]:
+        """All nodes of all scopes in execution order."""
+        return sorted(self._nodes.values(), key=self.position)
+
+    @property
+    def names(self) -> NameTable:
+        """All names of the model; read when first needed, since most runs make none."""
+        if self._names is None:
+            self._names = NameTable(self._all_names())
+        return self._names
+
+    def _all_names(self) -> Iterator[str]:
+        for scope in self.scopes:
+            for tensor in (*scope.graph.inputs, *scope.graph.outputs):
+                yield tensor.name
+        for node in self._nodes.values():
+            yield node.name
+            for tensor in (*node.inputs, *node.outputs):
+                yield tensor.name
+        yield from getattr(self.graph, "reserved_names", ())
+
+    def before(self, node: gs.Node) -> Iterator[gs.Node]:
+        """Nodes of the same scope whose outputs this node, or a body inside it, reads."""
+        scope = self._scope[id(node)]
+        for tensor in node.inputs:
+            maker = self.producer(tensor)
+            if maker is not None and self._scope[id(maker)] is scope:
+                yield maker
+        for body in self._bodies.get(id(node), ()):
+            for inner in body.graph.nodes:
+                for tensor in inner.inputs:
+                    maker = self.producer(tensor)
+                    if maker is not None and self._scope[id(maker)] is scope:
+                        yield maker
+
+    def lift(self, node: gs.Node, scope: Scope) -> gs.Node | None:
+        """The node of `scope` that is or contains `node`; None when `node` does not lie inside `scope`."""
+        here: Scope | None = self._scope[id(node)]
+        while here is not None and here is not scope:
+            owner = here.owner
+            if owner is None:
+                return None
+            node, here = owner, here.parent
+        return node if here is scope else None
+
+    def followers(self, node: gs.Node) -> Iterator[gs.Node]:
+        """Nodes of the same scope that read this node's outputs, directly or from a body inside them."""
+        scope = self._scope[id(node)]
+        for tensor in node.outputs:
+            for user in self.users(tensor).values():
+                inside = self.lift(user, scope)
+                if inside is not None:
+                    yield inside
+
+    # --- changes (called by Edits only) ------------------------------------------------------------------------------------
+
+    def attach(self, node: gs.Node, scope: Scope, key: int) -> None:
+        self._kept.append(node)
+        self._nodes[id(node)] = node
+        self._scope[id(node)] = scope
+        self._orders[scope.number].set(node, key)
+        self._changed_scopes[scope.number] = scope
+        for tensor in node.outputs:
+            self.make(tensor, node)
+        for tensor in node.inputs:
+            self.use(tensor, node)
+
+    def detach(self, node: gs.Node) -> None:
+        scope = self._scope.pop(id(node))
+        del self._nodes[id(node)]
+        self._orders[scope.number].drop(node)
+        self._kept.append(node)
+        self._changed_scopes[scope.number] = scope
+        for tensor in node.inputs:
+            self.unuse(tensor, node)
+        for tensor in node.outputs:
+            if self._producers.get(id(tensor)) is node:
+                self.make(tensor, None)
+
+    def make(self, tensor: gs.Tensor, node: gs.Node | None) -> None:
+        self._touch(tensor)
+        self._producers[id(tensor)] = node
+
+    def use(self, tensor: gs.Tensor, node: gs.Node) -> None:
+        if tensor.name:
+            self._touch(tensor)
+            self._uses[id(tensor)][id(node)] = node
+
+    def unuse(self, tensor: gs.Tensor, node: gs.Node) -> None:
+        if tensor.name:
+            self._touch(tensor)
+            self._uses[id(tensor)].pop(id(node), None)
+
+    def _touch(self, tensor: gs.Tensor) -> None:
+        if id(tensor) not in self._touched:
+            self.users(tensor)
+            self.producer(tensor)
+            self._touched[id(tensor)] = tensor
+
+    def key_at(self, node: gs.Node) -> int:
+        scope = self._scope[id(node)]
+        return self._orders[scope.number].key(node)
+
+    def keys_before(self, root: gs.Node, operands: Iterable[gs.Tensor], count: int) -> list[int]:
+        """Order keys for `count` new nodes right before `root` and, where that can be, behind the makers of `operands`."""
+        scope = self._scope[id(root)]
+        order = self._orders[scope.number]
+        for _ in range(2):
+            high, low = order.key(root), 0
+            for tensor in operands:
+                maker = self.producer(tensor)
+                if maker is not None and self._scope[id(maker)] is scope and order.key(maker) < high:
+                    low = max(low, order.key(maker))
+            try:
+                return order.room_before(high, low, count)
+            except NoRoom:
+                self._relabel(scope)
+        raise AssertionError("a relabelled order has room")
+
+    def link(self, first: gs.Node, then: gs.Node) -> bool:
+        """Orders an edge from `first` to `then` (lifted into one scope); False when it would close a cycle."""
+        scope = self._scope[id(first)]
+        target = self.lift(then, scope)
+        if target is None:
+            return True
+        for _ in range(2):
+            try:
+                return self._orders[scope.number].link(first, target, self.followers)
+            except NoRoom:
+                self._relabel(scope)
+        raise AssertionError("a relabelled order has room")
+
+    def _relabel(self, scope: Scope) -> None:
+        order = self._orders[scope.number]
+        order.relabel(sorted((n for n in self._nodes.values() if self._scope[id(n)] is scope), key=order.key))
+        self._changed_scopes[scope.number] = scope
+
+    def finish(self) -> None:
+        """Brings graphsurgeon's own lists in line with the index: node lists of changed scopes, reverse lists of touched tensors."""
+        members: dict[int, list[gs.Node]] = {number: [] for number in self._changed_scopes}
+        for node in self._nodes.values():
+            number = self._scope[id(node)].number
+            if number in members:
+                members[number].append(node)
+        for number, nodes in members.items():
+            nodes.sort(key=self._orders[number].key)
+            self.scopes[number].graph.nodes[:] = nodes
+        for tensor in self._touched.values():
+            maker = self._producers[id(tensor)]
+            users = self._uses[id(tensor)].values()
+            list.clear(tensor.inputs)
+            list.clear(tensor.outputs)
+            if maker is not None:
+                list.append(tensor.inputs, maker)
+            list.extend(tensor.outputs, (user for user in users for operand in user.inputs if operand is tensor))
+        for node in self._kept:
+            if isinstance(node, gs.Node) and id(node) not in self._nodes:
+                list.clear(node.inputs)
+                list.clear(node.outputs)
+        self._touched.clear()
+        self._changed_scopes.clear()
+
+
+def _nested(scopes: Iterable[Scope]) -> dict[int, list[Scope]]:
+    """By node id: all scopes that lie inside that node, at any depth."""
+    found: dict[int, list[Scope]] = {}
+    for scope in scopes:
+        outer: Scope | None = scope
+        while outer is not None and outer.owner is not None:
+            found.setdefault(id(outer.owner), []).append(scope)
+            outer = outer.parent
+    return found

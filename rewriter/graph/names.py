@@ -1,0 +1,36 @@
+"""One table of all names of a model, so that a new name is never one that stands anywhere else: in another scope, on a node, in a
+subgraph that would capture it. Names are derived from what they replace and are the same on every run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class NameTable:
+    """Names in use, tensors and nodes together; `fresh` makes new ones in constant time each."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._used = set(names)
+        self._next: dict[str, int] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._used
+
+    def fresh(self, wanted: str) -> str:
+        """`wanted` if it is free, else `wanted_1`, `wanted_2`, ...; the result counts as used from now on."""
+        name = wanted
+        number = self._next.get(wanted, 0)
+        while name in self._used:
+            number += 1
+            name = f"{wanted}_{number}"
+        if number:
+            self._next[wanted] = number
+        self._used.add(name)
+        return name
+
+    def release(self, name: str) -> None:
+        """Gives a name made by `fresh` back once nothing bears it, so that a rewrite cycle shows itself by equal names."""
+        self._used.discard(name)
+        stem, _, number = name.rpartition("_")
+        if number.isdigit() and self._next.get(stem) == int(number):
+            self._next[stem] -= 1

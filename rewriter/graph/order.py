@@ -1,0 +1,111 @@
+"""The execution order of nodes, kept valid while nodes come and go.
+
+Every node has an integer key; an edge always leads from a smaller to a larger key. Keys are far apart at first, so that new nodes
+find room right before the node that they replace; an edge that would lead backwards moves just the nodes between (D. Pearce and
+P. Kelly, "A dynamic topological sort algorithm for directed acyclic graphs", 2007), or shows that it would close a cycle.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import heapify, heappop, heappush
+
+import onnx_graphsurgeon as gs
+
+GAP = 1 << 64
+STEP = 1 << 32
+
+
+def stable_sort(nodes: Sequence[gs.Node], before: Callable[[gs.Node], Iterable[gs.Node]]) -> list[gs.Node]:
+    """Topological order that keeps the given one wherever it is valid; nodes on or behind a cycle keep their place at the end.
+
+    `before(node)` yields the nodes of the same list that must come first, repeats allowed. Linear but for a heap of ready nodes.
+    """
+    place = {id(node): i for i, node in enumerate(nodes)}
+    followers: dict[int, list[int]] = {}
+    missing = [0] * len(nodes)
+    sorted_already = True
+    for i, node in enumerate(nodes):
+        for j in {place[id(other)] for other in before(node) if id(other) in place}:
+            followers.setdefault(j, []).append(i)
+            missing[i] += 1
+            sorted_already &= j < i
+    if sorted_already:
+        return list(nodes)
+    ready = [i for i, count in enumerate(missing) if not count]
+    heapify(ready)
+    result = []
+    while ready:
+        i = heappop(ready)
+        result.append(i)
+        for j in followers.get(i, ()):
+            missing[j] -= 1
+            if not missing[j]:
+                heappush(ready, j)
+    done = set(result)
+    return [nodes[i] for i in result] + [node for i, node in enumerate(nodes) if i not in done]
+
+
+class NoRoom(Exception):
+    """Two keys have no third between them; `Order.relabel` makes room."""
+
+
+class Order:
+    """Keys of the nodes of one scope."""
+
+    def __init__(self, nodes: Sequence[gs.Node]) -> None:
+        self._keys = {id(node): i * GAP for i, node in enumerate(nodes, 1)}
+
+    def __contains__(self, node: gs.Node) -> bool:
+        return id(node) in self._keys
+
+    def key(self, node: gs.Node) -> int:
+        return self._keys[id(node)]
+
+    def set(self, node: gs.Node, key: int) -> None:
+        self._keys[id(node)] = key
+
+    def drop(self, node: gs.Node) -> None:
+        del self._keys[id(node)]
+
+    def room_before(self, high: int, low: int, count: int) -> list[int]:
+        """`count` rising keys between `low` and `high`, close to `high`. Raises NoRoom when there are none left."""
+        step = min(STEP, (high - low) // (count + 1))
+        if not step:
+            raise NoRoom
+        return [high - step * (count - i) for i in range(count)]
+
+    def relabel(self, nodes: Sequence[gs.Node]) -> None:
+        """Spreads the keys of `nodes` (in their present order) evenly again."""
+        self._keys = {id(node): i * GAP for i, node in enumerate(nodes, 1)}
+
+    def link(self, first: gs.Node, then: gs.Node, followers: Callable[[gs.Node], Iterator[gs.Node]]) -> bool:
+        """Makes `first` come before `then`; False (and nothing changed) when `then` already leads to `first`.
+
+        `followers(node)` yields the direct consumers in this scope. Only nodes between the two are looked at and moved.
+        Raises NoRoom when the moved nodes find no keys.
+        """
+        limit = self._keys[id(first)]
+        if self._keys[id(then)] > limit:
+            return True
+        if first is then:
+            return False
+        moved, waiting, seen, ceiling = [then], deque([then]), {id(then)}, limit + GAP
+        while waiting:
+            for node in followers(waiting.popleft()):
+                if node is first:
+                    return False
+                key = self._keys[id(node)]
+                if key > limit:
+                    ceiling = min(ceiling, key)
+                elif id(node) not in seen:
+                    seen.add(id(node))
+                    moved.append(node)
+                    waiting.append(node)
+        step = (ceiling - limit) // (len(moved) + 1)
+        if not step:
+            raise NoRoom
+        for i, node in enumerate(sorted(moved, key=self.key), 1):
+            self._keys[id(node)] = limit + step * i
+        return True

@@ -1,0 +1,496 @@
+"""The abstract syntax of a rule file.
+
+Everything behind the parser (checks, formatter, engine) works on these frozen records and on nothing else, so that a rule is
+plain data: comparable, hashable where its parts are, and free of behaviour that a stranger's file could trigger.
+
+Every record carries the `Span` of the text that it was read from; line and column are computed from it only when a message needs them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal as OneOf
+from typing import Union
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Half-open range of character offsets into the text of one rule file."""
+
+    start: int
+    end: int
+
+
+NOWHERE = Span(0, 0)
+
+
+# --- Expressions (where, let, attribute values, edits, constants) --------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """`1`, `2.5`, `"text"`, `true`, `false`, `none`; element types (`float`, `int64`, ...) are names, see `language.dtypes`."""
+
+    value: bool | int | float | str | None
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    id: str
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """`gemm.transB` (effective attribute), `gemm.inputs`, `x.shape`, `model.ir_version`, `outer.body`."""
+
+    value: Expr
+    name: str
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """`1..`, `..3`, `1..3`: positions from start to stop, both included; an open end is None."""
+
+    start: Expr | None
+    stop: Expr | None
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """`p[0]`, `p[-1]`, `p[2..]`; `index` is a `Range` for the last form."""
+
+    value: Expr
+    index: Expr
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    items: tuple[Expr, ...]
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a function of `language.functions`; there are no others and no methods."""
+
+    function: str
+    args: tuple[Expr, ...]
+    span: Span = NOWHERE
+    name_span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    op: OneOf["-", "not"]
+    operand: Expr
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """Arithmetic on numbers, lists (`+` joins, `*` repeats) and constant arrays."""
+
+    op: OneOf["+", "-", "*", "/", "//", "%", "**"]
+    left: Expr
+    right: Expr
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    op: OneOf["==", "!=", "<", "<=", ">", ">=", "in", "not in"]
+    left: Expr
+    right: Expr
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Logic:
+    """Kleene's three-valued `and`, `or` over two or more operands."""
+
+    op: OneOf["and", "or"]
+    operands: tuple[Expr, ...]
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """`a if test else b`."""
+
+    then: Expr
+    test: Expr
+    other: Expr
+    span: Span = NOWHERE
+
+
+Expr = Union[Literal, Name, Field, Range, Index, ListOf, Call, Unary, Binary, Compare, Logic, Choice]
+
+
+# --- Patterns ------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """`Gemm`, `com.acme.FooOp`, or, with `param` set, `@name`: the operator that a parameter of type `op` names."""
+
+    name: str
+    domain: str = ""
+    param: bool = False
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class AttrPattern:
+    """`axis=1` / `axis=a` (equals), `spatial` (present), `!count_include_pad` (absent).
+
+    With `equals`, a `Name` that nothing bound before binds the effective value; every other expression is compared with it.
+    """
+
+    name: str
+    mode: OneOf["equals", "present", "absent"]
+    value: Expr | None = None
+    span: Span = NOWHERE
+    name_span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class TypePattern:
+    """`float[N,C,H,W]`, `tensor[...]`, `int64[]`; `dtype` None is any element type (`tensor`), `dims` None is any rank.
+
+    A dim is an int (tested), a name (bound, or compared when bound before), `None` for `_`, or `...` (Ellipsis) for any run, once.
+    """
+
+    dtype: str | None
+    dims: tuple[int | str | None | type(Ellipsis), ...] | None  # type: ignore[valid-type]
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """`x`, `b?`, `const w`, `const b?`, `float[N,3] x`."""
+
+    name: str
+    const: bool = False
+    optional: bool = False
+    type: TypePattern | None = None
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Wildcard:
+    """`_`: any operand, present, once."""
+
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Variadic:
+    """`*parts`: the rest of the operands (at most one in an operand list), bound as a list of tensors."""
+
+    name: str
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class ConstPattern:
+    """`{2.0}`, `{[0]}`, `int64{0}`: a compile-time constant equal to this value (and of this element type when given)."""
+
+    value: Expr
+    dtype: str | None = None
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One output of a pattern line: a name, `_` (name None: present, anything) or `*parts` (variadic)."""
+
+    name: str | None
+    variadic: bool = False
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class NodePattern:
+    """`[label] outs = ordered? (A | B)<attrs>(ins, ...)`; nested operands have no outputs of their own."""
+
+    ops: tuple[Op, ...]
+    inputs: tuple[Operand, ...]
+    outputs: tuple[Output, ...] = ()
+    label: str | None = None
+    attrs: tuple[AttrPattern, ...] = ()
+    more_inputs: bool = False
+    more_outputs: bool = False
+    ordered: bool = False
+    span: Span = NOWHERE
+    ops_span: Span = NOWHERE
+
+
+Operand = Union[Capture, Wildcard, Variadic, ConstPattern, NodePattern]
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """`match inside Loop.body`: only in that subgraph of that operator; the owner is bound as `outer`."""
+
+    op: Op
+    attr: str
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class GraphItem:
+    """`input tensor[1, ...] x` or `output y` of a `match graph` block."""
+
+    side: OneOf["input", "output"]
+    name: str
+    type: TypePattern | None = None
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Either `nodes` (with an optional `inside`), or, when `graph` is true, the model's interface `items` (possibly none)."""
+
+    nodes: tuple[NodePattern, ...] = ()
+    inside: Inside | None = None
+    graph: bool = False
+    items: tuple[GraphItem, ...] = ()
+    span: Span = NOWHERE
+
+
+# --- Rewrites ------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A tensor by name: captured, matched output, `*parts` (spread) or made earlier in the block."""
+
+    name: str
+    spread: bool = False
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """`{expr}`, `int64{expr}`, `int64[2]{0, -1}`: a new initializer; `dims` only for the last form."""
+
+    value: Expr
+    dtype: str | None = None
+    dims: tuple[int, ...] | None = None
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """`_` in a rewrite: an omitted optional input."""
+
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class AttrSet:
+    name: str
+    value: Expr
+    span: Span = NOWHERE
+    name_span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class AttrCopy:
+    """`..conv`: the explicit attributes of a matched node; attributes written after it win."""
+
+    label: str
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """`[label] outs = Op<attrs>(ins)`: a new node. Nested in an operand it has no outputs and stands for its single output."""
+
+    outputs: tuple[Output, ...]
+    op: Op
+    attrs: tuple[AttrSet | AttrCopy, ...]
+    inputs: tuple[NewOperand, ...]
+    label: str | None = None
+    span: Span = NOWHERE
+
+
+NewOperand = Union[Ref, Constant, Absent, Build]
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """`y = x` or `y = {expr}`: all uses of the matched output `y` take the other tensor."""
+
+    output: str
+    target: Ref | Constant
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What an edit or a deletion names: `n`, `n.attr`, `n.inputs[i]`, `n.op`, `x.dtype`, `x.shape[i]`, `model.ir_version`.
+
+    `field` None is the bare name; `index` is set for `inputs[i]`, `outputs[i]`, `shape[i]` and `model.opset["domain"]`.
+    """
+
+    base: str
+    field: str | None = None
+    index: Expr | None = None
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """`place = value`; for `n.inputs[i]` the value is a `Name` expression (a tensor), `Constant`, `Absent` or `Build`."""
+
+    place: Place
+    value: Expr | Constant | Absent | Build
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    place: Place
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Inline:
+    """`inline n.then_branch` or `inline n` (a call of a local function)."""
+
+    label: str
+    attr: str | None
+    span: Span = NOWHERE
+
+
+Statement = Union[Build, Redirect, Edit, Delete, Inline]
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """`rewrite opset 13.. { ... }`; `opset` None holds for the rule's whole range."""
+
+    statements: tuple[Statement, ...]
+    opset: OpsetRange | None = None
+    span: Span = NOWHERE
+
+
+# --- Rules ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OpsetRange:
+    """Versions from `first` to `last`, both included; None is open."""
+
+    first: int | None = None
+    last: int | None = None
+    span: Span = NOWHERE
+
+    def __contains__(self, version: int) -> bool:
+        return (self.first is None or version >= self.first) and (self.last is None or version <= self.last)
+
+
+@dataclass(frozen=True, slots=True)
+class MetaItem:
+    """One `key: value` of the rule's header. `value` is a str, an `OpsetRange`, a `Kind` or a tuple of str."""
+
+    key: str
+    value: str | OpsetRange | Kind | tuple[str, ...]
+    span: Span = NOWHERE
+    value_span: Span = NOWHERE
+
+
+KindName = OneOf["exact", "approx", "repair", "lossy", "interface"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """`exact`, `approx(rtol=1e-4, atol=1e-6)`, `repair`, `lossy`, `interface`."""
+
+    name: str
+    rtol: float = 0.0
+    atol: float = 0.0
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """`param batch: dim = "N"`; `type` is one of op, dim, int, float, bool, string, dtype, ints; no default means it must be set."""
+
+    name: str
+    type: str
+    default: Expr | None = None
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    condition: Expr
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    name: str
+    value: Expr
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Private:
+    """`private h`: the tensor may not be used outside the match."""
+
+    names: tuple[str, ...]
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """`test "title" [set name = literal]* [source ~~~json~~~] ~~~model~~~ (becomes ~~~model~~~ | unchanged)`.
+
+    Texts are ONNX text format; `after` None means that the rule must not fire. `source` is a JSON table of source information
+    ({"node": {"attr": value}}), `settings` are parameter values.
+    """
+
+    title: str
+    before: str
+    after: str | None
+    settings: tuple[tuple[str, Expr], ...] = ()
+    source: str | None = None
+    span: Span = NOWHERE
+    before_span: Span = NOWHERE
+    after_span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule as it was written. `doc` holds the lines of its `///` comment without the marks."""
+
+    code: str
+    slug: str
+    doc: tuple[str, ...]
+    meta: tuple[MetaItem, ...]
+    match: Match
+    rewrites: tuple[Rewrite, ...]
+    params: tuple[Param, ...] = ()
+    privates: tuple[Private, ...] = ()
+    wheres: tuple[Where, ...] = ()
+    lets: tuple[Let, ...] = ()
+    tests: tuple[Test, ...] = ()
+    span: Span = NOWHERE
+    code_span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFile:
+    """All rules of one file, in its order."""
+
+    path: str
+    text: str
+    rules: tuple[Rule, ...] = field(default=())
