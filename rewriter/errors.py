@@ -1,0 +1,7 @@
+"""The one exception that means "the input is bad": every part can refuse it, and only the command line decides what to print."""
+
+from __future__ import annotations
+
+
+class RewriterError(Exception):
+    """Bad input, rule or option; the text is one clear line (a rule file may need several). The command line exits with 2."""
