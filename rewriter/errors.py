@@ -1,4 +1,4 @@
-"""The one exception that means "the input is bad": every part can refuse it, and only the command line decides what to print."""
+"""The one exception that means "the input is bad": any part may refuse it, and only the command line decides what to print."""
 
 from __future__ import annotations
 

@@ -1,0 +1,66 @@
+"""Finds and opens the source file of a model, whatever its format.
+
+Beside `NAME.onnx` these are looked for, in this order: `NAME-symbol.json`, `symbol.json`, and, where `NAME.onnx` is the only
+model of its folder, the only `*-symbol.json`. The result of an earlier repair, `NAME.fixed.onnx`, shares the file of its input.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from rewriter.errors import RewriterError
+from rewriter.source.info import SourceInfo
+from rewriter.source.mxnet import is_symbol, read_symbol
+from rewriter.source.table import read_csv, read_table
+
+MAX_BYTES = 64 << 20
+FIXED = ".fixed"
+
+
+def find(model: Path | str) -> Path | None:
+    """The source file that belongs to a model file, None where there is none or more than one could."""
+    model = Path(model)
+    stem = model.stem.removesuffix(FIXED)
+    for name in (f"{stem}-symbol.json", "symbol.json"):
+        if (candidate := model.with_name(name)).is_file():
+            return candidate
+    symbols = list(model.parent.glob("*-symbol.json"))
+    models = {path.stem.removesuffix(FIXED) for path in model.parent.glob("*.onnx")}
+    return symbols[0] if len(symbols) == 1 and models <= {stem} and symbols[0].is_file() else None
+
+
+def load_source(path: Path | str) -> SourceInfo:
+    """Reads a source file: a symbol file, a JSON table, or a CSV table by its ending.
+
+    Raises:
+        RewriterError: it cannot be read, is larger than 64 MiB, or is none of these.
+    """
+    text, shown = _read(Path(path)), str(path)
+    if shown.lower().endswith(".csv"):
+        return read_csv(text, shown)
+    try:
+        data = json.loads(text)
+    except RecursionError:
+        raise RewriterError(f"{shown}: the JSON is nested too deeply") from None
+    except ValueError as error:
+        raise RewriterError(f"{shown}: not JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise RewriterError(f"{shown}: neither a symbol file nor a table of nodes")
+    return read_symbol(data, shown) if is_symbol(data) else read_table(data, shown)
+
+
+def _read(path: Path) -> str:
+    try:
+        if not path.is_file():
+            raise RewriterError(f"{path}: no such source file" if not path.exists() else f"{path}: not a file")
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise RewriterError(f"{path}: {error.strerror or error}") from None
+    if len(data) > MAX_BYTES:
+        raise RewriterError(f"{path}: larger than {MAX_BYTES >> 20} MiB")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise RewriterError(f"{path}: not UTF-8 text") from None
