@@ -1,0 +1,132 @@
+"""Which exporter wrote a model: what it says, and what betrays it where it says nothing or another tool has signed over it.
+
+Rules of one exporter must not touch the models of another, so this errs on the side of "unknown". MXNet 1.3 to 1.9 and today's
+Paddle sign nothing, but name the graph; ONNX Runtime's quantizer, optimizers and simplifiers put their own name in place of the
+exporter's and leave the graph's name alone.
+
+Names are those of frameworks (`mxnet`, `pytorch`, `tensorflow`, `paddle`, `sklearn`, `jax`, `caffe2`), since a rule is about
+what a framework means; the converter's own name (`tf2onnx`) is kept beside and can be asked for, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import onnx_graphsurgeon as gs
+
+from rewriter.versions import UNBOUNDED, Bounds, exactly, parse_versions, release
+
+# producer_name in lower case -> framework. A producer that is not listed is its own framework.
+FRAMEWORKS = {
+    "torch": "pytorch",
+    "tf2onnx": "tensorflow",
+    "keras2onnx": "keras",
+    "paddlepaddle": "paddle",
+    "paddle2onnx": "paddle",
+    "jax2onnx": "jax",
+    "skl2onnx": "sklearn",
+    "sklearn-onnx": "sklearn",
+    "onnx-caffe2": "caffe2",
+    "pytorch-caffe2": "caffe2",
+    "microsoft cntk": "cntk",
+    "onnx-chainer": "chainer",
+    "coremltools": "coreml",
+    "winmltools": "coreml",
+}
+
+# Tools that sign over the exporter.
+_SIGNED_OVER = re.compile(
+    r"onnx\.(quantize|compose|utils)\S*|onnxruntime\S*|onnx-?sim\S*|onnx-?slim\S*|onnx-?optimizer|onnxconverter[-_]common"
+)
+
+# Graph names that one exporter gives; "main_graph" is too common to tell by itself.
+_UNSIGNED = (
+    (re.compile(r"mxnet_converted_model"), "mxnet"),
+    (re.compile(r"torch[-_]jit([-_]export)?"), "pytorch"),
+    (re.compile(r"PaddlePaddle Graph.*|Model from PaddlePaddle\.?|paddle-onnx"), "paddle"),
+    (re.compile(r"tf2onnx.*"), "tensorflow"),
+    (re.compile(r"ONNX\([A-Z]\w*\)"), "sklearn"),
+)
+_UNDER_A_TOOL = (*_UNSIGNED, (re.compile(r"main_graph"), "pytorch"))
+
+# Operator domains that one exporter writes.
+_DOMAINS = {"org.pytorch.aten": "pytorch", "pkg.onnxscript.torch_lib": "pytorch", "pkg.onnxscript.torch_lib.common": "pytorch"}
+
+
+@dataclass(frozen=True, slots=True)
+class Exporter:
+    """Who wrote a model.
+
+    Attributes:
+        name: the framework in lower case, "" where it is unknown.
+        version: what the tool that signed says of its version ("2.13.0+cpu"), "" where nothing was signed.
+        tool: the converter that signed ("tf2onnx"), lower case, "" for none.
+        evidence: what tells: "producer_name", "graph name", "operator domain", or "".
+        bounds: what is known of the version, also where it is not written.
+    """
+
+    name: str = ""
+    version: str = ""
+    tool: str = ""
+    evidence: str = ""
+    bounds: Bounds = UNBOUNDED
+
+    def __str__(self) -> str:
+        """ "mxnet 1.9 or later (by its graph name)"."""
+        if not self.name:
+            return "unknown"
+        version = self.version
+        if not version and self.bounds.least is not None:
+            version = ".".join(map(str, self.bounds.least)) + " or later"
+        return " ".join(part for part in (self.name, version, f"(by its {self.evidence})" if self.evidence else "") if part)
+
+
+def detect(graph: gs.Graph) -> Exporter:
+    """The exporter of a model, by its main graph."""
+    producer = (graph.producer_name or "").strip().lower()
+    signed_over = bool(_SIGNED_OVER.fullmatch(producer))
+    if producer and not signed_over:
+        version = (graph.producer_version or "").strip()
+        known = release(version)
+        bounds = UNBOUNDED if known is None else exactly(known)
+        return Exporter(FRAMEWORKS.get(producer, producer), version, producer, "producer_name", bounds)
+    for pattern, name in _UNDER_A_TOOL if signed_over else _UNSIGNED:
+        if pattern.fullmatch(graph.name or ""):
+            return Exporter(name, evidence="graph name", bounds=_mxnet_bounds(graph) if name == "mxnet" else UNBOUNDED)
+    for opset in graph.import_domains or ():
+        if opset.domain in _DOMAINS:
+            return Exporter(_DOMAINS[opset.domain], evidence="operator domain")
+    return Exporter()
+
+
+def _mxnet_bounds(graph: gs.Graph) -> Bounds:
+    """MXNet up to 1.8 names every node after its output; since 1.9 most nodes have no name."""
+    return Bounds(least=(1, 9)) if any(not node.name for node in graph.nodes) else Bounds(least=(1, 3))
+
+
+def matches(exporter: Exporter, names: Sequence[str], versions: str | None = None) -> bool | str:
+    """Whether a rule for these exporters and versions is meant for a model.
+
+    Args:
+        exporter: whose model it is.
+        names: frameworks or converters of which one is enough; none means any.
+        versions: clauses that must all hold, such as ">=1.3,<1.9"; None or "" means any.
+
+    Returns:
+        True, or the reason why not, "the exporter is pytorch, not mxnet". What is unknown is a reason, too.
+
+    Raises:
+        RewriterError: `versions` cannot be read.
+    """
+    wanted = [name.lower() for name in names]
+    if wanted and not {exporter.name, exporter.tool} - {""} & set(wanted):
+        return f"the exporter is {exporter.name or 'unknown'}, not {' or '.join(wanted)}"
+    for clause in parse_versions(versions or ""):
+        holds = clause.holds(exporter.bounds)
+        if holds is None:
+            return f"the exporter is {exporter}: whether its version is {clause} is unknown"
+        if not holds:
+            return f"the exporter is {exporter}, not {clause}"
+    return True
