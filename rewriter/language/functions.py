@@ -5,9 +5,9 @@ compute stands, under the same names, in the engine.
 
 Types of arguments and results are words: bool, int, float, number, string, ints (list of int), list, dtype, array (a constant
 known while rewriting), tensor (a value of the graph), tensors (`*parts`), node (a label), any; `a|b` accepts either. A
-captured constant (`const w`) is a tensor and an array at once. Three words describe results only: `numeric` is a number
-when all arguments are scalars and an array otherwise, `truths` likewise a bool or an array, and `same` is the type of the
-first argument.
+captured constant (`const w`) is a tensor and an array at once. Four words describe results only: `numeric` is a number
+when all arguments are scalars and an array otherwise, `truths` likewise a bool or an array, `reduced` is a number for a single
+argument, and `same` is the type of the first argument.
 """
 
 from __future__ import annotations
@@ -99,11 +99,11 @@ sign(array|list|number) -> numeric                : -1, 0 or 1
 clip(array|list|number, number, number) -> numeric : limit to a range
 isfinite(array|list|number) -> truths             : neither infinite nor NaN, element by element
 isnan(array|list|number) -> truths                : NaN, element by element
-sum(array|list, int|ints?) -> numeric             : sum of all elements, or along axes
-prod(array|list, int|ints?) -> numeric            : product of all elements, or along axes
-mean(array|list, int|ints?) -> numeric            : mean of all elements, or along axes
-min(array|list|number, array|list|number...) -> numeric : least element, or element by element of several values
-max(array|list|number, array|list|number...) -> numeric : greatest element, or element by element of several values
+sum(array|list, int|ints?) -> reduced             : sum of all elements, or along axes
+prod(array|list, int|ints?) -> reduced            : product of all elements, or along axes
+mean(array|list, int|ints?) -> reduced            : mean of all elements, or along axes
+min(array|list|number, array|list|number...) -> reduced : least element, or element by element of several values
+max(array|list|number, array|list|number...) -> reduced : greatest element, or element by element of several values
 len(list|array|string|tensors) -> int             : number of items
 range(int, int?, int?) -> ints                    : whole numbers from start (0) to before stop, by step
 sorted(list|array) -> same                        : ascending

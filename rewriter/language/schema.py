@@ -229,6 +229,11 @@ def attribute_kinds(op: str, domain: str, name: str) -> frozenset[str]:
     return frozenset(operator.attributes[name].kind for operator in history(op, domain) if name in operator.attributes)
 
 
+def subgraphs(op: str, domain: str) -> tuple[str, ...]:
+    """The attributes of an operator that hold a graph, sorted."""
+    return tuple(sorted(a for a in all_attributes(op, domain) if "graph" in attribute_kinds(op, domain, a)))
+
+
 def input_named(op: str, domain: str, version: int, name: str) -> int | None:
     """The position of the input of that name: many attributes became inputs later."""
     operator = schema(op, domain, version)

@@ -1,0 +1,89 @@
+"""What a rule's header says, with the defaults filled in.
+
+Reading is tolerant: what is malformed counts as not written here and is reported by `check_header`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from rewriter.language import ast
+from rewriter.language.schema import OLDEST_OPSET
+
+KINDS = ("exact", "approx", "repair", "lossy", "interface")
+SEVERITIES = ("error", "warning", "info")
+PHASES = ("interface", "repair", "canonical", "optimize", "cleanup")
+PHASE_OF_KIND: Mapping[str, str] = MappingProxyType(
+    {"exact": "canonical", "approx": "optimize", "repair": "repair", "lossy": "canonical", "interface": "interface"}
+)
+
+
+@dataclass(frozen=True)
+class Header:
+    """The header of one rule. `opset` and `ir` are ranges of versions; `opset` always has a beginning."""
+
+    kind: ast.Kind
+    exporters: tuple[str, ...]
+    versions: str | None
+    opset: ast.OpsetRange
+    ir: ast.OpsetRange
+    severity: str
+    phase: str
+    before: tuple[str, ...]
+    needs_source: bool
+    default: bool
+    target: str | None
+    issues: tuple[str, ...]
+    symptoms: tuple[str, ...]
+
+
+def read_header(meta: Iterable[ast.MetaItem]) -> Header:
+    """The header's items with defaults: kind exact, opset 7.., severity and phase by kind, `default` by kind and severity."""
+    items = {item.key: item.value for item in meta}
+    kind = items.get("kind")
+    if not isinstance(kind, ast.Kind) or kind.name not in KINDS:
+        kind = ast.Kind("exact")
+    severity = _choice(items.get("severity"), SEVERITIES) or ("error" if kind.name == "repair" else "info")
+    target = items.get("target")
+    unasked = target is None and (kind.name == "repair" or (kind.name == "exact" and severity != "info"))
+    written = _choice(items.get("default"), ("on", "off"))
+    versions = items.get("versions")
+    return Header(
+        kind=kind,
+        exporters=_words(items.get("exporter")),
+        versions=versions if isinstance(versions, str) else None,
+        opset=_opset(items.get("opset")),
+        ir=_range(items.get("ir")),
+        severity=severity,
+        phase=_choice(items.get("phase"), PHASES) or PHASE_OF_KIND[kind.name],
+        before=_words(items.get("before")),
+        needs_source="source" in _words(items.get("needs")),
+        default=unasked if written is None else written == "on",
+        target=target if isinstance(target, str) else None,
+        issues=_words(items.get("issue")),
+        symptoms=_words(items.get("symptom")),
+    )
+
+
+def _range(value: object) -> ast.OpsetRange:
+    return value if isinstance(value, ast.OpsetRange) else ast.OpsetRange()
+
+
+def _opset(value: object) -> ast.OpsetRange:
+    written = _range(value)
+    first = written.first
+    if first is None:
+        first = OLDEST_OPSET if written.last is None or written.last >= OLDEST_OPSET else 1
+    return ast.OpsetRange(first, written.last, written.span)
+
+
+def _words(value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,)
+    return value if isinstance(value, tuple) else ()
+
+
+def _choice(value: object, choices: tuple[str, ...]) -> str | None:
+    return value if isinstance(value, str) and value in choices else None

@@ -1,0 +1,86 @@
+"""Finding and reading rule files: in a fixed order, each file once, never more than is reasonable."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from rewriter.errors import RewriterError
+from rewriter.language.limits import MAX_FILE_BYTES
+from rewriter.resources import resource
+
+MAX_FILES = 10_000
+MAX_FOLDERS = 10_000
+
+
+def find_rule_files(paths: Iterable[Path | str] | None) -> list[Path]:
+    """The files named, and all `*.rules` below the folders named, sorted within each folder; None: the rules that are shipped.
+
+    A file or folder that is reached twice, also over symbolic links, counts once. Hidden folders are skipped.
+
+    Raises:
+        RewriterError: a path does not exist or cannot be listed, or there are too many files.
+    """
+    files: dict[Path, Path] = {}
+    folders: set[Path] = set()
+    for path in _shipped() if paths is None else map(Path, paths):
+        try:
+            found = list(_below(path, folders)) if path.is_dir() else [path]
+            for file in found:
+                files.setdefault(file.resolve(strict=True), file)
+        except (FileNotFoundError, NotADirectoryError):
+            raise RewriterError(f"{path}: there is no such file or folder") from None
+        except (OSError, RuntimeError, ValueError) as error:
+            raise RewriterError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        if len(files) > MAX_FILES:
+            raise RewriterError(f"{path}: more than {MAX_FILES} rule files")
+    return list(files.values())
+
+
+def read_rule_file(path: Path) -> str:
+    """The text of a rule file.
+
+    Raises:
+        RewriterError: it is no regular file, too big, or not UTF-8.
+    """
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise RewriterError(f"{path}: not a file")
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise RewriterError(f"{path}: cannot be read: {error.strerror}") from None
+    if len(data) > MAX_FILE_BYTES:
+        raise RewriterError(f"{path}: more than {MAX_FILE_BYTES} bytes, too big for a rule file")
+    try:
+        return data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise RewriterError(f"{path}:{line}: not UTF-8 text") from None
+
+
+def _shipped() -> list[Path]:
+    folder = resource("rules")
+    if isinstance(folder, Path):
+        return [folder]
+    return [child for child in folder.iterdir() if isinstance(child, Path)]  # a folder without __init__.py comes as a list
+
+
+def _below(folder: Path, seen: set[Path]) -> Iterator[Path]:
+    stack = [folder]
+    while stack:
+        here = stack.pop()
+        real = here.resolve()
+        if real in seen:
+            continue
+        seen.add(real)
+        if len(seen) > MAX_FOLDERS:
+            raise RewriterError(f"{folder}: more than {MAX_FOLDERS} folders")
+        with os.scandir(here) as listing:
+            entries = sorted(listing, key=lambda entry: entry.name)
+        for entry in entries:
+            if entry.name.endswith(".rules") and entry.is_file():
+                yield Path(entry.path)
+        stack.extend(Path(e.path) for e in reversed(entries) if e.is_dir() and not e.name.startswith("."))
