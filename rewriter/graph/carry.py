@@ -1,0 +1,72 @@
+"""Taking the data files of a model along when the model is written to another folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import onnx
+
+from rewriter.errors import RewriterError
+from rewriter.graph import external
+from rewriter.graph.write import write_file
+
+_CHUNK = 1 << 22
+
+
+def may_refer(data: bytes) -> bool:
+    """Whether a serialised model could refer to data files: the key of such a reference stands in it literally."""
+    return b"location" in data
+
+
+def carry(model: onnx.ModelProto, source: Path, target: Path, force: bool) -> None:
+    """Copies every data file the model refers to from one folder into another, to the same relative place.
+
+    They are copied and not hard-linked: later edits of one would change both, and a hard link out of the folder is refused when
+    the model is read again. A file that is missing is not carried: the new model lacks it as the old one does. A file that is
+    there with the same content is left alone, so that several models can share one.
+
+    Raises:
+        RewriterError: a location leads out of the folder, or a file with other content is in the way and `force` is not given.
+    """
+    if os.path.realpath(source) == os.path.realpath(target):
+        return
+    found = [tensor for tensor in external.tensors_of(model) if external.is_external(tensor)]
+    for location in dict.fromkeys(external.reference(tensor).location for tensor in found):
+        if external.resolve(source, location).exists():
+            _copy(source, target, location, force)
+
+
+def _copy(source: Path, target: Path, location: str, force: bool) -> None:
+    place = external.resolve(target, location)
+    with external.opened(source, location) as (descriptor, size):
+        if place.exists():
+            if _same_content(descriptor, place, size):
+                return
+            if not force:
+                raise RewriterError(f"{place} exists with other content; it is overwritten only with force")
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RewriterError(f"{place}: {(error.strerror or str(error)).lower()}") from error
+
+        def fill(output: int) -> None:
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                file.seek(0)
+                while chunk := file.read(_CHUNK):
+                    view = memoryview(chunk)
+                    while view:
+                        view = view[os.write(output, view) :]
+
+        write_file(place, fill, force)
+
+
+def _same_content(descriptor: int, other: Path, size: int) -> bool:
+    if not other.is_file() or other.stat().st_size != size:
+        return False
+    with os.fdopen(descriptor, "rb", closefd=False) as first, other.open("rb") as second:
+        first.seek(0)
+        while chunk := first.read(_CHUNK):
+            if second.read(len(chunk)) != chunk:
+                return False
+    return True

@@ -1,0 +1,174 @@
+"""Weights beside the model: which file a tensor may name, and reading from it without believing anything it says.
+
+A model comes from a stranger; the location, offset and length of an external tensor are text in it. A location counts from the
+model's folder, never from the current directory, and must stay inside: no `..`, no absolute path, no symbolic link that leads
+out, no device or pipe, and no hard link whose other name lies elsewhere. A hard link has no direction, so a file with several
+names is accepted only when all of them are found in the model's folder (as a de-duplicating tool leaves them); otherwise the
+data could be any file of this file system.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+import onnx
+
+from rewriter.errors import RewriterError
+
+_NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
+_MOST_ENTRIES = 10_000  # of a folder walked for the other names of a hard link
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Where a tensor says its data are: file relative to the model's folder, first byte, number of bytes (None: not said)."""
+
+    location: str
+    offset: int
+    length: int | None
+
+
+def is_external(tensor: onnx.TensorProto) -> bool:
+    """Whether the data of this tensor stand in another file."""
+    return bool(tensor.data_location == onnx.TensorProto.EXTERNAL)
+
+
+def reference(tensor: onnx.TensorProto) -> Reference:
+    """What an external tensor says of its data; RewriterError when it contradicts itself or is no number."""
+    entries: dict[str, str] = {}
+    for entry in tensor.external_data:
+        if not isinstance(entry.key, str) or not isinstance(entry.value, str):
+            raise RewriterError(f"{_who(tensor)}: its external data entries are not valid UTF-8")
+        if entry.key in entries:
+            raise RewriterError(f"{_who(tensor)}: its external data has the key {entry.key!r} twice")
+        entries[entry.key] = entry.value
+    location = entries.get("location", "")
+    if not location:
+        raise RewriterError(f"{_who(tensor)}: its external data names no file")
+    numbers = {}
+    for key in ("offset", "length"):
+        text = entries.get(key)
+        if text is not None and not _NUMBER.fullmatch(text):
+            raise RewriterError(f"{_who(tensor)}: the {key} of its external data is {text[:40]!r}, not a number of bytes")
+        numbers[key] = None if text is None else int(text)
+    return Reference(location, numbers["offset"] or 0, numbers["length"])
+
+
+def read(tensor: onnx.TensorProto, size: int, folder: Path | None) -> bytes:
+    """The `size` bytes of an external tensor.
+
+    Raises RewriterError when the model's folder is unknown, the file is missing or lies outside, or offset, length and size
+    disagree.
+    """
+    place = reference(tensor)
+    if folder is None:
+        raise RewriterError(f"{_who(tensor)}: its data are in {place.location!r}, but the folder of the model is not known")
+    if place.length is not None and place.length != size:
+        raise RewriterError(f"{_who(tensor)}: {place.length} bytes of external data, but its type and shape need {size}")
+    with opened(folder, place.location) as (descriptor, length):
+        if place.offset + size > length:
+            raise RewriterError(
+                f"{_who(tensor)}: its data end at byte {place.offset + size}, but {place.location!r} has only {length} bytes"
+            )
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            file.seek(place.offset)
+            data = file.read(size)
+    if len(data) != size:
+        raise RewriterError(f"{_who(tensor)}: {place.location!r} became shorter while it was read")
+    return data
+
+
+@contextmanager
+def opened(folder: Path, location: str) -> Iterator[tuple[int, int]]:
+    """Opens a data file of the model for reading: (descriptor, size). RewriterError when it is missing or not allowed."""
+    path = resolve(folder, location)
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        descriptor = os.open(path, flags)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise RewriterError(f"external data {location!r}: {reason} (looked in {folder})") from error
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise RewriterError(f"external data {location!r} is not a regular file")
+        if found.st_nlink > 1 and _names_inside(folder, found) < found.st_nlink:
+            raise RewriterError(
+                f"external data {location!r} is a hard link to a file outside the model's folder; use a copy instead"
+            )
+        yield descriptor, found.st_size
+    finally:
+        os.close(descriptor)
+
+
+def resolve(folder: Path, location: str) -> Path:
+    """The real path of a location inside the model's folder; RewriterError when it leads out. The file need not exist."""
+    parts = {*PurePosixPath(location).parts, *PureWindowsPath(location).parts}
+    absolute = PurePosixPath(location).is_absolute() or PureWindowsPath(location).anchor
+    if not location or "\0" in location or ".." in parts or absolute:
+        raise RewriterError(f"external data {location!r} leads out of the model's folder")
+    try:
+        root = Path(os.path.realpath(folder))
+        path = Path(os.path.realpath(root / location))
+    except (OSError, ValueError) as error:
+        raise RewriterError(f"external data {location!r} is no usable file name") from error
+    if root not in path.parents:
+        raise RewriterError(f"external data {location!r} leads out of the model's folder through a symbolic link")
+    return path
+
+
+def _names_inside(folder: Path, wanted: os.stat_result) -> int:
+    """How many names of this file lie in the folder or below, as far as a bounded walk shows."""
+    names, left = 0, _MOST_ENTRIES
+    waiting = [str(folder)]
+    while waiting and left > 0:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    left -= 1
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    elif entry.inode() == wanted.st_ino and entry.stat(follow_symlinks=False).st_dev == wanted.st_dev:
+                        names += 1
+                    if left <= 0:
+                        break
+        except OSError:
+            continue
+    return names
+
+
+def tensors_of(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """Every tensor of a model that could have data elsewhere: initializers and attributes, in all subgraphs and functions."""
+    graphs: list[onnx.GraphProto] = [model.graph]
+    graphs.extend(part for info in model.training_info for part in (info.initialization, info.algorithm))
+    attributes: list[onnx.AttributeProto] = []
+    for function in model.functions:
+        attributes.extend(function.attribute_proto)
+        attributes.extend(attribute for node in function.node for attribute in node.attribute)
+    while graphs or attributes:
+        if graphs:
+            graph = graphs.pop()
+            yield from graph.initializer
+            for sparse in graph.sparse_initializer:
+                yield from (sparse.values, sparse.indices)
+            attributes.extend(attribute for node in graph.node for attribute in node.attribute)
+            continue
+        attribute = attributes.pop()
+        yield from attribute.tensors
+        if attribute.HasField("t"):
+            yield attribute.t
+        for sparse in (*attribute.sparse_tensors, *([attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else [])):
+            yield from (sparse.values, sparse.indices)
+        graphs.extend(attribute.graphs)
+        if attribute.HasField("g"):
+            graphs.append(attribute.g)
+
+
+def _who(tensor: onnx.TensorProto) -> str:
+    return f"tensor {tensor.name!r}"

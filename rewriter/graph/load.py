@@ -1,0 +1,278 @@
+"""From a model's messages to the objects of its graph, keeping for every object the message it came from.
+
+Anything that parses is accepted: names that are defined twice or never, nodes in any order, cycles. A use means the latest
+definition before it; where there is none, a later one; where there is none at all, a tensor without producer. Of two
+definitions of one name each gets its own tensor.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnx_graphsurgeon as gs
+
+from rewriter.errors import RewriterError
+from rewriter.graph.attributes import read_attributes, text
+from rewriter.graph.objects import Function, Graph, Node, Origin, bare_node
+from rewriter.graph.values import Constant, Variable, loaded_constant, new_variable
+
+MOST_LEVELS = 64
+"""How deep subgraphs may be nested. A protobuf file cannot hold more than about 33."""
+
+_GRAPH = onnx.AttributeProto.GRAPH
+
+
+class _Names:
+    """The names of one scope while it is built."""
+
+    __slots__ = ("_later", "inputs", "level", "nodes", "parent", "tensors")
+
+    def __init__(self, nodes: Sequence[onnx.NodeProto], parent: _Names | None) -> None:
+        self.nodes = nodes
+        self.parent = parent
+        self.level: int = 0 if parent is None else parent.level + 1
+        self.tensors: dict[str, gs.Tensor] = {}
+        self.inputs: set[str] = set()
+        self._later: set[str] | None = None
+
+    @property
+    def later(self) -> set[str]:
+        """Names that some node of this scope defines."""
+        if self._later is None:
+            self._later = {name for node in self.nodes for name in node.output}
+        return self._later
+
+    def find(self, name: str) -> gs.Tensor | None:
+        """The tensor that is known under this name here or in an outer scope."""
+        scope: _Names | None = self
+        while scope is not None:
+            found = scope.tensors.get(name)
+            if found is not None:
+                return found
+            scope = scope.parent
+        return None
+
+    def use(self, name: str) -> gs.Tensor:
+        """The tensor a use of this name means, which this scope does not know yet."""
+        if not name:
+            return new_variable(name)
+        found = self.find(name)
+        if found is None:
+            scope = self
+            while scope.parent is not None and name not in scope.later:
+                scope = scope.parent
+            found = scope.tensors[name] = new_variable(name)
+        return found
+
+    def define(self, name: str) -> gs.Tensor:
+        """The tensor a node's output becomes: its own, unless it was only used so far."""
+        known = self.tensors.get(name) if name else None
+        if known is not None and not known.inputs and name not in self.inputs and not isinstance(known, gs.Constant):
+            return known
+        tensor = new_variable(name)
+        if name:
+            self.tensors[name] = tensor
+        return tensor
+
+
+def build(model: onnx.ModelProto, folder: Path | None) -> Graph:
+    """The graph of a model, its subgraphs and functions with it.
+
+    Args:
+        model: kept by reference and never changed; it must not be changed by others either.
+        folder: of the model, against which external data are resolved; None when it has none.
+    Raises:
+        RewriterError: a name is not valid UTF-8, or subgraphs are nested too deep.
+    """
+    with _collector_off():
+        builder = _Builder(folder)
+        imports = [_copy(entry) for entry in model.opset_import]
+        builder.imports, builder.opset = imports, default_opset(imports)
+        graph = builder.graph(model.graph, None)
+        graph.ir_version = model.ir_version if model.HasField("ir_version") else None
+        graph.producer_name = text(model.producer_name)
+        graph.producer_version = text(model.producer_version)
+        graph.origin.opset, graph.origin.imports = graph.opset, [_copy(entry) for entry in imports]
+        builder.functions.extend([builder.function(function) for function in model.functions])
+        return graph
+
+
+def default_opset(imports: Iterable[onnx.OperatorSetIdProto]) -> int:
+    """Version of ONNX's own operators; 1 for a model that imports none, as the first models did not."""
+    return next((entry.version for entry in imports if entry.domain in ("", "ai.onnx")), 1)
+
+
+def _copy(entry: onnx.OperatorSetIdProto) -> onnx.OperatorSetIdProto:
+    copy = onnx.OperatorSetIdProto()
+    copy.CopyFrom(entry)
+    return copy
+
+
+@contextmanager
+def _collector_off() -> Iterator[None]:
+    """Nothing here is garbage; the collector would walk all objects again and again while they are made."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+class _Builder:
+    """Builds graphs and functions that share one list of functions."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        self.functions: list[Function] = []
+        self.imports: list[onnx.OperatorSetIdProto] = []
+        self.opset = 1
+
+    def graph(self, proto: onnx.GraphProto, parent: _Names | None) -> Graph:
+        names = _Names(proto.node, parent)
+        if names.level >= MOST_LEVELS:
+            raise RewriterError(f"subgraphs are nested more than {MOST_LEVELS} levels deep")
+        origin = Origin(proto)
+        origin.constants = [self.constant(names, item, item.name) for item in proto.initializer]
+        origin.sparse = [self.constant(names, item, item.values.name) for item in proto.sparse_initializer]
+        for info in proto.input:
+            origin.inputs.append(self.input(names, info))
+        origin.nodes = self.nodes(proto.node, names)
+        for info in proto.output:
+            tensor = names.tensors.get(info.name) or names.use(info.name)
+            _declare(tensor, info)
+            origin.outputs.append(tensor)
+        for info in proto.value_info:
+            own = names.tensors.get(info.name)
+            if own is not None:
+                _declare(own, info)
+            origin.infos.append(own if own is not None else names.find(info.name))
+        for annotation in proto.quantization_annotation:
+            entries = [annotation.tensor_name, *(entry.value for entry in annotation.quant_parameter_tensor_names)]
+            origin.annotations.append([names.find(name) for name in entries])
+        _check_names(names.tensors, origin.nodes)
+        graph: Graph = self.assemble(object.__new__(Graph), origin, text(proto.name), text(proto.doc_string))
+        return graph
+
+    def constant(self, names: _Names, proto: onnx.TensorProto | onnx.SparseTensorProto, name: str) -> Constant:
+        constant = loaded_constant(name, proto, self.folder)
+        _check_text(name)
+        if name:
+            names.tensors[name] = constant
+        return constant
+
+    def input(self, names: _Names, info: onnx.ValueInfoProto) -> gs.Tensor:
+        name = info.name
+        tensor = names.tensors.get(name)
+        if isinstance(tensor, Constant):
+            tensor.__dict__["listed"] = True
+        else:
+            tensor = new_variable(name)
+            if name:
+                names.tensors[name] = tensor
+                names.inputs.add(name)
+        _check_text(name)
+        _declare(tensor, info)
+        return tensor
+
+    def nodes(self, protos: Iterable[onnx.NodeProto], names: _Names) -> list[Node]:
+        known, use, define, folder = names.tensors, names.use, names.define, self.folder
+        result = []
+        for proto in protos:
+            inputs = [known.get(name) or use(name) for name in proto.input]
+            bodies = None
+            for attribute in proto.attribute:
+                if attribute.type == _GRAPH and not attribute.ref_attr_name:
+                    if bodies is None:
+                        bodies = {}
+                    bodies[text(attribute.name)] = self.graph(attribute.g, names)
+            outputs = [define(name) for name in proto.output]
+            domain = proto.domain or ("" if proto.HasField("domain") else None)
+            node = bare_node(proto.op_type, proto.name, domain, inputs, outputs)
+            fields = node.__dict__
+            fields["proto"] = proto
+            if bodies is not None:
+                fields["_bodies"] = bodies
+            if folder is not None:
+                fields["folder"] = folder
+            result.append(node)
+        return result
+
+    def assemble(self, graph: Any, origin: Origin, name: str, doc_string: str) -> Any:
+        fields = graph.__dict__
+        fields.update(
+            nodes=list(origin.nodes),
+            inputs=[tensor for tensor in origin.inputs if not isinstance(tensor, gs.Constant)],
+            outputs=list(origin.outputs),
+            name=name,
+            __name__=name,
+            doc_string=doc_string,
+            opset=self.opset,
+            import_domains=self.imports,
+            producer_name="",
+            producer_version="",
+            ir_version=None,
+            name_idx=0,
+            _functions=self.functions,
+            initializers=[*origin.constants, *origin.sparse],
+            origin=origin,
+        )
+        return graph
+
+    def function(self, proto: onnx.FunctionProto) -> Function:
+        inner = _Builder(self.folder)
+        inner.functions = self.functions
+        inner.imports = [_copy(entry) for entry in proto.opset_import]
+        inner.opset = default_opset(inner.imports) if inner.imports else self.opset
+        names = _Names(proto.node, None)
+        origin = Origin(proto, opset=inner.opset, imports=[_copy(entry) for entry in inner.imports])
+        for name in proto.input:
+            tensor = new_variable(name)
+            names.tensors[name] = tensor
+            names.inputs.add(name)
+            origin.inputs.append(tensor)
+        origin.nodes = inner.nodes(proto.node, names)
+        origin.outputs = [names.tensors.get(name) or names.use(name) for name in proto.output]
+        for info in proto.value_info:
+            own = names.tensors.get(info.name)
+            if own is not None:
+                _declare(own, info)
+            origin.infos.append(own)
+        _check_names(names.tensors, origin.nodes)
+        for name in (proto.name, proto.domain, proto.overload, *proto.attribute):
+            _check_text(name)
+        function: Function = inner.assemble(object.__new__(Function), origin, proto.name, text(proto.doc_string))
+        fields = function.__dict__
+        for name in ("producer_name", "producer_version", "initializers"):
+            del fields[name]
+        graphs = {text(a.name): inner.graph(a.g, names) for a in proto.attribute_proto if a.type == _GRAPH}
+        defaults = read_attributes(proto.attribute_proto, graphs, self.folder)
+        fields.update(domain=proto.domain, overload=proto.overload, attrs={**dict.fromkeys(proto.attribute), **defaults})
+        return function
+
+
+def _declare(tensor: gs.Tensor, info: onnx.ValueInfoProto) -> None:
+    if isinstance(tensor, (Variable, Constant)):
+        tensor.__dict__["infos"] = (*tensor.infos, info)
+
+
+def _check_names(tensors: Iterable[str], nodes: Iterable[Node]) -> None:
+    """Refuses names that are not UTF-8: protobuf hands them out as bytes, and nothing could refer to them in writing."""
+    for name in tensors:
+        if not isinstance(name, str):
+            _check_text(name)
+    for node in nodes:
+        if not (isinstance(node.name, str) and isinstance(node.op, str) and (not node.domain or isinstance(node.domain, str))):
+            for name in (node.name, node.op, node.domain or ""):
+                _check_text(name)
+
+
+def _check_text(name: str | bytes) -> None:
+    if isinstance(name, bytes):
+        raise RewriterError(f"the name {text(name)!r:.80} in this model is not valid UTF-8")

@@ -1,0 +1,232 @@
+"""A model: the graph that rules and scripts edit, and the message everything else of it is kept in.
+
+    model = load("net.onnx")
+    ...                         # edit model.graph, a gs.Graph
+    model.save("net.fixed.onnx")
+
+What was not edited is written back as it was read, and a model that was not edited at all gives the very bytes it was read
+from.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from pathlib import Path
+from typing import Literal
+
+import onnx
+import onnx_graphsurgeon as gs
+from google.protobuf.message import EncodeError  # type: ignore[import-untyped]
+
+from rewriter.errors import RewriterError
+from rewriter.graph import carry
+from rewriter.graph.attributes import text
+from rewriter.graph.load import build
+from rewriter.graph.objects import Graph, Origin
+from rewriter.graph.read import MOST_BYTES, read_bytes, read_model_file
+from rewriter.graph.save import Fields, Writer, assemble, written_imports
+from rewriter.graph.write import check_target, write_bytes
+
+ConstantInputs = Literal["auto", "yes", "no"]
+
+
+class Model:
+    """A model that can be edited and written back.
+
+    Attributes:
+        graph: its graph, with subgraphs and local functions in it (`graph.functions`). Model-level facts that graphsurgeon
+            knows are edited there: opset, import_domains, ir_version, producer_name, producer_version.
+        proto: the model as it was read. Not to be changed.
+        path: the file it was read from, None for a model from a message.
+        folder: against which external data are resolved; None when unknown.
+        metadata: metadata_props by key, to be edited.
+        constant_inputs: whether an initializer that is also a graph input is constant: "yes", "no" (a caller may override it),
+            or "auto": yes when ir_version < 4 or all initializers are listed so, which exporters did out of habit.
+    """
+
+    def __init__(self, proto: onnx.ModelProto, folder: Path | None = None, path: Path | None = None) -> None:
+        """Takes `proto` as its own; `load` and `from_proto` are the ways to get a model."""
+        self.proto = proto
+        self.path = path
+        self.folder = folder
+        self.graph: gs.Graph = build(proto, folder)
+        self.metadata: dict[str, str] = _metadata(proto)
+        self.constant_inputs: ConstantInputs = "auto"
+        self._stamp: tuple[int, int] | None = None
+
+    @classmethod
+    def from_proto(cls, proto: onnx.ModelProto, base_dir: str | os.PathLike[str] | None = None) -> Model:
+        """The model of a message, which is copied.
+
+        Args:
+            proto: a model, as it is; nothing is checked.
+            base_dir: folder of external data.
+        Raises:
+            RewriterError: it has names that are not UTF-8, or subgraphs more than 64 levels deep.
+        """
+        copy = onnx.ModelProto()
+        copy.CopyFrom(proto)
+        return cls(copy, None if base_dir is None else Path(base_dir))
+
+    @property
+    def listed(self) -> frozenset[str]:
+        """Names of initializers that are also graph inputs."""
+        return frozenset(constant.name for constant in self._initializers() if constant.listed)
+
+    @property
+    def inputs_are_constant(self) -> bool:
+        """What `constant_inputs` comes to for this model."""
+        if self.constant_inputs != "auto":
+            return self.constant_inputs == "yes"
+        return self._lists_all()
+
+    @property
+    def overridable(self) -> frozenset[str]:
+        """Names of initializers that a caller may override, which are therefore not constant; depends on `constant_inputs`."""
+        return frozenset() if self.inputs_are_constant else self.listed
+
+    def drop(self, constant: gs.Constant) -> None:
+        """Removes an initializer, from whichever graph holds it. One that something still uses is written nevertheless."""
+        waiting: list[gs.Graph] = [self.graph, *self.graph.functions]
+        while waiting:
+            graph = waiting.pop()
+            if isinstance(graph, Graph) and any(tensor is constant for tensor in graph.initializers):
+                graph.initializers = [tensor for tensor in graph.initializers if tensor is not constant]
+                return
+            waiting.extend(graph.subgraphs())
+
+    def to_proto(self) -> onnx.ModelProto:
+        """The model as it is now, as a new message. Unedited it equals `proto`.
+
+        Raises:
+            RewriterError: something in the graph cannot be written (an attribute value of no ONNX type, a name that is no
+                text).
+        """
+        writer = Writer(self.folder, self._lists_all())
+        try:
+            return self._written(writer)
+        except (UnicodeError, TypeError, ValueError, EncodeError) as error:
+            raise RewriterError(f"the edited model cannot be written: {error}") from error
+
+    @property
+    def edited(self) -> bool:
+        """Whether the model differs from what was read; asks by comparing all of it."""
+        return not _same(self.to_proto(), self.proto)
+
+    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
+        """Writes the model, at once or not at all. An unedited model is written byte for byte as it was read.
+
+        External data files that it refers to are copied along into another folder, to the same relative place.
+
+        Args:
+            path: the file; its folder must exist. A symbolic link is refused.
+            force: replace an existing file (and differing external data files).
+        Raises:
+            RewriterError: the target exists, cannot be written, or the model would exceed 2 GiB.
+        """
+        target = Path(path)
+        check_target(target, force)
+        data = self._bytes()
+        if len(data) > MOST_BYTES:
+            size = len(data) / 2**30
+            raise RewriterError(f"{target}: the model would have {size:.1f} GiB, but one protobuf file holds 2 GiB at most")
+        if self.folder is not None and carry.may_refer(data):
+            carry.carry(onnx.ModelProto.FromString(data), self.folder, target.parent, force)
+        write_bytes(target, data, force)
+
+    # --- inside ------------------------------------------------------------------------------------------------------------
+
+    def _written(self, writer: Writer) -> onnx.ModelProto:
+        graph = self.graph
+        origin = graph.origin if isinstance(graph, Graph) else Origin(onnx.GraphProto())
+        source, graph_fields = writer.graph_fields(graph)
+        functions = [writer.function(function) for function in graph.functions]
+        fields: Fields = {}
+        Writer.set_list(fields, "functions", self.proto.functions, functions)
+        imports = written_imports(graph, origin, writer.new_domains)
+        if imports is not None:
+            fields["opset_import"] = imports
+        if graph.ir_version != (self.proto.ir_version if self.proto.HasField("ir_version") else None):
+            fields["ir_version"] = graph.ir_version
+        for name in ("producer_name", "producer_version"):
+            if text(getattr(self.proto, name)) != (getattr(graph, name) or ""):
+                fields[name] = getattr(graph, name) or None
+        if self.metadata != _metadata(self.proto):
+            fields["metadata_props"] = self._metadata_props()
+        result = onnx.ModelProto()
+        if graph_fields or source is not self.proto.graph:
+            fields["graph"] = None
+        assemble(result, self.proto, fields)
+        if "graph" in fields:
+            result.graph.SetInParent()
+            assemble(result.graph, source, graph_fields)
+        return result
+
+    def _bytes(self) -> bytes:
+        result = self.to_proto()
+        same = _same(result, self.proto)
+        if same and self.path is not None and self._stamp is not None:
+            try:
+                data = read_bytes(self.path)
+            except RewriterError:
+                data = b""
+            if _stamp(data) == self._stamp:
+                return data
+        try:
+            return bytes(result.SerializeToString(deterministic=True))
+        except (EncodeError, ValueError) as error:
+            raise RewriterError(f"the model cannot be written as one protobuf file of at most 2 GiB: {error}") from error
+
+    def _metadata_props(self) -> list[onnx.StringStringEntryProto]:
+        """The entries in their order, with the values they have now; new ones last."""
+        result = []
+        left = dict(self.metadata)
+        last = {text(entry.key): i for i, entry in enumerate(self.proto.metadata_props)}
+        for i, entry in enumerate(self.proto.metadata_props):
+            key = text(entry.key)
+            if key not in self.metadata:
+                continue
+            if last[key] == i and text(entry.value) != self.metadata[key]:
+                entry = onnx.StringStringEntryProto(key=key, value=self.metadata[key])
+            left.pop(key, None)
+            result.append(entry)
+        result.extend(onnx.StringStringEntryProto(key=key, value=value) for key, value in left.items())
+        return result
+
+    def _lists_all(self) -> bool:
+        constants = self._initializers()
+        return 0 < self.proto.ir_version < 4 or (bool(constants) and all(constant.listed for constant in constants))
+
+    def _initializers(self) -> list[gs.Constant]:
+        origin = self.graph.origin if isinstance(self.graph, Graph) else None
+        return [] if origin is None else [*origin.constants, *origin.sparse]
+
+
+def load(path: str | os.PathLike[str]) -> Model:
+    """Reads a model. What the ONNX checker refuses is read too; external data are not touched until a value is asked for.
+
+    Raises:
+        RewriterError: the file is missing or no ONNX model, with one line saying what it seems to be.
+    """
+    file = Path(path)
+    proto, data = read_model_file(file)
+    try:
+        model = Model(proto, Path(os.path.abspath(file)).parent, file)
+    except RewriterError as error:
+        raise RewriterError(f"{file}: {error}") from error
+    model._stamp = _stamp(data)
+    return model
+
+
+def _metadata(proto: onnx.ModelProto) -> dict[str, str]:
+    return {text(entry.key): text(entry.value) for entry in proto.metadata_props}
+
+
+def _stamp(data: bytes) -> tuple[int, int]:
+    return len(data), zlib.crc32(data)
+
+
+def _same(first: onnx.ModelProto, second: onnx.ModelProto) -> bool:
+    """Whether two models would be written as the same bytes (`==` of messages takes 0.0 for -0.0)."""
+    return bool(first.SerializeToString(deterministic=True) == second.SerializeToString(deterministic=True))

@@ -1,0 +1,238 @@
+"""Nodes, graphs and functions that remember the messages they came from, and how to make new ones.
+
+All are graphsurgeon's own classes underneath, so that any graphsurgeon script works on them. They are compared by identity,
+which also makes every list operation on them fast; `Variable` and `Constant`, the tensors, are in values.py and can be imported
+from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnx_graphsurgeon as gs
+
+from rewriter.graph.attributes import read_attributes
+from rewriter.graph.links import Inputs, Outputs
+from rewriter.graph.values import (
+    Constant,
+    Variable,
+    constant_array,
+    elem_type,
+    new_constant,
+    new_variable,
+    static_shape,
+)
+
+__all__ = [
+    "Constant",
+    "Function",
+    "Graph",
+    "Node",
+    "Origin",
+    "Variable",
+    "constant_array",
+    "elem_type",
+    "new_constant",
+    "new_node",
+    "new_variable",
+    "static_shape",
+]
+
+
+class Node(gs.Node):  # type: ignore[misc]
+    """A node that remembers its message.
+
+    Attributes:
+        op, name, domain (None: not written), inputs, outputs: as in graphsurgeon.
+        proto: the message it came from; None for a new node.
+        folder: of the model, for tensor attributes whose data are elsewhere.
+    """
+
+    op: str
+    name: str
+    domain: str | None
+    inputs: list[gs.Tensor]
+    outputs: list[gs.Tensor]
+    proto: onnx.NodeProto | None = None
+    folder: Path | None = None
+    _attrs: dict[str, Any] | None = None
+    _bodies: Mapping[str, Graph] = {}
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """Attribute values by name; converted at first access. What kinds of values there are, see attributes.py."""
+        attrs = self._attrs
+        if attrs is None:
+            proto = self.proto
+            attrs = read_attributes(proto.attribute, self._bodies, self.folder) if proto is not None else {}
+            self.__dict__["_attrs"] = attrs
+        return attrs
+
+    @attrs.setter
+    def attrs(self, attrs: dict[str, Any]) -> None:
+        self.__dict__["_attrs"] = attrs
+
+    @property
+    def bodies(self) -> Mapping[str, gs.Graph]:
+        """Subgraphs by attribute name, without converting other attributes."""
+        if self._attrs is None:
+            return self._bodies
+        return {name: value for name, value in self._attrs.items() if isinstance(value, gs.Graph)}
+
+    @property
+    def overload(self) -> str:
+        """Which of several functions of one name this node calls; mostly empty."""
+        return str(self.proto.overload) if self.proto is not None else ""
+
+    def subgraphs(self, recursive: bool = False) -> Iterator[gs.Graph]:
+        """As in graphsurgeon, without converting attributes of nodes that have no subgraph."""
+        waiting, seen = [self], set()
+        while waiting:
+            node = waiting.pop()
+            for graph in node.bodies.values() if isinstance(node, Node) else node.subgraphs():
+                if id(graph) not in seen:
+                    seen.add(id(graph))
+                    if recursive:
+                        waiting.extend(graph.nodes)
+                    yield graph
+
+    def copy(self, inputs: Any = None, outputs: Any = None, tensor_map: Any = None) -> Node:
+        """A copy with other inputs and outputs; subgraphs are copied too, and what else its message says stays with it."""
+        attrs = {k: v.copy(tensor_map) if isinstance(v, gs.Graph) else v for k, v in self.attrs.items()}
+        copy = new_node(self.op, self.domain, self.name, attrs, inputs or [], outputs or [])
+        copy.__dict__["proto"], copy.__dict__["folder"] = self.proto, self.folder
+        return copy
+
+
+@dataclass(eq=False, slots=True)
+class Origin:
+    """What a graph or function was when it was loaded: its message, and the object that each entry of the message became.
+
+    Attributes:
+        proto: the message, never to be changed.
+        nodes: of `proto.node`.
+        inputs, outputs: tensors of `proto.input` (constants where an initializer is listed there) and `proto.output`.
+        infos: tensors of `proto.value_info`; None where the name belongs to nothing.
+        constants, sparse: of `proto.initializer` and `proto.sparse_initializer`.
+        annotations: for each quantization annotation the tensors it names, the annotated one first.
+        opset, imports: operator sets as loaded (main graph and functions).
+    """
+
+    proto: Any
+    nodes: list[Node] = field(default_factory=list)
+    inputs: list[gs.Tensor] = field(default_factory=list)
+    outputs: list[gs.Tensor] = field(default_factory=list)
+    infos: list[gs.Tensor | None] = field(default_factory=list)
+    constants: list[Constant] = field(default_factory=list)
+    sparse: list[Constant] = field(default_factory=list)
+    annotations: list[list[gs.Tensor | None]] = field(default_factory=list)
+    opset: int | None = None
+    imports: list[onnx.OperatorSetIdProto] = field(default_factory=list)
+
+
+class Graph(gs.Graph):  # type: ignore[misc]
+    """A graph or subgraph that remembers its message.
+
+    Attributes:
+        nodes, inputs, outputs, name, doc_string, opset, import_domains, producer_name, producer_version, functions, ir_version:
+            as in graphsurgeon; initializers that are listed among the inputs are not in `inputs`.
+        initializers: its constants in their order, used or not. What is taken out of this list is written only if something
+            uses it.
+        origin: what was loaded.
+    """
+
+    nodes: list[gs.Node]
+    inputs: list[gs.Tensor]
+    outputs: list[gs.Tensor]
+    name: str
+    doc_string: str
+    opset: int
+    import_domains: list[onnx.OperatorSetIdProto]
+    ir_version: int | None
+    producer_name: str
+    producer_version: str
+    initializers: list[gs.Tensor]
+    origin: Origin
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    @property
+    def reserved_names(self) -> Iterator[str]:
+        """Names that no new tensor or node may take although no node mentions them, in this graph and all that belong to it."""
+        waiting: list[Any] = [self, *self.functions]
+        while waiting:
+            graph = waiting.pop()
+            if isinstance(graph, (Graph, Function)):
+                origin = graph.origin
+                yield from (tensor.name for tensor in (*origin.constants, *origin.sparse))
+                yield from (info.name for info in origin.proto.value_info if isinstance(info.name, str))
+            waiting.extend(graph.subgraphs())
+
+
+class Function(gs.Function):  # type: ignore[misc]
+    """A local function that remembers its message.
+
+    Attributes:
+        overload: which of several functions of one name and domain it is; mostly empty.
+        attrs: its attributes: None for one without a default, else the default value.
+        origin: what was loaded. A function has no initializers: a constant used in one is written as a node.
+    """
+
+    nodes: list[gs.Node]
+    inputs: list[gs.Tensor]
+    outputs: list[gs.Tensor]
+    name: str
+    domain: str
+    overload: str
+    attrs: dict[str, Any]
+    opset: int
+    import_domains: list[onnx.OperatorSetIdProto]
+    origin: Origin
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    @property
+    def unique_id(self) -> tuple[str, ...]:
+        """(domain, name), with the overload where there is one."""
+        return (self.domain, self.name, self.overload) if self.overload else (self.domain, self.name)
+
+
+def new_node(
+    op: str,
+    domain: str | None,
+    name: str,
+    attrs: Mapping[str, Any],
+    inputs: Iterable[gs.Tensor],
+    outputs: Iterable[gs.Tensor],
+) -> Node:
+    """A node that is in no graph yet; its tensors know it as user or producer at once."""
+    node = bare_node(op, name, domain, list(inputs), list(outputs))
+    node.__dict__["_attrs"] = dict(attrs)
+    return node
+
+
+def bare_node(op: str, name: str, domain: str | None, inputs: Sequence[gs.Tensor], outputs: Sequence[gs.Tensor]) -> Node:
+    """A node without attributes, tied to its tensors; made without a constructor, which is most of the time of loading."""
+    node = object.__new__(Node)
+    fields = node.__dict__
+    fields["op"] = op
+    fields["name"] = name
+    fields["domain"] = domain
+    used, made = Inputs(inputs), Outputs(outputs)
+    used.parent_obj = made.parent_obj = node
+    fields["inputs"], fields["outputs"] = used, made
+    append = list.append
+    for tensor in inputs:
+        append(tensor.outputs, node)
+    for tensor in outputs:
+        append(tensor.inputs, node)
+    return node

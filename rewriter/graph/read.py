@@ -1,0 +1,125 @@
+"""Reading a model file, and saying in one line what is wrong when it is none."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+from rewriter.errors import RewriterError
+
+MOST_BYTES = 2**31 - 1
+"""What protobuf can read and write as one message."""
+
+_STARTS = (
+    (b"version https://git-lfs", "a Git LFS pointer (run `git lfs pull` to get the model)"),
+    (b"PK\x03\x04", "a zip archive"),
+    (b"\x1f\x8b", "a gzip archive (unpack it first)"),
+    (b"\x89HDF", "an HDF5 file, as Keras writes"),
+    (b"\x80\x02", "a Python pickle, as PyTorch writes"),
+    (b"%PDF", "a PDF file"),
+    (b"<!doctype html", "an HTML page, perhaps of an error in a download"),
+    (b"<html", "an HTML page, perhaps of an error in a download"),
+    (b"<?xml", "an XML file"),
+    (b"{", "a JSON file"),
+    (b"[", "a JSON file"),
+    (b"ir_version:", "a model in protobuf's text format"),
+    (b"<", "a model in ONNX's text format, perhaps (`onnx.parser` reads it)"),
+)
+
+
+def read_model_file(path: Path) -> tuple[onnx.ModelProto, bytes]:
+    """The model in a file, and the file's bytes.
+
+    Raises RewriterError when the file is missing, no regular file, empty, larger than 2 GiB, no ONNX model, truncated, or
+    nested too deep.
+    """
+    data = read_bytes(path)
+    if not data:
+        raise RewriterError(f"{path}: the file is empty")
+    try:
+        model = onnx.ModelProto.FromString(data)
+    except DecodeError as error:
+        raise RewriterError(f"{path}: {_why_not(data, str(error))}") from error
+    if not model.HasField("graph"):
+        raise RewriterError(f"{path}: {_kind(data) or 'not an ONNX model: it holds no graph'}")
+    return model, data
+
+
+def read_bytes(path: Path) -> bytes:
+    """All bytes of a regular file, which may be reached through links; RewriterError otherwise."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        with os.fdopen(descriptor, "rb") as file:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise RewriterError(f"{path}: not a regular file")
+            if found.st_size > MOST_BYTES:
+                raise RewriterError(f"{path}: {found.st_size / 2**30:.1f} GiB, but one protobuf file holds 2 GiB at most")
+            return file.read()
+    except IsADirectoryError:
+        raise RewriterError(f"{path}: is a folder, not a model") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise RewriterError(f"{path}: {(reason or str(error)).lower()}") from error
+
+
+def _why_not(data: bytes, message: str) -> str:
+    if "MaxDepth" in message:
+        return "its subgraphs or types are nested too deep to be read"
+    kind = _kind(data)
+    if kind:
+        return kind
+    missing = _missing(data)
+    if missing:
+        return f"truncated: {missing} bytes are missing at the end"
+    return "not an ONNX model (not a valid protobuf message)"
+
+
+def _kind(data: bytes) -> str:
+    start = data[:64].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    for mark, kind in _STARTS:
+        if start.startswith(mark.lower()):
+            return f"not an ONNX model but {kind}"
+    mark = data[4:8]
+    if mark in (b"TFL3", b"ORTM"):
+        return f"not an ONNX model but {'a TensorFlow Lite model' if mark == b'TFL3' else 'an ONNX Runtime model (.ort)'}"
+    return ""
+
+
+def _missing(data: bytes) -> int:
+    """How many bytes the last top-level field of a message lacks; 0 when the message is broken otherwise."""
+    position = 0
+    while position < len(data):
+        key, position = _varint(data, position)
+        kind = key & 7
+        if position < 0 or kind not in (0, 1, 2, 5) or not key >> 3:
+            return 0
+        if kind == 2:
+            length, position = _varint(data, position)
+            if position < 0:
+                return 0
+            position += length
+        elif kind == 0:
+            _, position = _varint(data, position)
+            if position < 0:
+                return 0
+        else:
+            position += 8 if kind == 1 else 4
+    return position - len(data)
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    """(value, position behind it); position -1 when there is none."""
+    value = shift = 0
+    while position < len(data) and shift < 64:
+        byte = data[position]
+        value |= (byte & 127) << shift
+        position += 1
+        if byte < 128:
+            return value, position
+        shift += 7
+    return 0, -1

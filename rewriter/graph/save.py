@@ -1,0 +1,374 @@
+"""From the objects of a graph back to messages: what was not edited is written as it was read, the rest as a copy with the
+difference.
+
+Every object is compared with the message it came from; nobody has to say that he changed something, and only `graph.nodes`,
+`inputs`, `outputs`, the nodes' own lists and the tensors are looked at, never the reverse lists. New objects, also
+graphsurgeon's plain ones, get new messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnx_graphsurgeon as gs
+from google.protobuf.unknown_fields import UnknownFieldSet  # type: ignore[import-untyped]
+
+from rewriter.errors import RewriterError
+from rewriter.graph.attributes import AttributeWriter, text
+from rewriter.graph.load import MOST_LEVELS
+from rewriter.graph.objects import Function, Graph, Node, Origin
+from rewriter.graph.save_values import Message, has_type, info_message, tensor_message
+from rewriter.graph.values import Constant
+
+Fields = dict[str, Any]
+"""Fields of a message to be replaced; all others stay as they are."""
+
+
+def assemble(target: Any, source: Any, fields: Fields) -> None:
+    """Fills an empty message with what `source` holds, the given fields replaced. Weights that stay are copied once."""
+    if not fields or len(UnknownFieldSet(source)):  # fields of a newer ONNX can only be copied with everything else
+        target.CopyFrom(source)
+        for name in fields:
+            target.ClearField(name)
+    else:
+        for descriptor, value in source.ListFields():
+            if descriptor.name not in fields:
+                _put(target, descriptor.name, value)
+    for name, value in fields.items():
+        _put(target, name, value)
+
+
+def _put(target: Any, name: str, value: Any) -> None:
+    if value is None:
+        return
+    field = getattr(target, name)
+    if hasattr(field, "extend"):
+        field.extend(value)
+    elif hasattr(field, "CopyFrom"):
+        field.CopyFrom(value)
+    else:
+        setattr(target, name, value)
+
+
+class Writer:
+    """Writes the graphs of one model.
+
+    Attributes:
+        folder: of the model that is written.
+        list_new: whether a new initializer of the main graph is to be listed among its inputs.
+        new_domains: (domain, operator) of new nodes, whose operator sets the model must import.
+    """
+
+    def __init__(self, folder: Path | None, list_new: bool) -> None:
+        self.folder = folder
+        self.list_new = list_new
+        self.new_domains: dict[tuple[str, str], None] = {}
+
+    # --- graphs ------------------------------------------------------------------------------------------------------------
+
+    def graph_fields(
+        self, graph: gs.Graph, level: int = 0, visible: frozenset[int] = frozenset()
+    ) -> tuple[onnx.GraphProto, Fields]:
+        """The message a graph came from (an empty one for a new graph), and the fields of it that changed.
+
+        Args:
+            graph: the graph.
+            level: how deep it is nested.
+            visible: ids of constants that outer graphs write.
+        """
+        if level >= MOST_LEVELS:
+            raise RewriterError(f"subgraphs are nested more than {MOST_LEVELS} levels deep")
+        origin = graph.origin if isinstance(graph, Graph) else Origin(onnx.GraphProto())
+        fields: Fields = {}
+        _set_text(fields, origin.proto, "name", graph.name)
+        _set_text(fields, origin.proto, "doc_string", graph.doc_string)
+        constants = self.constants(graph, visible)
+        self.set_constants(fields, origin, constants)
+        nodes = self.nodes(graph.nodes, origin, level, visible | {id(constant) for constant in constants})
+        if nodes is not None:
+            fields["node"] = nodes
+        self.set_list(fields, "input", origin.proto.input, self.inputs(graph, origin, constants, level))
+        self.set_list(fields, "output", origin.proto.output, _infos(graph.outputs, origin.outputs, origin.proto.output))
+        alive = _alive(graph, constants) if fields else None
+        self.set_list(fields, "value_info", origin.proto.value_info, _value_infos(graph, origin, alive))
+        self.set_list(fields, "quantization_annotation", origin.proto.quantization_annotation, _annotations(origin, alive))
+        return origin.proto, fields
+
+    def body(self, graph: gs.Graph, level: int, visible: frozenset[int]) -> onnx.GraphProto:
+        """The message of a subgraph, the very one it came from when nothing in it was edited."""
+        proto, fields = self.graph_fields(graph, level, visible)
+        if not fields and isinstance(graph, Graph):
+            return proto
+        result = onnx.GraphProto()
+        assemble(result, proto, fields)
+        return result
+
+    @staticmethod
+    def set_list(fields: Fields, name: str, before: Sequence[Any], now: list[Any]) -> None:
+        """Replaces a list of messages unless it holds the same objects."""
+        if len(before) != len(now) or any(old is not new for old, new in zip(before, now, strict=True)):
+            fields[name] = now
+
+    # --- constants ---------------------------------------------------------------------------------------------------------
+
+    def constants(self, graph: gs.Graph, visible: frozenset[int]) -> list[gs.Constant]:
+        """Initializers to write: those of the graph in their order, then what its nodes use and no outer graph has."""
+        own = graph.initializers if isinstance(graph, Graph) else ()
+        result = [tensor for tensor in own if isinstance(tensor, gs.Constant)]
+        seen = {*visible, *map(id, result)}
+        for node in graph.nodes:
+            for tensor in node.inputs:
+                if isinstance(tensor, gs.Constant) and id(tensor) not in seen and tensor.name:
+                    seen.add(id(tensor))
+                    result.append(tensor)
+        result.extend({id(t): t for t in graph.outputs if isinstance(t, gs.Constant) and id(t) not in seen}.values())
+        return result
+
+    def set_constants(self, fields: Fields, origin: Origin, constants: Sequence[gs.Constant]) -> None:
+        dense: list[Message] = []
+        sparse: list[Message] = []
+        for constant in constants:
+            message = tensor_message(constant, self.folder)
+            (sparse if isinstance(message, onnx.SparseTensorProto) else dense).append(message)
+        self.set_list(fields, "initializer", origin.proto.initializer, dense)
+        self.set_list(fields, "sparse_initializer", origin.proto.sparse_initializer, sparse)
+
+    def inputs(
+        self, graph: gs.Graph, origin: Origin, constants: Sequence[gs.Constant], level: int
+    ) -> list[onnx.ValueInfoProto]:
+        """The declared inputs: real ones in the graph's order, listed initializers where they stood."""
+        written = {id(constant) for constant in constants}
+        places = {id(tensor): i for i, tensor in enumerate(origin.inputs)}
+        listed = [
+            (i, tensor)
+            for i, tensor in enumerate(origin.inputs)
+            if isinstance(tensor, Constant) and tensor.listed and id(tensor) in written
+        ]
+        old = {id(tensor) for tensor in origin.inputs}
+        order: list[gs.Tensor] = []
+        k = 0
+        for tensor in graph.inputs:
+            place = places.get(id(tensor), -1)
+            while k < len(listed) and listed[k][0] < place:
+                order.append(listed[k][1])
+                k += 1
+            order.append(tensor)
+        order.extend(tensor for _, tensor in listed[k:])
+        known = {id(tensor) for tensor in (*origin.constants, *origin.sparse)}
+        order.extend(
+            tensor
+            for tensor in constants
+            if id(tensor) not in old
+            and (getattr(tensor, "listed", False) or (self.list_new and not level and id(tensor) not in known))
+        )
+        return _infos(order, origin.inputs, origin.proto.input)
+
+    # --- nodes -------------------------------------------------------------------------------------------------------------
+
+    def nodes(
+        self, nodes: Sequence[gs.Node], origin: Origin, level: int, visible: frozenset[int]
+    ) -> list[onnx.NodeProto] | None:
+        """Messages of all nodes; None when they are the same nodes in the same order and none was edited."""
+        result = [self.node(node, level, visible) for node in nodes]
+        before = origin.nodes
+        same = len(before) == len(nodes) and all(
+            old is new and message is old.proto for old, new, message in zip(before, nodes, result, strict=True)
+        )
+        if same:
+            return None
+        old = {id(node) for node in before}
+        for node, message in zip(nodes, result, strict=True):
+            if id(node) not in old or node.proto.domain != message.domain:
+                self.new_domains[message.domain, message.op_type] = None
+        return result
+
+    def node(self, node: gs.Node, level: int, visible: frozenset[int]) -> onnx.NodeProto:
+        """The message of a node, the very one it came from when nothing was edited."""
+        proto = node.proto if isinstance(node, Node) else None
+        inputs, outputs = [tensor.name for tensor in node.inputs], [tensor.name for tensor in node.outputs]
+        name, domain = node.name or "", node.domain or ""
+        unread = isinstance(node, Node) and node._attrs is None and not node._bodies
+        attributes = None if unread else self.attributes(node, proto, level, visible)
+        if (
+            attributes is None
+            and proto is not None
+            and proto.input == inputs
+            and proto.output == outputs
+            and proto.op_type == node.op
+            and proto.name == name
+            and proto.domain == domain
+        ):
+            return proto
+        fields: Fields = {} if attributes is None else {"attribute": attributes}
+        source = onnx.NodeProto() if proto is None else proto
+        for field, value in (("op_type", node.op), ("name", name), ("domain", domain)):
+            if getattr(source, field) != value:
+                fields[field] = value or None
+        for field, values in (("input", inputs), ("output", outputs)):
+            if getattr(source, field) != values:
+                fields[field] = values
+        result = onnx.NodeProto()
+        assemble(result, source, fields)
+        return result
+
+    def attributes(
+        self, node: gs.Node, proto: onnx.NodeProto | None, level: int, visible: frozenset[int]
+    ) -> list[onnx.AttributeProto] | None:
+        """Messages of all attributes of a node, None when none was edited."""
+        writer = AttributeWriter(self.folder, lambda graph: self.body(graph, level + 1, visible), node.op, node.domain or "")
+        if isinstance(node, Node) and node._attrs is None:
+            return writer.changed_bodies(proto.attribute, node.bodies) if proto is not None else None
+        return writer.changed(() if proto is None else proto.attribute, node.attrs)
+
+    # --- functions ---------------------------------------------------------------------------------------------------------
+
+    def function(self, function: gs.Function) -> onnx.FunctionProto:
+        """The message of a function, the very one it came from when nothing was edited."""
+        origin = function.origin if isinstance(function, Function) else Origin(onnx.FunctionProto())
+        outer, self.new_domains = self.new_domains, {}
+        fields: Fields = {}
+        for name in ("name", "domain", "doc_string", "overload"):
+            _set_text(fields, origin.proto, name, function.__dict__.get(name))
+        for name, tensors in (("input", function.inputs), ("output", function.outputs)):
+            names = [tensor.name for tensor in tensors]
+            if getattr(origin.proto, name) != names:
+                fields[name] = names
+        constants = self.constants(function, frozenset())
+        nodes = self.nodes(function.nodes, origin, 0, frozenset(map(id, constants)))
+        if nodes is not None or constants:
+            before = [_constant_node(tensor, self.folder) for tensor in constants]
+            fields["node"] = before + (nodes if nodes is not None else list(origin.proto.node))
+        alive = _alive(function, []) if fields else None
+        infos = _value_infos(function, origin, alive) if isinstance(function, Function) and origin.proto.value_info else []
+        self.set_list(fields, "value_info", origin.proto.value_info, infos)
+        self.set_defaults(fields, function, origin)
+        imports = written_imports(function, origin, self.new_domains)
+        self.new_domains = outer
+        if imports is not None:
+            fields["opset_import"] = imports
+        if not fields and isinstance(function, Function):
+            return origin.proto  # type: ignore[no-any-return]
+        result = onnx.FunctionProto()
+        assemble(result, origin.proto, fields)
+        return result
+
+    def set_defaults(self, fields: Fields, function: gs.Function, origin: Origin) -> None:
+        defaults = {text(message.name) for message in origin.proto.attribute_proto}
+        plain = [name for name, value in function.attrs.items() if value is None]
+        if plain != [name for name in dict.fromkeys(origin.proto.attribute) if name not in defaults]:
+            fields["attribute"] = plain
+        writer = AttributeWriter(self.folder, lambda graph: self.body(graph, 1, frozenset()))
+        values = {name: value for name, value in function.attrs.items() if value is not None}
+        changed = writer.changed(origin.proto.attribute_proto, values)
+        if changed is not None:
+            fields["attribute_proto"] = changed
+
+
+def _constant_node(tensor: gs.Constant, folder: Path | None) -> onnx.NodeProto:
+    attribute = onnx.AttributeProto(name="value", type=onnx.AttributeProto.TENSOR)
+    message = tensor_message(tensor, folder)
+    if isinstance(message, onnx.SparseTensorProto):
+        attribute = onnx.AttributeProto(name="sparse_value", type=onnx.AttributeProto.SPARSE_TENSOR, sparse_tensor=message)
+    else:
+        attribute.t.CopyFrom(message)
+    return onnx.NodeProto(op_type="Constant", output=[tensor.name], attribute=[attribute])
+
+
+def _set_text(fields: Fields, proto: Any, name: str, value: str | None) -> None:
+    if text(getattr(proto, name)) != (value or ""):
+        fields[name] = value or None
+
+
+def _infos(
+    tensors: Sequence[gs.Tensor], before: Sequence[gs.Tensor], messages: Sequence[onnx.ValueInfoProto]
+) -> list[onnx.ValueInfoProto]:
+    """Declarations of inputs or outputs; a new tensor that took over an old one's name keeps its declaration."""
+    result = []
+    own: dict[int, list[onnx.ValueInfoProto]] = {}
+    names: dict[str, onnx.ValueInfoProto] = {}
+    for tensor, message in zip(before, messages, strict=True):
+        own.setdefault(id(tensor), []).append(message)
+        names.setdefault(text(message.name), message)
+    for tensor in tensors:
+        known = own.get(id(tensor))
+        info = names.get(tensor.name) if not known else known.pop(0) if len(known) > 1 else known[0]
+        result.append(info_message(tensor, info))
+    return result
+
+
+def _alive(graph: gs.Graph, constants: Sequence[gs.Constant]) -> set[int]:
+    """Ids of the tensors that this graph still has."""
+    alive = {id(tensor) for node in graph.nodes for tensor in (*node.inputs, *node.outputs)}
+    alive.update(id(tensor) for tensor in (*graph.inputs, *graph.outputs, *constants))
+    return alive
+
+
+def _value_infos(graph: gs.Graph, origin: Origin, alive: set[int] | None) -> list[onnx.ValueInfoProto]:
+    """value_info: the old entries whose tensors still exist, then tensors of a known type that have none yet."""
+    result = []
+    for tensor, message in zip(origin.infos, origin.proto.value_info, strict=True):
+        if tensor is None:
+            result.append(message)
+        elif alive is None or id(tensor) in alive:
+            result.append(info_message(tensor, message))
+    declared = {id(tensor) for tensor in (*origin.infos, *graph.inputs, *graph.outputs)}
+    for node in graph.nodes:
+        for tensor in node.outputs:
+            if tensor.name and id(tensor) not in declared and isinstance(tensor, gs.Variable) and has_type(tensor):
+                declared.add(id(tensor))
+                result.append(info_message(tensor, None))
+    return result
+
+
+def _annotations(origin: Origin, alive: set[int] | None) -> list[onnx.TensorAnnotation]:
+    """Quantization annotations of the tensors that still exist, under their present names."""
+    result = []
+    for tensors, message in zip(origin.annotations, origin.proto.quantization_annotation, strict=True):
+        if alive is not None and tensors[0] is not None and id(tensors[0]) not in alive:
+            continue
+        names = [message.tensor_name, *(entry.value for entry in message.quant_parameter_tensor_names)]
+        now = [name if tensor is None else tensor.name for tensor, name in zip(tensors, names, strict=True)]
+        if now != names:
+            copy = onnx.TensorAnnotation()
+            copy.CopyFrom(message)
+            if tensors[0] is not None:
+                copy.tensor_name = now[0]
+            for entry, tensor in zip(copy.quant_parameter_tensor_names, tensors[1:], strict=True):
+                if tensor is not None:
+                    entry.value = tensor.name
+            message = copy
+        result.append(message)
+    return result
+
+
+def written_imports(
+    graph: gs.Graph, origin: Origin, new_domains: dict[tuple[str, str], None]
+) -> list[onnx.OperatorSetIdProto] | None:
+    """Operator set imports of a model or function, None when they are as loaded. Domains of new nodes are added."""
+    imports: list[onnx.OperatorSetIdProto] = []
+    for entry in graph.import_domains or ():
+        imports.append(onnx.OperatorSetIdProto())
+        imports[-1].CopyFrom(entry)
+    if graph.opset is not None and graph.opset != origin.opset:
+        own = [entry for entry in imports if entry.domain in ("", "ai.onnx")]
+        for entry in own:
+            entry.version = graph.opset
+        if not own:
+            imports.append(onnx.OperatorSetIdProto(domain="", version=graph.opset))
+    known = {"" if entry.domain == "ai.onnx" else entry.domain for entry in imports}
+    for domain, op in new_domains:
+        domain = "" if domain == "ai.onnx" else domain
+        if domain not in known and (domain or origin.imports):
+            known.add(domain)
+            imports.append(onnx.OperatorSetIdProto(domain=domain, version=_version(domain, op)))
+    return None if imports == origin.imports else imports
+
+
+def _version(domain: str, op: str) -> int:
+    try:
+        return int(onnx.defs.get_schema(op, domain).since_version)
+    except onnx.defs.SchemaError:
+        return 1
