@@ -25,8 +25,11 @@ class Edits:
         retyped: tensors by id whose declared type or shape changed.
     """
 
-    def __init__(self, index: GraphIndex) -> None:
+    def __init__(self, index: GraphIndex, snapshot: Callable[[gs.Node], Any] = id) -> None:
+        """`snapshot(node)` is kept in `before` for every node that is about to be edited or removed for the first time."""
         self.index = index
+        self._snapshot = snapshot
+        self.before: dict[int, Any] = {}
         self.added: dict[int, gs.Node] = {}
         self.removed: dict[int, gs.Node] = {}
         self.edited: dict[int, gs.Node] = {}
@@ -40,8 +43,17 @@ class Edits:
         while self._undo:
             step, arguments = self._undo.pop()
             step(*arguments)
-        for names in (self.added, self.removed, self.edited, self.freed, self.retyped, self.released):
+        for names in (self.added, self.removed, self.edited, self.freed, self.retyped, self.released, self.before):
             names.clear()
+
+    @property
+    def any(self) -> bool:
+        """Whether anything was changed."""
+        return bool(self._undo)
+
+    def _touch(self, node: gs.Node) -> None:
+        if id(node) not in self.before and id(node) not in self.added:
+            self.before[id(node)] = self._snapshot(node)
 
     def later(self, step: Callable[..., Any], *arguments: Any) -> None:
         """Registers what takes back a change that the caller makes itself."""
@@ -56,11 +68,19 @@ class Edits:
         self.later(self.index.detach, node)
 
     def remove(self, node: gs.Node) -> None:
-        """Removes a node; its inputs may become dead, which `sweep` looks after."""
+        """Removes a node and the bodies inside it; its inputs may become dead, which `sweep` looks after."""
+        for inner in self.index.inside(node):
+            self.remove_only(inner)
+        self.remove_only(node)
+
+    def remove_only(self, node: gs.Node) -> None:
+        """Removes a node and leaves the bodies inside it where they are, for a node that is to stand elsewhere."""
+        self._touch(node)
         scope, key = self.index.scope(node), self.index.key_at(node)
         owned = [tensor for tensor in node.outputs if self.index.producer(tensor) is node]
         self.index.detach(node)
-        self.removed[id(node)] = node
+        if self.added.pop(id(node), None) is None:
+            self.removed[id(node)] = node
         self.released.update((id(tensor), tensor) for tensor in node.inputs)
         self.later(self._restore, node, scope, key, owned)
 
@@ -81,6 +101,9 @@ class Edits:
 
     def set_inputs(self, node: gs.Node, operands: Sequence[gs.Tensor]) -> None:
         before = list(node.inputs)
+        if _same(before, operands):
+            return
+        self._touch(node)
         self._put_inputs(node, operands)
         self.edited[id(node)] = node
         self.released.update((id(tensor), tensor) for tensor in before)
@@ -97,6 +120,9 @@ class Edits:
     def set_outputs(self, node: gs.Node, outputs: Sequence[gs.Tensor]) -> None:
         """Replaces the output list; tensors that this node made before and makes no more are left without a producer."""
         before = list(node.outputs)
+        if _same(before, outputs):
+            return
+        self._touch(node)
         self._put_outputs(node, outputs)
         self.edited[id(node)] = node
         self.later(self._put_outputs, node, before)
@@ -111,13 +137,28 @@ class Edits:
             self.index.make(tensor, node)
 
     def set_op(self, node: gs.Node, op: str, domain: str) -> None:
-        self.later(_set_op, node, node.op, node.domain)
-        _set_op(node, op, domain)
+        if (node.op, node.domain or "") == (op, domain or ""):
+            return
+        self._touch(node)
+        self.later(self._put_op, node, node.op, node.domain)
+        self._put_op(node, op, domain)
         self.edited[id(node)] = node
+
+    def _put_op(self, node: gs.Node, op: str, domain: str) -> None:
+        for tensor in node.inputs:
+            self.index.unuse(tensor, node)
+        node.op, node.domain = op, domain
+        for tensor in node.inputs:
+            self.index.use(tensor, node)
 
     def set_attribute(self, node: gs.Node, name: str, value: Any) -> None:
         """Sets an attribute; `None` removes it."""
         before = dict(node.attrs)
+        if value is None and name not in before:
+            return
+        if value is not None and type(value) is type(before.get(name)) and not isinstance(value, gs.Tensor) and value == before[name]:
+            return
+        self._touch(node)
         if value is None:
             node.attrs.pop(name, None)
         else:
@@ -127,12 +168,6 @@ class Edits:
 
     # --- tensors -----------------------------------------------------------------------------------------------------------
 
-    def take_over(self, tensor: gs.Tensor, node: gs.Node) -> None:
-        """`node`, already added, becomes the producer of `tensor` instead of the node that makes it now."""
-        before = self.index.producer(tensor)
-        self.index.make(tensor, node)
-        self.later(self.index.make, tensor, before)
-
     def replace_uses(self, old: gs.Tensor, new: gs.Tensor, users: Iterable[gs.Node] | None = None) -> None:
         """Every node that reads `old` (or those of `users`) reads `new` instead; outputs of scopes are not touched."""
         for user in list(self.index.uses(old) if users is None else users):
@@ -140,6 +175,8 @@ class Edits:
 
     def set_type(self, tensor: gs.Tensor, dtype: Any, shape: Any) -> None:
         """Sets the declared element type and shape of a variable."""
+        if (tensor.dtype, tensor.shape) == (dtype, shape):
+            return
         self.later(_set_type, tensor, tensor.dtype, tensor.shape)
         _set_type(tensor, dtype, shape)
         self.retyped[id(tensor)] = tensor
@@ -173,8 +210,8 @@ class Edits:
         return bool(tensor.name) and self.index.producer(tensor) is node and self.index.is_used(tensor)
 
 
-def _set_op(node: gs.Node, op: str, domain: str) -> None:
-    node.op, node.domain = op, domain
+def _same(one: Sequence[gs.Tensor], other: Sequence[gs.Tensor]) -> bool:
+    return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
 
 
 def _set_attributes(node: gs.Node, attributes: dict[str, Any]) -> None:

@@ -8,12 +8,21 @@ by `finish`. All changes go through an `Edits` transaction (edits.py).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import onnx_graphsurgeon as gs
 
 from rewriter.graph.names import NameTable
 from rewriter.graph.order import NoRoom, Order, stable_sort
 from rewriter.graph.scopes import Scope, find_scopes
+
+
+CROWD = 32  # from this many consumers on, they are looked up by operator
+
+
+def operator_key(node: gs.Node) -> tuple[str, str]:
+    """(domain, operator) with the default domain written as ""."""
+    return "" if not node.domain or node.domain == "ai.onnx" else node.domain, node.op
 
 
 class GraphIndex:
@@ -27,19 +36,20 @@ class GraphIndex:
         self.graph = graph
         self.scopes: list[Scope] = find_scopes(graph)
         self._scope: dict[int, Scope] = {}
-        self._nodes: dict[int, gs.Node] = {}
+        self._members: list[dict[int, gs.Node]] = [{} for _ in self.scopes]
         self._producers: dict[int, gs.Node | None] = {}
         self._uses: dict[int, dict[int, gs.Node]] = {}
         self._outputs: dict[int, list[Scope]] = {}
         self._inputs: set[int] = set()
-        self._kept: list[object] = []  # removed objects stay alive: their id() must not be given to a new one
+        self._kept: list[gs.Node] = []  # removed objects stay alive: their id() must not be given to a new one
         self._touched: dict[int, gs.Tensor] = {}
-        self._changed_scopes: dict[int, Scope] = {}
+        self._changed_scopes: set[int] = set()
         self._names: NameTable | None = None
+        self._crowds: dict[int, dict[tuple[str, str], dict[int, gs.Node]]] = {}
         for scope in self.scopes:
             for node in scope.graph.nodes:
                 self._scope[id(node)] = scope
-                self._nodes[id(node)] = node
+                self._members[scope.number][id(node)] = node
             for tensor in scope.graph.outputs:
                 self._outputs.setdefault(id(tensor), []).append(scope)
             self._inputs.update(id(tensor) for tensor in scope.graph.inputs)
@@ -49,7 +59,11 @@ class GraphIndex:
     # --- questions ---------------------------------------------------------------------------------------------------------
 
     def __contains__(self, node: gs.Node) -> bool:
-        return id(node) in self._nodes
+        return id(node) in self._scope
+
+    def has(self, number: int) -> bool:
+        """Whether a node of this id() is in the graph."""
+        return number in self._scope
 
     def scope(self, node: gs.Node) -> Scope:
         return self._scope[id(node)]
@@ -63,7 +77,7 @@ class GraphIndex:
         """The node that makes this tensor; None for inputs, initializers and omitted operands."""
         found = self._producers.get(id(tensor), self)
         if found is self:
-            found = next((node for node in tensor.inputs if id(node) in self._nodes), None)
+            found = next((node for node in tensor.inputs if id(node) in self._scope), None)
             self._producers[id(tensor)] = found
         return found  # type: ignore[return-value]
 
@@ -71,9 +85,21 @@ class GraphIndex:
         """Distinct consumers by id, those in inner scopes included. The live dictionary: copy before editing."""
         found = self._uses.get(id(tensor))
         if found is None:
-            found = {id(node): node for node in tensor.outputs if id(node) in self._nodes} if tensor.name else {}
+            found = {id(node): node for node in tensor.outputs if id(node) in self._scope} if tensor.name else {}
             self._uses[id(tensor)] = found
         return found
+
+    def users_with(self, tensor: gs.Tensor, ops: frozenset[tuple[str, str]]) -> Iterator[gs.Node]:
+        """Consumers whose (domain, operator) is one of `ops`; at a tensor with very many, only those are looked at."""
+        users = self.users(tensor)
+        if len(users) <= CROWD:
+            return (node for node in list(users.values()) if operator_key(node) in ops)
+        crowd = self._crowds.get(id(tensor))
+        if crowd is None:
+            crowd = self._crowds[id(tensor)] = {}
+            for node in users.values():
+                crowd.setdefault(operator_key(node), {})[id(node)] = node
+        return (node for op in ops for node in crowd.get(op, {}).values())
 
     def uses(self, tensor: gs.Tensor) -> list[gs.Node]:
         """Distinct consumers of a tensor, those in inner scopes included."""
@@ -90,9 +116,9 @@ class GraphIndex:
         """Whether the tensor is a declared input of the model, of a subgraph body or of a function."""
         return id(tensor) in self._inputs
 
-    def nodes(self) -> list[gs.Node]:
-        """All nodes of all scopes in execution order."""
-        return sorted(self._nodes.values(), key=self.position)
+    def all_nodes(self) -> Iterator[gs.Node]:
+        """All nodes of all scopes, in no particular order."""
+        return chain.from_iterable(members.values() for members in self._members)
 
     @property
     def names(self) -> NameTable:
@@ -105,7 +131,7 @@ class GraphIndex:
         for scope in self.scopes:
             for tensor in (*scope.graph.inputs, *scope.graph.outputs):
                 yield tensor.name
-        for node in self._nodes.values():
+        for node in self.all_nodes():
             yield node.name
             for tensor in (*node.inputs, *node.outputs):
                 yield tensor.name
@@ -119,7 +145,7 @@ class GraphIndex:
             if maker is not None and self._scope[id(maker)] is scope:
                 yield maker
         for body in self._bodies.get(id(node), ()):
-            for inner in body.graph.nodes:
+            for inner in self._members[body.number].values():
                 for tensor in inner.inputs:
                     maker = self.producer(tensor)
                     if maker is not None and self._scope[id(maker)] is scope:
@@ -148,10 +174,10 @@ class GraphIndex:
 
     def attach(self, node: gs.Node, scope: Scope, key: int) -> None:
         self._kept.append(node)
-        self._nodes[id(node)] = node
+        self._members[scope.number][id(node)] = node
         self._scope[id(node)] = scope
         self._orders[scope.number].set(node, key)
-        self._changed_scopes[scope.number] = scope
+        self._changed_scopes.add(scope.number)
         for tensor in node.outputs:
             self.make(tensor, node)
         for tensor in node.inputs:
@@ -159,10 +185,10 @@ class GraphIndex:
 
     def detach(self, node: gs.Node) -> None:
         scope = self._scope.pop(id(node))
-        del self._nodes[id(node)]
+        del self._members[scope.number][id(node)]
         self._orders[scope.number].drop(node)
         self._kept.append(node)
-        self._changed_scopes[scope.number] = scope
+        self._changed_scopes.add(scope.number)
         for tensor in node.inputs:
             self.unuse(tensor, node)
         for tensor in node.outputs:
@@ -177,17 +203,43 @@ class GraphIndex:
         if tensor.name:
             self._touch(tensor)
             self._uses[id(tensor)][id(node)] = node
+            if id(tensor) in self._crowds:
+                self._crowds[id(tensor)].setdefault(operator_key(node), {})[id(node)] = node
 
     def unuse(self, tensor: gs.Tensor, node: gs.Node) -> None:
         if tensor.name:
             self._touch(tensor)
             self._uses[id(tensor)].pop(id(node), None)
+            if id(tensor) in self._crowds:
+                self._crowds[id(tensor)].get(operator_key(node), {}).pop(id(node), None)
 
     def _touch(self, tensor: gs.Tensor) -> None:
         if id(tensor) not in self._touched:
             self.users(tensor)
             self.producer(tensor)
             self._touched[id(tensor)] = tensor
+
+    def unlist_output(self, tensor: gs.Tensor) -> None:
+        """Forgets that the tensor is an output of the main graph."""
+        listing = self._outputs[id(tensor)]
+        listing.remove(self.scopes[0])
+        if not listing:
+            del self._outputs[id(tensor)]
+
+    def list_output(self, tensor: gs.Tensor) -> None:
+        self._outputs.setdefault(id(tensor), []).append(self.scopes[0])
+
+    def inside(self, node: gs.Node) -> list[gs.Node]:
+        """All nodes in the bodies of a node, at any depth."""
+        return [inner for scope in self._bodies.get(id(node), ()) for inner in self._members[scope.number].values()]
+
+    def body(self, node: gs.Node, attribute: str) -> Scope | None:
+        """The scope of the subgraph that a node holds in an attribute."""
+        return next((s for s in self._bodies.get(id(node), ()) if s.owner is node and s.attr == attribute), None)
+
+    def members(self, scope: Scope) -> list[gs.Node]:
+        """The nodes of one scope in execution order."""
+        return sorted(self._members[scope.number].values(), key=self._orders[scope.number].key)
 
     def key_at(self, node: gs.Node) -> int:
         scope = self._scope[id(node)]
@@ -224,19 +276,13 @@ class GraphIndex:
 
     def _relabel(self, scope: Scope) -> None:
         order = self._orders[scope.number]
-        order.relabel(sorted((n for n in self._nodes.values() if self._scope[id(n)] is scope), key=order.key))
-        self._changed_scopes[scope.number] = scope
+        order.relabel(sorted(self._members[scope.number].values(), key=order.key))
+        self._changed_scopes.add(scope.number)
 
     def finish(self) -> None:
         """Brings graphsurgeon's own lists in line with the index: node lists of changed scopes, reverse lists of touched tensors."""
-        members: dict[int, list[gs.Node]] = {number: [] for number in self._changed_scopes}
-        for node in self._nodes.values():
-            number = self._scope[id(node)].number
-            if number in members:
-                members[number].append(node)
-        for number, nodes in members.items():
-            nodes.sort(key=self._orders[number].key)
-            self.scopes[number].graph.nodes[:] = nodes
+        for number in self._changed_scopes:
+            self.scopes[number].graph.nodes[:] = sorted(self._members[number].values(), key=self._orders[number].key)
         for tensor in self._touched.values():
             maker = self._producers[id(tensor)]
             users = self._uses[id(tensor)].values()
@@ -246,7 +292,7 @@ class GraphIndex:
                 list.append(tensor.inputs, maker)
             list.extend(tensor.outputs, (user for user in users for operand in user.inputs if operand is tensor))
         for node in self._kept:
-            if isinstance(node, gs.Node) and id(node) not in self._nodes:
+            if id(node) not in self._scope:
                 list.clear(node.inputs)
                 list.clear(node.outputs)
         self._touched.clear()

@@ -72,7 +72,9 @@ n_inputs(node) -> int                             : number of inputs, absent one
 n_outputs(node) -> int                            : number of outputs
 source(node, string, any?) -> any                 : attribute in the framework's own file, else the last argument
 source_op(node) -> string                         : operator name in the framework's own file
-source_input(node, int) -> string                 : name of an operand in the framework's own file, with its output index
+source_input(node, int) -> string                 : name of the node that makes an operand in the framework's own file
+source_index(node, int) -> int                    : output index of an operand in the framework's own file
+source_is_output(node) -> bool                    : the framework's own graph has the node among its outputs
 source_has(node) -> bool                          : the framework's own file describes the node
 opset(string?) -> int                             : version that the model imports of a domain
 exporter() -> string                              : name of the program that wrote the model
@@ -112,6 +114,10 @@ set(list|array) -> list                           : the distinct items, ascendin
 index(list|array, any) -> int                     : position of an item; an error where it is not there
 count(list|array, any) -> int                     : how often an item occurs
 take(list|array, int|list|array) -> same          : the items at these positions
+without(list, list) -> list                       : the items of the first that are not in the second
+array(array|list|number|bool) -> array            : as an array, on which arithmetic goes element by element
+nonzero(array|list) -> ints                       : positions of what is not zero or false
+argsort(array|list) -> ints                       : positions in ascending order of their items
 concat(array|list, array|list|int...) -> array    : joined along the axis given last
 reshape(array|list|number, int|list) -> array     : the same elements in another shape
 transpose(array, list?) -> array                  : axes permuted; reversed when no permutation is given
@@ -154,5 +160,5 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
 )
 """Name → function."""
 
-SOURCE_FUNCTIONS = frozenset({"source", "source_op", "source_input", "source_has"})
+SOURCE_FUNCTIONS = frozenset({"source", "source_op", "source_input", "source_index", "source_is_output", "source_has"})
 """What only the framework's own file can answer."""

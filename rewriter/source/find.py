@@ -36,7 +36,11 @@ def load_source(path: Path | str) -> SourceInfo:
     Raises:
         RewriterError: it cannot be read, is larger than 64 MiB, or is none of these.
     """
-    text, shown = _read(Path(path)), str(path)
+    return parse_source(_read(Path(path)), str(path))
+
+
+def parse_source(text: str, shown: str) -> SourceInfo:
+    """Reads the text of a source file named `shown`; raises as `load_source`."""
     if shown.lower().endswith(".csv"):
         return read_csv(text, shown)
     try:

@@ -1,0 +1,119 @@
+"""Rules made ready for a run: parameters filled in, patterns compiled, sorted by how specific they are, and found by root operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rewriter.engine.pattern import Pattern, compile_pattern
+from rewriter.engine.values import DType
+from rewriter.errors import RewriterError
+from rewriter.language import ast
+from rewriter.language.dtypes import DTYPES
+from rewriter.language.rules import Rule
+
+OpKey = tuple[str, str]
+Path = tuple[tuple[str, frozenset[OpKey]], ...]
+
+PHASES = ("interface", "repair", "canonical", "optimize", "cleanup")
+
+
+@dataclass(eq=False, slots=True)
+class CompiledRule:
+    """One rule of a run. `pattern` is None for `match graph`; `given` are the values of its parameters."""
+
+    rule: Rule
+    pattern: Pattern | None
+    given: dict[str, Any]
+    lets: dict[str, ast.Expr]
+
+    @property
+    def code(self) -> str:
+        return self.rule.code
+
+    @property
+    def specificity(self) -> int:
+        conditions = len(self.rule.ast.wheres) + len(self.rule.ast.privates)
+        return conditions + (self.pattern.constraints if self.pattern is not None else 0)
+
+
+@dataclass(slots=True)
+class PhasePlan:
+    """The rules of one phase: by the operator of their root, and the ways back from a changed node to roots that may see it."""
+
+    name: str
+    by_root: dict[OpKey, list[CompiledRule]] = field(default_factory=dict)
+    on_graph: list[CompiledRule] = field(default_factory=list)
+    ways: dict[OpKey, set[Path]] = field(default_factory=dict)
+
+
+def parameters(rule: Rule, settings: Mapping[tuple[str, str], Any]) -> dict[str, Any]:
+    """Values of a rule's parameters. Raises RewriterError for one that has neither a setting nor a default."""
+    values: dict[str, Any] = {}
+    for param in rule.ast.params:
+        value = settings.get((rule.code, param.name))
+        if value is None:
+            if param.default is None:
+                raise RewriterError(f"rule {rule.code} needs --set {rule.code}.{param.name}=... ({param.type})")
+            value = default_value(param.default)
+        values[param.name] = value
+    return values
+
+
+def default_value(expr: ast.Expr) -> Any:
+    """A parameter's default, which is a literal, an element type, a negative number or a list of these."""
+    if isinstance(expr, ast.Literal):
+        return expr.value
+    if isinstance(expr, ast.Name) and expr.id in DTYPES:
+        return DType(DTYPES[expr.id])
+    if isinstance(expr, ast.Unary) and isinstance(expr.operand, ast.Literal) and isinstance(expr.operand.value, int | float):
+        return -expr.operand.value
+    if isinstance(expr, ast.ListOf):
+        return [default_value(item) for item in expr.items]
+    raise RewriterError("a parameter's default must be a literal")
+
+
+def compile_rule(rule: Rule, settings: Mapping[tuple[str, str], Any]) -> CompiledRule:
+    """Raises RewriterError for a missing parameter or a pattern that is too large."""
+    given = parameters(rule, settings)
+    pattern = None if rule.ast.match.graph else compile_pattern(rule.ast.match, given)
+    return CompiledRule(rule, pattern, given, {let.name: let.value for let in rule.ast.lets})
+
+
+def plan(rules: Iterable[CompiledRule]) -> list[PhasePlan]:
+    """One plan a phase that has rules, in the order of the phases."""
+    phases = {name: PhasePlan(name) for name in PHASES}
+    for compiled in _ranked(list(rules)):
+        phase = phases[compiled.rule.phase]
+        if compiled.pattern is None:
+            phase.on_graph.append(compiled)
+            continue
+        pattern = compiled.pattern
+        for op in pattern.nodes[pattern.root].ops:
+            phase.by_root.setdefault(op, []).append(compiled)
+        for number, path in pattern.paths:
+            for op in pattern.nodes[number].ops:
+                phase.ways.setdefault(op, set()).add(tuple(path))
+    return [phase for phase in phases.values() if phase.by_root or phase.on_graph]
+
+
+def _ranked(rules: list[CompiledRule]) -> list[CompiledRule]:
+    """`before` first, then the more specific rule, then by code; `before` in a circle is left to the specificity."""
+    order = sorted(rules, key=lambda r: (-r.specificity, r.code))
+    if not any(compiled.rule.before for compiled in order):
+        return order
+    codes = {r.code: r for r in order}
+    ranked: list[CompiledRule] = []
+    placed: set[str] = set()
+    blockers: dict[str, set[str]] = {code: set() for code in codes}
+    for compiled in order:
+        for later in compiled.rule.before:
+            if later in blockers:
+                blockers[later].add(compiled.code)
+    while len(ranked) < len(order):
+        free = next((r for r in order if r.code not in placed and blockers[r.code] <= placed), None)
+        chosen = free if free is not None else next(r for r in order if r.code not in placed)
+        ranked.append(chosen)
+        placed.add(chosen.code)
+    return ranked

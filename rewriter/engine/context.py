@@ -1,0 +1,155 @@
+"""All that a rule may ask about the model it runs on, in one place, with a record of what was asked.
+
+The record serves two ends: the roots whose rules asked about a tensor are tried again when that tensor changes, and an unanswered
+question is what the audit shows for a rule that did not fire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx_graphsurgeon as gs
+
+from rewriter.engine.values import UNKNOWN, DType, Failure, Symbol
+from rewriter.graph.exporter import Exporter
+from rewriter.graph.facts import Facts
+from rewriter.graph.index import GraphIndex
+
+if TYPE_CHECKING:
+    from rewriter.source import SourceInfo
+
+
+class Context:
+    """One model under one run.
+
+    Attributes:
+        seen: tensors (by id) whose facts or producer were asked for since the last `forget`; `counted`, those whose users were.
+        doubts: why something was unknown, in order, since the last `forget`; pairs (reason, remedy).
+        settings: values of rule parameters given from outside, by (code, name).
+    """
+
+    def __init__(
+        self,
+        index: GraphIndex,
+        facts: Facts,
+        exporter: Exporter,
+        source: SourceInfo | None = None,
+        settings: Mapping[tuple[str, str], Any] | None = None,
+    ) -> None:
+        self.index = index
+        self.facts = facts
+        self.exporter = exporter
+        self.source = source
+        self.settings = settings or {}
+        self.seen: dict[int, gs.Tensor] = {}
+        self.counted: dict[int, gs.Tensor] = {}
+        self.doubts: list[tuple[str, str]] = []
+
+    def forget(self) -> None:
+        self.seen = {}
+        self.counted = {}
+        self.doubts = []
+
+    def doubt(self, reason: str, remedy: str = "") -> Any:
+        """Records why an answer is unknown, and is that answer."""
+        self.doubts.append((reason, remedy))
+        return UNKNOWN
+
+    def see(self, tensor: gs.Tensor) -> None:
+        self.seen[id(tensor)] = tensor
+
+    def count(self, tensor: gs.Tensor) -> None:
+        self.counted[id(tensor)] = tensor
+
+    # --- facts -------------------------------------------------------------------------------------------------------------
+
+    def shape(self, tensor: gs.Tensor) -> Any:
+        """List of ints, `Symbol`s and UNKNOWN; UNKNOWN as a whole when the rank is."""
+        self.see(tensor)
+        found = self.facts.shape(tensor)
+        if found is None:
+            return self.doubt(f"rank of {label(tensor)} is unknown", "run shape inference, or declare the shapes of the graph's inputs")
+        return [_dim(d) for d in found]
+
+    def rank(self, tensor: gs.Tensor) -> Any:
+        found = self.shape(tensor)
+        return found if found is UNKNOWN else len(found)
+
+    def dtype(self, tensor: gs.Tensor) -> Any:
+        self.see(tensor)
+        found = self.facts.dtype(tensor)
+        return self.doubt(f"element type of {label(tensor)} is unknown") if not found else DType(found)
+
+    def declared(self, tensor: gs.Tensor) -> tuple[Any, Any]:
+        """(element type, shape) as the file declares them, not as they are inferred; UNKNOWN where it says nothing."""
+        self.see(tensor)
+        dtype, shape = self.facts.declared(tensor)
+        return (
+            DType(dtype) if dtype else self.doubt(f"{label(tensor)} has no declared element type"),
+            self.doubt(f"{label(tensor)} has no declared shape") if shape is None else [_dim(d) for d in shape],
+        )
+
+    def value(self, tensor: gs.Tensor) -> Any:
+        """Partially known integers: a number for rank 0, a list for rank 1."""
+        self.see(tensor)
+        found = self.facts.value(tensor)
+        if found is None:
+            return self.doubt(f"value of {label(tensor)} is unknown")
+        items = [_dim(d) for d in found.items]
+        return items if found.shape else items[0]
+
+    def is_constant(self, tensor: gs.Tensor) -> bool:
+        self.see(tensor)
+        return self.facts.is_constant(tensor)
+
+    def array(self, tensor: gs.Tensor) -> np.ndarray[Any, Any]:
+        """The values of a compile-time constant. Raises Failure when the tensor is none."""
+        self.see(tensor)
+        found = self.facts.constant(tensor)
+        if found is None:
+            raise Failure(f"{label(tensor)} is not a compile-time constant")
+        return found
+
+    def producer(self, tensor: gs.Tensor) -> gs.Node | None:
+        self.see(tensor)
+        return self.index.producer(tensor)
+
+    def uses(self, tensor: gs.Tensor) -> list[gs.Node]:
+        self.count(tensor)
+        return self.index.uses(tensor)
+
+    # --- the model ---------------------------------------------------------------------------------------------------------
+
+    def opset(self, node: gs.Node | None, domain: str = "") -> Any:
+        """Version of a domain in the scope of `node` (the main graph without one)."""
+        scope = self.index.scopes[0] if node is None else self.index.scope(node)
+        found = scope.opsets.get(domain)
+        return self.doubt(f"the model imports no opset of domain {domain!r}") if found is None else found
+
+    @property
+    def ir_version(self) -> Any:
+        return getattr(self.index.graph, "ir_version", None) or UNKNOWN
+
+    # --- the framework's own file --------------------------------------------------------------------------------------------
+
+    def source_key(self, node: gs.Node) -> Any:
+        """The node's name in the source information, or UNKNOWN."""
+        remedy = "give the framework's own file: --source model-symbol.json, or a JSON/CSV table keyed by node name"
+        if self.source is None:
+            return self.doubt(f"no source information for {label(node)}", remedy)
+        key = self.source.node_for(node.name, [tensor.name for tensor in node.outputs])
+        return self.doubt(f"{label(node)} is not in the source information", remedy) if key is None else key
+
+
+def _dim(dim: int | str | None) -> Any:
+    return UNKNOWN if dim is None else Symbol(dim) if isinstance(dim, str) else dim
+
+
+def label(part: gs.Tensor | gs.Node) -> str:
+    """How messages call a part of the model."""
+    if isinstance(part, gs.Node):
+        return f"node {part.name!r}" if part.name else f"{part.op} node making {part.outputs[0].name!r}" if part.outputs else f"{part.op} node"
+    return f"tensor {part.name!r}"
+

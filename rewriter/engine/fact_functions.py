@@ -1,0 +1,234 @@
+"""Functions of expressions that ask the graph, the model or the framework's own file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_graphsurgeon as gs
+
+from rewriter.engine.context import Context, label
+from rewriter.engine.values import ABSENT, UNKNOWN, DType, Failure, Symbol
+from rewriter.source.info import Missing
+
+
+def _shape(context: Context, part: Any) -> Any:
+    return context.shape(part) if isinstance(part, gs.Tensor) else list(np.shape(part))
+
+
+def _rank(context: Context, part: Any) -> Any:
+    found = _shape(context, part)
+    return found if found is UNKNOWN else len(found)
+
+
+def _dim(context: Context, part: Any, at: int) -> Any:
+    found = _shape(context, part)
+    if found is UNKNOWN:
+        return found
+    if not -len(found) <= at < len(found):
+        raise Failure(f"a tensor of rank {len(found)} has no dimension {at}")
+    dim = found[at]
+    return context.doubt(f"dimension {at} of {label(part)} is unknown") if dim is UNKNOWN else dim
+
+
+def _size(context: Context, part: Any, at: Any = None) -> Any:
+    """Product of dimensions; 1 for none. One that is 0 makes the product 0 whatever the others are."""
+    found = _shape(context, part)
+    if found is UNKNOWN:
+        return found
+    dims = found if at is None else found[at] if isinstance(at, slice) else [found[at]]
+    numbers = [dim for dim in dims if isinstance(dim, int)]
+    if len(numbers) == len(dims) or 0 in numbers:
+        return int(np.prod(numbers, dtype=object))
+    symbols = [dim for dim in dims if dim is UNKNOWN or isinstance(dim, Symbol)]
+    if len(symbols) == 1 and isinstance(symbols[0], Symbol) and all(dim == 1 for dim in numbers):
+        return symbols[0]
+    return context.doubt(f"a dimension of {label(part)} is unknown")
+
+
+def _dtype(context: Context, part: Any) -> Any:
+    if isinstance(part, gs.Tensor):
+        return context.dtype(part)
+    return DType(onnx.helper.np_dtype_to_tensor_dtype(np.asarray(part).dtype))
+
+
+def _declared_rank(context: Context, tensor: gs.Tensor) -> Any:
+    shape = context.declared(tensor)[1]
+    return shape if shape is UNKNOWN else len(shape)
+
+
+def _present(context: Context, value: Any) -> Any:
+    return value if value is UNKNOWN else not (value is ABSENT or (isinstance(value, gs.Tensor) and not value.name))
+
+
+def _producer(context: Context, tensor: gs.Tensor) -> str:
+    found = context.producer(tensor)
+    return found.op if found is not None else ""
+
+
+def _source(context: Context, node: gs.Node, attribute: str, like: Any = ABSENT) -> Any:
+    key = context.source_key(node)
+    if key is UNKNOWN or context.source is None:
+        return UNKNOWN
+    found = context.source.attribute(key, attribute, None if like is ABSENT else like)
+    if found is Missing.ATTRIBUTE or found is None:
+        return like
+    if isinstance(found, Missing):
+        return context.doubt(f"`{attribute}` of {label(node)} in {context.source.path or 'the source'}: {found.value}")
+    return list(found) if isinstance(found, tuple) else found
+
+
+def _source_op(context: Context, node: gs.Node) -> Any:
+    key = context.source_key(node)
+    if key is UNKNOWN or context.source is None:
+        return UNKNOWN
+    operator = context.source.nodes[key].operator
+    return operator or context.doubt(f"the source information has no operator for {label(node)}")
+
+
+def _source_edge(context: Context, node: gs.Node, at: int) -> Any:
+    key = context.source_key(node)
+    if key is UNKNOWN or context.source is None:
+        return UNKNOWN
+    found = context.source.source_input(key, at)
+    return context.doubt(f"the source information has no input {at} for {label(node)}") if found is None else found
+
+
+def _source_input(context: Context, node: gs.Node, at: int) -> Any:
+    edge = _source_edge(context, node, at)
+    return edge if edge is UNKNOWN else edge[0]
+
+
+def _source_index(context: Context, node: gs.Node, at: int) -> Any:
+    edge = _source_edge(context, node, at)
+    return edge if edge is UNKNOWN else edge[1]
+
+
+def _source_is_output(context: Context, node: gs.Node) -> Any:
+    key = context.source_key(node)
+    if key is UNKNOWN or context.source is None:
+        return UNKNOWN
+    if not context.source.heads:
+        return context.doubt("the source information does not list the graph's outputs")
+    return any(name == key for name, _ in context.source.heads)
+
+
+def _source_has(context: Context, node: gs.Node) -> bool:
+    return context.source is not None and context.source.node_for(node.name, [t.name for t in node.outputs]) is not None
+
+
+def _maybe(context: Context, condition: Any) -> Any:
+    return True if condition is UNKNOWN else condition
+
+
+def _known(context: Context, value: Any) -> bool:
+    return value is not UNKNOWN and not (isinstance(value, list) and any(item is UNKNOWN or isinstance(item, Symbol) for item in value))
+
+
+def _known_but_one(context: Context, value: Any) -> Any:
+    if value is UNKNOWN:
+        return UNKNOWN
+    return sum(not isinstance(item, int) for item in value) <= 1
+
+
+def _axis(context: Context, axis: int, part: Any) -> Any:
+    rank = _rank(context, part)
+    if rank is UNKNOWN:
+        return rank
+    if not -max(rank, 1) <= axis < max(rank, 1):
+        raise Failure(f"axis {axis} does not exist at rank {rank}")
+    return axis % rank if rank else 0
+
+
+def _reshape_target(context: Context, tensor: gs.Tensor, value: list[Any]) -> Any:
+    """A constant for Reshape (allowzero=0) that means what the computed shape means.
+
+    One unknown item becomes -1. A 0 copies the input's dimension, so a target dimension that is 0 can only be kept where the input
+    has 0 at the same place; and beside a 0 nothing may be inferred by -1.
+    """
+    unknown = [at for at, item in enumerate(value) if not isinstance(item, int) or item == -1]
+    if len(unknown) > 1:
+        return context.doubt("more than one item of the shape is unknown")
+    target = [-1 if at in unknown else item for at, item in enumerate(value)]
+    if 0 in target and unknown:
+        return context.doubt("a shape with 0 and an unknown item has no constant form")
+    return target
+
+
+def _broadcast(context: Context, left: list[Any], right: list[Any]) -> Any:
+    result: list[Any] = []
+    width = max(len(left), len(right))
+    for one, other in zip([1] * (width - len(left)) + left, [1] * (width - len(right)) + right, strict=True):
+        if one == 1 or (isinstance(one, Symbol) and isinstance(other, Symbol) and str(one) == str(other)):
+            result.append(other)
+        elif other == 1:
+            result.append(one)
+        elif isinstance(one, int) and isinstance(other, int):
+            if one != other:
+                raise Failure(f"{one} and {other} do not broadcast")
+            result.append(one)
+        else:
+            result.append(one if isinstance(one, int) else other if isinstance(other, int) else UNKNOWN)
+    return result
+
+
+def _can_broadcast(context: Context, left: list[Any], right: list[Any]) -> Any:
+    unknown = False
+    for one, other in zip(reversed(left), reversed(right), strict=False):
+        if isinstance(one, int) and isinstance(other, int):
+            if one != other and 1 not in (one, other):
+                return False
+        elif 1 not in (one, other) and not (isinstance(one, Symbol) and isinstance(other, Symbol) and str(one) == str(other)):
+            unknown = True
+    return UNKNOWN if unknown else True
+
+
+def _default(context: Context, value: Any, other: Any) -> Any:
+    absent = value is ABSENT or (isinstance(value, gs.Tensor) and not value.name)
+    return other if absent else value
+
+
+BODIES: dict[str, Callable[..., Any]] = {
+    "rank": _rank,
+    "shape": _shape,
+    "dim": _dim,
+    "size": _size,
+    "dtype": _dtype,
+    "declared_dtype": lambda context, tensor: context.declared(tensor)[0],
+    "declared_rank": _declared_rank,
+    "declared_shape": lambda context, tensor: context.declared(tensor)[1],
+    "value": lambda context, tensor: context.value(tensor),
+    "is_const": lambda context, tensor: context.is_constant(tensor),
+    "present": _present,
+    "uses": lambda context, tensor: len(context.uses(tensor)),
+    "users": lambda context, tensor: [node.op for node in context.uses(tensor)],
+    "producer": _producer,
+    "is_output": lambda context, tensor: context.index.output_of(tensor),
+    "is_input": lambda context, tensor: context.index.input_of(tensor),
+    "name": lambda context, part: part.name,
+    "op": lambda context, node: node.op,
+    "domain": lambda context, node: node.domain or "",
+    "has": lambda context, node, attribute: attribute in node.attrs,
+    "n_inputs": lambda context, node: len(node.inputs),
+    "n_outputs": lambda context, node: len(node.outputs),
+    "source": _source,
+    "source_op": _source_op,
+    "source_input": _source_input,
+    "source_index": _source_index,
+    "source_is_output": _source_is_output,
+    "source_has": _source_has,
+    "opset": lambda context, domain="": context.opset(None, domain),
+    "exporter": lambda context: context.exporter.name,
+    "exporter_version": lambda context: context.exporter.version,
+    "ir_version": lambda context: context.ir_version,
+    "known": _known,
+    "known_but_one": _known_but_one,
+    "maybe": _maybe,
+    "axis": _axis,
+    "reshape_target": _reshape_target,
+    "broadcast": _broadcast,
+    "can_broadcast": _can_broadcast,
+    "default": _default,
+}

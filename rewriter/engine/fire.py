@@ -1,0 +1,206 @@
+"""One rule at one place: match, ask its conditions, rewrite, and say what happened."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import onnx_graphsurgeon as gs
+
+from rewriter.engine.compile import CompiledRule
+from rewriter.engine.context import Context
+from rewriter.engine.evaluate import Names, holds
+from rewriter.engine.log import Blocked
+from rewriter.engine.match import Matcher, TooManyAttempts
+from rewriter.engine.rewrite import Refused, Rewriting
+from rewriter.engine.values import UNKNOWN, Failure
+from rewriter.errors import RewriterError
+from rewriter.graph.edits import Edits
+from rewriter.graph.node_text import node_text
+from rewriter.graph.scopes import Scope
+from rewriter.graph.signature import signature
+from rewriter.language import ast
+
+
+@dataclass(slots=True)
+class Fired:
+    """A rewrite that stands in the graph and can still be taken back."""
+
+    compiled: CompiledRule
+    root: gs.Node | None
+    nodes: dict[int, gs.Node]
+    edits: Edits
+    conditions: tuple[tuple[str, str], ...]
+    seconds: float
+    scope: Scope
+    names: tuple[str, ...]
+    op: str
+
+
+class Attempt:
+    """Tries rules at places; what keeps a rule from firing where its pattern stands is collected in `blocked`."""
+
+    def __init__(self, context: Context, *, detail: bool) -> None:
+        self.context = context
+        self.detail = detail
+        self.blocked: dict[tuple[str, int], Blocked] = {}
+
+    def at_node(self, compiled: CompiledRule, root: gs.Node) -> Fired | None:
+        """The first match at `root` whose conditions hold, rewritten."""
+        assert compiled.pattern is not None
+        self.blocked.pop((compiled.code, id(root)), None)
+        started = time.perf_counter()
+        matcher = Matcher(compiled.pattern, self.context, self._given(compiled, root))
+        try:
+            if not self._inside(compiled, root):
+                return None
+            for _ in matcher.matches(root):
+                fired = self._try(compiled, root, dict(matcher.bound), dict(matcher.nodes), started)
+                if fired is not None:
+                    return fired
+        except TooManyAttempts:
+            self._block(compiled, root, "too many ways to match here; the search was given up", error=True)
+        except (Failure, RewriterError) as failure:
+            self._block(compiled, root, str(failure), error=True)
+        else:
+            if self.context.doubts and (compiled.code, id(root)) not in self.blocked:
+                self._block(compiled, root, *self.context.doubts[0])
+        return None
+
+    def on_graph(self, compiled: CompiledRule, bound: Mapping[str, Any], key: int) -> Fired | None:
+        """A rule on the model's interface, with its items bound."""
+        self.context.forget()
+        self.blocked.pop((compiled.code, key), None)
+        try:
+            return self._try(compiled, None, {**compiled.given, **bound}, {}, time.perf_counter())
+        except (Failure, RewriterError) as failure:
+            self._block(compiled, None, str(failure), error=True)
+            return None
+
+    def _given(self, compiled: CompiledRule, root: gs.Node) -> dict[str, Any]:
+        given = compiled.given
+        owner = self.context.index.scope(root).owner
+        return {**given, "outer": owner} if compiled.rule.ast.match.inside is not None and owner is not None else given
+
+    def _inside(self, compiled: CompiledRule, root: gs.Node) -> bool:
+        scope = self.context.index.scope(root)
+        if (version := scope.opsets.get("")) is not None and version not in compiled.rule.opset:
+            return False
+        wanted = compiled.rule.ast.match.inside
+        if wanted is None:
+            return True
+        owner = scope.owner
+        return owner is not None and scope.attr == wanted.attr and (owner.op, owner.domain or "") == (wanted.op.name, wanted.op.domain)
+
+    # --- conditions --------------------------------------------------------------------------------------------------------
+
+    def _try(
+        self, compiled: CompiledRule, root: gs.Node | None, bound: dict[str, Any], nodes: dict[int, gs.Node], started: float
+    ) -> Fired | None:
+        names = Names(bound, compiled.lets)
+        if not self._private(compiled, bound, nodes):
+            return None
+        conditions: list[tuple[str, str]] = []
+        doubt: tuple[ast.Where, str, str] | None = None
+        for where in compiled.rule.ast.wheres:
+            mark = len(self.context.doubts)
+            try:
+                answer = holds(where.condition, names, self.context)
+            except Failure as failure:
+                self._block(compiled, root, str(failure), where=where, error=True)
+                return None
+            if answer is False:
+                del self.context.doubts[:]
+                return None
+            if answer is UNKNOWN and doubt is None:
+                reason, remedy = (self.context.doubts[mark:] or [("the condition is unknown", "")])[0]
+                doubt = where, reason, remedy
+            if self.detail:
+                conditions.append((_text(compiled, where), "unknown" if answer is UNKNOWN else "true"))
+        if doubt is not None:
+            self._block(compiled, root, doubt[1], doubt[2], where=doubt[0])
+            return None
+        return self._rewrite(compiled, root, names, nodes, tuple(conditions), started)
+
+    def _private(self, compiled: CompiledRule, bound: Mapping[str, Any], nodes: Mapping[int, gs.Node]) -> bool:
+        """Whether no tensor that the rule calls private is read outside of the match."""
+        matched = {id(node) for node in nodes.values()}
+        for private in compiled.rule.ast.privates:
+            for name in private.names:
+                found = bound[name]
+                for tensor in found if isinstance(found, list) else [found]:
+                    self.context.count(tensor)
+                    if self.context.index.output_of(tensor) or not self.context.index.users(tensor).keys() <= matched:
+                        return False
+        return True
+
+    # --- rewriting ---------------------------------------------------------------------------------------------------------
+
+    def _rewrite(
+        self,
+        compiled: CompiledRule,
+        root: gs.Node | None,
+        names: Names,
+        nodes: dict[int, gs.Node],
+        conditions: tuple[tuple[str, str], ...],
+        started: float,
+    ) -> Fired | None:
+        index = self.context.index
+        version = (index.scopes[0] if root is None else index.scope(root)).opsets.get("", 1)
+        block = next((b for b in compiled.rule.ast.rewrites if b.opset is None or version in b.opset), None)
+        if block is None:
+            return None
+        edits, mark = Edits(index, self._snapshot), index.names.mark()
+        scope, op = (index.scopes[0], "") if root is None else (index.scope(root), root.op)
+        matched = tuple(node_name(node) for node in nodes.values())
+        try:
+            Rewriting(self.context, edits, names, root, nodes).apply(block)
+            if not edits.any:
+                raise Refused("it would change nothing")
+        except Refused as refused:
+            self._take_back(edits, mark)
+            self._block(compiled, root, str(refused))
+            return None
+        except (Failure, RewriterError) as failure:
+            self._take_back(edits, mark)
+            self._block(compiled, root, str(failure), error=True)
+            return None
+        return Fired(compiled, root, nodes, edits, conditions, time.perf_counter() - started, scope, matched, op)
+
+    def _take_back(self, edits: Edits, mark: int) -> None:
+        edits.rollback()
+        self.context.index.names.restore(mark)
+
+    def _snapshot(self, node: gs.Node) -> tuple[int, str]:
+        return signature(node), node_text(node) if self.detail else ""
+
+    def _block(
+        self,
+        compiled: CompiledRule,
+        root: gs.Node | None,
+        reason: str,
+        remedy: str = "",
+        *,
+        where: ast.Where | None = None,
+        error: bool = False,
+    ) -> None:
+        rule, index = compiled.rule, self.context.index
+        line = 0 if where is None else rule.source.line_col(where.span.start)[0]
+        place = index.scopes[0].path if root is None else index.scope(root).path
+        name = "" if root is None else node_name(root)
+        self.blocked[compiled.code, id(root)] = Blocked(
+            rule.code, rule.title, place, name, root.op if root is not None else "", reason, line, remedy, error
+        )
+
+
+def node_name(node: gs.Node) -> str:
+    """A node's name, or that of its first output where it has none."""
+    return node.name or next((tensor.name for tensor in node.outputs if tensor.name), node.op)
+
+
+def _text(compiled: CompiledRule, where: ast.Where) -> str:
+    span = where.condition.span
+    return " ".join(compiled.rule.source.text[span.start : span.end].split())
+

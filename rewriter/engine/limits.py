@@ -1,0 +1,69 @@
+"""Why every run ends: counters, a clock, and a memory of the states that the graph was in."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass
+
+from rewriter.engine.log import Stop
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When to stop a run that does not come to its end.
+
+    Attributes:
+        generations: how often a node may descend from rewritten nodes. A firing that leaves fewer nodes than it took does not count,
+            since that cannot go on forever; nor do nodes that were only matched, so that a rewrite may run along a chain of any length.
+        firings: of all rules on one model.
+        per_root: of one rule at one node.
+        seconds: wall clock for one model, None for no limit.
+    """
+
+    generations: int = 32
+    firings: int = 1_000_000
+    per_root: int = 64
+    seconds: float | None = None
+
+
+class Watch:
+    """Counts firings and remembers states. Each `stop_...` answers with the reason to stop, or None."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._deadline = None if limits.seconds is None else time.monotonic() + limits.seconds
+        self._per_root: Counter[tuple[str, int]] = Counter()
+        self._state = 0
+        self._states: dict[int, int] = {0: 0}
+        self._rules: list[str] = []
+
+    def out_of_time(self) -> Stop | None:
+        if self._deadline is not None and time.monotonic() > self._deadline:
+            return Stop("Time", f"the time limit of {self.limits.seconds:g} s was reached after {len(self._rules)} firings")
+        return None
+
+    def out_of_budget(self) -> Stop | None:
+        if len(self._rules) >= self.limits.firings:
+            return Stop("Budget", f"the limit of {self.limits.firings} firings was reached", tuple(dict.fromkeys(self._rules[-8:])))
+        return None
+
+    def exhausted(self, code: str, root: int) -> bool:
+        """Whether a rule fired as often at this root as it may."""
+        return self._per_root[code, root] >= self.limits.per_root
+
+    def would_repeat(self, delta: int) -> bool:
+        """Whether a change leaves the graph exactly as it is."""
+        return delta == 0
+
+    def record(self, code: str, root: int, root_name: str, delta: int) -> Stop | None:
+        """Counts a firing that changes the state by `delta`; a state that was there before is a cycle."""
+        self._per_root[code, root] += 1
+        self._rules.append(code)
+        self._state = (self._state + delta) & 0xFFFF_FFFF_FFFF_FFFF
+        first = self._states.setdefault(self._state, len(self._rules))
+        if first == len(self._rules):
+            return None
+        circle = tuple(self._rules[first:])
+        shown = " -> ".join([*circle[:8], circle[0]]) if len(circle) <= 8 else f"{len(circle)} firings of {', '.join(dict.fromkeys(circle))}"
+        return Stop("Cycle", f"these rules undo each other: {shown}", tuple(dict.fromkeys(circle)), (root_name,))

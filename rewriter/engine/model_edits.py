@@ -1,0 +1,93 @@
+"""Edits of what belongs to the model as a whole: its interface, its opset imports, its ir_version and metadata."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import onnx
+import onnx_graphsurgeon as gs
+
+from rewriter.engine.values import Failure
+from rewriter.language import schema
+
+if TYPE_CHECKING:
+    from rewriter.engine.rewrite import Rewriting
+
+_TEXTS = ("producer_name", "producer_version", "name", "doc_string")
+
+
+def set_model_field(rewriting: Rewriting, field: str, at: Any, value: Any) -> None:
+    """`model.ir_version = 8`, `model.opset["ai.onnx.ml"] = 3`, `model.producer_name = "..."`. Raises Failure for other fields."""
+    graph = rewriting.index.graph
+    if field == "opset" and isinstance(value, int):
+        set_opset(rewriting, "" if at is None else str(at), value)
+    elif (field == "ir_version" and isinstance(value, int)) or (field in _TEXTS and isinstance(value, str)):
+        before = getattr(graph, field, None)
+        if before != value:
+            rewriting.edits.later(setattr, graph, field, before)
+            setattr(graph, field, value)
+    else:
+        raise Failure(f"model.{field} cannot be set to this")
+
+
+def set_opset(rewriting: Rewriting, domain: str, version: int) -> None:
+    """Sets or adds the import of a domain for the main graph and all scopes that share its imports."""
+    graph, scope = rewriting.index.graph, rewriting.scope
+    if scope.opsets.get(domain) == version:
+        return
+    before = list(graph.import_domains or ())
+    same = [entry for entry in before if ("" if entry.domain == "ai.onnx" else entry.domain) != domain]
+    imports = [*same, onnx.OperatorSetIdProto(domain=domain, version=version)]
+    rewriting.edits.later(setattr, graph, "import_domains", graph.import_domains)
+    graph.import_domains = imports
+    if domain == "":
+        rewriting.edits.later(setattr, graph, "opset", graph.opset)
+        graph.opset = version
+    for other in rewriting.index.scopes:
+        if other.opsets is rewriting.index.scopes[0].opsets or other is scope:
+            rewriting.edits.later(_set_version, other.opsets, domain, other.opsets.get(domain))
+            other.opsets[domain] = version
+
+
+def _set_version(versions: dict[str, int], domain: str, version: int | None) -> None:
+    if version is None:
+        versions.pop(domain, None)
+    else:
+        versions[domain] = version
+
+
+def import_domain(rewriting: Rewriting, domain: str) -> None:
+    """Adds the import that a new operator needs: the newest known version of its domain, 1 for unknown domains."""
+    set_opset(rewriting, domain, schema.latest_opset(domain))
+
+
+def drop_input(rewriting: Rewriting, tensor: gs.Tensor) -> bool:
+    """Removes a graph input that nothing reads; False when it is no input. Raises Failure when it is read."""
+    graph = rewriting.index.graph
+    if not any(item is tensor for item in graph.inputs):
+        return False
+    if rewriting.index.is_used(tensor):
+        raise Failure(f"input {tensor.name!r} is still used")
+    _replace(rewriting, graph, "inputs", tensor)
+    return True
+
+
+def drop_output(rewriting: Rewriting, tensor: gs.Tensor) -> bool:
+    """Removes a graph output, and what nobody needs without it; False when it is no output."""
+    graph = rewriting.index.graph
+    if not any(item is tensor for item in graph.outputs):
+        return False
+    if len(graph.outputs) == 1:
+        raise Failure("the last output of a graph cannot be removed")
+    _replace(rewriting, graph, "outputs", tensor)
+    rewriting.index.unlist_output(tensor)
+    rewriting.edits.later(rewriting.index.list_output, tensor)
+    rewriting.edits.released[id(tensor)] = tensor
+    return True
+
+
+def _replace(rewriting: Rewriting, graph: gs.Graph, side: str, tensor: gs.Tensor) -> None:
+    before = list(getattr(graph, side))
+    rewriting.edits.later(setattr, graph, side, before)
+    rewriting.edits.retyped[id(tensor)] = tensor
+    setattr(graph, side, [item for item in before if item is not tensor])

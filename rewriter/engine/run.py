@@ -1,0 +1,256 @@
+"""The run: rules meet a graph, phase by phase, each phase to its fixpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+import onnx_graphsurgeon as gs
+
+from rewriter.engine.compile import CompiledRule, PhasePlan, compile_rule, plan
+from rewriter.engine.context import Context
+from rewriter.engine.fire import Attempt, Fired, node_name
+from rewriter.engine.guards import refusal
+from rewriter.engine.interface import interface_matches
+from rewriter.engine.limits import Limits, Watch
+from rewriter.engine.log import Log, Skipped, Stop
+from rewriter.engine.record import Recorder
+from rewriter.engine.worklist import Worklist
+from rewriter.graph.exporter import Exporter, detect
+from rewriter.graph.facts import Facts
+from rewriter.graph.index import GraphIndex, operator_key
+from rewriter.graph.signature import signature
+from rewriter.language.rules import RuleSet
+
+if TYPE_CHECKING:
+    from rewriter.source.info import SourceInfo
+
+ROUNDS = 8  # later phases may enable earlier ones; a round more than this has never been seen to help
+
+
+def run(
+    graph: gs.Graph,
+    rules: RuleSet,
+    *,
+    source: SourceInfo | None = None,
+    settings: Mapping[tuple[str, str], Any] | None = None,
+    limits: Limits | None = None,
+    overridable: Collection[str] = (),
+    exporter: Exporter | None = None,
+    keep: bool = True,
+    detail: bool = True,
+) -> Log:
+    """Rewrites a graph in place.
+
+    Args:
+        graph: any graphsurgeon graph; one from `rewriter.load` can be saved without losing anything.
+        rules: the selected rules.
+        source: what the framework's own file says.
+        settings: values of rule parameters by (code, name).
+        limits: when to stop a run that does not come to its end.
+        overridable: names of initializers that a caller may override, which are therefore no constants.
+        exporter: who wrote the model; detected when None.
+        keep: False takes every edit back at the end: the log says what would be done.
+        detail: False leaves texts of nodes and conditions out of the log.
+
+    Returns:
+        The log of the run.
+
+    Raises:
+        RewriterError: a selected rule lacks a parameter, or its pattern is too large.
+    """
+    index = GraphIndex(graph)
+    context = Context(index, Facts(index, overridable), exporter or detect(graph), source, {**rules.settings, **(settings or {})})
+    return Run(context, rules, limits or Limits(), detail=detail).execute(keep=keep)
+
+
+class Run:
+    """One run over one model."""
+
+    def __init__(self, context: Context, rules: RuleSet, limits: Limits, *, detail: bool) -> None:
+        self.context = context
+        self.index = context.index
+        self.log = Log()
+        self._attempt = Attempt(context, detail=detail)
+        self._watch = Watch(limits)
+        self._recorder = Recorder(self.log, context, detail=detail)
+        self._generation: dict[int, int] = {}
+        self._done: list[Fired] = []
+        self._freed: dict[int, gs.Tensor] = {}
+        self._halted: Stop | None = None
+        self._plans = plan(self._applicable(rules))
+
+    def _applicable(self, rules: RuleSet) -> list[CompiledRule]:
+        """The rules that are meant for this model, compiled; the others are logged as skipped."""
+        found = []
+        for rule in rules:
+            reason = refusal(rule, self.context, by_id=rule.code in rules.by_id)
+            if reason is None:
+                found.append(compile_rule(rule, self.context.settings))
+            else:
+                self.log.skipped.append(Skipped(rule.code, reason))
+        return found
+
+    def execute(self, *, keep: bool = True) -> Log:
+        """Runs all phases; again, while a later phase has given an earlier one something to do."""
+        for _ in range(ROUNDS):
+            before = len(self._done)
+            fired = [self._phase(phase) for phase in self._plans]
+            if self._halted is not None or len(self._done) == before or not any(fired[1:]):
+                break
+        standing = (b for (_, root), b in self._attempt.blocked.items() if b.op == "" or self.index.has(root))
+        self.log.blocked = sorted(standing, key=lambda blocked: (blocked.rule, blocked.place, blocked.root))
+        if keep:
+            self._finish()
+        else:
+            for fired_one in reversed(self._done):
+                fired_one.edits.rollback()
+            self.index.finish()
+        return self.log
+
+    def _finish(self) -> None:
+        self.index.finish()
+        for scope in self.index.scopes:
+            listed = getattr(scope.graph, "initializers", None)
+            if listed is not None and self._freed:
+                listed[:] = [t for t in listed if id(t) not in self._freed or self.index.is_used(t)]
+
+    # --- phases ------------------------------------------------------------------------------------------------------------
+
+    def _phase(self, phase: PhasePlan) -> bool:
+        """One phase to its fixpoint; whether anything fired."""
+        before = len(self._done)
+        if self._halted is None and phase.on_graph:
+            self._interface(phase)
+        worklist = Worklist(phase, self.index)
+        while self._halted is None and phase.by_root:
+            fired = len(self._done)
+            worklist.fill()
+            for root in worklist:
+                self._visit(phase, worklist, root)
+                if self._halted is not None:
+                    break
+            if not worklist.incomplete or fired == len(self._done):
+                break
+        return len(self._done) > before
+
+    def _visit(self, phase: PhasePlan, worklist: Worklist, root: gs.Node) -> None:
+        """Tries the rules at one root, best first; after one has fired the root is tried anew."""
+        self._halt(self._watch.out_of_time())
+        for compiled in phase.by_root.get(operator_key(root), ()):
+            if self._watch.exhausted(compiled.code, id(root)):
+                self._once(Stop("Budget", "a rule fired too often at one node", (compiled.code,), (node_name(root),)))
+                continue
+            self.context.forget()
+            fired = self._attempt.at_node(compiled, root)
+            if fired is None:
+                worklist.watch(root, self.context.seen, self.context.counted)
+            elif self._accept(fired):
+                self._spread(fired, worklist)
+                worklist.add(root)
+                return
+
+    def _interface(self, phase: PhasePlan) -> None:
+        """Rules on the model's interface: each fires once for each of its matches, as long as it finds any."""
+        for compiled in phase.on_graph:
+            for _ in range(self._watch.limits.per_root):
+                fired = self._fire_on_graph(compiled)
+                if not fired or self._halted is not None:
+                    break
+
+    def _fire_on_graph(self, compiled: CompiledRule) -> bool:
+        for bound in interface_matches(compiled.rule.ast.match, self.context, compiled.given):
+            fired = self._attempt.on_graph(compiled, bound, hash(tuple(id(item) for item in bound.values())))
+            if fired is not None and self._accept(fired):
+                self.context.facts.refresh([*fired.edits.retyped.values(), *_outputs(fired)])
+                return True
+        return False
+
+    # --- firings -----------------------------------------------------------------------------------------------------------
+
+    def _accept(self, fired: Fired) -> bool:
+        """Books a firing, or takes it back when a limit says so."""
+        edits = fired.edits
+        generation = self._next_generation(fired)
+        delta = sum(signature(node) for node in edits.added.values()) - sum(edits.before[n][0] for n in edits.removed)
+        for number, node in edits.edited.items():
+            if number in edits.before and node in self.index:
+                delta += signature(node) - edits.before[number][0]
+        unchanged = delta == 0 and bool(edits.before) and not edits.retyped
+        too_deep = generation > self._watch.limits.generations
+        if unchanged or too_deep or self._halt(self._watch.out_of_budget()):
+            edits.rollback()
+            if too_deep:
+                self._once(_generation_stop(fired, self._watch.limits))
+            return False
+        for number in (*edits.added, *(n for n in edits.edited if self._is_matched(fired, n))):
+            self._generation[number] = generation
+        self._freed.update(edits.freed)
+        self._release_names(fired)
+        self._done.append(fired)
+        self._recorder.record(fired)
+        root = id(fired.root) if fired.root is not None else 0
+        if edits.before or edits.added:
+            name = node_name(fired.root) if fired.root is not None else ""
+            self._halt(self._watch.record(fired.compiled.code, root, name, delta))
+        return True
+
+    @staticmethod
+    def _is_matched(fired: Fired, number: int) -> bool:
+        return any(id(node) == number for node in fired.nodes.values())
+
+    def _next_generation(self, fired: Fired) -> int:
+        """One more than the oldest line among the nodes that the firing consumed or edited; the same when it leaves fewer nodes."""
+        edits = fired.edits
+        touched = [*edits.removed, *(n for n in edits.edited if self._is_matched(fired, n))]
+        highest = max((self._generation.get(number, 0) for number in touched), default=0)
+        return highest if len(edits.added) < len(edits.removed) else highest + 1
+
+    def _release_names(self, fired: Fired) -> None:
+        names = self.index.names
+        for node in fired.edits.removed.values():
+            names.release(node.name)
+            for tensor in node.outputs:
+                if self.index.producer(tensor) is None and not self.index.is_used(tensor):
+                    names.release(tensor.name)
+        for tensor in fired.edits.freed.values():
+            names.release(tensor.name)
+
+    def _spread(self, fired: Fired, worklist: Worklist) -> None:
+        """Brings back every root that could see the change."""
+        edits = fired.edits
+        changed = [*edits.added.values(), *(node for node in edits.edited.values() if node in self.index)]
+        outputs = _outputs(fired)
+        worklist.facts_changed(self.context.facts.refresh([*outputs, *edits.retyped.values()]))
+        worklist.facts_changed(outputs)
+        for node in changed:
+            worklist.node_changed(node)
+            worklist.users_changed(node.inputs)
+            worklist.users_changed(node.outputs)
+        for node in edits.removed.values():
+            worklist.users_changed(node.inputs)
+
+    # --- stops -------------------------------------------------------------------------------------------------------------
+
+    def _halt(self, stop: Stop | None) -> bool:
+        if stop is not None and self._halted is None:
+            self._halted = stop
+            self.log.stops.append(stop)
+        return stop is not None
+
+    def _once(self, stop: Stop) -> None:
+        """Notes a reason that ends one rule at one place and not the run."""
+        if not any((s.kind, s.rules) == (stop.kind, stop.rules) for s in self.log.stops):
+            self.log.stops.append(stop)
+
+
+def _outputs(fired: Fired) -> list[gs.Tensor]:
+    nodes = (*fired.edits.added.values(), *fired.edits.edited.values(), *fired.edits.removed.values())
+    return [tensor for node in nodes for tensor in node.outputs]
+
+
+def _generation_stop(fired: Fired, limits: Limits) -> Stop:
+    nodes = tuple(node_name(node) for node in fired.nodes.values())
+    text = f"rewriting its own results {limits.generations} times over; does the rule match what it makes?"
+    return Stop("Generation", f"{fired.compiled.code} was stopped after {text}", (fired.compiled.code,), nodes)
+

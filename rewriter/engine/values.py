@@ -1,0 +1,87 @@
+"""What an expression of a rule can evaluate to, beside plain Python values.
+
+bool, int, float, str and lists of them, and NumPy arrays stand for themselves. A captured tensor or a label is the graph's own
+object. Two markers complete them: `UNKNOWN`, the third truth value, and `ABSENT`, an optional operand or attribute that is not there.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Union
+
+import numpy as np
+import onnx_graphsurgeon as gs
+
+from rewriter.language.dtypes import DTYPE_NAMES
+
+INT64 = range(-(1 << 63), 1 << 63)
+LIST_LIMIT: Final = 1 << 16  # items of a list
+ARRAY_LIMIT: Final = 1 << 28  # elements of an array that an expression makes
+
+
+class Marker:
+    """A value of its own kind that equals only itself."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+UNKNOWN: Final = Marker("unknown")
+ABSENT: Final = Marker("absent")
+
+
+class DType(int):
+    """An element type: its TensorProto number, shown by its ONNX name."""
+
+    def __repr__(self) -> str:
+        return DTYPE_NAMES.get(int(self), f"dtype {int(self)}")
+
+    __str__ = __repr__
+
+
+class Symbol(str):
+    """A dimension known by name only: equal to itself, unknown against everything else."""
+
+    __slots__ = ()
+
+
+Value = Union[bool, int, float, str, list[Any], "np.ndarray[Any, Any]", gs.Tensor, gs.Node, Marker, None]
+
+
+class Failure(Exception):
+    """An expression raised: an error in the rule, or a model that the rule did not think of. The rule does not fire."""
+
+
+def checked(number: int) -> int:
+    """The number, if it fits 64 bits. Raises Failure otherwise."""
+    if number in INT64:
+        return number
+    raise Failure("integer overflow: the result does not fit 64 bits")
+
+
+def plain(value: Any) -> Any:
+    """NumPy scalars and tuples as Python's own, so that values compare and print the same wherever they came from."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, tuple):
+        return list(value)
+    return value
+
+
+def show(value: Any, limit: int = 80) -> str:
+    """Short text of a value for messages: arrays by type and shape, long lists cut."""
+    if isinstance(value, np.ndarray):
+        text = f"{value.dtype}{list(value.shape)}"
+        return f"{value.tolist()}" if value.size <= 4 else text
+    if isinstance(value, gs.Tensor):
+        return f"tensor {value.name!r}"
+    if isinstance(value, gs.Node):
+        return f"node {value.name or value.op!r}"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -1,0 +1,100 @@
+"""Places still to be tried, in execution order, and what brings a place back after the graph around it has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop, heappush
+
+import onnx_graphsurgeon as gs
+
+from rewriter.engine.compile import Path, PhasePlan
+from rewriter.graph.index import CROWD, GraphIndex, operator_key
+
+
+class Worklist:
+    """Roots of one phase. A root comes back when a node that its pattern can reach changes, or a tensor that a rule asked about there.
+
+    Attributes:
+        incomplete: set when a change reached too many roots at once to list them; then the whole graph is looked at once more.
+    """
+
+    def __init__(self, phase: PhasePlan, index: GraphIndex) -> None:
+        self._phase = phase
+        self._index = index
+        self._heap: list[tuple[tuple[int, int], int, gs.Node]] = []
+        self._waiting: set[int] = set()
+        self._count = 0
+        self._watchers: dict[int, dict[int, gs.Node]] = {}
+        self._counters: dict[int, dict[int, gs.Node]] = {}
+        self.incomplete = False
+
+    def fill(self) -> None:
+        """All nodes that a rule of the phase may have as its root."""
+        roots = (node for node in self._index.all_nodes() if operator_key(node) in self._phase.by_root)
+        self._heap = [(self._index.position(node), number, node) for number, node in enumerate(roots)]
+        self._count = len(self._heap)
+        heapify(self._heap)
+        self._waiting = {id(node) for _, _, node in self._heap}
+        self.incomplete = False
+
+    def add(self, node: gs.Node) -> None:
+        if id(node) not in self._waiting and node in self._index and operator_key(node) in self._phase.by_root:
+            self._count += 1
+            self._waiting.add(id(node))
+            heappush(self._heap, (self._index.position(node), self._count, node))
+
+    def __iter__(self) -> Iterator[gs.Node]:
+        while self._heap:
+            node = heappop(self._heap)[2]
+            self._waiting.discard(id(node))
+            if node in self._index:
+                yield node
+
+    def watch(self, root: gs.Node, seen: Iterable[int], counted: Iterable[int]) -> None:
+        """Notes which tensors the rules at `root` asked about: their facts and producers, or who uses them."""
+        for tensor in seen:
+            self._watchers.setdefault(tensor, {})[id(root)] = root
+        for tensor in counted:
+            self._counters.setdefault(tensor, {})[id(root)] = root
+
+    def facts_changed(self, tensors: Iterable[gs.Tensor]) -> None:
+        for tensor in tensors:
+            for root in self._watchers.pop(id(tensor), {}).values():
+                self.add(root)
+
+    def users_changed(self, tensors: Iterable[gs.Tensor]) -> None:
+        for tensor in tensors:
+            for root in self._counters.pop(id(tensor), {}).values():
+                self.add(root)
+
+    def node_changed(self, node: gs.Node) -> None:
+        """Tries again the roots from which a pattern can reach `node`."""
+        for way in self._phase.ways.get(operator_key(node), ()):
+            for root in self._follow(node, way):
+                self.add(root)
+
+    def _follow(self, node: gs.Node, way: Path) -> Iterable[gs.Node]:
+        frontier = {id(node): node}
+        for step, ops in way:
+            following: dict[int, gs.Node] = {}
+            for here in frontier.values():
+                for there in self._step(here, step, ops):
+                    following[id(there)] = there
+            frontier = following
+        return frontier.values()
+
+    def _step(self, node: gs.Node, step: str, ops: frozenset[tuple[str, str]]) -> Iterator[gs.Node]:
+        if step == "user":
+            for tensor in node.outputs:
+                yield from self._index.users_with(tensor, ops)
+        elif step == "maker":
+            makers = (self._index.producer(tensor) for tensor in node.inputs)
+            yield from (maker for maker in makers if maker is not None and operator_key(maker) in ops)
+        else:
+            for tensor in (*node.inputs, *node.outputs):
+                if len(self._index.users(tensor)) > CROWD:
+                    self.incomplete = True
+                else:
+                    yield from self._index.users_with(tensor, ops)
+            makers = (self._index.producer(tensor) for tensor in node.inputs)
+            yield from (maker for maker in makers if maker is not None and operator_key(maker) in ops)
