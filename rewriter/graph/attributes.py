@@ -20,7 +20,7 @@ from onnx_graphsurgeon.util import misc
 from rewriter.errors import RewriterError
 from rewriter.graph.save_values import tensor_message
 from rewriter.graph.tensor_types import dtype_number
-from rewriter.graph.tensors import text_or_bytes
+from rewriter.graph.tensors import text, text_or_bytes
 from rewriter.graph.values import loaded_constant
 
 A = onnx.AttributeProto
@@ -28,11 +28,6 @@ WriteGraph = Callable[[gs.Graph], onnx.GraphProto]
 """Gives the message of a subgraph: the very one it came from when nothing in it was edited."""
 
 _REFERENCE_TYPES = frozenset((A.FLOAT, A.INT, A.STRING, A.TENSOR, A.GRAPH, A.FLOATS, A.INTS, A.STRINGS, A.TENSORS, A.GRAPHS))
-
-
-def text(value: str | bytes) -> str:
-    """A string field of a message; protobuf hands out bytes where the file has something that is not UTF-8."""
-    return value if isinstance(value, str) else value.decode(errors="backslashreplace")
 
 
 def read_attributes(messages: Iterable[A], graphs: Mapping[str, Any], folder: Path | None) -> dict[str, Any]:

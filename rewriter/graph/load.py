@@ -7,9 +7,7 @@ definitions of one name each gets its own tensor.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +15,10 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from rewriter.errors import RewriterError
-from rewriter.graph.attributes import read_attributes, text
+from rewriter.graph.attributes import read_attributes
+from rewriter.graph.collector import collector_off
 from rewriter.graph.objects import Function, Graph, Node, Origin, bare_node
+from rewriter.graph.tensors import text
 from rewriter.graph.values import Constant, Variable, loaded_constant, new_variable
 
 MOST_LEVELS = 64
@@ -89,7 +89,7 @@ def build(model: onnx.ModelProto, folder: Path | None) -> Graph:
     Raises:
         RewriterError: a name is not valid UTF-8, or subgraphs are nested too deep.
     """
-    with _collector_off():
+    with collector_off():
         builder = _Builder(folder)
         imports = [_copy(entry) for entry in model.opset_import]
         builder.imports, builder.opset = imports, default_opset(imports)
@@ -111,18 +111,6 @@ def _copy(entry: onnx.OperatorSetIdProto) -> onnx.OperatorSetIdProto:
     copy = onnx.OperatorSetIdProto()
     copy.CopyFrom(entry)
     return copy
-
-
-@contextmanager
-def _collector_off() -> Iterator[None]:
-    """Nothing here is garbage; the collector would walk all objects again and again while they are made."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class _Builder:
@@ -275,4 +263,4 @@ def _check_names(tensors: Iterable[str], nodes: Iterable[Node]) -> None:
 
 def _check_text(name: str | bytes) -> None:
     if isinstance(name, bytes):
-        raise RewriterError(f"the name {text(name)!r:.80} in this model is not valid UTF-8")
+        raise RewriterError(f"the name '{text(name):.80}' in this model is not valid UTF-8")

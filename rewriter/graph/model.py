@@ -21,11 +21,11 @@ from google.protobuf.message import EncodeError  # type: ignore[import-untyped]
 
 from rewriter.errors import RewriterError
 from rewriter.graph import carry
-from rewriter.graph.attributes import text
 from rewriter.graph.load import build
 from rewriter.graph.objects import Graph, Origin
 from rewriter.graph.read import MOST_BYTES, read_bytes, read_model_file
 from rewriter.graph.save import Fields, Writer, assemble, written_imports
+from rewriter.graph.tensors import text
 from rewriter.graph.write import check_target, write_bytes
 
 ConstantInputs = Literal["auto", "yes", "no"]
@@ -103,7 +103,7 @@ class Model:
             RewriterError: something in the graph cannot be written (an attribute value of no ONNX type, a name that is no
                 text).
         """
-        writer = Writer(self.folder, self._lists_all())
+        writer = Writer(self.folder, self._lists_all(), int(self.graph.ir_version or 0))
         try:
             return self._written(writer)
         except (UnicodeError, TypeError, ValueError, EncodeError) as error:
@@ -144,7 +144,7 @@ class Model:
         functions = [writer.function(function) for function in graph.functions]
         fields: Fields = {}
         Writer.set_list(fields, "functions", self.proto.functions, functions)
-        imports = written_imports(graph, origin, writer.new_domains)
+        imports = written_imports(graph, origin, writer.new_domains, writer.ir_version)
         if imports is not None:
             fields["opset_import"] = imports
         if graph.ir_version != (self.proto.ir_version if self.proto.HasField("ir_version") else None):

@@ -8,7 +8,7 @@ graphsurgeon's plain ones, get new messages.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,28 +17,36 @@ import onnx_graphsurgeon as gs
 from google.protobuf.unknown_fields import UnknownFieldSet  # type: ignore[import-untyped]
 
 from rewriter.errors import RewriterError
-from rewriter.graph.attributes import AttributeWriter, text
+from rewriter.graph.attributes import AttributeWriter
 from rewriter.graph.load import MOST_LEVELS
 from rewriter.graph.objects import Function, Graph, Node, Origin
 from rewriter.graph.save_values import Message, has_type, info_message, tensor_message
+from rewriter.graph.tensors import text
 from rewriter.graph.values import Constant
 
 Fields = dict[str, Any]
 """Fields of a message to be replaced; all others stay as they are."""
 
+Visible = tuple[frozenset[int], ...]
+
 
 def assemble(target: Any, source: Any, fields: Fields) -> None:
     """Fills an empty message with what `source` holds, the given fields replaced. Weights that stay are copied once."""
-    if not fields or len(UnknownFieldSet(source)):  # fields of a newer ONNX can only be copied with everything else
-        target.CopyFrom(source)
+    present = source.ListFields()
+    if not fields or len(UnknownFieldSet(source)) or any(_undecodable(*field) for field in present):
+        target.CopyFrom(source)  # the only way to keep fields of a newer ONNX, and text that is not UTF-8
         for name in fields:
             target.ClearField(name)
     else:
-        for descriptor, value in source.ListFields():
+        for descriptor, value in present:
             if descriptor.name not in fields:
                 _put(target, descriptor.name, value)
     for name, value in fields.items():
         _put(target, name, value)
+
+
+def _undecodable(descriptor: Any, value: Any) -> bool:
+    return isinstance(value, bytes) and descriptor.type == descriptor.TYPE_STRING
 
 
 def _put(target: Any, name: str, value: Any) -> None:
@@ -59,25 +67,25 @@ class Writer:
     Attributes:
         folder: of the model that is written.
         list_new: whether a new initializer of the main graph is to be listed among its inputs.
-        new_domains: (domain, operator) of new nodes, whose operator sets the model must import.
+        ir_version: of the model.
+        new_domains: those of new nodes, whose operator sets the model must import.
     """
 
-    def __init__(self, folder: Path | None, list_new: bool) -> None:
+    def __init__(self, folder: Path | None, list_new: bool, ir_version: int) -> None:
         self.folder = folder
+        self.ir_version = ir_version
         self.list_new = list_new
-        self.new_domains: dict[tuple[str, str], None] = {}
+        self.new_domains: dict[str, None] = {}
 
     # --- graphs ------------------------------------------------------------------------------------------------------------
 
-    def graph_fields(
-        self, graph: gs.Graph, level: int = 0, visible: frozenset[int] = frozenset()
-    ) -> tuple[onnx.GraphProto, Fields]:
+    def graph_fields(self, graph: gs.Graph, level: int = 0, visible: Visible = ()) -> tuple[onnx.GraphProto, Fields]:
         """The message a graph came from (an empty one for a new graph), and the fields of it that changed.
 
         Args:
             graph: the graph.
             level: how deep it is nested.
-            visible: ids of constants that outer graphs write.
+            visible: ids of constants that outer graphs write, for each of them.
         """
         if level >= MOST_LEVELS:
             raise RewriterError(f"subgraphs are nested more than {MOST_LEVELS} levels deep")
@@ -87,7 +95,7 @@ class Writer:
         _set_text(fields, origin.proto, "doc_string", graph.doc_string)
         constants = self.constants(graph, visible)
         self.set_constants(fields, origin, constants)
-        nodes = self.nodes(graph.nodes, origin, level, visible | {id(constant) for constant in constants})
+        nodes = self.nodes(graph.nodes, origin, level, (*visible, frozenset(map(id, constants))))
         if nodes is not None:
             fields["node"] = nodes
         self.set_list(fields, "input", origin.proto.input, self.inputs(graph, origin, constants, level))
@@ -97,7 +105,7 @@ class Writer:
         self.set_list(fields, "quantization_annotation", origin.proto.quantization_annotation, _annotations(origin, alive))
         return origin.proto, fields
 
-    def body(self, graph: gs.Graph, level: int, visible: frozenset[int]) -> onnx.GraphProto:
+    def body(self, graph: gs.Graph, level: int, visible: Visible) -> onnx.GraphProto:
         """The message of a subgraph, the very one it came from when nothing in it was edited."""
         proto, fields = self.graph_fields(graph, level, visible)
         if not fields and isinstance(graph, Graph):
@@ -114,18 +122,15 @@ class Writer:
 
     # --- constants ---------------------------------------------------------------------------------------------------------
 
-    def constants(self, graph: gs.Graph, visible: frozenset[int]) -> list[gs.Constant]:
+    def constants(self, graph: gs.Graph, visible: Visible) -> list[gs.Constant]:
         """Initializers to write: those of the graph in their order, then what its nodes use and no outer graph has."""
         own = graph.initializers if isinstance(graph, Graph) else ()
-        result = [tensor for tensor in own if isinstance(tensor, gs.Constant)]
-        seen = {*visible, *map(id, result)}
-        for node in graph.nodes:
-            for tensor in node.inputs:
-                if isinstance(tensor, gs.Constant) and id(tensor) not in seen and tensor.name:
-                    seen.add(id(tensor))
-                    result.append(tensor)
-        result.extend({id(t): t for t in graph.outputs if isinstance(t, gs.Constant) and id(t) not in seen}.values())
-        return result
+        result = {id(tensor): tensor for tensor in own if isinstance(tensor, gs.Constant)}
+        used = (tensor for node in graph.nodes for tensor in node.inputs if isinstance(tensor, gs.Constant))
+        for tensor in (*used, *(tensor for tensor in graph.outputs if isinstance(tensor, gs.Constant))):
+            if tensor.name and id(tensor) not in result and not any(id(tensor) in outer for outer in visible):
+                result[id(tensor)] = tensor
+        return list(result.values())
 
     def set_constants(self, fields: Fields, origin: Origin, constants: Sequence[gs.Constant]) -> None:
         dense: list[Message] = []
@@ -168,9 +173,7 @@ class Writer:
 
     # --- nodes -------------------------------------------------------------------------------------------------------------
 
-    def nodes(
-        self, nodes: Sequence[gs.Node], origin: Origin, level: int, visible: frozenset[int]
-    ) -> list[onnx.NodeProto] | None:
+    def nodes(self, nodes: Sequence[gs.Node], origin: Origin, level: int, visible: Visible) -> list[onnx.NodeProto] | None:
         """Messages of all nodes; None when they are the same nodes in the same order and none was edited."""
         result = [self.node(node, level, visible) for node in nodes]
         before = origin.nodes
@@ -182,10 +185,10 @@ class Writer:
         old = {id(node) for node in before}
         for node, message in zip(nodes, result, strict=True):
             if id(node) not in old or node.proto.domain != message.domain:
-                self.new_domains[message.domain, message.op_type] = None
+                self.new_domains[message.domain] = None
         return result
 
-    def node(self, node: gs.Node, level: int, visible: frozenset[int]) -> onnx.NodeProto:
+    def node(self, node: gs.Node, level: int, visible: Visible) -> onnx.NodeProto:
         """The message of a node, the very one it came from when nothing was edited."""
         proto = node.proto if isinstance(node, Node) else None
         inputs, outputs = [tensor.name for tensor in node.inputs], [tensor.name for tensor in node.outputs]
@@ -215,7 +218,7 @@ class Writer:
         return result
 
     def attributes(
-        self, node: gs.Node, proto: onnx.NodeProto | None, level: int, visible: frozenset[int]
+        self, node: gs.Node, proto: onnx.NodeProto | None, level: int, visible: Visible
     ) -> list[onnx.AttributeProto] | None:
         """Messages of all attributes of a node, None when none was edited."""
         writer = AttributeWriter(self.folder, lambda graph: self.body(graph, level + 1, visible), node.op, node.domain or "")
@@ -236,8 +239,8 @@ class Writer:
             names = [tensor.name for tensor in tensors]
             if getattr(origin.proto, name) != names:
                 fields[name] = names
-        constants = self.constants(function, frozenset())
-        nodes = self.nodes(function.nodes, origin, 0, frozenset(map(id, constants)))
+        constants = self.constants(function, ())
+        nodes = self.nodes(function.nodes, origin, 0, (frozenset(map(id, constants)),))
         if nodes is not None or constants:
             before = [_constant_node(tensor, self.folder) for tensor in constants]
             fields["node"] = before + (nodes if nodes is not None else list(origin.proto.node))
@@ -245,7 +248,7 @@ class Writer:
         infos = _value_infos(function, origin, alive) if isinstance(function, Function) and origin.proto.value_info else []
         self.set_list(fields, "value_info", origin.proto.value_info, infos)
         self.set_defaults(fields, function, origin)
-        imports = written_imports(function, origin, self.new_domains)
+        imports = written_imports(function, origin, self.new_domains, self.ir_version)
         self.new_domains = outer
         if imports is not None:
             fields["opset_import"] = imports
@@ -260,7 +263,7 @@ class Writer:
         plain = [name for name, value in function.attrs.items() if value is None]
         if plain != [name for name in dict.fromkeys(origin.proto.attribute) if name not in defaults]:
             fields["attribute"] = plain
-        writer = AttributeWriter(self.folder, lambda graph: self.body(graph, 1, frozenset()))
+        writer = AttributeWriter(self.folder, lambda graph: self.body(graph, 1, ()))
         values = {name: value for name, value in function.attrs.items() if value is not None}
         changed = writer.changed(origin.proto.attribute_proto, values)
         if changed is not None:
@@ -345,7 +348,7 @@ def _annotations(origin: Origin, alive: set[int] | None) -> list[onnx.TensorAnno
 
 
 def written_imports(
-    graph: gs.Graph, origin: Origin, new_domains: dict[tuple[str, str], None]
+    graph: gs.Graph, origin: Origin, new_domains: Iterable[str], ir_version: int
 ) -> list[onnx.OperatorSetIdProto] | None:
     """Operator set imports of a model or function, None when they are as loaded. Domains of new nodes are added."""
     imports: list[onnx.OperatorSetIdProto] = []
@@ -359,16 +362,17 @@ def written_imports(
         if not own:
             imports.append(onnx.OperatorSetIdProto(domain="", version=graph.opset))
     known = {"" if entry.domain == "ai.onnx" else entry.domain for entry in imports}
-    for domain, op in new_domains:
+    for domain in new_domains:
         domain = "" if domain == "ai.onnx" else domain
         if domain not in known and (domain or origin.imports):
             known.add(domain)
-            imports.append(onnx.OperatorSetIdProto(domain=domain, version=_version(domain, op)))
+            imports.append(onnx.OperatorSetIdProto(domain=domain, version=_version(domain, ir_version)))
     return None if imports == origin.imports else imports
 
 
-def _version(domain: str, op: str) -> int:
-    try:
-        return int(onnx.defs.get_schema(op, domain).since_version)
-    except onnx.defs.SchemaError:
+def _version(domain: str, ir_version: int) -> int:
+    """Version under which to import a domain that nobody imported yet: the newest that goes with the model's ir_version."""
+    column = {"": 2, "ai.onnx.ml": 3}.get(domain)
+    if column is None:
         return 1
+    return max((int(row[column]) for row in onnx.helper.VERSION_TABLE if int(row[1]) <= ir_version), default=1)

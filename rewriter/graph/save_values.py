@@ -12,7 +12,7 @@ from onnx_graphsurgeon.ir.tensor import LazyValues
 from rewriter.errors import RewriterError
 from rewriter.graph import external
 from rewriter.graph.tensor_types import dtype_number
-from rewriter.graph.tensors import read_sparse, read_tensor, same_array, write_tensor
+from rewriter.graph.tensors import read_sparse, read_tensor, same_array, text, write_tensor
 from rewriter.graph.values import (
     Constant,
     Declared,
@@ -40,7 +40,7 @@ def tensor_message(tensor: gs.Constant, folder: Path | None) -> Message:
         like = proto.values if isinstance(proto, onnx.SparseTensorProto) else proto
         return write_tensor(constant_array(tensor), tensor.name, like, elem_type(tensor))
     holder = source.values if isinstance(source, onnx.SparseTensorProto) else source
-    if _decode(holder.name) == tensor.name:
+    if text(holder.name) == tensor.name:
         return source
     copy = type(source)()
     copy.CopyFrom(source)
@@ -70,10 +70,6 @@ def _has_external(proto: Message) -> bool:
     return any(external.is_external(part) for part in parts)
 
 
-def _decode(name: str | bytes) -> str:
-    return name if isinstance(name, str) else name.decode(errors="backslashreplace")
-
-
 def info_message(tensor: gs.Tensor, info: onnx.ValueInfoProto | None) -> onnx.ValueInfoProto:
     """What declares a tensor, the very object `info` when neither name nor type nor shape were edited.
 
@@ -84,7 +80,7 @@ def info_message(tensor: gs.Tensor, info: onnx.ValueInfoProto | None) -> onnx.Va
         if known is None:
             return _new_info(tensor)
         info = known
-    renamed = _decode(info.name) != tensor.name
+    renamed = text(info.name) != tensor.name
     if not renamed and not _may_be_retyped(tensor):
         return info
     said, now = _said(tensor, info), _now(tensor)

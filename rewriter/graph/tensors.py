@@ -134,6 +134,11 @@ def _strings(tensor: onnx.TensorProto, shape: tuple[int, ...], count: int) -> Ar
     return array.reshape(shape)
 
 
+def text(value: str | bytes) -> str:
+    """A string field of a message; protobuf hands out bytes where the file has something that is not UTF-8."""
+    return value if isinstance(value, str) else value.decode(errors="backslashreplace")
+
+
 def text_or_bytes(data: bytes) -> str | bytes:
     """A string of the file as text, or as it stands when it is not UTF-8."""
     try:

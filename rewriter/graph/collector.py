@@ -1,0 +1,19 @@
+"""Keeping the garbage collector from walking a large model again and again while many objects are made that all stay."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def collector_off() -> Iterator[None]:
+    """No collections inside; afterwards as before. One full collection of a model of 100,000 nodes takes about a second."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
