@@ -10,9 +10,8 @@ from rewriter.language.check_operators import check_operator, check_value, check
 from rewriter.language.check_types import MODEL_FIELDS, Types
 from rewriter.language.scope import KIND_WORDS, Binding, Scope
 
-_TENSOR_EDITS = {"shape": "list", "dtype": "dtype", "name": "string"}
+_TENSOR_EDITS = {"shape": "list", "dtype": "dtype"}
 Value = ast.Expr | ast.Constant | ast.Absent | ast.Build
-_NODE_EDITS = {"op": "string", "domain": "string", "name": "string"}
 
 
 class Edits:
@@ -51,9 +50,7 @@ class Edits:
         """`del n`, `del n.attr`, and in rules of kind `interface` `del x`."""
         place = delete.place
         if place.base == "model" and place.base not in self.scope.names:
-            if place.field != "metadata" or place.index is None:
-                message = "of the model only metadata can be deleted"
-                self.context.report("E210", message, place.span, "not a place", helps=('write del model.metadata["key"]',))
+            self.context.report("E210", "no part of the model can be deleted", place.span, "cannot be deleted")
             return
         found = self._base(place)
         if found is None:
@@ -62,7 +59,7 @@ class Edits:
             self._delete_tensor(place, found)
         elif found.kind == "tensor":
             self.context.report("E210", f"`{place.field}` of a tensor cannot be deleted", place.span, "cannot be deleted")
-        elif place.field == "inputs":
+        elif place.field in ("inputs", "outputs"):
             self._position(place, found.ops)
         elif place.field is not None:
             self._deleted_attribute(place, found)
@@ -105,8 +102,6 @@ class Edits:
                 if isinstance(other.value, ast.Literal) and isinstance(other.value.value, str):
                     return (operator_named(other.value.value, other.value.span),)
                 return ()
-            if isinstance(other, ast.Edit) and other.place.base == found.name and other.place.field == "domain":
-                return ()
         return found.ops
 
     def _node(self, place: ast.Place, value: Value, ops: tuple[ast.Op, ...]) -> None:
@@ -118,9 +113,9 @@ class Edits:
             what = "outputs of a matched node" if field == "outputs" else "this"
             helps = ("to replace an output, write `y = ...`",) if field == "outputs" else ()
             self.context.report("E210", f"{what} cannot be assigned", place.span, "not a place", helps=helps)
-        elif field in _NODE_EDITS:
-            self._value(value, _NODE_EDITS[field], f"`{field}`")
-            if field == "op" and isinstance(value, ast.Literal) and isinstance(value.value, str):
+        elif field == "op":
+            self._value(value, "string", "the operator")
+            if isinstance(value, ast.Literal) and isinstance(value.value, str):
                 check_operator(self.context, operator_named(value.value, value.span), in_pattern=False)
         else:
             actual = self._value(value, "any", "the value")
@@ -138,20 +133,23 @@ class Edits:
         elif isinstance(value, (ast.Constant, ast.Absent, ast.Build)):
             self.operand(value)
         else:
-            self.types.want(value, "tensor", "an input")
+            self.types.of(value)
+            helps = ("write the name of a tensor, a constant {...}, a new node Op(...), or _ for none",)
+            self.context.report("E210", "an input cannot be computed like this", value.span, "not an operand", helps=helps)
 
     def _position(self, place: ast.Place, ops: tuple[ast.Op, ...]) -> None:
         if place.index is None:
-            message = "inputs are changed one by one"
-            self.context.report("E210", message, place.span, "which one?", helps=("write n.inputs[0] = ...",))
+            message = f"{place.field} are changed one by one"
+            self.context.report("E210", message, place.span, "which one?", helps=(f"write {place.base}.{place.field}[0]",))
             return
         self.types.want(place.index, "int", "a position")
         if not isinstance(place.index, ast.Literal) or not isinstance(place.index.value, int):
             return
         for op in ops:
             history = schema.history(op.name, op.domain) if not op.param else ()
-            if history and all(o.max_inputs is not None and place.index.value >= o.max_inputs for o in history):
-                message = f"`{op.name}` has no input {place.index.value}"
+            limits = [o.max_inputs if place.field == "inputs" else o.max_outputs for o in history]
+            if history and all(limit is not None and place.index.value >= limit for limit in limits):
+                message = f"`{op.name}` has no {(place.field or '')[:-1]} {place.index.value}"
                 self.context.report("E104", message, place.span, "counted from 0", (f"it is {history[-1].signature}",))
 
     def _tensor(self, place: ast.Place, found: Binding, value: Value) -> None:
@@ -163,9 +161,6 @@ class Edits:
             return
         if self.context.rule.match.graph and not self.context.is_interface:
             self._interface_only(f"the {field} of a model's input or output", place.span)
-        if field == "name" and not self.context.rule.match.graph:
-            message = "only inputs and outputs of the model can be renamed"
-            self.context.report("E210", message, place.span, "new names are made by the engine")
         if field == "shape" and place.index is not None:
             self.types.want(place.index, "int", "a position")
             self._value(value, "int|dim|string", "a dimension")
@@ -205,14 +200,10 @@ class Edits:
         if not self.context.rule.match.graph:
             message = "a rule that changes the model as a whole must match it as a whole"
             self.context.report("E210", message, place.span, "not matched", helps=("write `match graph { }`",))
-        if place.field in ("opset", "metadata"):
-            if place.index is None:
-                message = f"model.{place.field} is changed one item at a time"
-                helps = ('write model.opset[""] = 13' if place.field == "opset" else 'write model.metadata["key"] = "text"',)
-                self.context.report("E210", message, place.span, "which one?", helps=helps)
-            else:
-                self.types.want(place.index, "string", "the key")
-            actual_type = "int" if place.field == "opset" else "string"
+        if place.index is not None and place.field == "opset":
+            self.types.want(place.index, "string", "a domain")
+        elif place.index is not None:
+            self.context.report("E210", f"model.{place.field} has no items", place.span, "not a place")
         self._value(value, actual_type, f"model.{place.field}")
 
     def _value(self, value: Value, wanted: str, role: str) -> str:

@@ -139,7 +139,7 @@ class Pattern:
             return
         if isinstance(value, ast.Name) and value.id not in self.scope.names and value.id not in DTYPES:
             kinds = [_attribute_type(op, attr.name) for op in node.ops]
-            if len(set(kinds)) > 1 and "any" not in kinds:
+            if types.join(kinds) == "any" and "any" not in kinds:
                 message = f"`{value.id}` would be {' or '.join(types.describe(kind) for kind in dict.fromkeys(kinds))}"
                 self.context.report("E203", message, attr.span, "the alternatives disagree")
             self.scope.define(Binding(value.id, "attribute", types.join(kinds), value.span))

@@ -35,6 +35,10 @@ class Block:
         """Checks the statements in order; later ones see the tensors that earlier ones make."""
         for statement in self.statements:
             match statement:
+                case ast.Build() | ast.Redirect() if self.context.rule.match.graph:
+                    message = "a rule on the model as a whole makes no nodes and replaces no tensors"
+                    helps = ("match the nodes that are to change: match { y = Op(x) }",)
+                    self.context.report("E210", message, statement.span, "nothing to build on", helps=helps)
                 case ast.Build():
                     self.build(statement)
                     self._outputs(statement)

@@ -12,11 +12,11 @@ from rewriter.language.dtypes import DTYPES
 from rewriter.language.functions import FUNCTIONS
 from rewriter.language.scope import Scope
 
-NODE_FIELDS = {"inputs": "tensors", "outputs": "tensors", "op": "string", "domain": "string", "name": "string"}
+NODE_FIELDS = {"inputs": "tensors", "outputs": "tensors", "op": "string"}
 TENSOR_FIELDS = {"shape": "list", "dtype": "dtype", "name": "string"}
 MODEL_FIELDS = {
-    "ir_version": "int", "opset": "any", "metadata": "any", "producer_name": "string", "producer_version": "string",
-    "domain": "string", "model_version": "int", "doc_string": "string", "graph_name": "string",
+    "ir_version": "int", "opset": "int", "producer_name": "string", "producer_version": "string", "name": "string",
+    "doc_string": "string",
 }  # fmt: skip
 
 
@@ -168,10 +168,6 @@ class Types:
 
     def _index(self, expr: ast.Index) -> str:
         base = self.of(expr.value)
-        model_map = isinstance(expr.value, ast.Field) and expr.value.name in ("opset", "metadata")
-        if model_map and base == "any":
-            self.want(expr.index, "string", "a key")
-            return "any"
         index = self.want(expr.index, "int|range", "a position")
         if base == "tensor":
             self.runtime(expr.value)
@@ -232,8 +228,8 @@ class Types:
         if expr.op == "not":
             self.truth(expr.operand, "the operand of `not`")
             return "bool"
-        actual = self.want(expr.operand, "number|array", "the operand of `-`")
-        return "array" if actual in types.ARRAYS else "int" if actual == "flag" else actual
+        actual = self.want(expr.operand, "number|array|list", "the operand of `-`")
+        return "array" if actual in types.ARRAYS else "int" if actual in ("flag", "dim") else actual
 
     def _binary(self, expr: ast.Binary) -> str:
         left, right = self.of(expr.left), self.of(expr.right)
@@ -249,7 +245,6 @@ class Types:
                 "E206",
                 f"`{expr.op}` does not work on {types.describe(left)} and {types.describe(right)}",
                 expr.span,
-                helps=("`+` joins two lists, `*` repeats one",) if left in types.LISTS or right in types.LISTS else (),
             )
         return result or "any"
 
@@ -259,11 +254,8 @@ class Types:
             if not types.fits(right, "list|array|string|tensors"):
                 self.mismatch(expr.right, right, f"the right side of `{expr.op}` must be a list or a text", "list|array|string")
             return "bool"
-        if left in ("tensor", "const") and right in ("tensor", "const") and "tensor" in (left, right):
-            message = "tensors cannot be compared: their elements are not known while rewriting"
-            helps = ("to ask for the same tensor twice, write the same name twice in the pattern",)
-            self.context.report("E205", message, expr.span, "a run-time value", helps=helps)
-            return "bool"
+        if left in _TENSORS and right in _TENSORS and expr.op in ("==", "!="):
+            return "bool"  # the same tensor
         for side, actual in ((expr.left, left), (expr.right, right)):
             if actual == "tensor":
                 self.runtime(side)
@@ -279,6 +271,7 @@ class Types:
         return result or "bool"
 
 
+_TENSORS = ("tensor", "const")
 _ITEM = {"ints": "int", "floats": "number", "strings": "string", "string": "string", "tensors": "tensor"}
 
 
@@ -313,9 +306,9 @@ def _arithmetic(op: str, left: str, right: str) -> str | None:
     if both & types.LISTS:
         if op == "+" and both <= types.LISTS:
             return types.join(both)
-        if op == "*" and types.fits(left, "int|list") and types.fits(right, "int|list") and both & types.NUMBERS:
+        if op == "*" and both & types.NUMBERS:
             return left if left in types.LISTS else right
-        return None
+        return "list" if both <= types.LISTS | types.NUMBERS else None
     if op == "+" and both <= {"string", "dim"}:
         return "string"
     return "string" if op == "*" and "string" in both and both & {"int", "flag"} else None

@@ -43,7 +43,8 @@ COMPUTED: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         **dict.fromkeys(("Conv", "ConvInteger", "QLinearConv", "DeformConv"), _CONVOLUTION),
         "ConvTranspose": {**_CONVOLUTION, "output_padding": "zeros"},
-        **dict.fromkeys(("MaxPool", "AveragePool", "LpPool", "MaxUnpool", "Col2Im"), _WINDOW),
+        **dict.fromkeys(("MaxPool", "AveragePool", "LpPool", "Col2Im"), _WINDOW),
+        "MaxUnpool": {"pads": "zeros", "strides": "ones"},
         "Transpose": {"perm": "axes reversed"},
         "Slice": {"axes": "one for each start"},
         "Split": {"split": "equal parts"},

@@ -1,0 +1,22 @@
+"""The page of one code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from textwrap import indent
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a code means, with a rule that gives it and one that does not. Codes `W...` are warnings."""
+
+    code: str
+    title: str
+    text: str
+    wrong: str
+    right: str
+
+    def render(self) -> str:
+        """The page as plain text, without a newline at its end."""
+        wrong, right = (indent(example.strip("\n"), "    ") for example in (self.wrong, self.right))
+        return f"{self.code}: {self.title}\n\n{self.text.strip()}\n\nWrong:\n\n{wrong}\n\nRight:\n\n{right}"
