@@ -117,7 +117,13 @@ def _filled(value: float) -> Callable[..., Any]:
 def _full(context: Context, shape: Any, value: Any, dtype: Any = None) -> Any:
     if _items(shape) is UNKNOWN:
         return UNKNOWN
-    kind = element_type(dtype) if dtype is not None else np.dtype(np.float32) if isinstance(value, float) else np.asarray(value).dtype
+    kind = (
+        element_type(dtype)
+        if dtype is not None
+        else np.dtype(np.float32)
+        if isinstance(value, float)
+        else np.asarray(value).dtype
+    )
     return np.full(_bounded(shape), value, dtype=kind)
 
 

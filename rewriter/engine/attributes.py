@@ -1,7 +1,7 @@
 """The effective value of an attribute: what the node says, else the schema's default, else what the operator's text prescribes.
 
-The last group is missing in `onnx.defs`, which has no default for pads, strides, dilations, perm, kernel_shape and group sizes whose
-default depends on the operands.
+The last group is missing in `onnx.defs`, which has no default for pads, strides, dilations, perm, kernel_shape and group
+sizes whose default depends on the operands.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import onnx_graphsurgeon as gs
 
 from rewriter.engine.context import Context, label
-from rewriter.engine.values import ABSENT, UNKNOWN
+from rewriter.engine.values import ABSENT, UNKNOWN, Marker
 from rewriter.language import schema
 
 
@@ -42,7 +42,7 @@ def effective(context: Context, node: gs.Node, name: str) -> Any:
     if default is not None:
         return list(default) if isinstance(default, tuple) else default
     compute = COMPUTED.get(name)
-    if compute is None or not schema.has_computed_default(node.op, domain, name):
+    if compute is None or schema.computed_default(node.op, domain, name) is None:
         return ABSENT
     return compute(context, node)
 
@@ -53,7 +53,7 @@ def _spatial(context: Context, node: gs.Node) -> Any:
     if isinstance(kernel, list | tuple):
         return len(kernel)
     rank = context.rank(node.inputs[0]) if node.inputs else UNKNOWN
-    return rank if rank is UNKNOWN else max(rank - 2, 0)
+    return UNKNOWN if isinstance(rank, Marker) else max(rank - 2, 0)
 
 
 def _repeat(item: int, times: int) -> Callable[[Context, gs.Node], Any]:
@@ -68,12 +68,12 @@ def _repeat(item: int, times: int) -> Callable[[Context, gs.Node], Any]:
 
 def _perm(context: Context, node: gs.Node) -> Any:
     rank = context.rank(node.inputs[0]) if node.inputs else UNKNOWN
-    return rank if rank is UNKNOWN else list(range(rank))[::-1]
+    return UNKNOWN if isinstance(rank, Marker) else list(range(rank))[::-1]
 
 
 def _kernel(context: Context, node: gs.Node) -> Any:
     shape = context.shape(node.inputs[1]) if len(node.inputs) > 1 else UNKNOWN
-    return shape if shape is UNKNOWN else shape[2:]
+    return UNKNOWN if isinstance(shape, Marker) else shape[2:]
 
 
 COMPUTED: dict[str, Callable[[Context, gs.Node], Any]] = {

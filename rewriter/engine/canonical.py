@@ -1,7 +1,7 @@
 """A model as text in which inner names do not matter: two models give the same text when they compute the same from the same.
 
-Inner tensors are named after what makes them, initializers are shown by value where they are used, and nodes stand in an order that
-follows from the graph's outputs alone.
+Inner tensors are named after what makes them, initializers are shown by value where they are used, and nodes stand in an
+order that follows from the graph's outputs alone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ def canonical_text(model: onnx.ModelProto) -> str:
     lines = [f"ir_version: {model.ir_version}, opset_import: [{imports}]"]
     lines += _graph(model.graph, {})
     for function in sorted(model.functions, key=lambda f: (f.domain, f.name, f.overload)):
-        lines.append(f"function {function.domain}::{function.name}({', '.join(function.input)}) => ({', '.join(function.output)})")
+        lines.append(
+            f"function {function.domain}::{function.name}({', '.join(function.input)}) => ({', '.join(function.output)})"
+        )
         lines += _nodes(function.node, {name: name for name in function.input}, list(function.output))
     return "\n".join(lines)
 
@@ -48,7 +50,11 @@ def _nodes(nodes: list[onnx.NodeProto], names: dict[str, str], outputs: list[str
     waiting = [*reversed([*roots, *sorted(left, key=lambda n: n.op_type)])]
     while waiting:
         node = waiting[-1]
-        needed = [makers[name] for name in _reads(node) if name in makers and id(makers[name]) not in done and makers[name] is not node]
+        needed = [
+            makers[name]
+            for name in _reads(node)
+            if name in makers and id(makers[name]) not in done and makers[name] is not node
+        ]
         if needed and len(waiting) <= 4 * len(nodes) + 4:
             waiting.extend(reversed(needed))
             continue

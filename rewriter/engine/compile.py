@@ -1,4 +1,6 @@
-"""Rules made ready for a run: parameters filled in, patterns compiled, sorted by how specific they are, and found by root operator."""
+"""Rules made ready for a run: parameters filled in, patterns compiled, sorted by how specific they are, and found by root
+operator.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """All that a rule may ask about the model it runs on, in one place, with a record of what was asked.
 
-The record serves two ends: the roots whose rules asked about a tensor are tried again when that tensor changes, and an unanswered
-question is what the audit shows for a rule that did not fire.
+The record serves two ends: the roots whose rules asked about a tensor are tried again when that tensor changes, and an
+unanswered question is what the audit shows for a rule that did not fire.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ class Context:
         self.see(tensor)
         found = self.facts.shape(tensor)
         if found is None:
-            return self.doubt(f"rank of {label(tensor)} is unknown", "run shape inference, or declare the shapes of the graph's inputs")
+            return self.doubt(
+                f"rank of {label(tensor)} is unknown", "run shape inference, or declare the shapes of the graph's inputs"
+            )
         return [_dim(d) for d in found]
 
     def rank(self, tensor: gs.Tensor) -> Any:
@@ -150,6 +152,11 @@ def _dim(dim: int | str | None) -> Any:
 def label(part: gs.Tensor | gs.Node) -> str:
     """How messages call a part of the model."""
     if isinstance(part, gs.Node):
-        return f"node {part.name!r}" if part.name else f"{part.op} node making {part.outputs[0].name!r}" if part.outputs else f"{part.op} node"
+        return (
+            f"node {part.name!r}"
+            if part.name
+            else f"{part.op} node making {part.outputs[0].name!r}"
+            if part.outputs
+            else f"{part.op} node"
+        )
     return f"tensor {part.name!r}"
-

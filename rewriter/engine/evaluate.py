@@ -1,7 +1,7 @@
 """The evaluator of expressions: a closed one, with a fixed table of functions, three truth values and bounded results.
 
-No expression can loop, call out, or grow without bound: nesting is capped by the parser, lists and arrays by `values`, integers by
-64 bits. What depends on something that the graph does not tell is UNKNOWN, and the context has noted why.
+No expression can loop, call out, or grow without bound: nesting is capped by the parser, lists and arrays by `values`,
+integers by 64 bits. What depends on something that the graph does not tell is UNKNOWN, and the context has noted why.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _field(expr: ast.Field, names: Names, context: Context) -> Any:
     if isinstance(base, gs.Node):
         return _node_field(base, expr.name, context)
     if isinstance(base, gs.Tensor) and expr.name in ("shape", "dtype", "name"):
-        return {"shape": context.shape, "dtype": context.dtype, "name": lambda t: t.name}[expr.name](base)
+        return base.name if expr.name == "name" else context.shape(base) if expr.name == "shape" else context.dtype(base)
     if base is UNKNOWN or base is ABSENT:
         return base
     raise Failure(f"`{expr.name}` is not a field of this value")
@@ -129,7 +129,16 @@ def _call(expr: ast.Call, names: Names, context: Context) -> Any:
     try:
         with np.errstate(all="ignore"):
             result = plain(function(context, *values))
-    except (TypeError, ValueError, IndexError, KeyError, OverflowError, ZeroDivisionError, AttributeError, MemoryError) as error:
+    except (
+        TypeError,
+        ValueError,
+        IndexError,
+        KeyError,
+        OverflowError,
+        ZeroDivisionError,
+        AttributeError,
+        MemoryError,
+    ) as error:
         raise Failure(f"`{expr.function}`: {error}") from error
     if isinstance(result, int) and not isinstance(result, bool | DType):
         return checked(result)

@@ -124,7 +124,9 @@ def _maybe(context: Context, condition: Any) -> Any:
 
 
 def _known(context: Context, value: Any) -> bool:
-    return value is not UNKNOWN and not (isinstance(value, list) and any(item is UNKNOWN or isinstance(item, Symbol) for item in value))
+    return value is not UNKNOWN and not (
+        isinstance(value, list) and any(item is UNKNOWN or isinstance(item, Symbol) for item in value)
+    )
 
 
 def _known_but_one(context: Context, value: Any) -> Any:
@@ -145,8 +147,8 @@ def _axis(context: Context, axis: int, part: Any) -> Any:
 def _reshape_target(context: Context, tensor: gs.Tensor, value: list[Any]) -> Any:
     """A constant for Reshape (allowzero=0) that means what the computed shape means.
 
-    One unknown item becomes -1. A 0 copies the input's dimension, so a target dimension that is 0 can only be kept where the input
-    has 0 at the same place; and beside a 0 nothing may be inferred by -1.
+    One unknown item becomes -1. A 0 copies the input's dimension, so a target dimension that is 0 can only be kept where the
+    input has 0 at the same place; and beside a 0 nothing may be inferred by -1.
     """
     unknown = [at for at, item in enumerate(value) if not isinstance(item, int) or item == -1]
     if len(unknown) > 1:

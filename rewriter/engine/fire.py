@@ -92,7 +92,11 @@ class Attempt:
         if wanted is None:
             return True
         owner = scope.owner
-        return owner is not None and scope.attr == wanted.attr and (owner.op, owner.domain or "") == (wanted.op.name, wanted.op.domain)
+        return (
+            owner is not None
+            and scope.attr == wanted.attr
+            and (owner.op, owner.domain or "") == (wanted.op.name, wanted.op.domain)
+        )
 
     # --- conditions --------------------------------------------------------------------------------------------------------
 
@@ -152,7 +156,7 @@ class Attempt:
         block = next((b for b in compiled.rule.ast.rewrites if b.opset is None or version in b.opset), None)
         if block is None:
             return None
-        edits, mark = Edits(index, self._snapshot), index.names.mark()
+        edits, mark = Edits(index, self._snapshot), (index.names.mark(), index.node_names.mark())
         scope, op = (index.scopes[0], "") if root is None else (index.scope(root), root.op)
         matched = tuple(node_name(node) for node in nodes.values())
         try:
@@ -169,9 +173,10 @@ class Attempt:
             return None
         return Fired(compiled, root, nodes, edits, conditions, time.perf_counter() - started, scope, matched, op)
 
-    def _take_back(self, edits: Edits, mark: int) -> None:
+    def _take_back(self, edits: Edits, mark: tuple[int, int]) -> None:
         edits.rollback()
-        self.context.index.names.restore(mark)
+        self.context.index.names.restore(mark[0])
+        self.context.index.node_names.restore(mark[1])
 
     def _snapshot(self, node: gs.Node) -> tuple[int, str]:
         return signature(node), node_text(node) if self.detail else ""
@@ -203,4 +208,3 @@ def node_name(node: gs.Node) -> str:
 def _text(compiled: CompiledRule, where: ast.Where) -> str:
     span = where.condition.span
     return " ".join(compiled.rule.source.text[span.start : span.end].split())
-

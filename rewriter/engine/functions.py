@@ -1,7 +1,9 @@
-"""The functions that expressions may call: the table of `language.functions`, implemented, with unknown and absent handled alike.
+"""The functions that expressions may call: the table of `language.functions`, implemented, with unknown and absent handled
+alike.
 
-Each implementation is called with the context and its arguments already prepared by their declared type: where an array is due, a
-captured constant is read and a list of known numbers becomes one; an unknown argument makes the result unknown without a call.
+Each implementation is called with the context and its arguments already prepared by their declared type: where an array is
+due, a captured constant is read and a list of known numbers becomes one; an unknown argument makes the result unknown without
+a call.
 """
 
 from __future__ import annotations

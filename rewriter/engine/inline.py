@@ -1,4 +1,6 @@
-"""`inline n.then_branch` and `inline n`: a subgraph body, or the body of a local function, takes the place of the node that holds it."""
+"""`inline n.then_branch` and `inline n`: a subgraph body, or the body of a local function, takes the place of the node that
+holds it.
+"""
 
 from __future__ import annotations
 
@@ -49,19 +51,21 @@ def _inline_body(rewriting: Rewriting, node: gs.Node, attribute: str) -> None:
 
 def _rename(rewriting: Rewriting, node: gs.Node) -> None:
     """Fresh names: the other branch, and scopes beside, may use the same ones."""
-    names = rewriting.index.names
-    constants = [t for t in node.inputs if isinstance(t, gs.Constant) and rewriting.index.producer(t) is None]
+    index = rewriting.index
+    constants = [t for t in node.inputs if isinstance(t, gs.Constant) and index.producer(t) is None]
     for part in (node, *(tensor for tensor in node.outputs if tensor.name), *constants):
         if part.name and id(part) not in rewriting.renamed:
             rewriting.renamed.add(id(part))
             rewriting.edits.later(setattr, part, "name", part.name)
-            part.name = names.fresh(part.name)
+            part.name = (index.node_names if part is node else index.names).fresh(part.name)
 
 
 def _hand_over(
     rewriting: Rewriting, node: gs.Node, results: list[tuple[gs.Tensor, gs.Tensor]], moved: set[int], keys: list[int]
 ) -> None:
-    """The node's outputs get the body's results as their values: by taking their place where they are made inside, else by Identity."""
+    """The node's outputs get the body's results as their values: by taking their place where they are made inside, else by
+    Identity.
+    """
     index, edits = rewriting.index, rewriting.edits
     spare = [new_variable("") for _ in node.outputs]
     edits.set_outputs(node, spare)
@@ -73,7 +77,7 @@ def _hand_over(
             edits.replace_uses(inner, outer)
             edits.set_outputs(maker, [outer if made is inner else made for made in maker.outputs])
             continue
-        identity = new_node("Identity", "", index.names.fresh(outer.name), {}, [], [])
+        identity = new_node("Identity", "", index.node_names.fresh(outer.name), {}, [], [])
         list.append(identity.inputs, replaced.get(id(inner), inner))
         list.append(identity.outputs, outer)
         edits.add(identity, index.scope(node), key)
@@ -94,8 +98,11 @@ def _inline_function(rewriting: Rewriting, call: gs.Node) -> None:
     copies = []
     for inner in function.nodes:
         operands = [tensors.get(id(t), t) for t in inner.inputs]
-        outputs = [tensors.setdefault(id(t), new_variable(index.names.fresh(f"{call.name}_{t.name}") if t.name else "")) for t in inner.outputs]
-        name = index.names.fresh(f"{call.name}_{inner.name or inner.op}")
+        outputs = [
+            tensors.setdefault(id(t), new_variable(index.names.fresh(f"{call.name}_{t.name}") if t.name else ""))
+            for t in inner.outputs
+        ]
+        name = index.node_names.fresh(f"{call.name}_{inner.name or inner.op}")
         copy = new_node(inner.op, inner.domain, name, _attributes(inner, call, function), [], [])
         list.extend(copy.inputs, operands)
         list.extend(copy.outputs, outputs)
@@ -119,11 +126,15 @@ def _function(rewriting: Rewriting, call: gs.Node) -> gs.Function:
 def _same_opsets(function: gs.Function, scope: Scope) -> None:
     for domain, version in opset_versions(function).items():
         if scope.opsets.get(domain, version) != version:
-            raise Failure(f"function {function.name} is of opset {version} of domain {domain!r}, the model of {scope.opsets[domain]}")
+            raise Failure(
+                f"function {function.name} is of opset {version} of domain {domain!r}, the model of {scope.opsets[domain]}"
+            )
 
 
 def _attributes(node: gs.Node, call: gs.Node, function: gs.Function) -> dict[str, Any]:
-    """A body node's attributes, references filled from the call or the function's defaults; without either they are left out."""
+    """A body node's attributes, references filled from the call or the function's defaults; without either they are left
+    out.
+    """
     found: dict[str, Any] = {}
     for name, value in node.attrs.items():
         if isinstance(value, gs.Node.AttributeRef):

@@ -14,8 +14,9 @@ class Limits:
     """When to stop a run that does not come to its end.
 
     Attributes:
-        generations: how often a node may descend from rewritten nodes. A firing that leaves fewer nodes than it took does not count,
-            since that cannot go on forever; nor do nodes that were only matched, so that a rewrite may run along a chain of any length.
+        generations: how often a node may descend from rewritten nodes. A firing that leaves fewer nodes than it took does not
+            count, since that cannot go on forever; nor do nodes that were only matched, so that a rewrite may run along a
+            chain of any length.
         firings: of all rules on one model.
         per_root: of one rule at one node.
         seconds: wall clock for one model, None for no limit.
@@ -45,7 +46,9 @@ class Watch:
 
     def out_of_budget(self) -> Stop | None:
         if len(self._rules) >= self.limits.firings:
-            return Stop("Budget", f"the limit of {self.limits.firings} firings was reached", tuple(dict.fromkeys(self._rules[-8:])))
+            return Stop(
+                "Budget", f"the limit of {self.limits.firings} firings was reached", tuple(dict.fromkeys(self._rules[-8:]))
+            )
         return None
 
     def exhausted(self, code: str, root: int) -> bool:
@@ -65,5 +68,9 @@ class Watch:
         if first == len(self._rules):
             return None
         circle = tuple(self._rules[first:])
-        shown = " -> ".join([*circle[:8], circle[0]]) if len(circle) <= 8 else f"{len(circle)} firings of {', '.join(dict.fromkeys(circle))}"
+        shown = (
+            " -> ".join([*circle[:8], circle[0]])
+            if len(circle) <= 8
+            else f"{len(circle)} firings of {', '.join(dict.fromkeys(circle))}"
+        )
         return Stop("Cycle", f"these rules undo each other: {shown}", tuple(dict.fromkeys(circle)), (root_name,))

@@ -1,7 +1,7 @@
 """What a run did and what it did not do: the record that reports are made of.
 
-Counting is free; text (nodes before and after) is made only for firings, of nodes that are small by nature: a weight is shown as
-its element type and shape, never by its values.
+Counting is free; text (nodes before and after) is made only for firings, of nodes that are small by nature: a weight is shown
+as its element type and shape, never by its values.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Change:
-    """One node or graph part that a firing added, removed or edited, as ONNX text; `before`/`after` None where there is none."""
+    """One node or graph part that a firing added, removed or edited, as ONNX text; `before`/`after` None where there is
+    none.
+    """
 
     name: str
     before: str | None
@@ -52,7 +54,8 @@ class Firing:
 
 @dataclass(slots=True)
 class Blocked:
-    """The pattern of `rule` stands at `root`, yet it did not fire since a question has no known answer, or since it could not apply.
+    """The pattern of `rule` stands at `root`, yet it did not fire since a question has no known answer, or since it could not
+    apply.
 
     `reason` reads "rank of x (tensor 'pool0') is unknown"; `line` is the rule's line that asked (0: the pattern itself);
     `remedy` says what would make it known, or is empty; `error` is true when the condition or the rewrite raised.

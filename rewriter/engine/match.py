@@ -1,7 +1,9 @@
-"""Matching one rule at one node: a depth-first search over the few choices that a pattern leaves, with everything undone on the way back.
+"""Matching one rule at one node: a depth-first search over the few choices that a pattern leaves, with everything undone on
+the way back.
 
-Choices are the operand orders of commutative operators and, for patterns with several ends, which consumer of a tensor to take. A
-pattern without them is one straight walk. The number of attempts at one root is capped, so that no pattern can take a graph hostage.
+Choices are the operand orders of commutative operators and, for patterns with several ends, which consumer of a tensor to
+take. A pattern without them is one straight walk. The number of attempts at one root is capped, so that no pattern can take a
+graph hostage.
 """
 
 from __future__ import annotations
@@ -182,7 +184,7 @@ class Matcher:
         if isinstance(value, ast.Name) and value.id not in self.bound and value.id not in DTYPES:
             found = attributes.effective(self._context, node, attr.name)
             return found is not UNKNOWN and found is not ABSENT and self._bind(value.id, found)
-        if isinstance(value, ast.Literal | ast.ListOf | ast.Unary) or isinstance(value, ast.Name):
+        if isinstance(value, ast.Literal | ast.ListOf | ast.Unary | ast.Name):
             return self._equals(attr, node)
         return True  # compared late, when every name is bound
 
@@ -222,18 +224,18 @@ class Matcher:
                 yield order
 
     def _assign(self, pattern: PatternNode, operands: Sequence[gs.Tensor]) -> list[Goal] | None:
-        """Goals that pair the pattern's operands with these, makers first; None when a cheap look shows that they cannot fit."""
+        """Goals that pair the pattern's operands with these, makers first; None when a cheap look shows that they cannot
+        fit.
+        """
         goals: list[Goal] = []
-        position = 0
-        for operand in pattern.inputs:
+        for position, operand in enumerate(pattern.inputs):
             if isinstance(operand, ast.Variadic) or (isinstance(operand, Made) and operand.run):
                 goals.append(("run", operand, list(operands[position:])))
-                return sorted(goals, key=_cost)
+                break
             tensor = operands[position] if position < len(operands) else None
             if not self._possible(operand, tensor):
                 return None
             goals.append(("operand", operand, tensor))
-            position += 1
         return sorted(goals, key=_cost)
 
     def _possible(self, operand: Operand, tensor: gs.Tensor | None) -> bool:
@@ -365,4 +367,3 @@ def _true(answer: Any) -> bool:
 
 def _equal_arrays(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
     return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
-

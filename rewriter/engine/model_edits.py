@@ -17,7 +17,9 @@ _TEXTS = ("producer_name", "producer_version", "name", "doc_string")
 
 
 def set_model_field(rewriting: Rewriting, field: str, at: Any, value: Any) -> None:
-    """`model.ir_version = 8`, `model.opset["ai.onnx.ml"] = 3`, `model.producer_name = "..."`. Raises Failure for other fields."""
+    """`model.ir_version = 8`, `model.opset["ai.onnx.ml"] = 3`, `model.producer_name = "..."`. Raises Failure for other
+    fields.
+    """
     graph = rewriting.index.graph
     if field == "opset" and isinstance(value, int):
         set_opset(rewriting, "" if at is None else str(at), value)

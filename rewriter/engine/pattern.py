@@ -1,7 +1,8 @@
 """A rule's match block, made ready for matching: nodes by number, operands that say which other pattern node makes them.
 
-The root is the last node of the block that no other node of it reads; everything else is reached from there, towards producers and,
-where a pattern has several ends, from a tensor already matched to its consumers. Nothing is ever searched in the whole graph.
+The root is the last node of the block that no other node of it reads; everything else is reached from there, towards
+producers and, where a pattern has several ends, from a tensor already matched to its consumers. Nothing is ever searched in
+the whole graph.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ class PatternNode:
 
 @dataclass(slots=True)
 class Pattern:
-    """A compiled match block. `joins` are pattern nodes not reachable upwards from the root: (number, operand position, tensor name)."""
+    """A compiled match block. `joins` are pattern nodes not reachable upwards from the root: (number, operand position,
+    tensor name).
+    """
 
     nodes: list[PatternNode]
     root: int
@@ -180,10 +183,10 @@ class _Builder:
                     links[other.number].append((number, "sibling"))
         paths: dict[int, list[tuple[str, frozenset[tuple[str, str]]]]] = {root: []}
         waiting = [root]
-        for number in waiting:
-            for other, step in links[number]:
+        for here in waiting:
+            for other, step in links[here]:
                 if other not in paths:
-                    paths[other] = [(step, self._nodes[number].ops), *paths[number]]
+                    paths[other] = [(step, self._nodes[here].ops), *paths[here]]
                     waiting.append(other)
         yield from paths.items()
 

@@ -1,4 +1,5 @@
-"""Edits in place: `n.attr = v`, `n.inputs[i] = t`, `n.op = ...`, `x.dtype`, `x.shape[i]`, `model.ir_version`, and `del` of each.
+"""Edits in place: `n.attr = v`, `n.inputs[i] = t`, `n.op = ...`, `x.dtype`, `x.shape[i]`, `model.ir_version`, and `del` of
+each.
 
 They change what they name and nothing else; that is why they stand beside replacements in the language.
 """
@@ -50,7 +51,9 @@ def _edit_node(rewriting: Rewriting, node: gs.Node, edit: ast.Edit, value: Any, 
     elif field is not None and at is None:
         domain = node.domain or ""
         version = rewriting.scope.opsets.get(domain, 1)
-        rewriting.edits.set_attribute(node, field, None if value is ABSENT else attribute_value(node.op, domain, version, field, value))
+        rewriting.edits.set_attribute(
+            node, field, None if value is ABSENT else attribute_value(node.op, domain, version, field, value)
+        )
     else:
         raise Failure("only attributes, `op` and `inputs[i]` of a node can be set")
 
@@ -120,4 +123,3 @@ def _delete_of_node(rewriting: Rewriting, node: gs.Node, place: ast.Place, at: A
         rewriting.edits.set_outputs(node, outputs)
     else:
         rewriting.edits.set_attribute(node, place.field, None)
-

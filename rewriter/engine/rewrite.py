@@ -1,8 +1,8 @@
 """Applying a rewrite block to a match, as one transaction.
 
-First everything is computed: constants, attributes, operands, while the graph is as it was matched. Then it is built and wired. A
-name on the right-hand side always means what was matched, so `y = Cast<to=float>(y)` wraps: the node keeps making the old value
-under a new name, and the Cast takes over the name `y` with all its uses.
+First everything is computed: constants, attributes, operands, while the graph is as it was matched. Then it is built and
+wired. A name on the right-hand side always means what was matched, so `y = Cast<to=float>(y)` wraps: the node keeps making
+the old value under a new name, and the Cast takes over the name `y` with all its uses.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from rewriter.engine.context import Context, label
 from rewriter.engine.evaluate import Names, evaluate
 from rewriter.engine.inline import inline
 from rewriter.engine.model_edits import import_domain
-from rewriter.engine.place import apply_delete, apply_edit
 from rewriter.engine.pattern import operator_names
+from rewriter.engine.place import apply_delete, apply_edit
 from rewriter.engine.rewrite_values import attribute_value, constant_array, operand_types
 from rewriter.engine.values import ABSENT, UNKNOWN, Failure
 from rewriter.graph.edits import Edits
@@ -33,7 +33,9 @@ class Refused(Exception):
 class Rewriting:
     """One application of one rewrite block."""
 
-    def __init__(self, context: Context, edits: Edits, names: Names, root: gs.Node | None, nodes: Mapping[int, gs.Node]) -> None:
+    def __init__(
+        self, context: Context, edits: Edits, names: Names, root: gs.Node | None, nodes: Mapping[int, gs.Node]
+    ) -> None:
         self.context = context
         self.edits = edits
         self.index = context.index
@@ -93,7 +95,12 @@ class Rewriting:
         converted = {name: attribute_value(op, domain, version, name, value) for name, value in attributes.items()}
         known = [self._dtype(operand) for operand in build.inputs]
         wanted = operand_types(op, domain, version, known)
-        return op, domain, converted, [self._prepare_operand(operand, dtype) for operand, dtype in zip(build.inputs, wanted, strict=True)]
+        return (
+            op,
+            domain,
+            converted,
+            [self._prepare_operand(operand, dtype) for operand, dtype in zip(build.inputs, wanted, strict=True)],
+        )
 
     def _dtype(self, operand: Any) -> int | None:
         """Element type of a captured operand, where it is known."""
@@ -139,7 +146,10 @@ class Rewriting:
             operands.pop()
         self._import(domain)
         taken = [self._taken(output) for output in build.outputs]
-        outputs = [old if old is not None else self._fresh(output.name or op.lower()) for old, output in zip(taken, build.outputs, strict=True)]
+        outputs = [
+            old if old is not None else self._fresh(output.name or op.lower())
+            for old, output in zip(taken, build.outputs, strict=True)
+        ]
         outputs = outputs or [self._fresh(inner or op.lower())]
         node = self._insert(op, domain, outputs[0].name, attributes, operands, outputs)
         for output, tensor in zip(build.outputs, outputs, strict=False):
@@ -172,7 +182,7 @@ class Rewriting:
         """A new node right before the root. Raises Failure where there is no root."""
         if self.root is None:
             raise Failure("a rule on the model as a whole cannot build nodes")
-        node = new_node(op, domain, self.index.names.fresh(name), attributes, [], [])
+        node = new_node(op, domain, self.index.node_names.fresh(name), attributes, [], [])
         list.extend(node.inputs, operands)  # the index keeps the tensors' own lists
         list.extend(node.outputs, outputs)
         self.edits.add(node, self.scope, self.index.keys_before(self.root, operands, 1)[0])
@@ -201,7 +211,9 @@ class Rewriting:
             self.made[statement.target.name] = old
 
     def _pass_on(self, old: gs.Tensor, target: gs.Tensor) -> None:
-        """An output of the graph that is to be an input, a constant or another output: it needs a node that hands the value on."""
+        """An output of the graph that is to be an input, a constant or another output: it needs a node that hands the value
+        on.
+        """
         maker = self.index.producer(old)
         if maker is not None and maker.op == "Identity" and maker.inputs[0] is target:
             raise Refused("an output of the graph that equals an input, a constant or another output needs this node")

@@ -1,7 +1,8 @@
-"""Values of expressions as what ONNX stores: attributes of the type that the operator wants, constants of the right element type.
+"""Values of expressions as what ONNX stores: attributes of the type that the operator wants, constants of the right element
+type.
 
-A plain number in a rule has no element type of its own: `Add(x, {1.0})` means one of x's type, and in `Reshape(x, {[0, -1]})` the
-schema leaves only int64.
+A plain number in a rule has no element type of its own: `Add(x, {1.0})` means one of x's type, and in `Reshape(x, {[0, -1]})`
+the schema leaves only int64.
 """
 
 from __future__ import annotations
@@ -40,7 +41,13 @@ def attribute_value(op: str, domain: str, version: int, name: str, value: Any) -
 
 def _guess(value: Any) -> str:
     items = value.ravel().tolist() if isinstance(value, np.ndarray) else value if isinstance(value, list) else [value]
-    base = "float" if any(isinstance(item, float) for item in items) else "string" if any(isinstance(i, str) for i in items) else "int"
+    base = (
+        "float"
+        if any(isinstance(item, float) for item in items)
+        else "string"
+        if any(isinstance(i, str) for i in items)
+        else "int"
+    )
     return base + "s" if isinstance(value, list | np.ndarray) else base
 
 

@@ -60,7 +60,9 @@ def run(
         RewriterError: a selected rule lacks a parameter, or its pattern is too large.
     """
     index = GraphIndex(graph)
-    context = Context(index, Facts(index, overridable), exporter or detect(graph), source, {**rules.settings, **(settings or {})})
+    context = Context(
+        index, Facts(index, overridable), exporter or detect(graph), source, {**rules.settings, **(settings or {})}
+    )
     return Run(context, rules, limits or Limits(), detail=detail).execute(keep=keep)
 
 
@@ -200,7 +202,9 @@ class Run:
         return any(id(node) == number for node in fired.nodes.values())
 
     def _next_generation(self, fired: Fired) -> int:
-        """One more than the oldest line among the nodes that the firing consumed or edited; the same when it leaves fewer nodes."""
+        """One more than the oldest line among the nodes that the firing consumed or edited; the same when it leaves fewer
+        nodes.
+        """
         edits = fired.edits
         touched = [*edits.removed, *(n for n in edits.edited if self._is_matched(fired, n))]
         highest = max((self._generation.get(number, 0) for number in touched), default=0)
@@ -209,7 +213,7 @@ class Run:
     def _release_names(self, fired: Fired) -> None:
         names = self.index.names
         for node in fired.edits.removed.values():
-            names.release(node.name)
+            self.index.node_names.release(node.name)
             for tensor in node.outputs:
                 if self.index.producer(tensor) is None and not self.index.is_used(tensor):
                     names.release(tensor.name)
@@ -253,4 +257,3 @@ def _generation_stop(fired: Fired, limits: Limits) -> Stop:
     nodes = tuple(node_name(node) for node in fired.nodes.values())
     text = f"rewriting its own results {limits.generations} times over; does the rule match what it makes?"
     return Stop("Generation", f"{fired.compiled.code} was stopped after {text}", (fired.compiled.code,), nodes)
-

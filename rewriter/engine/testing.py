@@ -96,4 +96,6 @@ def _unwanted(log: Log) -> str:
 
 
 def _reasons(log: Log) -> list[str]:
-    return [f"{b.root}: {b.reason}" + (f" (line {b.line})" if b.line else "") for b in log.blocked] + [s.reason for s in log.skipped]
+    return [f"{b.root}: {b.reason}" + (f" (line {b.line})" if b.line else "") for b in log.blocked] + [
+        s.reason for s in log.skipped
+    ]

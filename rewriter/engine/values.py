@@ -1,7 +1,8 @@
 """What an expression of a rule can evaluate to, beside plain Python values.
 
 bool, int, float, str and lists of them, and NumPy arrays stand for themselves. A captured tensor or a label is the graph's own
-object. Two markers complete them: `UNKNOWN`, the third truth value, and `ABSENT`, an optional operand or attribute that is not there.
+object. Two markers complete them: `UNKNOWN`, the third truth value, and `ABSENT`, an optional operand or attribute that is
+not there.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ from rewriter.graph.index import CROWD, GraphIndex, operator_key
 
 
 class Worklist:
-    """Roots of one phase. A root comes back when a node that its pattern can reach changes, or a tensor that a rule asked about there.
+    """Roots of one phase. A root comes back when a node that its pattern can reach changes, or a tensor that a rule asked
+    about there.
 
     Attributes:
         incomplete: set when a change reached too many roots at once to list them; then the whole graph is looked at once more.

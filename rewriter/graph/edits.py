@@ -156,7 +156,12 @@ class Edits:
         before = dict(node.attrs)
         if value is None and name not in before:
             return
-        if value is not None and type(value) is type(before.get(name)) and not isinstance(value, gs.Tensor) and value == before[name]:
+        if (
+            value is not None
+            and type(value) is type(before.get(name))
+            and not isinstance(value, gs.Tensor)
+            and value == before[name]
+        ):
             return
         self._touch(node)
         if value is None:

@@ -1,8 +1,8 @@
 """Who produces, who uses, in which scope, in what order: the one place that knows how the parts of a graph hang together.
 
-graphsurgeon keeps these relations in lists that search with `==`; detaching a consumer from a tensor with thousands of them costs a
-comparison each. Here they are dictionaries by identity, filled when first asked for, and brought back into graphsurgeon's lists once,
-by `finish`. All changes go through an `Edits` transaction (edits.py).
+graphsurgeon keeps these relations in lists that search with `==`; detaching a consumer from a tensor with thousands of them
+costs a comparison each. Here they are dictionaries by identity, filled when first asked for, and brought back into
+graphsurgeon's lists once, by `finish`. All changes go through an `Edits` transaction (edits.py).
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import onnx_graphsurgeon as gs
 from rewriter.graph.names import NameTable
 from rewriter.graph.order import NoRoom, Order, stable_sort
 from rewriter.graph.scopes import Scope, find_scopes
-
 
 CROWD = 32  # from this many consumers on, they are looked up by operator
 
@@ -45,6 +44,7 @@ class GraphIndex:
         self._touched: dict[int, gs.Tensor] = {}
         self._changed_scopes: set[int] = set()
         self._names: NameTable | None = None
+        self._node_names: NameTable | None = None
         self._crowds: dict[int, dict[tuple[str, str], dict[int, gs.Node]]] = {}
         for scope in self.scopes:
             for node in scope.graph.nodes:
@@ -79,7 +79,7 @@ class GraphIndex:
         if found is self:
             found = next((node for node in tensor.inputs if id(node) in self._scope), None)
             self._producers[id(tensor)] = found
-        return found  # type: ignore[return-value]
+        return found
 
     def users(self, tensor: gs.Tensor) -> dict[int, gs.Node]:
         """Distinct consumers by id, those in inner scopes included. The live dictionary: copy before editing."""
@@ -122,17 +122,23 @@ class GraphIndex:
 
     @property
     def names(self) -> NameTable:
-        """All names of the model; read when first needed, since most runs make none."""
+        """All tensor names of the model; read when first needed, since most runs make none."""
         if self._names is None:
             self._names = NameTable(self._all_names())
         return self._names
+
+    @property
+    def node_names(self) -> NameTable:
+        """All node names of the model; a node and a tensor may share one."""
+        if self._node_names is None:
+            self._node_names = NameTable(node.name for node in self.all_nodes())
+        return self._node_names
 
     def _all_names(self) -> Iterator[str]:
         for scope in self.scopes:
             for tensor in (*scope.graph.inputs, *scope.graph.outputs):
                 yield tensor.name
         for node in self.all_nodes():
-            yield node.name
             for tensor in (*node.inputs, *node.outputs):
                 yield tensor.name
         yield from getattr(self.graph, "reserved_names", ())
@@ -280,7 +286,9 @@ class GraphIndex:
         self._changed_scopes.add(scope.number)
 
     def finish(self) -> None:
-        """Brings graphsurgeon's own lists in line with the index: node lists of changed scopes, reverse lists of touched tensors."""
+        """Brings graphsurgeon's own lists in line with the index: node lists of changed scopes, reverse lists of touched
+        tensors.
+        """
         for number in self._changed_scopes:
             self.scopes[number].graph.nodes[:] = sorted(self._members[number].values(), key=self._orders[number].key)
         for tensor in self._touched.values():

@@ -1,4 +1,4 @@
-"""One table of all names of a model, so that a new name is never one that stands anywhere else: in another scope, on a node, in a
+"""A table of all names of a model, so that a new name is never one that stands anywhere else: in another scope, in a
 subgraph that would capture it. Names are derived from what they replace and are the same on every run."""
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 class NameTable:
-    """Names in use, tensors and nodes together; `fresh` makes new ones in constant time each."""
+    """Names in use, of tensors or of nodes; `fresh` makes new ones in constant time each."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._used = set(names)

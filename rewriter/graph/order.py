@@ -1,8 +1,9 @@
 """The execution order of nodes, kept valid while nodes come and go.
 
-Every node has an integer key; an edge always leads from a smaller to a larger key. Keys are far apart at first, so that new nodes
-find room right before the node that they replace; an edge that would lead backwards moves just the nodes between (D. Pearce and
-P. Kelly, "A dynamic topological sort algorithm for directed acyclic graphs", 2007), or shows that it would close a cycle.
+Every node has an integer key; an edge always leads from a smaller to a larger key. Keys are far apart at first, so that new
+nodes find room right before the node that they replace; an edge that would lead backwards moves just the nodes between (D.
+Pearce and P. Kelly, "A dynamic topological sort algorithm for directed acyclic graphs", 2007), or shows that it would close a
+cycle.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ STEP = 1 << 32
 def stable_sort(nodes: Sequence[gs.Node], before: Callable[[gs.Node], Iterable[gs.Node]]) -> list[gs.Node]:
     """Topological order that keeps the given one wherever it is valid; nodes on or behind a cycle keep their place at the end.
 
-    `before(node)` yields the nodes of the same list that must come first, repeats allowed. Linear but for a heap of ready nodes.
+    `before(node)` yields the nodes of the same list that must come first, repeats allowed. Linear but for a heap of ready
+    nodes.
     """
     place = {id(node): i for i, node in enumerate(nodes)}
     followers: dict[int, list[int]] = {}

@@ -65,7 +65,15 @@ def find_scopes(graph: gs.Graph) -> list[Scope]:
         scope.number = len(found)
         found.append(scope)
         inner = [
-            Scope(body, f"{_prefix(scope)}{node.name or node.op}.{attr}", scope.opsets, scope, node, attr, is_function=scope.is_function)
+            Scope(
+                body,
+                f"{_prefix(scope)}{node.name or node.op}.{attr}",
+                scope.opsets,
+                scope,
+                node,
+                attr,
+                is_function=scope.is_function,
+            )
             for node in scope.graph.nodes
             for attr, body in bodies(node)
         ]

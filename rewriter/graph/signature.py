@@ -13,7 +13,9 @@ SMALL = 1024  # bytes of a constant that are looked at; larger ones are told apa
 def signature(node: gs.Node) -> int:
     """Equal for nodes of the same operator, attributes and operands; valid within one process."""
     attributes = tuple(sorted((name, _key(value)) for name, value in node.attrs.items()))
-    return hash((node.domain or "", node.op, attributes, tuple(map(_operand, node.inputs)), tuple(t.name for t in node.outputs)))
+    return hash(
+        (node.domain or "", node.op, attributes, tuple(map(_operand, node.inputs)), tuple(t.name for t in node.outputs))
+    )
 
 
 def _operand(tensor: gs.Tensor) -> Any:
