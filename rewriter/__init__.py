@@ -1,0 +1,50 @@
+"""A rewrite-rule engine for ONNX models.
+
+    rules = rewriter.load_rules()                   # the shipped ones
+    model = rewriter.load("net.onnx")
+    log = rewriter.rewrite(model.graph, rules)      # on any onnx-graphsurgeon graph
+    model.save("net.fixed.onnx")
+
+Everything is imported when it is first used, so that `rewriter --help` does not wait for onnx.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rewriter.api import check, rewrite
+    from rewriter.engine.limits import Limits
+    from rewriter.engine.log import Log
+    from rewriter.errors import RewriterError
+    from rewriter.graph.model import Model, load
+    from rewriter.language.rules import load_rules
+
+__version__ = "0.1.0"
+
+__all__ = ["Limits", "Log", "Model", "RewriterError", "__version__", "check", "load", "load_rules", "rewrite"]
+
+_HOMES = {
+    "Limits": "rewriter.engine.limits",
+    "Log": "rewriter.engine.log",
+    "Model": "rewriter.graph.model",
+    "RewriterError": "rewriter.errors",
+    "check": "rewriter.api",
+    "load": "rewriter.graph.model",
+    "load_rules": "rewriter.language.rules",
+    "rewrite": "rewriter.api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    found = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -124,6 +124,7 @@ class RuleSet:
         settings: (code, parameter) → value.
         warnings: what the compiler found doubtful while loading.
         sources: the texts that the warnings point into.
+        selected: whether `select` was called; a set as it was loaded also holds rules that nobody asked for.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -131,6 +132,7 @@ class RuleSet:
     settings: Mapping[tuple[str, str], object] = field(default_factory=dict)
     warnings: tuple[Diagnostic, ...] = ()
     sources: Mapping[str, SourceText] = field(default_factory=dict, compare=False)
+    selected: bool = False
 
     def __iter__(self) -> Iterator[Rule]:
         return iter(self.rules)
@@ -169,7 +171,7 @@ class RuleSet:
             if wanted > max((_strength(name, rule) for name in ignore), default=-1):
                 chosen.append(rule)
         codes = {rule.code for rule in chosen}
-        return replace(self, rules=tuple(chosen), by_id=frozenset(codes & set(select)))
+        return replace(self, rules=tuple(chosen), by_id=frozenset(codes & set(select)), selected=True)
 
     def with_settings(self, texts: Iterable[str]) -> RuleSet:
         """The same rules with parameters set from "CODE.param=value" lines; the last one wins.

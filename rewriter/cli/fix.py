@@ -1,0 +1,42 @@
+"""`rewriter fix`: repairs models."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rewriter.cli.options import add_selection
+
+
+def add(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Declares the command."""
+    parser = commands.add_parser(
+        "fix",
+        parents=[common],
+        help="repair models",
+        description="Repairs models. The input is never modified, unless by --in-place; without -o, --out or --in-place the "
+        "result goes to NAME.fixed.onnx beside the input, and *.fixed.onnx in folders are taken for such results and left "
+        "alone. Hidden folders are not searched.",
+        epilog="example: rewriter fix exported/ --out repaired/ --jobs 4",
+    )
+    add_selection(parser)
+    target = parser.add_argument_group("where results go").add_mutually_exclusive_group()
+    target.add_argument("-o", "--output", metavar="FILE", help="the result of a single model")
+    target.add_argument(
+        "--out", metavar="DIR", help="folder that mirrors the searched ones; every model is written, changed or not"
+    )
+    target.add_argument("--in-place", action="store_true", help="overwrite models that change")
+    parser.add_argument("--force", action="store_true", help="overwrite existing files")
+    parser.add_argument("--diff", action="store_true", help="also print what changed, as ONNX text")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Repairs models; returns the exit code."""
+    from rewriter.cli.batch import run_batch
+    from rewriter.cli.paths import find_models, plan
+
+    out, beside = args.out, not (args.out or args.output or args.in_place)
+    models = find_models(args.paths, leave_out=out, skip_fixed=beside)
+    jobs = plan(models, output=args.output, out=out, in_place=args.in_place)
+    return run_batch("fix", jobs, args)

@@ -1,0 +1,100 @@
+"""The entry point: reads the command line, runs one command, and turns every ending into an exit code.
+
+    0  done; nothing found
+    1  findings (check, test, fmt --check), or something could not be repaired
+    2  bad input, rule or option
+    3  internal error
+
+Nothing heavy is imported here or by the modules that declare options: `rewriter --help` must not wait for onnx.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from rewriter import __version__
+from rewriter.cli import check, explain, fix, fmt, rule, rules, test
+from rewriter.errors import RewriterError
+
+COMMANDS = (fix, check, test, rules, rule, explain, fmt)
+
+OK, FINDINGS, BAD_INPUT, INTERNAL = 0, 1, 2, 3
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of all commands; a command's function is `args.run`."""
+    parser = argparse.ArgumentParser(
+        prog="rewriter",
+        description="Repairs and optimizes ONNX models by declarative rewrite rules.",
+        epilog="exit codes: 0 done or nothing found, 1 findings or something not repaired, 2 bad input, rule or option, "
+        "3 internal error",
+    )
+    parser.add_argument("--version", action="version", version=f"rewriter {__version__}")
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument(
+        "--debug", action="store_true", help="show the traceback of an internal error (or set REWRITER_DEBUG=1)"
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        command.add(commands, common)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code; nothing is raised, and only `--help` and `--version` exit by themselves."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a name may hold what the terminal's encoding cannot show
+    args = make_parser().parse_args(argv)
+    try:
+        code = int(args.run(args))
+        sys.stdout.flush()
+        return code
+    except RewriterError as error:
+        print(_shown(error), file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader (`| head`) has gone; what is still buffered must not raise again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except Exception as error:
+        return _internal(error, debug=args.debug or bool(os.environ.get("REWRITER_DEBUG")))
+
+
+def entry() -> NoReturn:
+    """The console script."""
+    sys.exit(main())
+
+
+def _shown(error: RewriterError) -> str:
+    """One line, or, for what is wrong in rule files, the pictures that the compiler draws of it."""
+    render = getattr(error, "render", None)
+    if render is not None:
+        from rewriter.cli.output import wants_color
+
+        return str(render(wants_color(sys.stderr)))
+    from rewriter.report.style import clean
+
+    return f"rewriter: error: {clean(str(error))}"
+
+
+def _internal(error: Exception, *, debug: bool) -> int:
+    from rewriter.report.style import clean
+
+    if debug:
+        import traceback
+
+        traceback.print_exception(error)
+    kind = type(error).__name__
+    hint = "" if debug else " (--debug shows the traceback)"
+    print(f"rewriter: internal error: {kind}: {clean(str(error))}; please report it{hint}", file=sys.stderr)
+    return INTERNAL

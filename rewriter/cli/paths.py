@@ -1,0 +1,101 @@
+"""From the paths on the command line to models, and from models to where their results go."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rewriter.cli.job import Job
+from rewriter.errors import RewriterError
+
+MODEL = ".onnx"
+FIXED = ".fixed.onnx"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A model, and its place under the folder in which it was found (its name, when it was given itself)."""
+
+    path: Path
+    place: Path
+
+
+def find_models(paths: Sequence[str], *, leave_out: str | None = None, skip_fixed: bool = False) -> list[Found]:
+    """The models given and those below the folders given, each once, folders in the order of their names.
+
+    Args:
+        paths: files, which need not exist (they fail one by one, later), and folders.
+        leave_out: a folder that is not searched, since results go there.
+        skip_fixed: leave out `*.fixed.onnx` found in folders.
+
+    Raises:
+        RewriterError: there is no model in a folder.
+    """
+    found: dict[Path, Found] = {}
+    hidden = None if leave_out is None else Path(leave_out).resolve()
+    for text in paths:
+        path = Path(text)
+        models = [Found(path, Path(path.name))]
+        if path.is_dir():
+            models = [Found(model, model.relative_to(path)) for model in _below(path, hidden, skip_fixed)]
+            if not models:
+                raise RewriterError(f"{path}: there is no *{MODEL} in this folder")
+        for model in models:
+            found.setdefault(model.path.resolve(), model)
+    return list(found.values())
+
+
+def _below(folder: Path, hidden: Path | None, skip_fixed: bool) -> Iterator[Path]:
+    for here, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and Path(here, name).resolve() != hidden)
+        for name in sorted(files):
+            lower = name.lower()
+            if lower.endswith(MODEL) and not name.startswith(".") and not (skip_fixed and lower.endswith(FIXED)):
+                yield Path(here, name)
+
+
+def unwritten(models: Sequence[Found]) -> list[Job]:
+    """Jobs that write nothing."""
+    return [Job(str(model.path)) for model in models]
+
+
+def plan(models: Sequence[Found], *, output: str | None, out: str | None, in_place: bool) -> list[Job]:
+    """Where the result of each model goes.
+
+    Args:
+        models: what was found.
+        output: the file for a single model.
+        out: the folder that mirrors what was found.
+        in_place: replace the models; with none of the three, results go beside them.
+
+    Raises:
+        RewriterError: several models have one target, or a model is its own though `in_place` is not given.
+    """
+    if output is not None and len(models) > 1:
+        raise RewriterError(f"-o {output} names one file, but there are {len(models)} models; use --out")
+    owners: dict[Path, Path] = {}
+    jobs = []
+    for model in models:
+        target = model.path
+        if output is not None:
+            target = Path(output)
+            if target.is_dir():
+                raise RewriterError(f"-o {output} is a folder; use --out")
+        elif out is not None:
+            target = Path(out) / model.place
+        elif not in_place:
+            target = model.path.with_name(model.path.name.removesuffix(MODEL) + FIXED)
+        resolved = target.resolve()
+        if resolved == model.path.resolve() and not in_place:
+            raise RewriterError(f"{target} is the input itself; use --in-place to overwrite it")
+        other = owners.setdefault(resolved, model.path)
+        if other != model.path:
+            raise RewriterError(f"the results of {other} and {model.path} would both be {target}")
+        jobs.append(Job(str(model.path), str(target)))
+    inputs = {model.path.resolve(): model.path for model in models}
+    for target, owner in owners.items():
+        if not in_place and target in inputs:
+            raise RewriterError(f"the result of {owner} would overwrite the input {inputs[target]}")
+    return jobs

@@ -1,0 +1,40 @@
+"""`rewriter rule`: shows all of one rule."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rewriter.cli.options import add_format, add_rule_paths
+
+
+def add(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Declares the command."""
+    parser = commands.add_parser(
+        "rule",
+        parents=[common],
+        help="show one rule",
+        description="Shows one rule: what it does, for which models, its parameters, upstream issues, and its text.",
+        epilog="example: rewriter rule MX001",
+    )
+    parser.add_argument("code", metavar="CODE", help="code of the rule")
+    add_rule_paths(parser)
+    add_format(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Shows one rule; returns 0."""
+    import sys
+
+    from rewriter.cli.catalogue import find_rule
+    from rewriter.cli.output import style_of
+    from rewriter.cli.show import rule_lines, rule_object
+    from rewriter.report.jsonreport import dumps
+
+    rule = find_rule(args.code, args.rules)
+    if args.format == "json":
+        print(dumps(rule_object(rule)))
+    else:
+        print("\n".join(rule_lines(rule, style_of(sys.stdout))))
+    return 0

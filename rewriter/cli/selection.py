@@ -1,0 +1,48 @@
+"""From `--rules`, `--select`, `--ignore` and `--set` to the rules that run."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rewriter.cli.output import say, wants_color
+from rewriter.cli.rule_paths import rule_paths
+from rewriter.language.diagnostics import render_all
+from rewriter.language.rule_files import find_rule_files
+from rewriter.language.rules import RuleSet, load_rules
+from rewriter.report.style import clean
+
+
+def selected(args: argparse.Namespace) -> RuleSet:
+    """The rules that a command is to run.
+
+    Raises:
+        RewriterError: rule files are wrong, or a code, setting or path names nothing.
+    """
+    known = load(args.rules).with_settings(args.set)
+    select, ignore = codes(args.select), codes(args.ignore)
+    rules = replace(known, rules=(), selected=True) if select == ["NONE"] else known.select(select, ignore)
+    for code, name in known.settings:
+        if rules.get(code) is None:
+            say(f"rewriter: warning: {code}.{name} is set, but {code} is not selected")
+    if args.rules and not select:
+        shipped = set(map(str, find_rule_files(None)))
+        asked = [rule.code for rule in known if rules.get(rule.code) is None and rule.path not in shipped]
+        if asked:
+            say(f"rewriter: note: these rules run only when selected: {', '.join(map(clean, asked))}")
+    return rules
+
+
+def load(paths: Sequence[str] | None) -> RuleSet:
+    """The rules of `--rules`, or the shipped ones; what the compiler doubts is said."""
+    rules = load_rules(rule_paths(paths))
+    if rules.warnings and paths:
+        say(render_all(rules.warnings, rules.sources, wants_color(sys.stderr)))
+    return rules
+
+
+def codes(texts: Sequence[str]) -> list[str]:
+    """The codes in comma-separated lists."""
+    return [code for text in texts for code in (part.strip() for part in text.split(",")) if code]

@@ -1,0 +1,57 @@
+"""A log as lines of text: what was rewritten, what would be, and what an unknown fact kept from being decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rewriter.engine.log import Blocked, Firing, Log
+from rewriter.report.style import Style, clean
+
+PLACES = 8  # places listed of one rule in `fix_lines`
+
+
+def fix_lines(log: Log, style: Style) -> Iterator[str]:
+    """What a repair did to one model: each rule with its places, then what kept it from doing more. Indented by two."""
+    by_rule: dict[str, list[Firing]] = {}
+    for firing in log.firings:
+        by_rule.setdefault(firing.rule, []).append(firing)
+    for code, firings in sorted(by_rule.items()):
+        yield f"  {style.paint('cyan', code)} {clean(firings[0].title)}"
+        yield from (f"      {_place(firing)}" for firing in firings[:PLACES])
+        if len(firings) > PLACES:
+            yield f"      and {len(firings) - PLACES} more"
+    yield from _unfinished(log, "  ", style)
+
+
+def check_lines(path: str, log: Log, style: Style) -> Iterator[str]:
+    """What a check found in one model, one finding a line, each line complete in itself."""
+    shown = clean(path)
+    for firing in log.firings:
+        yield f"{shown}: {style.paint('cyan', firing.rule)} {_place(firing)}: {clean(firing.title)}"
+    yield from _unfinished(log, f"{shown}: ", style)
+
+
+def _unfinished(log: Log, prefix: str, style: Style) -> Iterator[str]:
+    seen: set[str] = set()
+    for blocked in log.blocked:
+        yield prefix + _blocked(blocked, style)
+        if blocked.remedy and blocked.remedy not in seen:
+            seen.add(blocked.remedy)
+            yield f"{' ' * (len(prefix) - len(prefix.lstrip()))}    {style.paint('bold', 'help')}: {clean(blocked.remedy)}"
+    for stop in log.stops:
+        nodes = f" (at {', '.join(map(clean, stop.nodes[:PLACES]))})" if stop.nodes else ""
+        yield f"{prefix}{style.paint('red', 'stopped')} {stop.kind}: {clean(stop.message)}{nodes}"
+    for note in log.notes:
+        yield f"{prefix}{style.paint('dim', 'note')}: {clean(note)}"
+
+
+def _blocked(blocked: Blocked, style: Style) -> str:
+    word = style.paint("red", "failed") if blocked.error else style.paint("yellow", "blocked")
+    line = f" (line {blocked.line} of the rule)" if blocked.line else ""
+    return f"{word} {blocked.rule} {_place(blocked)}: {clean(blocked.reason)}{line}"
+
+
+def _place(at: Firing | Blocked) -> str:
+    """`fc1 (Gemm)`, with the graph in front where it is not the main one."""
+    where = "" if at.place in ("", "main") else f"{clean(at.place)}: "
+    return f"{where}{clean(at.root) or 'model'}" + (f" ({clean(at.op)})" if at.op else "")
