@@ -52,7 +52,7 @@ class Attempt:
         assert compiled.pattern is not None
         self.blocked.pop((compiled.code, id(root)), None)
         started = time.perf_counter()
-        matcher = Matcher(compiled.pattern, self.context, self._given(compiled, root))
+        matcher = Matcher(compiled.pattern, self.context, self._given(compiled, root), compiled.lets)
         try:
             if not self._inside(compiled, root):
                 return None
@@ -202,7 +202,7 @@ class Attempt:
 
 def node_name(node: gs.Node) -> str:
     """A node's name, or that of its first output where it has none."""
-    return node.name or next((tensor.name for tensor in node.outputs if tensor.name), node.op)
+    return str(node.name or next((tensor.name for tensor in node.outputs if tensor.name), node.op))
 
 
 def _text(compiled: CompiledRule, where: ast.Where) -> str:

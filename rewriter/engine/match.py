@@ -8,7 +8,7 @@ graph hostage.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import permutations
 from typing import Any
 
@@ -44,10 +44,11 @@ class Matcher:
         nodes: matched node by pattern number.
     """
 
-    def __init__(self, pattern: Pattern, context: Context, given: dict[str, Any]) -> None:
+    def __init__(self, pattern: Pattern, context: Context, given: dict[str, Any], lets: Mapping[str, ast.Expr]) -> None:
         self._pattern = pattern
         self._context = context
         self._given = given
+        self._lets = lets
         self.bound: dict[str, Any] = {}
         self.nodes: dict[int, gs.Node] = {}
         self._taken: set[int] = set()
@@ -63,9 +64,6 @@ class Matcher:
         self.bound, self.nodes, self._taken, self._trail, self._attempts = dict(self._given), {}, set(), [], 0
         self._scope = self._context.index.scope(root)
         goals: Goals = None
-        for node in reversed(self._pattern.nodes):
-            if _late(node):
-                goals = (("late", node.number), goals)
         for join in reversed(self._pattern.joins):
             goals = (("join", *join), goals)
         return self._solve((("node", self._pattern.root, root), goals))
@@ -84,7 +82,7 @@ class Matcher:
                 raise TooManyAttempts
             following = rest
             for item in reversed(more):
-                following = (item, following)
+                following = _last(following, item) if item[0] == "late" else (item, following)
             yield from self._solve(following)
             self._undo(mark)
         self._undo(mark)
@@ -102,7 +100,7 @@ class Matcher:
             return self._run(goal[1], goal[2])
         if kind == "join":
             return self._join(goal[1], goal[3])
-        return self._late(self._pattern.nodes[goal[1]])
+        return self._late(goal[1], goal[2])
 
     def _undo(self, mark: int) -> None:
         while len(self._trail) > mark:
@@ -147,7 +145,7 @@ class Matcher:
         if source.label is not None and not self._bind(source.label, node):
             return
         if self._outputs(source, node) and all(self._attribute(attr, node) for attr in source.attrs):
-            yield (("orders", pattern.number, node),)
+            yield (("orders", pattern.number, node), *(("late", attr, node) for attr in source.attrs if _is_late(attr)))
 
     def _fits(self, pattern: PatternNode, node: gs.Node) -> bool:
         """The cheap questions: operator, arity, scope, not taken by another pattern node."""
@@ -184,23 +182,21 @@ class Matcher:
         if isinstance(value, ast.Name) and value.id not in self.bound and value.id not in DTYPES:
             found = attributes.effective(self._context, node, attr.name)
             return found is not UNKNOWN and found is not ABSENT and self._bind(value.id, found)
-        if isinstance(value, ast.Literal | ast.ListOf | ast.Unary | ast.Name):
-            return self._equals(attr, node)
-        return True  # compared late, when every name is bound
+        return _is_late(attr) or self._equals(attr, node)
 
     def _equals(self, attr: ast.AttrPattern, node: gs.Node) -> bool:
         found = attributes.effective(self._context, node, attr.name)
         assert attr.value is not None
-        wanted = evaluate(attr.value, Names(self.bound, {}), self._context)
+        wanted = evaluate(attr.value, Names(self.bound, self._lets), self._context)
         if found is ABSENT or found is UNKNOWN or wanted is UNKNOWN:
             return False
         if isinstance(found, float) and isinstance(wanted, float | int):
             return bool(np.float32(found) == np.float32(wanted))
         return _true(compare("==", found, wanted))
 
-    def _late(self, pattern: PatternNode) -> Iterator[Sequence[Goal]]:
-        node = self.nodes[pattern.number]
-        if all(self._equals(attr, node) for attr in pattern.source.attrs if _is_late(attr)):
+    def _late(self, question: ast.AttrPattern | ast.ConstPattern, subject: Any) -> Iterator[Sequence[Goal]]:
+        """A comparison with something that the whole match binds, asked when everything else fits."""
+        if self._equals(question, subject) if isinstance(question, ast.AttrPattern) else self._constant(question, subject):
             yield ()
 
     # --- operands ----------------------------------------------------------------------------------------------------------
@@ -254,7 +250,9 @@ class Matcher:
             if maker is not None and operand.output < len(maker.outputs) and maker.outputs[operand.output] is tensor:
                 yield (("node", operand.node, maker),)
         elif isinstance(operand, ast.ConstPattern):
-            if tensor is not None and self._constant(operand, tensor):
+            if not _is_plain(operand.value):
+                yield (("late", operand, tensor),)
+            elif tensor is not None and self._constant(operand, tensor):
                 yield ()
         elif isinstance(operand, ast.Capture) and self._capture(operand, tensor):
             yield ()
@@ -309,7 +307,7 @@ class Matcher:
             return False
         if operand.dtype is not None and self._context.dtype(tensor) != DTYPES[operand.dtype]:
             return False
-        wanted = evaluate(operand.value, Names(self.bound, {}), self._context)
+        wanted = evaluate(operand.value, Names(self.bound, self._lets), self._context)
         shape = self._context.shape(tensor)
         if shape is not UNKNOWN and np.size(wanted) != 1 and list(np.shape(wanted)) != shape:
             return False
@@ -350,11 +348,26 @@ def _cost(goal: Goal) -> int:
 
 
 def _is_late(attr: ast.AttrPattern) -> bool:
-    return attr.mode == "equals" and not isinstance(attr.value, ast.Name | ast.Literal | ast.ListOf | ast.Unary)
+    return attr.mode == "equals" and not isinstance(attr.value, ast.Name) and not _is_plain(attr.value)
 
 
-def _late(node: PatternNode) -> bool:
-    return any(_is_late(attr) for attr in node.source.attrs)
+def _is_plain(value: ast.Expr | None) -> bool:
+    """Whether an expression needs no name: a number, a text, a list of such."""
+    if isinstance(value, ast.ListOf):
+        return all(map(_is_plain, value.items))
+    return isinstance(value, ast.Literal) or (isinstance(value, ast.Unary) and _is_plain(value.operand))
+
+
+def _last(goals: Goals, goal: Goal) -> Goals:
+    """The goals with one more at their end."""
+    listed = []
+    while goals is not None:
+        listed.append(goals[0])
+        goals = goals[1]
+    result: Goals = (goal, None)
+    for item in reversed(listed):
+        result = (item, result)
+    return result
 
 
 def _true(answer: Any) -> bool:

@@ -184,10 +184,10 @@ class _Builder:
         paths: dict[int, list[tuple[str, frozenset[tuple[str, str]]]]] = {root: []}
         waiting = [root]
         for here in waiting:
-            for other, step in links[here]:
-                if other not in paths:
-                    paths[other] = [(step, self._nodes[here].ops), *paths[here]]
-                    waiting.append(other)
+            for there, step in links[here]:
+                if there not in paths:
+                    paths[there] = [(step, self._nodes[here].ops), *paths[here]]
+                    waiting.append(there)
         yield from paths.items()
 
 

@@ -14,6 +14,7 @@ from rewriter.engine.model_edits import drop_input, drop_output, set_model_field
 from rewriter.engine.rewrite_values import attribute_value
 from rewriter.engine.values import ABSENT, Failure
 from rewriter.graph.objects import new_variable
+from rewriter.graph.tensors import gs_dtype
 from rewriter.language import ast
 
 if TYPE_CHECKING:
@@ -62,9 +63,7 @@ def _edit_tensor(rewriting: Rewriting, tensor: gs.Tensor, place: ast.Place, valu
     if not isinstance(tensor, gs.Variable):
         raise Failure("the type of a constant cannot be edited")
     if place.field == "dtype":
-        from rewriter.engine.array_functions import element_type
-
-        rewriting.edits.set_type(tensor, element_type(value), tensor.shape)
+        rewriting.edits.set_type(tensor, gs_dtype(int(value)), tensor.shape)
         return
     if place.field != "shape":
         raise Failure(f"`{place.field}` of a tensor cannot be set")

@@ -15,6 +15,7 @@ from rewriter.engine.interface import interface_matches
 from rewriter.engine.limits import Limits, Watch
 from rewriter.engine.log import Log, Skipped, Stop
 from rewriter.engine.record import Recorder
+from rewriter.engine.stale import mend_stale_types
 from rewriter.engine.worklist import Worklist
 from rewriter.graph.exporter import Exporter, detect
 from rewriter.graph.facts import Facts
@@ -111,6 +112,9 @@ class Run:
         return self.log
 
     def _finish(self) -> None:
+        changed = [node for fired in self._done for node in (*fired.edits.added.values(), *fired.edits.edited.values())]
+        retyped = [user for fired in self._done for tensor in fired.edits.retyped.values() for user in self.index.uses(tensor)]
+        mend_stale_types(self.index, self.context.facts, [*changed, *retyped])
         self.index.finish()
         for scope in self.index.scopes:
             listed = getattr(scope.graph, "initializers", None)

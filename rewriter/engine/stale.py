@@ -1,0 +1,52 @@
+"""Mends declared types that rewriting has made wrong.
+
+A value_info entry that contradicts what its node now gives makes runtimes refuse the model. Only what lies downstream of a
+change is looked at, and only as far as declarations disagree; declared outputs of the graph are the model's interface and stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import onnx_graphsurgeon as gs
+
+from rewriter.graph.edits import Edits
+from rewriter.graph.facts import Facts
+from rewriter.graph.index import GraphIndex
+from rewriter.graph.tensor_types import Dim
+from rewriter.graph.tensors import gs_dtype
+
+
+def mend_stale_types(index: GraphIndex, facts: Facts, changed: Iterable[gs.Node]) -> None:
+    """Declares anew every inner tensor behind `changed` nodes whose declaration is contradicted.
+
+    A tensor that declares nothing says nothing about those behind it; one that declares what is true vouches for them.
+    """
+    waiting = [node for node in changed if node in index]
+    seen = {id(node) for node in waiting}
+    edits = Edits(index)
+    while waiting:
+        node = waiting.pop()
+        for tensor in node.outputs:
+            dtype, shape = facts.declared(tensor)
+            if dtype is not None or shape is not None:
+                now, dims = facts.dtype(tensor), facts.shape(tensor)
+                if _agrees(dtype, shape, now, dims):
+                    continue
+                if not index.output_of(tensor):
+                    edits.set_type(tensor, gs_dtype(now) if now else None, None if dims is None else list(dims))
+            for follower in index.uses(tensor):
+                if id(follower) not in seen:
+                    seen.add(id(follower))
+                    waiting.append(follower)
+
+
+def _agrees(dtype: int | None, shape: tuple[Dim, ...] | None, found: int | None, found_shape: tuple[Dim, ...] | None) -> bool:
+    if dtype and found and dtype != found:
+        return False
+    if shape is None or found_shape is None:
+        return True
+    if len(shape) != len(found_shape):
+        return False
+    pairs = zip(shape, found_shape, strict=True)
+    return not any(isinstance(one, int) and isinstance(other, int) and one != other for one, other in pairs)

@@ -1,0 +1,63 @@
+"""What `--tidy` removes beyond what the rules made dead: nodes that lead nowhere, initializers nobody reads, imports nobody needs.
+
+Not done unasked: what no rule touched is none of our business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import onnx_graphsurgeon as gs
+
+from rewriter.graph.edits import Edits
+from rewriter.graph.index import GraphIndex
+from rewriter.graph.scopes import Scope, opset_versions
+
+
+@dataclass(frozen=True, slots=True)
+class Tidied:
+    """How much was removed."""
+
+    nodes: int
+    initializers: int
+    imports: int
+
+
+def tidy(graph: gs.Graph) -> Tidied:
+    """Removes dead nodes, unused initializers and unused opset imports of a graph and of all graphs inside it."""
+    index = GraphIndex(graph)
+    nodes = _dead_nodes(index)
+    index.finish()
+    initializers = sum(_unused_initializers(scope, index) for scope in index.scopes)
+    return Tidied(nodes, initializers, _unused_imports(index))
+
+
+def _dead_nodes(index: GraphIndex) -> int:
+    """Backwards from the nodes whose outputs nobody uses; linear in what is removed."""
+    edits = Edits(index)
+    edits.sweep([node for node in list(index.all_nodes()) if node.outputs])
+    return len(edits.removed)
+
+
+def _unused_initializers(scope: Scope, index: GraphIndex) -> int:
+    listed = getattr(scope.graph, "initializers", None)
+    if listed is None:
+        return 0
+    before = len(listed)
+    # One that is also listed as an input belongs to the interface of the model.
+    listed[:] = [t for t in listed if getattr(t, "listed", False) or index.is_used(t)]
+    return before - len(listed)
+
+
+def _unused_imports(index: GraphIndex) -> int:
+    """Imports of domains that no node of the scopes sharing them belongs to; the default domain stays."""
+    graph = index.graph
+    if not graph.import_domains:
+        return 0
+    needed = {"", "ai.onnx"} | {node.domain or "" for node in index.all_nodes()}
+    needed |= {domain for function in getattr(graph, "functions", ()) for domain in opset_versions(function)}
+    kept = [entry for entry in graph.import_domains if entry.domain in needed]
+    removed = len(graph.import_domains) - len(kept)
+    if removed:
+        graph.import_domains = kept
+    return removed
