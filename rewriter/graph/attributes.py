@@ -179,9 +179,9 @@ class AttributeWriter:
     def _fill_plain(self, result: A, value: Any, before: int) -> None:
         wanted = schema_type(self.op, self.domain, result.name) or before
         if isinstance(value, (bool, int)) and wanted != A.FLOAT:
-            result.type, result.i = A.INT, value
+            result.type, result.i = A.INT, int(value)
         elif isinstance(value, (int, float)):
-            result.type, result.f = A.FLOAT, value
+            result.type, result.f = A.FLOAT, float(value)
         elif isinstance(value, (str, bytes)):
             result.type, result.s = A.STRING, _bytes(value)
         elif not isinstance(value, list):
@@ -190,10 +190,10 @@ class AttributeWriter:
             result.type = _EMPTY_LISTS.get(wanted, A.INTS)
         elif all(isinstance(item, int) for item in value) and wanted != A.FLOATS:
             result.type = A.INTS
-            result.ints.extend(value)
+            result.ints.extend(map(int, value))
         elif all(isinstance(item, (int, float)) for item in value):
             result.type = A.FLOATS
-            result.floats.extend(value)
+            result.floats.extend(map(float, value))
         elif all(isinstance(item, (str, bytes)) for item in value):
             result.type = A.STRINGS
             result.strings.extend(map(_bytes, value))

@@ -263,4 +263,4 @@ def _check_names(tensors: Iterable[str], nodes: Iterable[Node]) -> None:
 
 def _check_text(name: str | bytes) -> None:
     if isinstance(name, bytes):
-        raise RewriterError(f"the name '{text(name):.80}' in this model is not valid UTF-8")
+        raise RewriterError(f"the name {repr(name)[1:]:.80} in this model is not valid UTF-8")

@@ -17,12 +17,12 @@ from typing import Literal
 
 import onnx
 import onnx_graphsurgeon as gs
-from google.protobuf.message import EncodeError  # type: ignore[import-untyped]
+from google.protobuf.message import Error as ProtobufError  # type: ignore[import-untyped]
 
 from rewriter.errors import RewriterError
 from rewriter.graph import carry
 from rewriter.graph.load import build
-from rewriter.graph.objects import Graph, Origin
+from rewriter.graph.objects import Constant, Graph, Origin
 from rewriter.graph.read import MOST_BYTES, read_bytes, read_model_file
 from rewriter.graph.save import Fields, Writer, assemble, written_imports
 from rewriter.graph.tensors import text
@@ -106,7 +106,7 @@ class Model:
         writer = Writer(self.folder, self._lists_all(), int(self.graph.ir_version or 0))
         try:
             return self._written(writer)
-        except (UnicodeError, TypeError, ValueError, EncodeError) as error:
+        except (UnicodeError, TypeError, ValueError, ProtobufError) as error:
             raise RewriterError(f"the edited model cannot be written: {error}") from error
 
     @property
@@ -175,7 +175,7 @@ class Model:
                 return data
         try:
             return bytes(result.SerializeToString(deterministic=True))
-        except (EncodeError, ValueError) as error:
+        except (ProtobufError, ValueError) as error:
             raise RewriterError(f"the model cannot be written as one protobuf file of at most 2 GiB: {error}") from error
 
     def _metadata_props(self) -> list[onnx.StringStringEntryProto]:
@@ -198,9 +198,10 @@ class Model:
         constants = self._initializers()
         return 0 < self.proto.ir_version < 4 or (bool(constants) and all(constant.listed for constant in constants))
 
-    def _initializers(self) -> list[gs.Constant]:
+    def _initializers(self) -> list[Constant]:
         origin = self.graph.origin if isinstance(self.graph, Graph) else None
-        return [] if origin is None else [*origin.constants, *origin.sparse]
+        own = () if origin is None else (*origin.constants, *origin.sparse)
+        return [tensor for tensor in own if isinstance(tensor, Constant)]
 
 
 def load(path: str | os.PathLike[str]) -> Model:

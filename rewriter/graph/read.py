@@ -75,7 +75,7 @@ def _why_not(data: bytes, message: str) -> str:
         return kind
     missing = _missing(data)
     if missing:
-        return f"truncated: {missing} bytes are missing at the end"
+        return f"truncated: at least {missing} bytes are missing at the end"
     return "not an ONNX model (not a valid protobuf message)"
 
 
