@@ -1,0 +1,207 @@
+"""`rewriter fix` on real exports: what is written where, and what is said about it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from rewriter.cli import job
+from tests.cli.call import GAMMA, GEMM, MODELS, POOL, Call
+
+
+def outputs(model: Path, data: Path) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """What ONNX Runtime computes for the recorded input, and what the framework computed."""
+    runtime = pytest.importorskip("onnxruntime")
+    runtime.set_default_logger_severity(4)
+    recorded = np.load(data)
+    session = runtime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
+    feed = {name[3:]: recorded[name] for name in recorded.files if name.startswith("in_")}
+    feed = {i.name: feed[i.name] for i in session.get_inputs() if i.name in feed}
+    return session.run(None, feed), [recorded[f"out_{i}"] for i in range(len(recorded.files) - len(feed))]
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in MODELS.glob("*.onnx")))
+def test_every_shipped_export_computes_what_its_framework_computed(call: Call, tmp_path: Path, name: str) -> None:
+    fixed = tmp_path / "fixed.onnx"
+    assert call("fix", MODELS / f"{name}.onnx", "-o", fixed).code == 0
+    found, wanted = outputs(fixed, MODELS / f"{name}.npz")
+    for left, right in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-3, atol=1e-4)
+    assert call("check", fixed, "--source", "none").code == 0
+
+
+def test_the_export_that_the_readme_repairs_was_refused_before() -> None:
+    with pytest.raises(Exception, match=r"First input does not have rank 2|expected to have rank 2"):
+        outputs(GEMM, GEMM.with_suffix(".npz"))
+
+
+def test_results_on_stdout_and_the_summary_on_stderr(call: Call, tmp_path: Path) -> None:
+    done = call("fix", GEMM, "-o", tmp_path / "fixed.onnx")
+    assert done.out.startswith(f"{GEMM}: 2 rewrites -> {tmp_path / 'fixed.onnx'}\n  MX001 ")
+    assert "fc1 (Gemm)" in done.out
+    assert done.err.startswith("1 model: 1 changed; 2 rewrites by 1 rule; ")
+
+
+def test_without_rules_every_byte_is_kept(call: Call, tmp_path: Path) -> None:
+    assert call("fix", MODELS, "--out", tmp_path / "out", "--select", "NONE").code == 0
+    models = sorted(MODELS.glob("*.onnx"))
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [model.name for model in models]
+    for model in models:
+        assert (tmp_path / "out" / model.name).read_bytes() == model.read_bytes()
+
+
+def test_the_result_goes_beside_the_input(call: Call, tmp_path: Path) -> None:
+    shutil.copy(GEMM, tmp_path / "net.onnx")
+    before = (tmp_path / "net.onnx").read_bytes()
+    assert call("fix", tmp_path).code == 0
+    assert (tmp_path / "net.onnx").read_bytes() == before
+    first = (tmp_path / "net.fixed.onnx").read_bytes()
+    assert first != before
+    again = call("fix", tmp_path)
+    assert again.code == 2
+    assert "net.fixed.onnx exists; --force overwrites it" in again.err
+    assert call("fix", tmp_path, "--force").code == 0
+    assert (tmp_path / "net.fixed.onnx").read_bytes() == first
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["net.fixed.onnx", "net.onnx"]
+
+
+def test_in_place_writes_only_what_changes(call: Call, tmp_path: Path) -> None:
+    shutil.copy(GEMM, tmp_path / "broken.onnx")
+    shutil.copy(MODELS / "pytorch-2.13-reshape-chain.onnx", tmp_path / "good.onnx")
+    os.utime(tmp_path / "good.onnx", (1, 1))
+    assert call("fix", tmp_path, "--in-place", "--select", "MX001").code == 0
+    assert (tmp_path / "broken.onnx").read_bytes() != GEMM.read_bytes()
+    assert (tmp_path / "good.onnx").stat().st_mtime == 1
+
+
+def test_one_bad_model_does_not_stop_the_rest(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "in" / "deep").mkdir(parents=True)
+    (tmp_path / "in" / "a.onnx").write_text("<html>not a model</html>")
+    shutil.copy(GEMM, tmp_path / "in" / "deep" / "b.onnx")
+    done = call("fix", tmp_path / "in", tmp_path / "missing.onnx", "--out", tmp_path / "out")
+    assert done.code == 2
+    assert done.err.count("error: ") == 2
+    assert (tmp_path / "out" / "deep" / "b.onnx").exists()
+    assert not (tmp_path / "out" / "a.onnx").exists()
+
+
+def test_a_model_that_cannot_be_repaired_is_written_as_it_is(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def explode(*_: object) -> None:
+        raise ZeroDivisionError("a mistake")
+
+    monkeypatch.setattr(job, "_source", explode)
+    done = call("fix", GEMM, "-o", tmp_path / "fixed.onnx")
+    assert done.code == 3
+    assert (tmp_path / "fixed.onnx").read_bytes() == GEMM.read_bytes()
+    assert "internal error: ZeroDivisionError: a mistake; written unchanged to" in done.err
+    assert "Traceback" not in done.err
+    assert "Traceback" in call("fix", GEMM, "-o", tmp_path / "second.onnx", "--debug").err
+
+
+def test_processes_write_the_same_bytes_and_say_the_same(call: Call, tmp_path: Path) -> None:
+    alone = call("fix", MODELS, "--out", tmp_path / "out")
+    first = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    together = call("fix", MODELS, "--out", tmp_path / "out", "--jobs", 2, "--force")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == first
+    assert (together.code, together.out) == (alone.code, alone.out)
+
+
+def test_json(call: Call, tmp_path: Path) -> None:
+    done = call("fix", GEMM, tmp_path / "no.onnx", "--out", tmp_path / "out", "--format", "json")
+    report = json.loads(done.out)
+    assert (report["schema"], report["command"], report["exit_code"], done.code) == (1, "fix", 2, 2)
+    assert report["summary"]["statuses"] == {"changed": 1, "failed": 1}
+    good, bad = report["models"]
+    assert good["status"] == "changed"
+    assert good["counts"] == {"MX001": 2}
+    assert good["source"] == str(GEMM.with_name("mxnet-1.3.1-fully-connected-symbol.json"))
+    assert good["exporter"].startswith("mxnet")
+    assert good["firings"][0]["changes"][0].keys() == {"name", "before", "after"}
+    assert bad["status"] == "failed"
+    assert bad["output"] is None
+    assert "no.onnx" in bad["error"]
+
+
+def test_diff(call: Call, tmp_path: Path) -> None:
+    lines = call("fix", GEMM, "-o", tmp_path / "fixed.onnx", "--diff").out.splitlines()
+    assert f"--- {GEMM}" in lines
+    assert "@@ 1 MX001 at fc1 @@" in lines
+    assert any(line.startswith("-") and "Gemm" in line for line in lines)
+    assert any(line.startswith("+") and "Flatten" in line for line in lines)
+
+
+def test_the_source_decides(call: Call, tmp_path: Path) -> None:
+    for name, source, fires in (
+        ("a", "auto", True),
+        ("b", "none", False),
+        ("c", GAMMA.with_name(f"{GAMMA.stem}-symbol.json"), True),
+    ):
+        done = call("fix", GAMMA, "-o", tmp_path / f"{name}.onnx", "--source", source, "--select", "MX002")
+        assert ("1 rewrite" in done.out) is fires
+        assert done.code == 0
+
+
+def test_a_source_file_that_is_not_about_the_model_is_not_used(call: Call, tmp_path: Path) -> None:
+    shutil.copy(GAMMA, tmp_path / "net.onnx")
+    (tmp_path / "symbol.json").write_text('{"nodes": [{"op": "BatchNorm", "name": "other", "inputs": []}]}')
+    assert "source file not used: no node of the model" in call("fix", tmp_path, "--select", "NONE").out
+    (tmp_path / "symbol.json").write_text("{")
+    assert "source file not used: " in call("fix", tmp_path, "--select", "NONE", "--force").out
+    assert call("fix", tmp_path, "--force", "--source", tmp_path / "symbol.json").code == 2
+
+
+def test_external_data_come_along(call: Call, tmp_path: Path) -> None:
+    weight = numpy_helper.from_array(np.arange(600, dtype=np.float32), "w")
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [600]) for name in "xy")
+    model = helper.make_model(helper.make_graph([helper.make_node("Add", ["x", "w"], ["y"])], "g", [x], [y], [weight]))
+    (tmp_path / "in").mkdir()
+    onnx.save(model, tmp_path / "in" / "net.onnx", save_as_external_data=True, location="data/net.bin", size_threshold=0)
+    assert call("fix", tmp_path / "in", "--out", tmp_path / "out").code == 0
+    assert (tmp_path / "out" / "data" / "net.bin").read_bytes() == (tmp_path / "in" / "data" / "net.bin").read_bytes()
+    onnx.checker.check_model(str(tmp_path / "out" / "net.onnx"))
+
+
+def test_names_cannot_steer_the_terminal(call: Call, tmp_path: Path) -> None:
+    model = onnx.load(GEMM)
+    model.graph.node[0].name = "\x1b[2Jevil\u202e"
+    onnx.save(model, tmp_path / "net.onnx")
+    done = call("fix", tmp_path / "net.onnx", "--diff")
+    assert "\x1b" not in done.out + done.err
+    assert "\u202e" not in done.out
+    assert "\\x1b[2Jevil\\u202e (Gemm)" in done.out
+
+
+def test_limits(call: Call, tmp_path: Path) -> None:
+    done = call("fix", GEMM, "-o", tmp_path / "fixed.onnx", "--max-firings", 1)
+    assert done.code == 1
+    assert "stopped Budget: the limit of 1 firings was reached" in done.out
+    assert "1 unfinished" in done.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--select", "MX01x"], "did you mean"),
+        (["--select", "NOPE"], "no rule is called 'NOPE'"),
+        (["--set", "MX001"], "is not a setting"),
+        (["--rules", "nowhere"], "no such file or folder"),
+        (["--source", "nowhere.json"], "no such source file"),
+        (["--jobs", "0"], "not a positive number"),
+        (["--timeout", "-1"], "not a time"),
+        (["--out", "a", "--in-place"], "not allowed with"),
+    ],
+)
+def test_bad_options(call: Call, options: list[str], message: str) -> None:
+    done = call("fix", POOL, *options)
+    assert done.code == 2
+    assert message in done.err
+    assert not done.out

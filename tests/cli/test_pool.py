@@ -1,0 +1,41 @@
+"""Processes: the order of results, and what becomes of a job whose process dies."""
+
+from __future__ import annotations
+
+from rewriter.cli.job import Job, Outcome, Work
+from rewriter.cli.pool import run_all
+from rewriter.language.rules import RuleSet
+from tests.cli.workers import mortal, obedient
+
+WORK = Work(RuleSet())
+
+
+def test_results_come_in_the_order_of_the_jobs() -> None:
+    jobs = [Job(f"m{i}") for i in range(8)]
+    done: list[str] = []
+    outcomes = list(run_all(jobs, WORK, 2, lambda outcome: done.append(outcome.path), obedient))
+    assert [outcome.path for outcome in outcomes] == [job.path for job in jobs]
+    assert sorted(done) == [job.path for job in jobs]
+    assert done[0] != "m0"
+
+
+def test_a_process_that_dies_costs_its_own_job() -> None:
+    jobs = [Job("a"), Job("kill", target="copied"), Job("b"), Job("exit", target="lost"), Job("kill without target"), Job("c")]
+    outcomes = {outcome.path: outcome for outcome in run_all(jobs, WORK, 2, worker=mortal)}
+    assert list(outcomes) == [job.path for job in jobs]
+    assert {path for path, outcome in outcomes.items() if not outcome.error} == {"a", "b", "c"}
+    assert outcomes["kill"] == Outcome(
+        "kill", output="copied", error="the process that worked on it was killed (SIGKILL, out of memory?)"
+    )
+    assert outcomes["exit"].error == "the process that worked on it ended (exit code 7)"
+    assert outcomes["exit"].output is None
+    assert outcomes["kill without target"].output is None
+
+
+def test_one_process_is_this_process() -> None:
+    outcomes = run_all([Job("a"), Job("b")], WORK, 1, worker=lambda job, work: Outcome(job.path, source="here"))
+    assert [outcome.source for outcome in outcomes] == ["here", "here"]
+
+
+def test_more_processes_than_jobs() -> None:
+    assert [o.path for o in run_all([Job("a"), Job("b")], WORK, 5, worker=obedient)] == ["a", "b"]
