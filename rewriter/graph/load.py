@@ -134,7 +134,8 @@ class _Builder:
         origin.nodes = self.nodes(proto.node, names)
         for info in proto.output:
             tensor = names.tensors.get(info.name) or names.use(info.name)
-            _declare(tensor, info)
+            if tensor is names.tensors.get(info.name):  # a body may hand out a tensor of an outer graph, declared there
+                _declare(tensor, info)
             origin.outputs.append(tensor)
         for info in proto.value_info:
             own = names.tensors.get(info.name)

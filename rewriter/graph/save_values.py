@@ -85,6 +85,7 @@ def info_message(tensor: gs.Tensor, info: onnx.ValueInfoProto | None) -> onnx.Va
         return info
     said, now = _said(tensor, info), _now(tensor)
     if not getattr(tensor, "infos", ()):  # a new tensor under an old name: what it does not say stays
+        now.kind = now.kind if now.elem_type else said.kind
         now.elem_type = now.elem_type or said.elem_type
         now.shape = said.shape if now.shape is None else now.shape
     retyped = now.elem_type != said.elem_type or now.kind != said.kind or not same_shape(now.shape, said.shape)

@@ -298,6 +298,14 @@ def subgraph_details(m: onnx.ModelProto) -> None:
 
 
 @kind
+def bodies_that_hand_out_outer_tensors(m: onnx.ModelProto) -> None:
+    body = helper.make_graph([], "pass", [], [helper.make_tensor_value_info("h", 1, None)])
+    sequence = helper.make_sequence_type_proto(helper.make_tensor_type_proto(1, None))
+    body.output.extend(helper.make_value_info(name, sequence) for name in ("never defined", ""))
+    m.graph.node.add(op_type="If", input=["c"], output=["r"]).attribute.add(name="g", type=onnx.AttributeProto.GRAPH, g=body)
+
+
+@kind
 def no_operator_sets_at_all(m: onnx.ModelProto) -> None:
     m.ClearField("opset_import")
     m.ClearField("ir_version")
