@@ -1,1 +1,1 @@
-"""A rule file becomes checked rules: text, syntax tree, checks against the ONNX schema; no graph, no terminal, no files but rules."""
+"""A rule file becomes checked rules: text, syntax tree, checks against the ONNX schema; knows no graph and no terminal."""

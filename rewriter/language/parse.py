@@ -1,0 +1,77 @@
+"""The text of a rule file becomes its syntax tree, with everything that is wrong with the text in one run.
+
+A file is cut at its rules first (`scan`), then each rule is parsed by itself with lark and converted (`tree`). Whatever the text, nothing
+is raised, and the time is bounded by the limits of `limits`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rewriter.language import ast
+from rewriter.language.ast import Span
+from rewriter.language.diagnostics import Diagnostic
+from rewriter.language.limits import MAX_DEPTH, MAX_FILE_BYTES
+from rewriter.language.scan import Chunk, scan
+
+if TYPE_CHECKING:
+    from lark import Tree
+
+
+def parse(text: str, path: str = "<text>") -> tuple[ast.RuleFile, list[Diagnostic]]:
+    """Parses a rule file.
+
+    Args:
+        text: the whole file; line ends are `\\n` or `\\r\\n`.
+        path: what messages call the file.
+
+    Returns:
+        The rules that could be read, in their order, and the syntax errors (codes E0xx) by their place. A rule with an error is left out.
+    """
+    if len(text) > MAX_FILE_BYTES:
+        message = f"a rule file has at most {MAX_FILE_BYTES:,} bytes"
+        return ast.RuleFile(path, ""), [Diagnostic("E003", message, ast.NOWHERE, path=path)]
+    chunks, problems = scan(text)
+    rules = []
+    for chunk in chunks:
+        rule, found = _rule(text, chunk, path)
+        problems.extend(found)
+        if rule is not None:
+            rules.append(rule)
+    problems.sort(key=lambda problem: problem.span.start)
+    return ast.RuleFile(path, text, tuple(rules)), [replace(problem, path=path) for problem in problems]
+
+
+def _rule(text: str, chunk: Chunk, path: str) -> tuple[ast.Rule | None, list[Diagnostic]]:
+    """One rule, or None and why."""
+    if chunk.problems:
+        return None, chunk.problems
+    from lark.exceptions import UnexpectedInput
+
+    from rewriter.language.syntax_errors import explain
+    from rewriter.language.tables import tables
+    from rewriter.language.tree import RuleBuilder
+
+    try:
+        tree = tables().parse(text[chunk.start : chunk.end])
+    except UnexpectedInput as error:
+        return None, [explain(text, chunk, error)]
+    deep = _too_deep(tree)
+    if deep is not None:
+        where = Span(chunk.start + deep.meta.start_pos, chunk.start + deep.meta.end_pos)
+        helps = ("name a part of it with `let`",)
+        return None, [Diagnostic("E003", f"this expression nests deeper than {MAX_DEPTH} levels", where, "here", (), helps)]
+    builder = RuleBuilder(chunk.start, path)
+    rule = builder.rule(tree)
+    return (None if builder.problems else rule), builder.problems
+
+
+def _too_deep(tree: Tree[Any]) -> Tree[Any] | None:
+    """The first subtree below the deepest level that the conversion may recurse to; found without recursion."""
+    level: list[Tree[Any]] = [tree]
+    for _ in range(MAX_DEPTH):
+        level = [child for node in level for child in node.children if hasattr(child, "children")]
+        if not level:
+            return None
+    return level[0]

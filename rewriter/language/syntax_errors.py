@@ -1,0 +1,201 @@
+"""What is said about text that the grammar does not accept: what stands there and what could, in the words of rule writers.
+
+lark knows which terminals the parser would have taken. They are gathered into phrases ("an operator call such as `Relu(x)`"), and
+the mistakes that people make are recognised one by one, for a help line that says how to mend them.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+from rewriter.language.ast import Span
+from rewriter.language.diagnostics import Diagnostic, suggest
+from rewriter.language.scan import Chunk, open_brackets
+from rewriter.language.tables import tables
+from rewriter.language.words import PARTS, reserved
+
+if TYPE_CHECKING:
+    from lark.exceptions import UnexpectedInput
+
+_FOUND = re.compile(r'\w+|"(?:[^"\\\n]|\\.)*"?|~~~|\.{2,3}|[=!<>]=|\*\*|//|&&|\|\||.', re.DOTALL)
+_COMPARISONS = {"==", "!=", "<", "<=", ">", ">=", "in"}
+_OPERATORS = frozenset(
+    ["PLUS", "MINUS", "TIMES", "DIVIDE", "POWER", "COMPARE", "IN", "NOT", "LESSTHAN", "MORETHAN", "AND", "OR", "IF"]
+    + ["_TOUCHING", "DOT", "RANGE"]
+)
+_LITERALS = frozenset(["INT", "FLOAT", "STRING", "TRUE", "FALSE", "NONE"])
+
+# What stands for a group of terminals: all of the first must be possible, then all of the second are covered.
+_PHRASES: tuple[tuple[frozenset[str], frozenset[str], str], ...] = (
+    (
+        frozenset(["FLOAT", "NAME", "RANGE", "NOT"]),
+        _LITERALS | {"NAME", "LPAR", "LSQB", "NOT", "MINUS", "DTYPE", "RANGE"},
+        "an expression, a range",
+    ),
+    (
+        frozenset(["FLOAT", "NAME", "LBRACE", "LPAR"]),
+        _LITERALS | {"NAME", "LPAR", "LSQB", "NOT", "MINUS", "DTYPE", "LBRACE"},
+        "an expression or a constant such as `{0}`",
+    ),
+    (frozenset(["FLOAT", "NAME"]), _LITERALS | {"NAME", "LPAR", "LSQB", "NOT", "MINUS", "DTYPE"}, "an expression"),
+    (
+        frozenset(["CONST", "ORDERED"]),
+        frozenset(["NAME", "CONST", "DTYPE", "TENSOR", "LBRACE", "TIMES", "ANY", "MORE", "LSQB", "LPAR", "AT", "ORDERED"]),
+        "an operand such as `x`, `const w` or `{2.0}`",
+    ),
+    (frozenset(["ORDERED", "NAME"]), frozenset(["NAME", "LPAR", "AT", "ORDERED"]), "an operator call such as `Relu(x)`"),
+    (
+        frozenset(["ANY", "LBRACE", "NAME", "AT"]),
+        frozenset(["NAME", "LBRACE", "DTYPE", "TIMES", "ANY", "LSQB", "AT"]),
+        "an operand such as `x`, `{expression}` or `Relu(x)`",
+    ),
+    (
+        frozenset(["AT", "LBRACE", "NAME"]),
+        frozenset(["NAME", "LBRACE", "DTYPE", "AT"]),
+        "an operator call such as `Relu(x)`, a tensor or a constant",
+    ),
+    (
+        frozenset(["DEL", "NAME"]),
+        frozenset(["NAME", "LSQB", "SPREAD", "ANY", "DEL", "INLINE", "AT"]),
+        "a statement such as `y = Relu(x)`, `n.attr = 1` or `del n`",
+    ),
+    (
+        frozenset(["SPREAD", "NAME", "LSQB"]),
+        frozenset(["NAME", "LSQB", "SPREAD", "ANY"]),
+        "a pattern line such as `y = Relu(x)`",
+    ),
+    (frozenset(["WHERE"]), frozenset([*(part.upper() for part in PARTS), "$END"]), "`where`, `rewrite` or another part"),
+    (frozenset(["INPUT", "OUTPUT"]), frozenset(["INPUT", "OUTPUT"]), "`input x` or `output y`"),
+    (frozenset(["BANG", "NAME"]), frozenset(["BANG", "NAME"]), "an attribute such as `axis=1`"),
+    (frozenset(["RANGE", "NAME"]), frozenset(["RANGE", "NAME"]), "an attribute such as `axis=1` or `..node`"),
+    (frozenset(["INT", "ANY", "NAME"]), frozenset(["INT", "ANY", "NAME", "MORE", "OPTIONAL"]), "a dimension"),
+    (frozenset(["INT", "STRING", "NAME"]), frozenset(["INT", "STRING", "NAME", "LSQB", "RANGE"]), "a value"),
+    (frozenset(["INT", "RANGE"]), frozenset(["INT", "RANGE"]), "a range such as `13..`"),
+    (frozenset(["INT", "FLOAT"]), frozenset(["INT", "FLOAT"]), "a number"),
+    (frozenset(["TENSOR", "NAME"]), frozenset(["TENSOR", "DTYPE", "NAME"]), "a name or a type such as `float[N, 3]`"),
+)
+_NAMES = {
+    "NAME": "a name",
+    "CODE": "a code such as `MX001`",
+    "SLUG": "a name in small letters such as `drop-dropout`",
+    "STRING": "a text in double quotes",
+    "INT": "a whole number",
+    "FLOAT": "a number",
+    "FENCE": "a text between `~~~`",
+    "_TOUCHING": "`[`",
+    "SPREAD": "`*`",
+    "DTYPE": "an element type",
+    "DOC": "`///`",
+    "$END": "the end of the rule",
+}
+
+
+def explain(text: str, chunk: Chunk, error: UnexpectedInput) -> Diagnostic:
+    """The message for the first place of a rule that the grammar does not accept."""
+    at, possible = _place(text[chunk.start : chunk.end], chunk, error)
+    match = _FOUND.match(text, at, chunk.end)
+    found = match[0] if match else ""
+    stack = open_brackets(text, chunk.start, at)
+    where = Span(at, at + len(found))
+    if stack and (not found or (found in PARTS and chunk.unclosed)):
+        return _not_closed(text, stack[-1], found)
+    wanted = _wanted(possible)
+    if found and "NAME" in possible and found.isidentifier() and reserved(found):
+        message = f"`{found}` {reserved(found)} and cannot be used as a name"
+        return Diagnostic("E008", message, where, "not a name", (), (f"choose another name, for instance `{found}_`",))
+    if not found:
+        where = _last_word(text, chunk)
+        return Diagnostic("E001", f"the rule ends too early: expected {wanted}", where, "nothing after this")
+    message = f"expected {wanted}, found {_quoted(found)}"
+    return Diagnostic("E001", message, where, "not expected here", (), _helps(text, at, found, possible))
+
+
+def _place(text: str, chunk: Chunk, error: UnexpectedInput) -> tuple[int, frozenset[str]]:
+    """Where in the file the parser stopped, and every terminal that it would have taken there."""
+    from lark.exceptions import UnexpectedInput
+
+    parser = tables().parse_interactive(text)
+    try:
+        parser.exhaust_lexer()
+    except UnexpectedInput as again:
+        error = again
+    token = getattr(error, "token", None)
+    offset = len(text) if token is not None and token.type == "$END" else error.pos_in_stream
+    return chunk.start + (len(text) if offset is None else offset), frozenset(parser.accepts())  # type: ignore[no-untyped-call]
+
+
+def _wanted(possible: frozenset[str]) -> str:
+    """The possible terminals in words: "a, b or c"."""
+    rest = set(possible)
+    if "PLUS" in rest and (rest - _OPERATORS):
+        rest -= _OPERATORS
+    phrases = []
+    for needed, covered, phrase in _PHRASES:
+        if needed <= rest:
+            phrases.append(phrase)
+            rest -= covered
+    names = [_NAMES.get(terminal) or f"`{_literals().get(terminal, terminal.lower())}`" for terminal in sorted(rest)]
+    phrases.extend(sorted(set(names), key=lambda name: (name.startswith("`"), name)))
+    return phrases[0] if len(phrases) == 1 else f"{', '.join(phrases[:-1])} or {phrases[-1]}"
+
+
+@cache
+def _literals() -> dict[str, str]:
+    """What is written for each terminal that is always written the same."""
+    return {terminal.name: terminal.pattern.value for terminal in tables().terminals if terminal.pattern.type == "str"}
+
+
+def _not_closed(text: str, at: int, found: str) -> Diagnostic:
+    before = f" before `{found}`" if found else ""
+    closing = {"(": ")", "[": "]", "{": "}"}[text[at]]
+    return Diagnostic("E002", f"`{text[at]}` is not closed{before}", Span(at, at + 1), "opened here", (), (f"a `{closing}` is missing",))
+
+
+def _last_word(text: str, chunk: Chunk) -> Span:
+    """The last line's end that holds more than a comment, for a rule that ends too early."""
+    words = list(re.finditer(r"#[^\n]*|(\w+|[^\s\w])", text[chunk.start : chunk.end]))
+    last = next((word for word in reversed(words) if word[1]), None)
+    return Span(chunk.start + last.start(), chunk.start + last.end()) if last else Span(chunk.start, chunk.start + 1)
+
+
+def _quoted(found: str) -> str:
+    if found.startswith('"'):
+        return "a text"
+    return f"`{found}`" if len(found) <= 40 else f"`{found[:40]}...`"
+
+
+def _helps(text: str, at: int, found: str, possible: frozenset[str]) -> tuple[str, ...]:
+    """How to mend it, when the mistake is one that people make."""
+    words = {_literals()[terminal] for terminal in possible if terminal in _literals()}
+    near = suggest(found, [word for word in words if word.isalpha()])
+    if near and found.isidentifier():
+        return (f"did you mean `{near}`?",)
+    if "SLUG" in possible:
+        return ("a rule has a code and a name: rule MX001 gemm-input-not-flattened",)
+    if "CODE" in possible:
+        return ("a code is capital letters and a number: MX001",)
+    if found == "=" and "COMPARE" in possible:
+        return ("`==` compares",)
+    if found in _COMPARISONS and "AND" in possible:
+        return ("comparisons do not chain; write `a < b and b < c`",)
+    if found in _COMPARISONS and "COMMA" in possible and "MORETHAN" in possible:
+        return ("put a comparison inside attributes in parentheses: <axis=(1 if a > b else 0)>",)
+    if found == "[" and "_TOUCHING" in possible and text[at - 1 : at].isspace():
+        return ("an index touches what it indexes: p[0]",)
+    if found == "(" and {"LBRACE", "WHERE"} & possible:
+        return ("operator calls stand in `match` and `rewrite` only; conditions call functions",)
+    return _FIXED.get(found, ())
+
+
+_FIXED = {
+    "&&": ("write `and`",),
+    "||": ("write `or`",),
+    "!": ("write `not`",),
+    "'": ("texts stand in double quotes",),
+    "//": ("a comment begins with `#`",),
+    ";": ("statements need no separator",),
+    "is": ("write `==`",),
+    "None": ("write `none`",),
+}

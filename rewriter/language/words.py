@@ -1,0 +1,31 @@
+"""The words that the language keeps for itself, and why a name may be none of them."""
+
+from __future__ import annotations
+
+from rewriter.language.dtypes import DTYPES
+
+PARTS = ("param", "match", "private", "where", "let", "rewrite", "test")
+"""The words that begin a part of a rule."""
+
+KEYWORDS = frozenset(
+    (
+        *PARTS,
+        *("rule", "inside", "graph", "input", "output", "const", "ordered", "tensor"),
+        *("opset", "del", "inline", "inputs", "set", "source", "becomes", "unchanged"),
+        *("and", "or", "not", "in", "if", "else", "true", "false", "none"),
+    )
+)
+
+OWNERS = frozenset({"model", "outer"})
+"""Names that the language binds: the model as a whole, the node around a subgraph."""
+
+
+def reserved(name: str) -> str | None:
+    """Why the name cannot be given to a tensor, node, parameter or value; None when it can."""
+    if name in DTYPES:
+        return "is an element type"
+    if name in KEYWORDS:
+        return "is a word of the language"
+    if name in OWNERS:
+        return "is bound by the language itself"
+    return "means anything" if name == "_" else None
