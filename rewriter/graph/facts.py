@@ -10,6 +10,7 @@ declaration outlives the edits that made it wrong.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -64,7 +65,8 @@ class Facts:
         self._scopes_seen = 0
         self.owners: dict[int, dict[int, gs.Node]] = {}
         self._seen: dict[int, gs.Tensor] | None = None
-        self._marks = 0
+        self._contents: dict[int, tuple[int, object]] = {}  # of constants: mark, and what it stands for
+        self._marks = itertools.count()
 
     # --- questions ---------------------------------------------------------------------------------------------------------
 
@@ -134,6 +136,7 @@ class Facts:
     def forget(self, tensor: gs.Tensor) -> None:
         self._facts.pop(id(tensor), None)
         self._small.pop(id(tensor), None)
+        self._contents.pop(id(tensor), None)
         self._tensors.pop(id(tensor), None)
 
     def _find(self, wanted: gs.Tensor) -> Fact:
@@ -201,7 +204,7 @@ class Facts:
     def of_leaf(self, tensor: gs.Tensor) -> Fact:
         """Facts of a tensor that no node makes."""
         if isinstance(tensor, gs.Constant):
-            return initializer_fact(tensor, self._new_mark(), tensor.name in self.overridable)
+            return initializer_fact(tensor, self._mark(tensor, tensor._values), tensor.name in self.overridable)
         declared, place = declared_type(tensor), self.body_input(tensor)
         if place is None:
             return Fact(declared)
@@ -210,7 +213,6 @@ class Facts:
 
     def of_node(self, node: gs.Node) -> list[tuple[gs.Tensor, Fact]]:
         """Facts of the outputs that a node makes."""
-        outputs = [t for t in node.outputs if t.name]
         domain = node.domain or ""
         if (domain, node.op) in self._functions:
             found = [Fact(declared_type(t)) for t in node.outputs]
@@ -220,8 +222,8 @@ class Facts:
             found = self._of_control_flow(node)
         else:
             found = self._of_ordinary_node(node)
-        made = [(t, fact) for t, fact in zip(node.outputs, found, strict=False) if t.name and self.index.producer(t) is node]
-        return made if len(found) >= len(node.outputs) else made + [(t, NOTHING) for t in outputs[len(found) :]]
+        pairs = zip(node.outputs, itertools.chain(found, itertools.repeat(NOTHING)), strict=False)
+        return [(tensor, fact) for tensor, fact in pairs if tensor.name and self.index.producer(tensor) is node]
 
     def _operands(self, node: gs.Node, omitted: Any) -> list[Any]:
         """The facts of each operand, `omitted` for those left out; of one that stands in a cycle, what it declares."""
@@ -232,23 +234,30 @@ class Facts:
         return Fact(declared_type(tensor))
 
     def _of_constant_node(self, node: gs.Node) -> Fact:
-        fact = constant_node_fact(node, self._new_mark())
-        return fact._replace(type=refine(fact.type, declared_type(node.outputs[0]))) if node.outputs else fact
+        if not node.outputs:
+            return NOTHING
+        value = next(iter(node.attrs.values()), None)
+        contents = value._values if isinstance(value, gs.Constant) else repr(value)
+        fact = constant_node_fact(node, self._mark(node.outputs[0], contents))
+        return fact._replace(type=refine(fact.type, declared_type(node.outputs[0])))
 
     def _of_control_flow(self, node: gs.Node) -> list[Fact]:
         results = []
+        operands = self._operands(node, NOTHING)
         for graph in self.inner_graphs(node):
             for tensor in graph.outputs:
                 self.owners.setdefault(id(tensor), {})[id(node)] = node
             results.append([self._facts.get(id(t)) or self._open(t) for t in graph.outputs])
-        types = [operand.type for operand in self._operands(node, NOTHING)]
+        condition = operands[0].value if node.op == "If" and operands else None
+        if condition is not None and len(condition.items) == 1 and isinstance(condition.items[0], int):
+            results = [results[0 if condition.items[0] else 1]] * 2
+        types = [operand.type for operand in operands]
         found = control_flow.output_types(node, types, [[fact.type for fact in result] for result in results])
-        values: list[ShapeValue | None] = [None] * len(found)
-        if node.op == "If":
-            values[:] = [join_values(a.value, b.value) for a, b in zip(*results, strict=False)][: len(found)]
-            values += [None] * (len(found) - len(values))
-        known = [refine(kind, declared_type(t)) for kind, t in zip(found, node.outputs, strict=True)]
-        return [Fact(kind, value) for kind, value in zip(known, values, strict=True)]
+        joined = [join_values(a.value, b.value) for a, b in zip(*results, strict=False)] if node.op == "If" else []
+        values = itertools.chain(joined, itertools.repeat(None))
+        return [
+            Fact(refine(kind, declared_type(t)), value) for kind, t, value in zip(found, node.outputs, values, strict=False)
+        ]
 
     def _of_ordinary_node(self, node: gs.Node) -> list[Fact]:
         imports: Mapping[str, int] = self.index.scope(node).opsets
@@ -256,9 +265,14 @@ class Facts:
         facts = node_facts(node, imports, operands, lambda i: self._array(node.inputs[i]))
         return output_facts(facts, imports, operands, lambda: [self._array(t) if t.name else None for t in node.inputs])
 
-    def _new_mark(self) -> int:
-        self._marks += 1
-        return hash((Fact, self._marks))
+    def _mark(self, tensor: gs.Tensor, contents: object) -> int:
+        """The mark of a constant: the one it had, as long as it holds the very same contents."""
+        before = self._contents.get(id(tensor))
+        if before is not None and (before[1] is contents or (isinstance(contents, str) and before[1] == contents)):
+            return before[0]
+        mark = hash((Fact, next(self._marks)))
+        self._contents[id(tensor)] = mark, contents
+        return mark
 
     # --- arrays ------------------------------------------------------------------------------------------------------------
 

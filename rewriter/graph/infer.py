@@ -20,7 +20,7 @@ from rewriter.errors import RewriterError
 from rewriter.graph.attributes import AttributeWriter
 from rewriter.graph.node_facts import NodeFacts
 from rewriter.graph.shape_corrections import corrected
-from rewriter.graph.shape_rules import BOOLEAN, SAME_AS_FIRST, output_shape
+from rewriter.graph.shape_rules import BOOLEAN, RULES, output_shape
 from rewriter.graph.tensor_types import UNKNOWN, TensorType, decode, encode, refine_shape
 
 A = onnx.AttributeProto
@@ -59,13 +59,16 @@ def output_types(facts: NodeFacts, imports: Mapping[str, int]) -> list[TensorTyp
         imports: opset version by domain.
     """
     found = _inferred(facts, imports)
-    first = found[0] if found else UNKNOWN
-    if first.shape is not None:
-        found[0] = first = first._replace(shape=corrected(facts, first.shape))
-    if found and (first.shape is None or None in first.shape) and not first.other:
-        shape = refine_shape(first.shape, output_shape(facts))
-        if shape != first.shape:
-            found[0] = TensorType(first.dtype if first.dtype is not None else _likely_dtype(facts), shape)
+    if not found or found[0].other:
+        return found
+    dtype, shape = found[0].dtype, found[0].shape
+    if shape is not None:
+        shape = corrected(facts, shape)
+    if shape is None or None in shape:
+        shape = refine_shape(shape, output_shape(facts))
+    if dtype is None and not facts.domain and facts.op in RULES:
+        dtype = _likely_dtype(facts)
+    found[0] = TensorType(dtype, shape)
     return found
 
 
@@ -89,8 +92,6 @@ def _inferred(facts: NodeFacts, imports: Mapping[str, int]) -> list[TensorType]:
             found = ask(facts.domain, facts.op, facts.version, other_versions, message, types, data, key)
             if found is not None:
                 return [found.get(_NAMES[i][1], UNKNOWN) for i in range(len(unknown))]
-    if not facts.domain and facts.op in SAME_AS_FIRST and facts.has(0) and unknown:
-        unknown[0] = facts.type(0)
     return unknown
 
 

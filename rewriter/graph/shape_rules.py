@@ -43,6 +43,10 @@ def output_shape(facts: NodeFacts) -> Shape | None:
     return found
 
 
+def _first(facts: NodeFacts) -> Shape | None:
+    return facts.shape(0)
+
+
 def _reshape(facts: NodeFacts) -> Shape | None:
     value, source = facts.value(1), facts.shape(0)
     if value is None:
@@ -314,6 +318,7 @@ BOOLEAN = frozenset(("And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessO
 BROADCAST = BOOLEAN | {"Add", "Div", "Max", "Mean", "Min", "Mod", "Mul", "Pow", "Sub", "Sum", "Where"}
 
 RULES: dict[str, Rule] = {
+    **dict.fromkeys(SAME_AS_FIRST, _first),
     **dict.fromkeys(BROADCAST, _by_items),
     "Reshape": _reshape,
     "ConstantOfShape": _constant_of_shape,

@@ -1,0 +1,333 @@
+"""Types, shapes and constants of tensors: what is inferred, what is declared, and which of the two is believed."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx_graphsurgeon as gs
+import pytest
+
+from rewriter.graph.facts import Facts
+from rewriter.graph.index import GraphIndex
+from rewriter.graph.model import Model
+
+FLOAT, INT64, BOOL, DOUBLE = 1, 7, 9, 11
+
+
+class Known:
+    """Facts of a model, asked by tensor name."""
+
+    def __init__(self, text: str, opset: int = 17, plain: bool = False, overridable: tuple[str, ...] = ()) -> None:
+        proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}, "com.acme": 1]> {text}')
+        self.graph = gs.import_onnx(proto) if plain else Model.from_proto(proto).graph
+        index = GraphIndex(self.graph)
+        self.facts = Facts(index, overridable)
+        self.tensors = {t.name: t for scope in index.scopes for t in (*scope.graph.inputs, *scope.graph.outputs)}
+        nodes = [node for scope in index.scopes for node in scope.graph.nodes]
+        self.tensors |= {t.name: t for node in nodes for t in (*node.inputs, *node.outputs)}
+
+    def shape(self, name: str) -> tuple[int | str | None, ...] | None:
+        return self.facts.shape(self.tensors[name])
+
+    def dtype(self, name: str) -> int | None:
+        return self.facts.dtype(self.tensors[name])
+
+    def constant(self, name: str) -> np.ndarray | None:
+        return self.facts.constant(self.tensors[name])
+
+    def is_constant(self, name: str) -> bool:
+        return self.facts.is_constant(self.tensors[name])
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_types_and_shapes_follow_from_the_inputs(plain: bool) -> None:
+    known = Known(
+        """g (float[N,3,8,8] x) => (y) <float[2,3,1,1] w = {1,2,3,4,5,6}> {
+            c = Conv<strides=[2,2]>(x, w)
+            r = Relu(c)
+            m = GlobalAveragePool(r)
+            y = Flatten(m)
+        }""",
+        plain=plain,
+    )
+    assert known.shape("c") == ("N", 2, 4, 4)
+    assert known.shape("y") == ("N", 2)
+    assert known.dtype("y") == FLOAT
+    assert known.is_constant("w") and not known.is_constant("x")
+
+
+def test_a_broken_node_leaves_its_neighbours_alone() -> None:
+    known = Known(
+        """g (float[2,3,1,1] x, float[5,3] w) => (a, b) {
+            y = Gemm<transB=1>(x, w)
+            a = Relu(y)
+            b = Relu(x)
+        }"""
+    )
+    assert known.shape("y") is None and known.shape("a") is None
+    assert known.shape("b") == (2, 3, 1, 1)
+
+
+def test_inference_is_believed_against_a_stale_declaration() -> None:
+    known = Known("g (float[2,3] x) => (int64[7] y) { y = Relu(x) }")
+    assert known.shape("y") == (2, 3)
+    assert known.dtype("y") == FLOAT
+    assert known.facts.declared(known.tensors["y"]) == (INT64, (7,))
+
+
+def test_a_declaration_fills_what_inference_leaves_open() -> None:
+    known = Known(
+        """g (float[2,3] x, int64[2] s) => (float[6,M] y, float[4] z) {
+            y = Reshape(x, s)
+            z = com.acme.Foo(x)
+        }"""
+    )
+    assert known.shape("y") == (6, "M")
+    assert (known.dtype("z"), known.shape("z")) == (FLOAT, (4,))
+
+
+def test_a_declared_number_is_better_than_an_inferred_name() -> None:
+    known = Known("g (float[N,3] x) => (float[8,3] y) { y = Relu(x) }")
+    assert known.shape("y") == (8, 3)
+
+
+def test_unknown_dimensions_of_a_file_are_unknown() -> None:
+    proto = onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 17]> g (float[1,3] x) => (y) { y = Relu(x) }')
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -1
+    proto.graph.input[0].type.tensor_type.shape.dim[1].dim_param = ""
+    graph = Model.from_proto(proto).graph
+    assert Facts(GraphIndex(graph)).shape(graph.outputs[0]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("opset", "node"),
+    [
+        (9, "BatchNormalization<spatial=0>(x, c, c, c, c)"),
+        (13, "Dropout<ratio=0.5>(x)"),
+        (9, "Dropout<is_test=1>(x)"),
+        (13, "Clip<min=0.0>(x)"),
+        (11, "LeakyRelu<alpha=0.1, consumed_inputs=[0,0]>(x)"),
+        (13, "ImageScaler<scale=2.0>(x)"),
+        (7, "PRelu<made_up=1>(x, c)"),
+    ],
+)
+def test_attributes_of_another_version_do_not_hide_the_shape(opset: int, node: str) -> None:
+    known = Known(f"g (float[N,3,5,5] x, float[3] c) => (y) {{ y = {node} }}", opset)
+    assert (known.dtype("y"), known.shape("y")) == (FLOAT, ("N", 3, 5, 5))
+
+
+@pytest.mark.parametrize(
+    ("opset", "node", "shape"),
+    [
+        (10, "Upsample(x, s)", (2, 3, 10, 15)),
+        (9, "Upsample<scales=[1.0,1.0,2.0,3.0]>(x)", (2, 3, 10, 15)),
+        (13, "Unsqueeze<axes=[0]>(x)", (1, 2, 3, 5, 5)),
+        (13, "Split<axis=3, split=[2,3]>(x)", (2, 3, 5, 2)),
+        (7, "AveragePool<kernel_shape=[2,2], count_include_pad=1>(x)", (2, 3, 4, 4)),
+        (9, "AveragePool<kernel_shape=[2,2], strides=[2,2], ceil_mode=1>(x)", (2, 3, 3, 3)),
+        (8, "Crop<border=[1,0,1,2]>(x)", (2, 3, 3, 3)),
+    ],
+)
+def test_a_node_of_another_version_is_read_as_it_was_meant(opset: int, node: str, shape: tuple[int, ...]) -> None:
+    outputs = "y, z" if node.startswith("Split") else "y"
+    known = Known(f"g (float[2,3,5,5] x) => (y) <float[4] s = {{1, 1, 2, 3}}> {{ {outputs} = {node} }}", opset)
+    assert known.shape("y") == shape
+
+
+def test_operand_types_of_a_later_version_are_understood() -> None:
+    known = Known("g (int64[2,1] a, int64[3] b) => (y) { y = Min(a, b) }", opset=11)
+    assert (known.dtype("y"), known.shape("y")) == (INT64, (2, 3))
+
+
+def test_operands_of_different_types_still_broadcast() -> None:
+    known = Known("g (float[N,3] x, double[1] s) => (y, z) { y = Mul(x, s)  z = Less(x, s) }")
+    assert (known.dtype("y"), known.shape("y")) == (FLOAT, ("N", 3))
+    assert (known.dtype("z"), known.shape("z")) == (BOOL, ("N", 3))
+
+
+def test_pooling_that_rounds_up_leaves_out_windows_behind_the_input() -> None:
+    known = Known("g (float[1,1,5] x) => (y) { y = AveragePool<kernel_shape=[1], strides=[3], ceil_mode=1>(x) }", 13)
+    assert known.shape("y") == (1, 1, 2)
+
+
+def test_a_length_that_runtimes_round_differently_is_unknown() -> None:
+    known = Known("g (float[1,9] x) => (y) <float[2] s = {1, 1.4444444}> { y = Upsample(x, s) }", 9)
+    assert known.shape("y") == (1, None)
+
+
+def test_constants_fold_through_what_moves_weights() -> None:
+    known = Known(
+        """g (float[2] x) => (y, d) <float[2,3] w = {1,2,3,4,5,6}, int8[2] q = {-3, 4}, float s = {0.5}, int8 z = {1}> {
+            t = Transpose<perm=[1,0]>(w)
+            k = Constant<value_ints=[1,-1]>()
+            r = Reshape(t, k)
+            i = Identity(r)
+            y = Mul(i, i)
+            d = DequantizeLinear(q, s, z)
+        }"""
+    )
+    assert known.is_constant("y")
+    np.testing.assert_array_equal(known.constant("r"), [[1, 4, 2, 5, 3, 6]])
+    np.testing.assert_array_equal(known.constant("y"), [[1, 16, 4, 25, 9, 36]])
+    np.testing.assert_array_equal(known.constant("d"), [-2.0, 1.5])
+    assert not known.constant("y").flags.writeable
+
+
+def test_division_of_constant_integers_is_towards_zero_and_never_by_zero() -> None:
+    known = Known(
+        """g (float x) => (y, z) <int64[3] a = {7, -7, 7}, int64[3] b = {2, 2, -2}, int64[3] o = {1, 0, 1}> {
+            y = Div(a, b)
+            z = Div(a, o)
+        }"""
+    )
+    np.testing.assert_array_equal(known.constant("y"), [3, -3, -3])
+    assert known.constant("z") is None
+
+
+def test_what_a_caller_can_override_is_no_constant() -> None:
+    text = "g (float[2] x) => (y) <float[2] w = {1, 2}, int64[1] s = {2}> { y = Neg(w)  z = Reshape(x, s) }"
+    known = Known(text, overridable=("w",))
+    assert known.dtype("w") == FLOAT and known.shape("w") == (2,)
+    assert not known.is_constant("w") and not known.is_constant("y") and known.constant("y") is None
+    assert known.is_constant("s")
+
+
+def test_hostile_sizes_are_not_made() -> None:
+    known = Known(
+        """g (float x) => (y, z) <int64[2] big = {1000000, 1000000}, int64[2] bad = {-1, 4}> {
+            y = ConstantOfShape(big)
+            z = ConstantOfShape(bad)
+            e = Expand(x, big)
+        }"""
+    )
+    assert known.shape("y") == (1000000, 1000000)
+    assert not known.is_constant("y") and known.constant("y") is None
+    assert not known.is_constant("z")
+
+
+def test_asking_whether_it_is_constant_loads_no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = Known("g (float[2,3] x) => (y) <float[3,3] w = {1,2,3,4,5,6,7,8,9}> { t = Transpose(w)  y = MatMul(x, t) }")
+    loaded = []
+    monkeypatch.setattr("rewriter.graph.values.read_tensor", lambda *arguments: loaded.append(arguments))
+    assert known.is_constant("t") and known.shape("y") == (2, 3)
+    assert not loaded
+
+
+def test_sequences_carry_the_type_of_their_elements() -> None:
+    known = Known(
+        """g (float[2,3] x) => (y) {
+            e = SequenceEmpty()
+            s = SequenceInsert(e, x)
+            y = ConcatFromSequence<axis=0>(s)
+        }"""
+    )
+    assert known.dtype("s") is None and known.shape("s") is None
+    assert known.dtype("y") == FLOAT
+
+
+def test_an_if_gives_what_its_branches_have_in_common() -> None:
+    text = """g (float[N,3] x, bool {c}) => (y, n) {{ {d}
+        y, n = If({use}) <
+            then_branch = t () => (a, p) {{ a = Relu(x)  p = Constant<value_ints=[1,2]>() }},
+            else_branch = e () => (b, q) {{ b = Concat<axis=0>(x, x)  q = Constant<value_ints=[1,3]>() }}>
+    }}"""
+    known = Known(text.format(c="c", d="", use="c"))
+    assert (known.dtype("y"), known.shape("y")) == (FLOAT, (None, 3))
+    assert known.facts.value(known.tensors["n"]).items == (1, None)
+    assert not known.is_constant("n")
+    decided = Known(text.format(c="c", d="k = Constant<value = bool[1] {1}>()", use="k"))
+    assert decided.shape("y") == ("N", 3)
+
+
+def test_a_loop_does_not_believe_that_shapes_stay() -> None:
+    known = Known(
+        """g (float[N,3] x, int64 m, bool k) => (y, s) {
+            y, s = Loop(m, k, x) <body = b (int64 i, bool c, v) => (c2, v2, o) {
+                c2 = Identity(c)
+                v2 = Concat<axis=0>(v, v)
+                o = Shape(x)
+            }>
+        }"""
+    )
+    assert (known.dtype("y"), known.shape("y")) == (FLOAT, None)
+    assert (known.dtype("s"), known.shape("s")) == (INT64, (None, 2))
+    assert (known.dtype("v"), known.shape("v"), known.shape("i"), known.dtype("c")) == (FLOAT, None, (), BOOL)
+
+
+def test_a_scan_passes_slices_in_and_stacks_results() -> None:
+    known = Known(
+        """g (float[3] h, float[T,4] x) => (y, s) {
+            y, s = Scan(h, x) <num_scan_inputs = 1, body = b (float[3] v, e) => (v2, o) { v2 = Identity(v)  o = Neg(e) }>
+        }"""
+    )
+    assert known.shape("e") == (4,) and known.dtype("e") == FLOAT
+    assert known.shape("y") == (3,)
+    assert known.shape("s") == ("T", 4)
+
+
+def test_the_inside_of_a_function_knows_only_what_it_makes() -> None:
+    proto = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17, "f": 1]> g (float[2] x) => (y) { y = f.Twice(x) }
+        <domain: "f", opset_import: ["": 17]> Twice <k> (a) => (b) {
+            c = Cast<to=1>(a)
+            d = Flatten<axis: int = @k>(c)
+            b = Add(d, d)
+        }"""
+    )
+    index = GraphIndex(Model.from_proto(proto).graph)
+    facts = Facts(index)
+    cast, flatten, _ = index.scopes[1].graph.nodes
+    assert facts.dtype(cast.outputs[0]) == FLOAT and facts.shape(cast.outputs[0]) is None
+    assert facts.shape(flatten.outputs[0]) in (None, (None, None))
+    assert facts.shape(index.graph.outputs[0]) is None
+
+
+def test_recording_collects_what_was_asked_for() -> None:
+    known = Known("g (float[2] x) => (z) { y = Relu(x)  z = Neg(y) }")
+    with known.facts.recording() as seen:
+        known.shape("z")
+        with known.facts.recording() as inner:
+            known.is_constant("x")
+    assert {t.name for t in seen.values()} == {"z", "x"}
+    assert {t.name for t in inner.values()} == {"x"}
+
+
+def test_a_chain_of_any_length_is_no_recursion() -> None:
+    graph = gs.Graph(opset=17)
+    tensor = gs.Variable("x", np.float32, ["N", 4])
+    weight = gs.Constant("w", np.arange(6, dtype=np.float32))
+    graph.inputs = [tensor]
+    for i in range(30_000):
+        made, folded = gs.Variable(f"t{i}"), gs.Variable(f"w{i}")
+        graph.nodes.append(gs.Node("Relu", inputs=[tensor], outputs=[made]))
+        graph.nodes.append(gs.Node("Neg", inputs=[weight], outputs=[folded]))
+        tensor, weight = made, folded
+    graph.outputs = [tensor, weight]
+    facts = Facts(GraphIndex(graph))
+    assert facts.shape(tensor) == ("N", 4)
+    np.testing.assert_array_equal(facts.constant(weight), np.arange(6, dtype=np.float32))
+
+
+def test_cycles_and_missing_producers_end() -> None:
+    a, b, c, lost = (gs.Variable(name) for name in "abcl")
+    nodes = [gs.Node("Add", inputs=[b, lost], outputs=[a]), gs.Node("Concat", attrs={"axis": 0}, inputs=[a, c], outputs=[b])]
+    graph = gs.Graph([*nodes, gs.Node("Relu", inputs=[a], outputs=[c])], [], [c], opset=17)
+    facts = Facts(GraphIndex(graph))
+    assert [facts.shape(t) for t in (a, b, c, lost)] == [None] * 4
+    lost.dtype, lost.shape = np.float32, [2]
+    facts.refresh([lost])
+    assert facts.dtype(lost) == FLOAT
+
+
+def test_strange_attributes_are_survived() -> None:
+    x, outputs = gs.Variable("x", np.float32, (2, 3)), [gs.Variable(f"y{i}") for i in range(4)]
+    nodes = [
+        gs.Node("Flatten", attrs={"axis": object()}, inputs=[x], outputs=[outputs[0]]),
+        gs.Node("Transpose", attrs={"perm": [5, 7]}, inputs=[x], outputs=[outputs[1]]),
+        gs.Node("Concat", attrs={"axis": 2**70}, inputs=[x, x], outputs=[outputs[2]]),
+        gs.Node("Cast", attrs={"to": 4711}, inputs=[x], outputs=[outputs[3]]),
+    ]
+    facts = Facts(GraphIndex(gs.Graph(nodes, [x], outputs, opset=17)))
+    assert facts.shape(outputs[1]) is None
+    for tensor in outputs:
+        facts.shape(tensor), facts.dtype(tensor), facts.value(tensor), facts.constant(tensor)
