@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import onnx_graphsurgeon as gs
 
-from rewriter.engine import array_functions, fact_functions, list_functions
+from rewriter.engine import array_functions, einsum, fact_functions, list_functions
 from rewriter.engine.context import Context
 from rewriter.engine.values import ABSENT, UNKNOWN, Failure, Symbol
 from rewriter.language.functions import FUNCTIONS as DECLARED
@@ -59,7 +59,12 @@ def _bind(function: Function, body: Implementation) -> Implementation:
 
 
 def _table() -> Mapping[str, Implementation]:
-    bodies: dict[str, Implementation] = {**fact_functions.BODIES, **list_functions.BODIES, **array_functions.BODIES}
+    bodies: dict[str, Implementation] = {
+        **fact_functions.BODIES,
+        **list_functions.BODIES,
+        **array_functions.BODIES,
+        **einsum.BODIES,
+    }
     return {name: _bind(function, bodies[name]) for name, function in DECLARED.items()}
 
 

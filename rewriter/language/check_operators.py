@@ -21,7 +21,7 @@ def check_operator(context: Context, op: ast.Op, in_pattern: bool) -> bool:
         return False
     if schema.history(op.name, op.domain):
         return True
-    if in_pattern and context.is_repair and not schema.normal(op.domain) and op.name in schema.EXPERIMENTAL:
+    if in_pattern and context.is_repair and not schema.normal(op.domain) and op.name in schema.EXPERIMENTAL | schema.FOREIGN:
         return False
     where = f"domain {op.domain}" if schema.normal(op.domain) else "ONNX"
     elsewhere = [domain for domain in schema.domains_of(op.name) if domain != schema.normal(op.domain)]

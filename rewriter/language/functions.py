@@ -145,6 +145,11 @@ endswith(string, string) -> bool                  : text ends with
 contains(string|list, any) -> bool                : text or list contains
 lower(string) -> string                           : text in lower case
 replace(string, string, string) -> string         : text with every occurrence of one part replaced
+einsum_simple(string) -> bool                     : one or two operands, no ellipsis, no letter twice in an operand
+einsum_perm(string, int) -> ints                  : transposition of an operand that makes the equation a product of matrices
+einsum_unsqueezed(string, int) -> ints            : axes of length 1 to insert into that operand after the transposition
+einsum_summed(string) -> ints                     : axes of the product to be summed
+einsum_output(string) -> ints                     : transposition of what is left into the order of the output
 """
 
 

@@ -36,6 +36,15 @@ EXPERIMENTAL = frozenset(
 )  # fmt: skip
 """Operators that ONNX 1.0 to 1.4 called experimental and then dropped from the registry; old exports still carry them."""
 
+FOREIGN = frozenset(
+    {
+        "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Cumprod", "Cumsum", "Erfc", "Expm1", "Invert", "IsFinite", "L2Loss", "LeftShift",
+        "Log1p", "MatrixBandPart", "MatrixDiagV3", "ResizeBicubic", "ResizeBilinear", "ResizeNearestNeighbor", "ReverseV2",
+        "RightShift", "Rint", "Roll", "ScaleAndTranslate", "TruncateMod", "Xdivy", "Xlogy",
+    }
+)  # fmt: skip
+"""TensorFlow's operators that tf2onnx, where it cannot convert them, leaves in the graph as if they were ONNX's own."""
+
 _WINDOW = {"pads": "zeros", "strides": "ones", "dilations": "ones"}
 _CONVOLUTION = {**_WINDOW, "kernel_shape": "shape of the weight"}
 _ALL_AXES = {"axes": "all axes"}
