@@ -121,9 +121,12 @@ def _check_source(context: Context) -> None:
 
 
 def _source_calls(node: object) -> list[ast.Call]:
-    """Calls of source functions whose unknown answer nothing catches."""
+    """Calls of source functions whose unknown answer nothing catches; `or` does, where one side asks something else."""
+    if isinstance(node, ast.Logic) and node.op == "or":
+        found = [_source_calls(operand) for operand in node.operands]
+        return found[0] if all(found) else []
     if isinstance(node, ast.Call):
-        if node.function in ("maybe", "known"):
+        if node.function in ("maybe", "known", "source_has"):
             return []
         if node.function in SOURCE_FUNCTIONS:
             return [node]

@@ -13,11 +13,19 @@ def check_copies(context: Context, build: ast.Build, copied: Mapping[str, tuple[
     """A new node of a matched operator keeps the attributes (W301), and copies fit the operator that they go to (W303)."""
     if build.op.param or not schema.history(build.op.name, build.op.domain):
         return
+    if _wraps(build):
+        return
     written = {attr.name for attr in build.attrs if isinstance(attr, ast.AttrSet)}
     if copied:
         _strange(context, build, copied, written, opsets)
     else:
         _lost(context, build, written, opsets)
+
+
+def _wraps(build: ast.Build) -> bool:
+    """`y = Cast<to=float>(y)`: the matched node stays as it is, and the new one takes its value."""
+    made = {output.name for output in build.outputs}
+    return any(isinstance(operand, ast.Ref) and operand.name in made for operand in build.inputs)
 
 
 def _lost(context: Context, build: ast.Build, written: set[str], opsets: Sequence[int]) -> None:
