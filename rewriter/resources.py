@@ -1,4 +1,6 @@
-"""Where the files that are no Python lie: `grammar/` and `rules/` are packages of an installation, and top folders of a checkout."""
+"""Where the files that are no Python lie: `grammar/` and `rules/` are packages of an installation, and top folders of a
+checkout.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The text of a rule file becomes its syntax tree, with everything that is wrong with the text in one run.
 
-A file is cut at its rules first (`scan`), then each rule is parsed by itself with lark and converted (`tree`). Whatever the text, nothing
-is raised, and the time is bounded by the limits of `limits`.
+A file is cut at its rules first (`scan`), then each rule is parsed by itself with lark and converted (`tree`). Whatever the
+text, nothing is raised, and the time is bounded by the limits of `limits`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ def parse(text: str, path: str = "<text>") -> tuple[ast.RuleFile, list[Diagnosti
         path: what messages call the file.
 
     Returns:
-        The rules that could be read, in their order, and the syntax errors (codes E0xx) by their place. A rule with an error is left out.
+        The rules that could be read, in their order, and the syntax errors (codes E0xx) by their place. A rule with an
+        error is left out.
     """
     if len(text) > MAX_FILE_BYTES:
         message = f"a rule file has at most {MAX_FILE_BYTES:,} bytes"
@@ -61,7 +62,7 @@ def _rule(text: str, chunk: Chunk, path: str) -> tuple[ast.Rule | None, list[Dia
     if deep is not None:
         where = Span(chunk.start + deep.meta.start_pos, chunk.start + deep.meta.end_pos)
         helps = ("name a part of it with `let`",)
-        return None, [Diagnostic("E003", f"this expression nests deeper than {MAX_DEPTH} levels", where, "here", (), helps)]
+        return None, [Diagnostic("E003", f"this expression nests deeper than {MAX_DEPTH} levels", where, "", (), helps)]
     builder = RuleBuilder(chunk.start, path)
     rule = builder.rule(tree)
     return (None if builder.problems else rule), builder.problems

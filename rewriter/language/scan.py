@@ -1,8 +1,8 @@
 """Cuts a rule file at its rules, before any of them is parsed.
 
-Each rule is then parsed by itself, so that an error in one does not hide those of the next. The scanner knows just enough for that:
-strings, comments, `~~~` texts and brackets. What would make parsing unsafe or pointless (an unclosed string or text, brackets nested
-beyond the limit, control characters) is found here; a chunk with such problems is not parsed.
+Each rule is then parsed by itself, so that an error in one does not hide those of the next. The scanner knows just enough for
+that: strings, comments, `~~~` texts and brackets. What would make parsing unsafe or pointless (an unclosed string or text,
+brackets nested beyond the limit, control characters) is found here; a chunk with such problems is not parsed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Chunk:
 
 
 def scan(text: str) -> tuple[list[Chunk], list[Diagnostic]]:
-    """The rules of a text in their order, and what is wrong with the text as a whole; the problems of a rule stand in its chunk."""
+    """The rules of a text in their order, and what is wrong with it as a whole; problems of one rule stand in its chunk."""
     scanner = _Scanner(text)
     scanner.run()
     return scanner.chunks, scanner.problems

@@ -1,12 +1,13 @@
 """What is said about text that the grammar does not accept: what stands there and what could, in the words of rule writers.
 
-lark knows which terminals the parser would have taken. They are gathered into phrases ("an operator call such as `Relu(x)`"), and
-the mistakes that people make are recognised one by one, for a help line that says how to mend them.
+lark knows which terminals the parser would have taken. They are gathered into phrases ("an operator call such as `Relu(x)`"),
+and the mistakes that people make are recognised one by one, for a help line that says how to mend them.
 """
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -17,14 +18,21 @@ from rewriter.language.tables import tables
 from rewriter.language.words import PARTS, reserved
 
 if TYPE_CHECKING:
+    from lark import Token
     from lark.exceptions import UnexpectedInput
 
 _FOUND = re.compile(r'\w+|"(?:[^"\\\n]|\\.)*"?|~~~|\.{2,3}|[=!<>]=|\*\*|//|&&|\|\||.', re.DOTALL)
 _COMPARISONS = {"==", "!=", "<", "<=", ">", ">=", "in"}
 _OPERATORS = frozenset(
-    ["PLUS", "MINUS", "TIMES", "DIVIDE", "POWER", "COMPARE", "IN", "NOT", "LESSTHAN", "MORETHAN", "AND", "OR", "IF"]
-    + ["_TOUCHING", "DOT", "RANGE"]
+    (
+        *("PLUS", "MINUS", "TIMES", "DIVIDE", "POWER", "COMPARE", "IN", "NOT", "LESSTHAN", "MORETHAN", "AND", "OR", "IF"),
+        *("_TOUCHING", "DOT", "RANGE"),
+    )
 )
+_CONTINUATIONS = frozenset(["LPAR", "LESSTHAN", "DOT", "OPTIONAL", "_TOUCHING", "RANGE", "VBAR"])
+"""What can go on with a name or a call; not worth telling where something else can follow."""
+
+_CLOSING = {"(": ")", "[": "]", "{": "}"}
 _LITERALS = frozenset(["INT", "FLOAT", "STRING", "TRUE", "FALSE", "NONE"])
 
 # What stands for a group of terminals: all of the first must be possible, then all of the second are covered.
@@ -43,37 +51,37 @@ _PHRASES: tuple[tuple[frozenset[str], frozenset[str], str], ...] = (
     (
         frozenset(["CONST", "ORDERED"]),
         frozenset(["NAME", "CONST", "DTYPE", "TENSOR", "LBRACE", "TIMES", "ANY", "MORE", "LSQB", "LPAR", "AT", "ORDERED"]),
-        "an operand such as `x`, `const w` or `{2.0}`",
+        "an operand such as `const w`",
     ),
     (frozenset(["ORDERED", "NAME"]), frozenset(["NAME", "LPAR", "AT", "ORDERED"]), "an operator call such as `Relu(x)`"),
     (
         frozenset(["ANY", "LBRACE", "NAME", "AT"]),
         frozenset(["NAME", "LBRACE", "DTYPE", "TIMES", "ANY", "LSQB", "AT"]),
-        "an operand such as `x`, `{expression}` or `Relu(x)`",
+        "an operand such as `x` or `{2.0}`",
     ),
     (
         frozenset(["AT", "LBRACE", "NAME"]),
         frozenset(["NAME", "LBRACE", "DTYPE", "AT"]),
-        "an operator call such as `Relu(x)`, a tensor or a constant",
+        "an operator call such as `Relu(x)`",
     ),
     (
         frozenset(["DEL", "NAME"]),
         frozenset(["NAME", "LSQB", "SPREAD", "ANY", "DEL", "INLINE", "AT"]),
-        "a statement such as `y = Relu(x)`, `n.attr = 1` or `del n`",
+        "a statement such as `y = Relu(x)`",
     ),
     (
         frozenset(["SPREAD", "NAME", "LSQB"]),
         frozenset(["NAME", "LSQB", "SPREAD", "ANY"]),
         "a pattern line such as `y = Relu(x)`",
     ),
-    (frozenset(["WHERE"]), frozenset([*(part.upper() for part in PARTS), "$END"]), "`where`, `rewrite` or another part"),
+    (frozenset(["WHERE"]), frozenset([*(part.upper() for part in PARTS), "$END"]), "another part of the rule such as `where`"),
     (frozenset(["INPUT", "OUTPUT"]), frozenset(["INPUT", "OUTPUT"]), "`input x` or `output y`"),
     (frozenset(["BANG", "NAME"]), frozenset(["BANG", "NAME"]), "an attribute such as `axis=1`"),
-    (frozenset(["RANGE", "NAME"]), frozenset(["RANGE", "NAME"]), "an attribute such as `axis=1` or `..node`"),
     (frozenset(["INT", "ANY", "NAME"]), frozenset(["INT", "ANY", "NAME", "MORE", "OPTIONAL"]), "a dimension"),
     (frozenset(["INT", "STRING", "NAME"]), frozenset(["INT", "STRING", "NAME", "LSQB", "RANGE"]), "a value"),
     (frozenset(["INT", "RANGE"]), frozenset(["INT", "RANGE"]), "a range such as `13..`"),
     (frozenset(["INT", "FLOAT"]), frozenset(["INT", "FLOAT"]), "a number"),
+    (frozenset(["RANGE", "NAME"]), frozenset(["RANGE", "NAME"]), "an attribute such as `axis=1` or `..node`"),
     (frozenset(["TENSOR", "NAME"]), frozenset(["TENSOR", "DTYPE", "NAME"]), "a name or a type such as `float[N, 3]`"),
 )
 _NAMES = {
@@ -94,15 +102,18 @@ _NAMES = {
 
 def explain(text: str, chunk: Chunk, error: UnexpectedInput) -> Diagnostic:
     """The message for the first place of a rule that the grammar does not accept."""
-    at, possible = _place(text[chunk.start : chunk.end], chunk, error)
+    at, possible, misread = _place(text[chunk.start : chunk.end], error)
+    at += chunk.start
     match = _FOUND.match(text, at, chunk.end)
     found = match[0] if match else ""
     stack = open_brackets(text, chunk.start, at)
     where = Span(at, at + len(found))
-    if stack and (not found or (found in PARTS and chunk.unclosed)):
+    if found in _CLOSING.values() and not stack:
+        return Diagnostic("E002", f"`{found}` closes nothing", where, "nothing is open here")
+    if stack and (not found or (found in PARTS and chunk.unclosed) or _closes_another(text[stack[-1]], found)):
         return _not_closed(text, stack[-1], found)
     wanted = _wanted(possible)
-    if found and "NAME" in possible and found.isidentifier() and reserved(found):
+    if "NAME" in possible and found.isidentifier() and reserved(found) and not misread:
         message = f"`{found}` {reserved(found)} and cannot be used as a name"
         return Diagnostic("E008", message, where, "not a name", (), (f"choose another name, for instance `{found}_`",))
     if not found:
@@ -112,30 +123,49 @@ def explain(text: str, chunk: Chunk, error: UnexpectedInput) -> Diagnostic:
     return Diagnostic("E001", message, where, "not expected here", (), _helps(text, at, found, possible))
 
 
-def _place(text: str, chunk: Chunk, error: UnexpectedInput) -> tuple[int, frozenset[str]]:
-    """Where in the file the parser stopped, and every terminal that it would have taken there."""
+def _place(text: str, error: UnexpectedInput) -> tuple[int, frozenset[str], bool]:
+    """Where the parser had to stop, every terminal that it would have taken there, and whether it misread a word.
+
+    A word such as `where` can be read as a name; when the next token shows that it began a part, the error is at the word.
+    """
+    token = getattr(error, "token", None)
+    at = error.pos_in_stream
+    if at is None or (token is not None and token.type == "$END"):
+        at = len(text)
+    last, possible = _parse_until(text, at)
+    if last is not None and last.type == "NAME" and last in PARTS:
+        at = last.start_pos or 0
+        return at, _parse_until(text, at)[1], True
+    return at, possible, False
+
+
+def _parse_until(text: str, end: int) -> tuple[Token | None, frozenset[str]]:
+    """The last token before `end`, and every terminal that can follow it."""
     from lark.exceptions import UnexpectedInput
 
     parser = tables().parse_interactive(text)
-    try:
-        parser.exhaust_lexer()
-    except UnexpectedInput as again:
-        error = again
-    token = getattr(error, "token", None)
-    offset = len(text) if token is not None and token.type == "$END" else error.pos_in_stream
-    return chunk.start + (len(text) if offset is None else offset), frozenset(parser.accepts())  # type: ignore[no-untyped-call]
+    last: Token | None = None
+    with suppress(UnexpectedInput):
+        for token in parser.lexer_thread.lex(parser.parser_state):
+            if (token.start_pos or 0) >= end:
+                break
+            parser.feed_token(token)  # type: ignore[no-untyped-call]
+            last = token
+    return last, frozenset(parser.accepts())  # type: ignore[no-untyped-call]
 
 
 def _wanted(possible: frozenset[str]) -> str:
     """The possible terminals in words: "a, b or c"."""
-    rest = set(possible)
-    if "PLUS" in rest and (rest - _OPERATORS):
-        rest -= _OPERATORS
+    rest = set(possible - {"DOC"})
     phrases = []
+    if "PLUS" in rest:
+        phrases.append("an operator")
+        rest -= _OPERATORS
     for needed, covered, phrase in _PHRASES:
         if needed <= rest:
             phrases.append(phrase)
             rest -= covered
+    rest = rest if rest <= _CONTINUATIONS and not phrases else rest - _CONTINUATIONS
     names = [_NAMES.get(terminal) or f"`{_literals().get(terminal, terminal.lower())}`" for terminal in sorted(rest)]
     phrases.extend(sorted(set(names), key=lambda name: (name.startswith("`"), name)))
     return phrases[0] if len(phrases) == 1 else f"{', '.join(phrases[:-1])} or {phrases[-1]}"
@@ -149,8 +179,12 @@ def _literals() -> dict[str, str]:
 
 def _not_closed(text: str, at: int, found: str) -> Diagnostic:
     before = f" before `{found}`" if found else ""
-    closing = {"(": ")", "[": "]", "{": "}"}[text[at]]
-    return Diagnostic("E002", f"`{text[at]}` is not closed{before}", Span(at, at + 1), "opened here", (), (f"a `{closing}` is missing",))
+    helps = (f"a `{_CLOSING[text[at]]}` is missing",)
+    return Diagnostic("E002", f"`{text[at]}` is not closed{before}", Span(at, at + 1), "opened here", (), helps)
+
+
+def _closes_another(opening: str, found: str) -> bool:
+    return found in _CLOSING.values() and _CLOSING[opening] != found
 
 
 def _last_word(text: str, chunk: Chunk) -> Span:
@@ -168,6 +202,8 @@ def _quoted(found: str) -> str:
 
 def _helps(text: str, at: int, found: str, possible: frozenset[str]) -> tuple[str, ...]:
     """How to mend it, when the mistake is one that people make."""
+    if found in _FIXED:
+        return _FIXED[found]
     words = {_literals()[terminal] for terminal in possible if terminal in _literals()}
     near = suggest(found, [word for word in words if word.isalpha()])
     if near and found.isidentifier():
@@ -180,13 +216,13 @@ def _helps(text: str, at: int, found: str, possible: frozenset[str]) -> tuple[st
         return ("`==` compares",)
     if found in _COMPARISONS and "AND" in possible:
         return ("comparisons do not chain; write `a < b and b < c`",)
-    if found in _COMPARISONS and "COMMA" in possible and "MORETHAN" in possible:
-        return ("put a comparison inside attributes in parentheses: <axis=(1 if a > b else 0)>",)
-    if found == "[" and "_TOUCHING" in possible and text[at - 1 : at].isspace():
+    if possible == {"LPAR"} and text[:at].rstrip().endswith(">"):
+        return ("`>` ends the attributes; put a comparison in parentheses: <axis=(1 if a > b else 0)>",)
+    if found == "[" and "_TOUCHING" in possible:
         return ("an index touches what it indexes: p[0]",)
     if found == "(" and {"LBRACE", "WHERE"} & possible:
         return ("operator calls stand in `match` and `rewrite` only; conditions call functions",)
-    return _FIXED.get(found, ())
+    return ()
 
 
 _FIXED = {

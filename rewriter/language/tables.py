@@ -1,7 +1,8 @@
 """lark with the tables of `grammar/rules.lark`, made once a process and kept between processes.
 
-Building the tables takes much longer than reading them back. lark reads its cache with `pickle`, which runs what it reads: so the cache
-lies in a folder of the user's own, and is used only when nobody else could have written it. Without such a folder nothing is kept.
+Building the tables takes much longer than reading them back. lark reads its cache with `pickle`, which runs what it reads: so
+the cache lies in a folder of the user's own, and is used only when nobody else could have written it. Without such a folder
+nothing is kept.
 """
 
 from __future__ import annotations

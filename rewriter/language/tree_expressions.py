@@ -1,7 +1,8 @@
-"""From lark's tree to the expressions of `ast`: the half of the conversion that `where`, `let`, attributes and constants share.
+"""From lark's tree to the expressions of `ast`: the half of the conversion that `where`, `let`, attributes and constants
+share.
 
-The tree is known to be at most `MAX_DEPTH` levels deep when it comes here, so plain recursion is safe. Nothing is raised for a bad
-rule: what the grammar lets through and the language does not allow becomes a diagnostic, and the conversion goes on.
+The tree is known to be at most `MAX_DEPTH` levels deep when it comes here, so plain recursion is safe. Nothing is raised for
+a bad rule: what the grammar lets through and the language does not allow becomes a diagnostic, and the conversion goes on.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from rewriter.language.limits import MAX_INT, MAX_STRING_LENGTH, MIN_INT
 from rewriter.language.words import reserved
 
 Part = Any
-"""A `lark.Tree`, a `lark.Token`, or None for an optional part that is not there; which child is which, only the grammar knows."""
+"""A `lark.Tree`, a `lark.Token`, or None for an optional part that is missing; only the grammar knows which child is which."""
 
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "/": "/"}
@@ -66,7 +67,7 @@ class ExpressionBuilder:
 
     def span(self, part: Part) -> Span:
         """Where a tree or token stands in the file."""
-        position = getattr(part, "meta", part)
+        position: Part = getattr(part, "meta", part)
         return Span(self.base + position.start_pos, self.base + position.end_pos)
 
     def new_name(self, token: Part) -> str:
@@ -113,8 +114,9 @@ class ExpressionBuilder:
         if letter in _ESCAPES:
             return _ESCAPES[letter]
         start = self.span(token).start + 1 + escape.start()
+        where = Span(start, start + len(escape[0]))
         helps = (r'known are \n, \t, \r, \", \\ and \uXXXX; write `\\` for a backslash',)
-        self.problem("E010", f"`{escape[0]}` is no escape sequence", Span(start, start + len(escape[0])), "in this string", helps)
+        self.problem("E010", f"`{escape[0]}` is no escape sequence", where, "in this string", helps)
         return ""
 
     def _integer(self, tree: Part) -> Expr:
