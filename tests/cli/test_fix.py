@@ -44,9 +44,9 @@ def test_the_export_that_the_readme_repairs_was_refused_before() -> None:
 
 def test_results_on_stdout_and_the_summary_on_stderr(call: Call, tmp_path: Path) -> None:
     done = call("fix", GEMM, "-o", tmp_path / "fixed.onnx")
-    assert done.out.startswith(f"{GEMM}: 2 rewrites -> {tmp_path / 'fixed.onnx'}\n  MX001 ")
+    assert done.out.startswith(f"{GEMM}: 1 rewrite -> {tmp_path / 'fixed.onnx'}\n  MX001 ")
     assert "fc1 (Gemm)" in done.out
-    assert done.err.startswith("1 model: 1 changed; 2 rewrites by 1 rule; ")
+    assert done.err.startswith("1 model: 1 changed; 1 rewrite by 1 rule; ")
 
 
 def test_without_rules_every_byte_is_kept(call: Call, tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_json(call: Call, tmp_path: Path) -> None:
     assert report["summary"]["statuses"] == {"changed": 1, "failed": 1}
     good, bad = report["models"]
     assert good["status"] == "changed"
-    assert good["counts"] == {"MX001": 2}
+    assert good["counts"] == {"MX001": 1}
     assert good["source"] == str(GEMM.with_name("mxnet-1.3.1-fully-connected-symbol.json"))
     assert good["exporter"].startswith("mxnet")
     assert good["firings"][0]["changes"][0].keys() == {"name", "before", "after"}
@@ -163,7 +163,7 @@ def test_external_data_come_along(call: Call, tmp_path: Path) -> None:
     weight = numpy_helper.from_array(np.arange(600, dtype=np.float32), "w")
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [600]) for name in "xy")
     model = helper.make_model(helper.make_graph([helper.make_node("Add", ["x", "w"], ["y"])], "g", [x], [y], [weight]))
-    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "data").mkdir(parents=True)
     onnx.save(model, tmp_path / "in" / "net.onnx", save_as_external_data=True, location="data/net.bin", size_threshold=0)
     assert call("fix", tmp_path / "in", "--out", tmp_path / "out").code == 0
     assert (tmp_path / "out" / "data" / "net.bin").read_bytes() == (tmp_path / "in" / "data" / "net.bin").read_bytes()
@@ -181,7 +181,7 @@ def test_names_cannot_steer_the_terminal(call: Call, tmp_path: Path) -> None:
 
 
 def test_limits(call: Call, tmp_path: Path) -> None:
-    done = call("fix", GEMM, "-o", tmp_path / "fixed.onnx", "--max-firings", 1)
+    done = call("fix", GAMMA, "-o", tmp_path / "fixed.onnx", "--max-firings", 1)
     assert done.code == 1
     assert "stopped Budget: the limit of 1 firings was reached" in done.out
     assert "1 unfinished" in done.err

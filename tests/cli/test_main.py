@@ -1,0 +1,137 @@
+"""Exit codes, streams, and the commands about rules."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rewriter
+from rewriter.cli import explain
+from tests.cli.call import GEMM, Call
+
+RULE = """/// Takes out what does nothing.
+rule TST001 identity   <kind: exact>
+match { y = Identity(x) }
+rewrite { y = x }
+"""
+
+
+def test_the_version(call: Call) -> None:
+    assert call("--version").out.strip() == f"rewriter {rewriter.__version__}"
+
+
+def test_an_internal_error_is_one_line(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def explode(*_: object) -> int:
+        raise ValueError("two\nlines")
+
+    monkeypatch.setattr(explain, "run", explode)
+    done = call("explain", "E103")
+    assert done.code == 3
+    assert done.err == "rewriter: internal error: ValueError: two\\nlines; please report it (--debug shows the traceback)\n"
+    monkeypatch.setenv("REWRITER_DEBUG", "1")
+    assert "Traceback" in call("explain", "E103").err
+
+
+def test_an_interruption_is_quiet(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(explain, "run", interrupt)
+    done = call("explain", "E103")
+    assert (done.code, done.err) == (130, "interrupted\n")
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    program = "import sys, rewriter.cli.main as m; sys.exit(m.main(['rules', '--format', 'json']))"
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([sys.executable, "-c", program], stdout=write, stderr=subprocess.PIPE, text=True, timeout=60)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_python_m_rewriter() -> None:
+    done = subprocess.run([sys.executable, "-m", "rewriter", "--version"], capture_output=True, text=True, timeout=60)
+    assert done.stdout == f"rewriter {rewriter.__version__}\n"
+
+
+def test_rules(call: Call) -> None:
+    lines = call("rules").out.splitlines()
+    assert lines[0].split() == ["code", "kind", "exporter", "runs", "title"]
+    assert any(line.startswith("MX001  repair  mxnet") for line in lines)
+    listed = json.loads(call("rules", "--format", "json").out)["rules"]
+    assert len(listed) == len(lines) - 1
+    first = next(rule for rule in listed if rule["code"] == "MX001")
+    assert (first["default"], first["kind"]["name"], first["tests"] >= 2) == (True, "repair", True)
+
+
+def test_rule(call: Call) -> None:
+    done = call("rule", "mx001")
+    assert done.code == 0
+    assert "gemm.inputs[0] = flat" in done.out
+    assert "https://github.com/onnx/models/issues/91" in done.out
+    wrong = call("rule", "MX0O1")
+    assert wrong.code == 2
+    assert wrong.err == "rewriter: error: there is no rule 'MX0O1'; did you mean MX001?\n"
+
+
+def test_explain(call: Call) -> None:
+    assert call("explain", "e103").out.startswith("E103: ")
+    assert call("explain", "E999").code == 2
+    assert "E103  " in call("explain", "list").out
+
+
+def test_broken_rules_are_drawn(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "my.rules").write_text(RULE.replace("Identity(x)", "Identiti(x)"))
+    done = call("check", GEMM, "--rules", tmp_path)
+    assert done.code == 2
+    assert done.err.startswith("error[E101]: ")
+    assert "^^^^^^^^" in done.err
+
+
+def test_inline_tests(call: Call, tmp_path: Path) -> None:
+    model = '<ir_version: 8, opset_import: ["": 13]> g (float[2] x) => (float[2] y) { t = Identity(x) y = Relu(t) }'
+    after = model.replace("t = Identity(x) y = Relu(t)", "y = Relu(x)")
+    good = f'{RULE}test "taken out" ~~~ {model} ~~~ becomes ~~~ {after} ~~~\n'
+    bad = f'{RULE.replace("TST001", "TST002")}test "left alone" unchanged ~~~ {model} ~~~\n'
+    (tmp_path / "good.rules").write_text(good)
+    done = call("test", tmp_path / "good.rules")
+    assert (done.code, done.out) == (0, "")
+    assert done.err == "1 tests of 1 rules: 1 passed, 0 failed\n"
+    (tmp_path / "bad.rules").write_text(bad)
+    done = call("test", tmp_path)
+    assert done.code == 1
+    assert done.out.startswith(f"failed {tmp_path / 'bad.rules'}:5: TST002 left alone\n")
+    assert "must not" in done.out
+    tests = json.loads(call("test", tmp_path, "--format", "json").out)["tests"]
+    assert {test["rule"]: test["ok"] for test in tests} == {"TST001": True, "TST002": False}
+
+
+def test_fmt(call: Call, tmp_path: Path) -> None:
+    path = tmp_path / "my.rules"
+    path.write_text(RULE)
+    done = call("fmt", "--check", tmp_path)
+    assert (done.code, done.out) == (1, f"would format {path}\n")
+    assert path.read_text() == RULE
+    assert call("fmt", tmp_path).code == 0
+    assert "rule TST001 identity" in path.read_text()
+    assert call("fmt", "--check", tmp_path).code == 0
+    path.write_text("rule")
+    done = call("fmt", tmp_path)
+    assert done.code == 2
+    assert "error[" in done.err
+    assert path.read_text() == "rule"
+
+
+@pytest.mark.parametrize(
+    ("variables", "colored"), [({"FORCE_COLOR": "1"}, True), ({}, False), ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False)]
+)
+def test_colour(call: Call, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], colored: bool) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert ("\x1b[" in call("rule", "MX001").out) is colored
