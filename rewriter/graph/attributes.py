@@ -27,6 +27,7 @@ A = onnx.AttributeProto
 WriteGraph = Callable[[gs.Graph], onnx.GraphProto]
 """Gives the message of a subgraph: the very one it came from when nothing in it was edited."""
 
+_INT, _INTS, _FLOAT, _STRING = int(A.INT), int(A.INTS), int(A.FLOAT), int(A.STRING)
 _REFERENCE_TYPES = frozenset((A.FLOAT, A.INT, A.STRING, A.TENSOR, A.GRAPH, A.FLOATS, A.INTS, A.STRINGS, A.TENSORS, A.GRAPHS))
 
 
@@ -90,6 +91,10 @@ class AttributeWriter:
         """
         originals = list(messages)
         last = {text(message.name): i for i, message in enumerate(originals)}
+        if len(last) == len(originals) == len(values) and all(
+            name in values and _plainly_same(originals[i], values[name]) for name, i in last.items()
+        ):
+            return None
         result: list[A] = []
         differs = False
         for i, message in enumerate(originals):
@@ -134,8 +139,6 @@ class AttributeWriter:
             new = self.encode(name, value)
         else:
             old = _read(message, {}, None) if message.type != A.GRAPH or message.ref_attr_name else None
-            if type(value) is type(old) and type(value) in (int, str, bytes) and value == old:
-                return None
             new = self.encode(name, value, message.type)
             if old is not None and not isinstance(old, gs.Constant):
                 same = old if isinstance(old, A) else self.encode(name, old, message.type)
@@ -223,6 +226,20 @@ def _plain(value: Any) -> Any:
 
 def _bytes(value: str | bytes) -> bytes:
     return value if isinstance(value, bytes) else value.encode()
+
+
+def _plainly_same(message: A, value: Any) -> bool:
+    """True when an attribute of a usual kind was surely not edited; a quick answer for nearly all attributes."""
+    kind = type(value)
+    if message.ref_attr_name:
+        return False
+    if kind is int:
+        return bool(message.type == _INT and message.i == value)
+    if kind is list:
+        return bool(message.type == _INTS and message.ints == value and all(type(item) is int for item in value))
+    if kind is float:
+        return bool(message.type == _FLOAT and message.f == value != 0.0)  # 0.0 equals -0.0
+    return kind is str and bool(message.type == _STRING and text_or_bytes(message.s) == value)
 
 
 def _with_graph(message: A, graph: onnx.GraphProto) -> A:

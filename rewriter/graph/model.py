@@ -21,6 +21,8 @@ from google.protobuf.message import Error as ProtobufError  # type: ignore[impor
 
 from rewriter.errors import RewriterError
 from rewriter.graph import carry
+from rewriter.graph.collector import collector_off
+from rewriter.graph.exporter import detect
 from rewriter.graph.load import build
 from rewriter.graph.objects import Constant, Graph, Origin
 from rewriter.graph.read import MOST_BYTES, read_bytes, read_model_file
@@ -29,6 +31,9 @@ from rewriter.graph.tensors import text
 from rewriter.graph.write import check_target, write_bytes
 
 ConstantInputs = Literal["auto", "yes", "no"]
+
+LISTS_PARAMETERS = frozenset({"mxnet", "caffe2"})
+"""Exporters that list the parameters among the inputs out of habit, and constants of their own beside them not always."""
 
 
 class Model:
@@ -42,7 +47,7 @@ class Model:
         folder: against which external data are resolved; None when unknown.
         metadata: metadata_props by key, to be edited.
         constant_inputs: whether an initializer that is also a graph input is constant: "yes", "no" (a caller may override it),
-            or "auto": yes when ir_version < 4 or all initializers are listed so, which exporters did out of habit.
+            or "auto": yes when ir_version < 4, all initializers are listed so, or MXNet or Caffe2 wrote the model.
     """
 
     def __init__(self, proto: onnx.ModelProto, folder: Path | None = None, path: Path | None = None) -> None:
@@ -79,7 +84,7 @@ class Model:
         """What `constant_inputs` comes to for this model."""
         if self.constant_inputs != "auto":
             return self.constant_inputs == "yes"
-        return self._lists_all()
+        return self._lists_all() or detect(self.graph).name in LISTS_PARAMETERS
 
     @property
     def overridable(self) -> frozenset[str]:
@@ -105,7 +110,8 @@ class Model:
         """
         writer = Writer(self.folder, self._lists_all(), int(self.graph.ir_version or 0))
         try:
-            return self._written(writer)
+            with collector_off():
+                return self._written(writer)
         except (UnicodeError, TypeError, ValueError, ProtobufError) as error:
             raise RewriterError(f"the edited model cannot be written: {error}") from error
 
