@@ -17,7 +17,7 @@ from rewriter.engine.log import Log, Skipped, Stop
 from rewriter.engine.record import Recorder
 from rewriter.engine.stale import mend_stale_types
 from rewriter.engine.worklist import Worklist
-from rewriter.graph.exporter import Exporter, detect
+from rewriter.graph.exporter import Exporter, detect, informed
 from rewriter.graph.facts import Facts
 from rewriter.graph.index import GraphIndex, operator_key
 from rewriter.graph.signature import signature
@@ -50,7 +50,7 @@ def run(
         settings: values of rule parameters by (code, name).
         limits: when to stop a run that does not come to its end.
         overridable: names of initializers that a caller may override, which are therefore no constants.
-        exporter: who wrote the model; detected when None.
+        exporter: who wrote the model; detected when None. A version that only `source` tells is added.
         keep: False takes every edit back at the end: the log says what would be done.
         detail: False leaves texts of nodes and conditions out of the log.
 
@@ -61,9 +61,10 @@ def run(
         RewriterError: a selected rule lacks a parameter, or its pattern is too large.
     """
     index = GraphIndex(graph)
-    context = Context(
-        index, Facts(index, overridable), exporter or detect(graph), source, {**rules.settings, **(settings or {})}
-    )
+    found = exporter or detect(graph)
+    if source is not None:
+        found = informed(found, source.framework, source.version)
+    context = Context(index, Facts(index, overridable), found, source, {**rules.settings, **(settings or {})})
     return Run(context, rules, limits or Limits(), detail=detail).execute(keep=keep)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import onnx_graphsurgeon as gs
 
@@ -99,6 +99,14 @@ def detect(graph: gs.Graph) -> Exporter:
         if opset.domain in _DOMAINS:
             return Exporter(_DOMAINS[opset.domain], evidence="operator domain")
     return Exporter()
+
+
+def informed(exporter: Exporter, framework: str, version: str) -> Exporter:
+    """The exporter with the version that the framework's own file tells, where the model does not tell it and does not object."""
+    known = release(version) if version and framework == exporter.name and not exporter.version else None
+    if known is None or known < (exporter.bounds.least or ()):
+        return exporter
+    return replace(exporter, version=version, bounds=exactly(known))
 
 
 def _mxnet_bounds(graph: gs.Graph) -> Bounds:
