@@ -13,11 +13,11 @@ from rewriter.language.check_names import Pattern, check_shape_of_pattern, unuse
 from rewriter.language.check_operators import check_pattern_node, check_reach
 from rewriter.language.check_rewrites import Block, check_blocks
 from rewriter.language.check_sizes import check_sizes
+from rewriter.language.check_source import check_source
 from rewriter.language.check_types import Types
 from rewriter.language.diagnostics import Diagnostic
-from rewriter.language.functions import SOURCE_FUNCTIONS
 from rewriter.language.scope import KIND_WORDS, Binding, Scope
-from rewriter.language.walk import children, pattern_nodes, walk
+from rewriter.language.walk import pattern_nodes
 
 
 def check(rule_file: ast.RuleFile) -> list[Diagnostic]:
@@ -49,8 +49,9 @@ def check_rule(rule: ast.Rule, rule_file: ast.RuleFile) -> list[Diagnostic]:
     for rewrite in rule.rewrites:
         Block(context, scope, rewrite).check()
     check_settings(context)
-    _check_unused(context, scope)
-    _check_source(context)
+    check_source(context)
+    if all(diagnostic.is_warning for diagnostic in context.found):
+        _check_unused(context, scope)  # an error may be why nothing uses it
     return context.found
 
 
@@ -100,43 +101,3 @@ def _check_unused(context: Context, scope: Scope) -> None:
         code = "W202" if binding.kind == "param" else "W201"
         span = context.narrow(binding.span, binding.name)
         context.report(code, f"`{binding.name}`, {what}, is never used", span, "bound in vain", helps=helps)
-
-
-def _check_source(context: Context) -> None:
-    """A condition on the framework's file is always unknown without one: the rule has to say that it needs it."""
-    needing = [call for part in (*context.rule.wheres, *context.rule.lets) for call in _source_calls(part)]
-    anywhere = [call for part in (context.rule.wheres, context.rule.lets, context.rule.rewrites) for call in _mentions(part)]
-    if needing and not context.header.needs_source:
-        context.report(
-            "W203",
-            f"without the framework's file `{needing[0].function}` is always unknown",
-            needing[0].span,
-            "asks the framework's file",
-            helps=("declare it in the header: `needs: source`", "or let the rule fire where it is unknown: maybe(...)"),
-        )
-    item = next((item for item in context.rule.meta if item.key == "needs"), None)
-    if context.header.needs_source and not anywhere and item is not None:
-        message = "the rule needs the framework's file and never asks it"
-        context.report("W203", message, item.span, "without effect", helps=("leave it out",))
-
-
-def _source_calls(node: object) -> list[ast.Call]:
-    """Calls of source functions whose unknown answer nothing catches; `or` does, where one side asks something else."""
-    if isinstance(node, ast.Logic) and node.op == "or":
-        found = [_source_calls(operand) for operand in node.operands]
-        return found[0] if all(found) else []
-    if isinstance(node, ast.Call):
-        if node.function in ("maybe", "known", "source_has"):
-            return []
-        if node.function in SOURCE_FUNCTIONS:
-            return [node]
-    return [call for child in children(node) for call in _source_calls(child)]
-
-
-def _mentions(parts: tuple[object, ...]) -> list[ast.Call]:
-    return [
-        record
-        for part in parts
-        for record in walk(part)
-        if isinstance(record, ast.Call) and record.function in SOURCE_FUNCTIONS
-    ]

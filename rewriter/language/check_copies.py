@@ -34,6 +34,10 @@ def _lost(context: Context, build: ast.Build, written: set[str], opsets: Sequenc
     for node in pattern_nodes(context.rule.match):
         if not any(other.name == op.name and schema.normal(other.domain) == schema.normal(op.domain) for other in node.ops):
             continue
+        if {output.name for output in node.outputs} & {
+            operand.name for operand in build.inputs if isinstance(operand, ast.Ref)
+        }:
+            continue  # it stands behind the matched node, not in its place
         lost = sorted(has - written - {attr.name for attr in node.attrs})
         if not lost:
             continue

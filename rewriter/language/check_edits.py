@@ -82,8 +82,7 @@ class Edits:
             notes = (
                 f"its subgraphs: {', '.join(graphs)}" if graphs else "it is an operator of ONNX, not a call of a function",
             )
-            helps = did_you_mean(inline.attr, graphs) if inline.attr else ()
-            self.context.report("E210", f"`{op.name}` has no {what} to inline", inline.span, "nothing to inline", notes, helps)
+            self.context.report("E210", f"`{op.name}` has no {what} to inline", inline.span, "nothing to inline", notes)
 
     # --- Places ----------------------------------------------------------------------------------------------------------
 
@@ -170,7 +169,7 @@ class Edits:
     def _delete_tensor(self, place: ast.Place, found: Binding) -> None:
         if not self.context.rule.match.graph:
             message = f"`{place.base}` is a tensor: only nodes and attributes can be deleted"
-            helps = ("label the node and delete that: [n] y = ...; del n",)
+            helps = ("label the node that makes it, `[n] ... = ...`, and write `del n`",)
             self.context.report("E210", message, place.span, "a tensor", helps=helps)
         elif not self.context.is_interface:
             self._interface_only("an input or output of the model", place.span)

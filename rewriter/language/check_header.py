@@ -20,7 +20,7 @@ KEYS = (
 _CHOICES = {"severity": SEVERITIES, "phase": PHASES, "default": ("on", "off"), "needs": ("source",)}
 _LISTS = ("exporter", "issue", "symptom", "before", "needs")
 _VERSIONS = re.compile(r"\s*(==|!=|<=|>=|<|>|~=)\s*\d+(\.\d+)*([a-z0-9.+-]*)(\.\*)?\s*")
-_CODE = re.compile(r"[A-Z]+[0-9]+")
+CODE = re.compile(r"[A-Z]+[0-9]+")
 
 
 def check_header(context: Context) -> None:
@@ -57,7 +57,7 @@ def _word(context: Context, item: ast.MetaItem, word: str) -> None:
         message = f"`{item.key}` cannot be `{word}`"
         helps = did_you_mean(word, choices)
         context.report("E252", message, item.value_span, "unknown word", (f"one of: {', '.join(choices)}",), helps)
-    elif item.key == "before" and not _CODE.fullmatch(word):
+    elif item.key == "before" and not CODE.fullmatch(word):
         message = f"`before` names rules by their codes, and `{word}` is no code"
         context.report("E252", message, item.value_span, "not a code", helps=("write codes as they stand after `rule`: MX001",))
     elif item.key == "versions" and not all(_VERSIONS.fullmatch(part) for part in word.split(",")):
@@ -106,7 +106,8 @@ def bind_params(context: Context, scope: Scope) -> None:
         if kind == "any":
             notes = (f"types: {', '.join(PARAM_TYPES)}",)
             helps = did_you_mean(param.type, PARAM_TYPES)
-            context.report("E213", f"there is no parameter type `{param.type}`", param.span, "unknown type", notes, helps)
+            span = context.narrow(param.span, param.type)
+            context.report("E213", f"there is no parameter type `{param.type}`", span, "unknown type", notes, helps)
         elif param.default is not None:
             _setting(context, param, param.default, "the default")
         scope.define(Binding(param.name, "param", kind, param.span))

@@ -45,7 +45,7 @@ class Pattern:
         if inside.attr not in graphs:
             notes = (f"its subgraphs: {', '.join(graphs)}" if graphs else "it has no subgraph",)
             message = f"`{op.name}` has no subgraph `{inside.attr}`"
-            self.context.report("E102", message, inside.span, "unknown subgraph", notes, did_you_mean(inside.attr, graphs))
+            self.context.report("E102", message, inside.span, "unknown subgraph", notes)
 
     def _made(self, match: ast.Match) -> dict[str, ast.Span]:
         """The tensors that a matched node makes; two nodes cannot make the same one."""
@@ -78,7 +78,8 @@ class Pattern:
         found = self.scope.use(op.name, op.span)
         if found is not None and found.type != "op":
             message = f"`{op.name}` is not a parameter of type `op`"
-            self.context.report("E213", message, op.span, f"this is {types.describe(found.type)}")
+            helps = (f"declare it so: param {op.name}: op",)
+            self.context.report("E213", message, op.span, f"this is {types.describe(found.type)}", helps=helps)
 
     def _operand(self, operand: ast.Operand, made: dict[str, ast.Span]) -> None:
         match operand:

@@ -29,7 +29,9 @@ def check_operator(context: Context, op: ast.Op, in_pattern: bool) -> bool:
     if elsewhere:
         helps = tuple(f"write `{schema.qualified(op.name, domain)}`" for domain in elsewhere)
     notes = tuple(f"{domain or 'the default domain'} has an operator of this name" for domain in elsewhere)
-    if not helps and not notes:
+    if op.name in schema.EXPERIMENTAL and not schema.normal(op.domain):
+        helps, notes = (), ("ONNX dropped this experimental operator long ago; only patterns of kind `repair` may name it",)
+    elif not helps and not notes:
         notes = ("operators outside the standard are written with their domain: com.acme.Name",)
     context.report("E101", f"{where} has no operator `{op.name}`", op.span, "unknown operator", notes, helps)
     return False
@@ -57,9 +59,10 @@ def check_pattern_node(context: Context, node: ast.NodePattern) -> None:
         if not check_operator(context, op, in_pattern=True):
             continue
         reach = _where(context, op, context.reach or context.declared)
+        told: set[int] = set()
         for attr in node.attrs:
-            _pattern_attribute(context, op, attr, reach)
-        _pattern_inputs(context, op, node, reach)
+            told |= _pattern_attribute(context, op, attr, reach)
+        _pattern_inputs(context, op, node, [v for v in reach if v not in told])
         _pattern_outputs(context, op, node)
 
 
@@ -71,21 +74,26 @@ def check_build(context: Context, build: ast.Build, opsets: Sequence[int], copie
     if not check_operator(context, build.op, in_pattern=False) or not _exists(context, build.op, opsets):
         return
     inside = _where(context, build.op, opsets)
+    told: set[int] = set()
     for attr in build.attrs:
         if isinstance(attr, ast.AttrSet):
-            check_written(context, build.op, attr.name, attr.name_span, inside)
+            told |= check_written(context, build.op, attr.name, attr.name_span, inside)
     _required(context, build, inside, copied)
-    _built_inputs(context, build, inside)
+    _built_inputs(context, build, [v for v in inside if v not in told])
     _built_outputs(context, build, inside)
 
 
-def check_written(context: Context, op: ast.Op, name: str, span: ast.Span, opsets: Sequence[int]) -> None:
-    """An attribute that a rewrite writes exists in all these opsets; in other domains than the default one, in some version."""
+def check_written(context: Context, op: ast.Op, name: str, span: ast.Span, opsets: Sequence[int]) -> set[int]:
+    """An attribute that a rewrite writes exists in all these opsets; in other domains than the default one, in some version.
+
+    Returns the opsets whose operands need no further complaint: the attribute is an input there.
+    """
     if not _known_attribute(context, op, name, span):
-        return
+        return set()
     missing = [v for v in opsets if schema.attribute(op.name, op.domain, v, name) is None]
     if missing and not schema.normal(op.domain):
-        _missing_attribute(context, op, name, span, missing, in_pattern=False)
+        return _missing_attribute(context, op, name, span, missing, in_pattern=False)
+    return set()
 
 
 def check_value(context: Context, op: ast.Op, name: str, value: ast.Expr, actual: str) -> None:
@@ -111,11 +119,11 @@ def check_value(context: Context, op: ast.Op, name: str, value: ast.Expr, actual
 
 
 def _known_attribute(context: Context, op: ast.Op, name: str, span: ast.Span) -> bool:
-    names = schema.all_attributes(op.name, op.domain)
-    if name in names:
+    if name in schema.all_attributes(op.name, op.domain):
         return True
-    helps = did_you_mean(name, sorted(names))
-    notes = (f"its attributes: {', '.join(sorted(names))}" if names else "it has no attributes",)
+    names = sorted(schema.attributes(op.name, op.domain, _where(context, op, context.declared)))
+    helps = did_you_mean(name, names)
+    notes = (f"its attributes: {', '.join(names)}" if names else "it has no attributes",)
     for operator in schema.history(op.name, op.domain):
         position = next((i for i, formal in enumerate(operator.inputs) if formal.name == name), None)
         if position is not None:
@@ -124,16 +132,17 @@ def _known_attribute(context: Context, op: ast.Op, name: str, span: ast.Span) ->
     return False
 
 
-def _pattern_attribute(context: Context, op: ast.Op, attr: ast.AttrPattern, opsets: Sequence[int]) -> None:
+def _pattern_attribute(context: Context, op: ast.Op, attr: ast.AttrPattern, opsets: Sequence[int]) -> set[int]:
     if not _known_attribute(context, op, attr.name, attr.name_span) or attr.mode == "absent" or schema.normal(op.domain):
-        return
+        return set()
     missing = [v for v in opsets if schema.attribute(op.name, op.domain, v, attr.name) is None]
     if attr.mode == "equals":
         defaulted = [v for v in missing if schema.effective_default(op.name, op.domain, v, attr.name) is not None]
         _never_holds(context, op, attr, defaulted)
         missing = [v for v in missing if v not in defaulted]
     if missing and not context.is_repair:
-        _missing_attribute(context, op, attr.name, attr.name_span, missing, in_pattern=True)
+        return _missing_attribute(context, op, attr.name, attr.name_span, missing, in_pattern=True)
+    return set()
 
 
 def _never_holds(context: Context, op: ast.Op, attr: ast.AttrPattern, lacking: Sequence[int]) -> None:
@@ -155,7 +164,7 @@ def _never_holds(context: Context, op: ast.Op, attr: ast.AttrPattern, lacking: S
 
 def _missing_attribute(
     context: Context, op: ast.Op, name: str, span: ast.Span, missing: Sequence[int], in_pattern: bool
-) -> None:
+) -> set[int]:
     note, is_input = _attribute_story(op, name, missing)
     helps = []
     limit = context.limit(missing)
@@ -164,9 +173,12 @@ def _missing_attribute(
     elif limit:
         helps.append(limit)
     if not in_pattern and limit:
-        helps.append("or write one block for each form: rewrite opset ..n { } rewrite opset n+1.. { }")
+        forms = sorted([[v for v in context.declared if v not in missing], list(missing)])
+        blocks = " and ".join(f"`rewrite opset {context.phrase(form)} {{ }}`" for form in forms)
+        helps.append(f"or write one block for each form: {blocks}")
     message = f"attribute `{name}` of `{op.name}` does not exist in opset {context.phrase(missing)}"
     context.report("E103", message, span, "not an attribute here", (note,), helps)
+    return set(missing) if is_input else set()
 
 
 def _attribute_story(op: ast.Op, name: str, missing: Sequence[int]) -> tuple[str, bool]:
@@ -242,12 +254,30 @@ def _built_inputs(context: Context, build: ast.Build, opsets: Sequence[int]) -> 
         written -= 1
 
     def possible(operator: Operator) -> bool:
-        if written > _limit(operator.max_inputs) or (written < operator.min_inputs and not spread):
-            return False
-        required = (not formal.optional and not formal.variadic for formal in operator.inputs)
-        return spread or not any(isinstance(o, ast.Absent) and r for o, r in zip(build.inputs, required, strict=False))
+        return written <= _limit(operator.max_inputs) and (written >= operator.min_inputs or spread)
 
     _count(context, build.op, build.op.span, opsets, possible, _operands(written), [], strict=True)
+    for position, operand in enumerate(build.inputs[:written]):
+        if isinstance(operand, ast.Absent) and not spread:
+            _absent_input(context, build.op, operand, position, opsets)
+
+
+def _absent_input(context: Context, op: ast.Op, absent: ast.Absent, position: int, opsets: Sequence[int]) -> None:
+    """`_` stands for an input that may be left out in each opset."""
+    wrong: list[int] = []
+    signature = ""
+    for version in opsets:
+        operator = schema.schema(op.name, op.domain, version)
+        formal = operator.inputs[position] if operator is not None and position < len(operator.inputs) else None
+        if operator is not None and formal is not None and not formal.optional and not formal.variadic:
+            wrong.append(version)
+            signature = operator.signature
+    if wrong and not schema.normal(op.domain):
+        limit = context.limit(wrong)
+        where = "" if len(wrong) == len(opsets) else f" in opset {context.phrase(wrong)}"
+        message = f"input {position} of `{op.name}` cannot be left out{where}"
+        notes = (f"there it is {signature}",)
+        context.report("E105", message, absent.span, "required", notes, (limit,) if limit else ())
 
 
 def _built_outputs(context: Context, build: ast.Build, opsets: Sequence[int]) -> None:
@@ -280,8 +310,8 @@ def _count(
     wrong = [v for v in opsets if (operator := schema.schema(op.name, op.domain, v)) is not None and not possible(operator)]
     if not wrong or schema.normal(op.domain) or (context.is_repair and not strict):
         return
-    operator = schema.schema(op.name, op.domain, wrong[-1])
-    notes = [f"opset {wrong[-1]} has {operator.signature}"] if operator else []
+    operator = schema.schema(op.name, op.domain, wrong[0])
+    notes = [f"since opset {operator.since} it is {operator.signature}"] if operator else []
     limit = context.limit(wrong)
     if limit:
         helps = [*helps, limit]

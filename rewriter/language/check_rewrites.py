@@ -25,8 +25,7 @@ class Block:
         self.context = context
         self.scope = scope.child()
         self.types = Types(context, self.scope)
-        opsets = [v for v in context.reach if rewrite.opset is None or v in rewrite.opset]
-        self.opsets: Sequence[int] = opsets or context.declared
+        self.opsets: Sequence[int] = [v for v in context.reach if rewrite.opset is None or v in rewrite.opset]
         self.statements = rewrite.statements
         self.edits = Edits(context, self.scope, self.types, self.opsets, self.operand)
         self.written: set[str] = set()
@@ -108,7 +107,8 @@ class Block:
         found = self.scope.use(op.name, op.span)
         if found is not None and found.type not in ("op", "any"):
             message = f"`{op.name}` is not a parameter of type `op`"
-            self.context.report("E213", message, op.span, f"this is {types.describe(found.type)}")
+            helps = (f"declare it so: param {op.name}: op",)
+            self.context.report("E213", message, op.span, f"this is {types.describe(found.type)}", helps=helps)
 
     def _copied(self, attr: ast.AttrCopy) -> tuple[ast.Op, ...]:
         found = self.scope.use(attr.label, attr.span)
@@ -128,8 +128,8 @@ class Block:
             message = f"there is no element type `{constant.dtype}`"
             self.context.report("E206", message, constant.span, helps=did_you_mean(constant.dtype, DTYPES))
         if constant.dims is not None and prod(constant.dims) > MAX_CONSTANT:
-            message = f"this constant would have {prod(constant.dims)} elements"
-            self.context.report("E216", message, constant.span, notes=(f"at most {MAX_CONSTANT} may be written",))
+            message = f"this constant would have {prod(constant.dims):,} elements"
+            self.context.report("E216", message, constant.span, "too many", (f"at most {MAX_CONSTANT:,} may be written",))
         elif constant.dims is not None and isinstance(constant.value, ast.ListOf):
             given, wanted = len(constant.value.items), prod(constant.dims)
             if given not in (1, wanted):
@@ -194,7 +194,7 @@ class Block:
             span,
             "cannot be redefined",
             ("other nodes may read the same tensor, the rule cannot change it under them",),
-            (f"redefine an output of the match, or edit the input: n.inputs[i] = {name}2",),
+            (f"give the new tensor another name and let a matched node read it: n.inputs[0] = {name}2",),
         )
 
 

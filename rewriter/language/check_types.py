@@ -245,6 +245,7 @@ class Types:
                 "E206",
                 f"`{expr.op}` does not work on {types.describe(left)} and {types.describe(right)}",
                 expr.span,
+                "cannot be computed",
             )
         return result or "any"
 
@@ -267,12 +268,20 @@ class Types:
                 f"`{expr.op}` cannot compare {types.describe(left)} with {types.describe(right)}",
                 expr.span,
                 "never comparable",
+                helps=_unquoted(expr, left, right),
             )
         return result or "bool"
 
 
 _TENSORS = ("tensor", "const")
 _ITEM = {"ints": "int", "floats": "number", "strings": "string", "string": "string", "tensors": "tensor"}
+
+
+def _unquoted(expr: ast.Compare, left: str, right: str) -> tuple[str, ...]:
+    for side in (expr.left, expr.right):
+        if "dtype" in (left, right) and isinstance(side, ast.Literal) and side.value in DTYPES:
+            return (f"element types are written without quotes: {side.value}",)
+    return ()
 
 
 def _literal(value: object) -> str:
@@ -298,7 +307,9 @@ def _result(word: str, actual: list[str]) -> str:
 def _arithmetic(op: str, left: str, right: str) -> str | None:
     both = {left, right}
     if both <= types.NUMBERS:
-        if op == "/" or both & {"float", "number"}:
+        if op == "/" or "float" in both:
+            return "float"
+        if "number" in both:
             return "number"
         return "int"
     if both & types.ARRAYS:

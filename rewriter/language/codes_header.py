@@ -1,10 +1,16 @@
 """Pages of E25x and E4xx, W4xx: the header, and what rules have to do with each other."""
+
 from __future__ import annotations
 
 from rewriter.language.page import Page
 
-PAGES = ( Page( "E251", "an unknown header key", """ The keys are: kind, exporter, versions, opset, ir,
-severity, phase, before, needs, default, target, issue, symptom.
+PAGES = (
+    Page(
+        "E251",
+        "an unknown header key",
+        """
+The keys are: kind, exporter, versions, opset, ir, severity, phase, before, needs, default, target, issue,
+symptom.
 """,
         """
 rule DOC1 header <kind: exact, opsets: 9..>

@@ -1,12 +1,17 @@
 """Pages of E1xx: operators, attributes and operand counts against the ONNX schemas."""
+
 from __future__ import annotations
 
 from rewriter.language.page import Page
 
-PAGES = ( Page( "E101", "ONNX has no such operator", """ The name is in none of the opsets that the installed
-onnx knows. It may be misspelled, belong to another domain (then the message says which), or be an operator of
-a tool, which is written with its domain: `com.microsoft.FusedConv`. Domains that ONNX does not define are
-never checked.
+PAGES = (
+    Page(
+        "E101",
+        "ONNX has no such operator",
+        """
+The name is in none of the opsets that the installed onnx knows. It may be misspelled, belong to another
+domain (then the message says which), or be an operator of a tool, which is written with its domain:
+`com.microsoft.FusedConv`. Domains that ONNX does not define are never checked.
 
 Rules of kind `repair` may also match the experimental operators that ONNX 1.0 to 1.4 had and later dropped
 (ImageScaler, Crop, Affine, Scale, ...), since old exports still carry them.
@@ -150,8 +155,8 @@ With several `rewrite opset ...` blocks, exactly one holds for each opset of the
         """
 rule DOC1 blocks <kind: exact>
 match { y = Identity(x) }
-rewrite opset ..13 { y = Unsqueeze<axes=[0]>(x) }
-rewrite opset 13.. { y = Unsqueeze(x, int64{[0]}) }
+rewrite opset ..13 { y = Squeeze(x) }
+rewrite opset 13.. { y = Flatten(x) }
 """,
         """
 rule DOC1 blocks <kind: exact>

@@ -1,12 +1,18 @@
 """Pages of E210 to E213 and W3xx: what a rewrite may change, parameters, forgotten attributes."""
+
 from __future__ import annotations
 
 from rewriter.language.page import Page
 
-PAGES = ( Page( "E210", "this cannot be changed", """ A rewrite changes in place what was matched: attributes,
-inputs and the operator of a labelled node, type and shape of a tensor, and, after `match graph`, the model's
-ir_version, opset and texts. Nodes and attributes can be deleted; tensors vanish by themselves when nothing
-reads them. `inline` needs a subgraph, or a call of a local function.
+PAGES = (
+    Page(
+        "E210",
+        "this cannot be changed",
+        """
+A rewrite changes in place what was matched: attributes, inputs and the operator of a labelled node, type and
+shape of a tensor, and, after `match graph`, the model's ir_version, opset and texts. Nodes and attributes can
+be deleted; tensors vanish by themselves when nothing reads them. `inline` needs a subgraph, or a call of a
+local function.
 """,
         """
 rule DOC1 remove <kind: exact>
@@ -122,12 +128,12 @@ rewrite { pool.auto_pad = "NOTSET" }
 does not know must be absent, or the firing fails.
 """,
         """
-rule DOC1 gemm <kind: lossy>
+rule DOC1 gemm <kind: lossy, opset: 11..>
 match { [gemm] y = Gemm(x, w) }
 rewrite { y = MatMul<..gemm>(x, w) }
 """,
         """
-rule DOC1 gemm <kind: exact>
+rule DOC1 gemm <kind: exact, opset: 11..>
 match { y = Gemm<transA=0, transB=0, alpha=1.0>(x, w) }
 rewrite { y = MatMul(x, w) }
 """,

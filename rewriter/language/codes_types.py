@@ -1,12 +1,17 @@
 """Pages of E205 to E209: expressions."""
+
 from __future__ import annotations
 
 from rewriter.language.page import Page
 
-PAGES = ( Page( "E205", "a run-time value where a constant is needed", """ Rules run before the model does, so
-the elements of a tensor are known only where it is a constant. Write `const w` in the pattern to match
-constants only, and `w` is their value. Of every tensor there are facts: rank, shape, dim, size, dtype, and
-for shape computations value.
+PAGES = (
+    Page(
+        "E205",
+        "a run-time value where a constant is needed",
+        """
+Rules run before the model does, so the elements of a tensor are known only where it is a constant. Write
+`const w` in the pattern to match constants only, and `w` is their value. Of every tensor there are facts:
+rank, shape, dim, size, dtype, and for shape computations value.
 """,
         """
 rule DOC1 times-one <kind: exact>

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from textwrap import indent
 
+from rewriter.language.diagnostics import escape
+
 
 @dataclass(frozen=True)
 class Page:
@@ -19,4 +21,5 @@ class Page:
     def render(self) -> str:
         """The page as plain text, without a newline at its end."""
         wrong, right = (indent(example.strip("\n"), "    ") for example in (self.wrong, self.right))
-        return f"{self.code}: {self.title}\n\n{self.text.strip()}\n\nWrong:\n\n{wrong}\n\nRight:\n\n{right}"
+        text = f"{self.code}: {self.title}\n\n{self.text.strip()}\n\nWrong:\n\n{wrong}\n\nRight:\n\n{right}"
+        return escape(text, "\n")

@@ -13,6 +13,7 @@ from rewriter.errors import RewriterError
 from rewriter.language import ast as tree
 from rewriter.language.ast import Kind, OpsetRange
 from rewriter.language.check import check
+from rewriter.language.check_header import CODE
 from rewriter.language.diagnostics import Diagnostic, RuleFileError, SourceText, suggest
 from rewriter.language.header import Header, read_header
 from rewriter.language.parse import parse
@@ -253,12 +254,12 @@ def _check_set(rules: Sequence[Rule]) -> Iterator[Diagnostic]:
         item = next((item for item in rule.ast.meta if item.key == "before"), None)
         for code in rule.before if item is not None else ():
             assert item is not None
-            if code not in first:
+            if code not in first and CODE.fullmatch(code):
                 near = suggest(code, first)
                 helps = (f"did you mean `{near}`?",) if near else ()
                 message = f"`before: {code}` names no rule that is loaded"
                 yield Diagnostic("W402", message, item.value_span, "without effect", (), helps, rule.path)
-            elif (circle := _circle(rule.code, code, first)) is not None:
+            elif (circle := _circle(rule.code, code, first)) is not None and rule.code == min(circle):
                 message = f"`before` goes round in a circle: {' before '.join(circle)}"
                 yield Diagnostic("E403", message, item.value_span, "who is first?", path=rule.path)
 
@@ -283,8 +284,8 @@ def _strength(name: str, rule: Rule) -> int:
     if name == "ALL":
         return 0
     if name == "DEFAULT":
-        return 1 if rule.default else -1
-    return 1 + len(name) if rule.code.startswith(name) else -1
+        return 0 if rule.default else -1
+    return len(name) if rule.code.startswith(name) else -1
 
 
 def _code_key(code: str) -> tuple[str, int]:

@@ -38,9 +38,9 @@ EXPERIMENTAL = frozenset(
 
 FOREIGN = frozenset(
     {
-        "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Cumprod", "Cumsum", "Erfc", "Expm1", "Invert", "IsFinite", "L2Loss", "LeftShift",
-        "Log1p", "MatrixBandPart", "MatrixDiagV3", "ResizeBicubic", "ResizeBilinear", "ResizeNearestNeighbor", "ReverseV2",
-        "RightShift", "Rint", "Roll", "ScaleAndTranslate", "TruncateMod", "Xdivy", "Xlogy",
+        "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Cumprod", "Cumsum", "Erfc", "Expm1", "Invert", "IsFinite", "L2Loss",
+        "LeftShift", "Log1p", "MatrixBandPart", "MatrixDiagV3", "ResizeBicubic", "ResizeBilinear", "ResizeNearestNeighbor",
+        "ReverseV2", "RightShift", "Rint", "Roll", "ScaleAndTranslate", "TruncateMod", "Xdivy", "Xlogy",
     }
 )  # fmt: skip
 """TensorFlow's operators that tf2onnx, where it cannot convert them, leaves in the graph as if they were ONNX's own."""

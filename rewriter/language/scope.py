@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from rewriter.language import ast
 from rewriter.language.check_context import Context, did_you_mean
-from rewriter.language.dtypes import DTYPES
 
 KIND_WORDS = {
     "tensor": "a tensor",
@@ -55,17 +54,14 @@ class Scope:
         return Scope(self.context, dict(self.names), self.later)
 
     def define(self, new: Binding) -> Binding:
-        """Adds a name and returns its binding; a name that is taken or reserved is reported and keeps its old meaning."""
-        if new.name in DTYPES or new.name in ("model", "tensor"):
-            what = "an element type" if new.name in DTYPES else "a word of the language"
-            self.context.report("E202", f"`{new.name}` is {what} and cannot be a name", new.span, "choose another name")
-            return new
+        """Adds a name and returns its binding; a name that is taken is reported and keeps its old meaning."""
         old = self.names.get(new.name)
         if old is None:
             self.names[new.name] = new
             return new
         message = f"`{new.name}` already stands for {KIND_WORDS[old.kind]}"
         self.context.report("E202", message, new.span, f"cannot be {KIND_WORDS[new.kind]} too")
+        old.type = "any"  # no further complaints about what was meant
         return old
 
     def use(self, name: str, span: ast.Span) -> Binding | None:
