@@ -29,12 +29,11 @@ def mend_stale_types(index: GraphIndex, facts: Facts, changed: Iterable[gs.Node]
         node = waiting.pop()
         for tensor in node.outputs:
             dtype, shape = facts.declared(tensor)
-            if dtype is not None or shape is not None:
+            if (dtype is not None or shape is not None) and not index.output_of(tensor):
                 now, dims = facts.dtype(tensor), facts.shape(tensor)
                 if _agrees(dtype, shape, now, dims):
                     continue
-                if not index.output_of(tensor):
-                    edits.set_type(tensor, gs_dtype(now) if now else None, None if dims is None else list(dims))
+                edits.set_type(tensor, gs_dtype(now) if now else None, None if dims is None else list(dims))
             for follower in index.uses(tensor):
                 if id(follower) not in seen:
                     seen.add(id(follower))

@@ -67,7 +67,7 @@ def _difference(rule: Rule, test: ast.Test) -> str:
     settings = {(rule.code, name): default_value(value) for name, value in test.settings}
     log = run(
         model.graph,
-        RuleSet((rule,), by_id=frozenset({rule.code})),
+        RuleSet((rule,)),
         source=source,
         settings=settings,
         limits=Limits(seconds=TIME),
