@@ -21,6 +21,8 @@ from rewriter.report.jsonreport import log_object, report
 from rewriter.report.style import Style, clean
 from rewriter.report.terminal import check_lines, fix_lines
 
+_SHOWN = {"findings": "with findings"}  # statuses that read differently behind a number
+
 
 def run_batch(command: str, jobs: Sequence[Job], args: argparse.Namespace) -> int:
     """Does all jobs, reports each, sums up, and returns the exit code.
@@ -28,18 +30,18 @@ def run_batch(command: str, jobs: Sequence[Job], args: argparse.Namespace) -> in
     Raises:
         RewriterError: the rules cannot be used, or the source file that was named cannot be read.
     """
-    work = make_work(command, args)
     started = time.monotonic()
+    work = make_work(command, args)
     outcomes: list[Outcome] = []
     style = style_of(sys.stdout)
-    with progress(len(jobs)) as advance:
-        for outcome in run_all(jobs, work, args.jobs, advance):
+    with progress(len(jobs)) as display:
+        for outcome in run_all(jobs, work, args.jobs, display.advance):
             outcomes.append(outcome)
             if outcome.error:
                 say(_failure(outcome, style_of(sys.stderr), debug=args.debug))
             if args.format == "text":
                 for line in _lines(command, outcome, args, style):
-                    print(line)
+                    display.show(line)
     code = exit_code(command, outcomes)
     summary = summarize(command, outcomes, time.monotonic() - started)
     if args.format == "json":
@@ -145,7 +147,7 @@ def _failure(outcome: Outcome, style: Style, *, debug: bool) -> str:
 
 
 def _summary_line(command: str, summary: dict[str, Any]) -> str:
-    by_status = ", ".join(f"{number} {word}" for word, number in summary["statuses"].items())
+    by_status = ", ".join(f"{number} {_SHOWN.get(word, word)}" for word, number in summary["statuses"].items())
     firings = summary["firings"]
     rules = f" by {_number(len(firings), 'rule')}" if firings else ""
     verb = "rewrite" if command == "fix" else "finding"

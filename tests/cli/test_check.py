@@ -28,7 +28,7 @@ def test_a_finding_is_one_line_and_nothing_is_written(call: Call) -> None:
     assert done.code == 1
     assert done.out.splitlines()[0].startswith(f"{GEMM}: MX001 fc1 (Gemm): ")
     assert len(done.out.splitlines()) == 1
-    assert done.err.startswith("1 model: 1 findings; 1 finding by 1 rule; ")
+    assert done.err.startswith("1 model: 1 with findings; 1 finding by 1 rule; ")
     assert sorted(MODELS.iterdir()) == before
 
 
