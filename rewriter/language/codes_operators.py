@@ -14,7 +14,8 @@ domain (then the message says which), or be an operator of a tool, which is writ
 `com.microsoft.FusedConv`. Domains that ONNX does not define are never checked.
 
 Rules of kind `repair` may also match the experimental operators that ONNX 1.0 to 1.4 had and later dropped
-(ImageScaler, Crop, Affine, Scale, ...), since old exports still carry them.
+(ImageScaler, Crop, Affine, Scale, ...), and operators of TensorFlow that a converter left behind, since such
+exports exist.
 """,
         """
 rule DOC1 swish <kind: exact>
