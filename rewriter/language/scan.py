@@ -69,6 +69,21 @@ def open_brackets(text: str, start: int, end: int) -> list[int]:
     return stack
 
 
+def comments(text: str) -> list[Span]:
+    """Where the `#` comments of a text stand that parses, in their order."""
+    found: list[Span] = []
+    at = 0
+    while (mark := _MARK.search(text, at)) is not None:
+        at = mark.end()
+        if mark["comment"]:
+            found.append(Span(mark.start(), at))
+        elif mark["fence"]:
+            at = max(text.find("~~~", at) + 3, at)
+        elif mark["doc"]:
+            at = _line_end(text, at)
+    return found
+
+
 class _Scanner:
     def __init__(self, text: str) -> None:
         self.text = text

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from rewriter.resources import resource
 
 if TYPE_CHECKING:
-    from lark import Lark
+    from lark import Lark, Token
 
 
 @cache
@@ -37,6 +37,12 @@ def tables() -> Lark:
     if _only_ours(kept):
         return _build(grammar, str(kept))
     return _build_and_keep(grammar, kept)
+
+
+def tokens(text: str) -> list[Token]:
+    """The tokens of one rule that parses, keywords and punctuation included, comments not."""
+    parser = tables().parse_interactive(text)
+    return parser.exhaust_lexer()
 
 
 def _build(grammar: str, cached: str | bool) -> Lark:

@@ -26,7 +26,7 @@ class RuleBuilder(RewriteBuilder):
         return ast.Rule(
             code=str(code),
             slug=str(slug),
-            doc=tuple(doc[3:].strip() for doc in docs),
+            doc=tuple(doc[3:].removeprefix(" ").rstrip() for doc in docs),
             meta=tuple(self._meta(item) for item in header.children if item is not None) if header is not None else (),
             match=self.match(of["match"][0]) if "match" in of else ast.Match(),
             rewrites=tuple(self.rewrite(part) for part in of.get("rewrite", ())),

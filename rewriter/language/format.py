@@ -1,0 +1,244 @@
+"""The canonical layout of rule files: header, match, conditions, rewrites, tests, always written the same way.
+
+Only blanks and line ends change. Comments stay where they stand, on their own line or behind one; test texts are kept as they
+are. The result is parsed again and compared before it is handed out, and formatting it once more changes nothing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from rewriter.errors import RewriterError
+from rewriter.language import ast
+from rewriter.language.ast import Span
+from rewriter.language.diagnostics import RuleFileError, SourceText
+from rewriter.language.format_lines import WIDTH, Lines
+from rewriter.language.format_tokens import Place, joined, pieces, spaced
+from rewriter.language.parse import parse
+
+if TYPE_CHECKING:
+    from lark import Token
+
+Part: TypeAlias = ast.Match | ast.Param | ast.Private | ast.Where | ast.Let | ast.Rewrite | ast.Test
+Line: TypeAlias = ast.NodePattern | ast.GraphItem | ast.Statement
+
+
+def format_text(text: str, path: str = "<text>") -> str:
+    """The text of a rule file in its canonical layout.
+
+    Raises:
+        RuleFileError: the text does not parse.
+    """
+    text = text.replace("\r\n", "\n")
+    rule_file, problems = parse(text, path)
+    if problems:
+        raise RuleFileError(problems, {path: SourceText(path, text)})
+    lines = Lines(text)
+    for rule in rule_file.rules:
+        _RuleLayout(text, rule, lines).write()
+    result = lines.finish()
+    again, problems = parse(result, path)
+    if problems or not same(again.rules, rule_file.rules):
+        raise RewriterError(f"{path}: formatting would change the meaning of its rules; it is left as it is")
+    return result
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two pieces of syntax are equal but for their places in the text."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, Span):
+        return True
+    if isinstance(a, tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    if is_dataclass(a):
+        return all(same(getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
+    return bool(a == b)
+
+
+class _RuleLayout:
+    """Writes one rule."""
+
+    def __init__(self, text: str, rule: ast.Rule, lines: Lines) -> None:
+        from rewriter.language.tables import tokens
+
+        self.text = text
+        self.rule = rule
+        self.lines = lines
+        self.base = rule.span.start
+        self.tokens = tokens(text[rule.span.start : rule.span.end])
+        self.starts = [self._start(token) for token in self.tokens]
+
+    def write(self) -> None:
+        rule = self.rule
+        parts: list[Part] = [rule.match, *rule.params, *rule.privates, *rule.wheres, *rule.lets, *rule.rewrites, *rule.tests]
+        parts.sort(key=lambda part: part.span.start)
+        self._head(parts[0].span.start)
+        widths = self._widths(parts)
+        written: set[type] = set()
+        for at, part in enumerate(parts):
+            separate = at == 0 or (isinstance(part, ast.Rewrite | ast.Test) and type(part) not in written)
+            written.add(type(part))
+            blank = True if separate else None
+            if isinstance(part, ast.Match):
+                self._block(part, part.items if part.graph else part.nodes, blank)
+            elif isinstance(part, ast.Rewrite):
+                self._block(part, part.statements, blank)
+            elif isinstance(part, ast.Test):
+                self._test(part, blank)
+            elif isinstance(part, ast.Let):
+                self._let(part, widths[at], blank)
+            else:
+                self._line(self._within(part.span), 0, "expression", blank=blank)
+
+    # --- Tokens -------------------------------------------------------------------------------------------------------
+
+    def _start(self, token: Token) -> int:
+        return self.base + (token.start_pos or 0)
+
+    def _end(self, token: Token) -> int:
+        return self.base + (token.end_pos or 0)
+
+    def _within(self, span: Span) -> list[Token]:
+        return self.tokens[bisect_left(self.starts, span.start) : bisect_left(self.starts, span.end)]
+
+    def _broken(self, first: Token, second: Token) -> bool:
+        """Whether the original has a line end between two tokens."""
+        return "\n" in self.text[self._end(first) : self._start(second)]
+
+    # --- Header -------------------------------------------------------------------------------------------------------
+
+    def _head(self, end: int) -> None:
+        """Doc comment, code and name, and the keys below them."""
+        head = self._within(Span(self.base, end))
+        blank: bool | None = True
+        while head[0].type == "DOC":
+            doc = head.pop(0)
+            self.lines.add(("/// " + doc[3:].removeprefix(" ")).rstrip(), self._start(doc), self._end(doc), blank=blank)
+            blank = False
+        name = " ".join(head[:3])
+        self.lines.add(name, self._start(head[0]), self._end(head[2]), blank=blank)
+        if len(head) > 3:
+            self._keys(head[3:])
+
+    def _keys(self, tokens: list[Token]) -> None:
+        """`<key: value, ...>`: as much on a line as fits; with comments among them each line ends where it did."""
+        commented = self.lines.commented(self._start(tokens[0]), self._end(tokens[-1]))
+        begin, line = 0, ""
+        texts = spaced(tokens, "header")
+        for first, last in pieces(tokens):
+            text = "".join(texts[first:last]).lstrip(" ")
+            full = len(line) + 2 + len(text) > WIDTH
+            if first > begin and (self._broken(tokens[first - 1], tokens[first]) if commented else full):
+                self.lines.add(line, self._start(tokens[begin]), self._end(tokens[first - 1]), int(begin > 0), blank=False)
+                begin, line = first, ""
+            line = f"{line} {text}".lstrip(" ")
+        self.lines.add(line, self._start(tokens[begin]), self._end(tokens[-1]), int(begin > 0), blank=False)
+
+    # --- Parts --------------------------------------------------------------------------------------------------------
+
+    def _line(
+        self, tokens: Sequence[Token], indent: int, place: Place, *, prefix: str = "", blank: bool | None = None
+    ) -> None:
+        """One line; what is too long for one, or holds comments, keeps its own line ends."""
+        texts = spaced(tokens, place)
+        text = prefix + "".join(texts)
+        start, end = self._start(tokens[0]), self._end(tokens[-1])
+        if indent + len(text) <= WIDTH and not self.lines.commented(start, end):
+            self.lines.add(text, start, end, indent, blank=blank)
+            return
+        breaks = [at for at in range(1, len(tokens)) if self._broken(tokens[at - 1], tokens[at])]
+        for first, last in zip([0, *breaks], [*breaks, len(tokens)], strict=True):
+            text = "".join(texts[first:last]).lstrip(" ")
+            start, end = self._start(tokens[first]), self._end(tokens[last - 1])
+            if first == 0:
+                self.lines.add(prefix + text, start, end, indent, blank=blank)
+            else:
+                self.lines.add(text, start, end, indent + 4, blank=False)
+
+    def _block(self, part: ast.Match | ast.Rewrite, content: Sequence[Line], blank: bool | None) -> None:
+        """`match` and `rewrite`: one line when it was one and holds one, else a line for each pattern or statement."""
+        tokens = self._within(part.span)
+        opening = next(at for at, token in enumerate(tokens) if token.type == "LBRACE")
+        head = joined(tokens[: opening + 1], "expression")
+        start, opened = part.span.start, self._end(tokens[opening])
+        closed = self._start(tokens[-1])
+        inside = " ".join(joined(self._within(line.span), _place(line)) for line in content)
+        whole = f"{head} {inside} }}" if inside else f"{head} }}"
+        flat = not content or (len(content) == 1 and "\n" not in self.text[opened:closed])
+        if flat and len(whole) <= WIDTH and not self.lines.commented(opened, closed):
+            self.lines.add(whole, start, part.span.end, blank=blank)
+            return
+        self.lines.add(head, start, opened, blank=blank)
+        self.lines.open()
+        labels = [self._label(line) for line in content]
+        width = max(map(len, labels), default=0) if isinstance(part, ast.Match) else 0
+        for line, label in zip(content, labels, strict=True):
+            own = self._within(line.span)
+            rest = own[3:] if label else own
+            prefix = f"{label:<{width}} " if width or label else ""
+            self._labelled(own, rest, prefix, _place(line))
+        self.lines.add("}", closed, part.span.end, blank=False, inner=2)
+
+    def _labelled(self, tokens: list[Token], rest: list[Token], prefix: str, place: Place) -> None:
+        """A line of a block; the labels of a pattern stand in a column of their own."""
+        commented = self.lines.commented(self._start(tokens[0]), self._start(rest[0]))
+        if len(rest) < len(tokens) and commented:
+            self._line(tokens, 2, place)
+        else:
+            self._line(rest, 2, place, prefix=prefix)
+
+    def _label(self, line: Line) -> str:
+        label = getattr(line, "label", None)
+        return f"[{label}]" if label is not None and not isinstance(line, ast.Inline) else ""
+
+    def _let(self, part: ast.Let, width: int, blank: bool | None) -> None:
+        """`let` lines that follow each other have their `=` below each other."""
+        let, name, *rest = self._within(part.span)
+        text = f"{let} {name:<{width}} " + joined(rest, "expression")
+        if len(text) <= WIDTH and not self.lines.commented(part.span.start, part.span.end):
+            self.lines.add(text, part.span.start, part.span.end, blank=blank)
+        else:
+            self._line([let, name, *rest], 0, "expression", blank=blank)
+
+    def _widths(self, parts: list[Part]) -> list[int]:
+        """For each part the longest name of the `let` lines that it follows or precedes without a blank line between."""
+        widths = [len(part.name) if isinstance(part, ast.Let) else 0 for part in parts]
+        for order in (range(1, len(parts)), range(len(parts) - 2, -1, -1)):
+            back = order.step
+            for at in order:
+                if self._adjacent(*sorted((parts[at], parts[at - back]), key=lambda part: part.span.start)):
+                    widths[at] = max(widths[at], widths[at - back])
+        return widths
+
+    def _adjacent(self, first: Part, second: Part) -> bool:
+        between = self.text[first.span.end : second.span.start]
+        return isinstance(first, ast.Let) and isinstance(second, ast.Let) and between.count("\n") <= 1
+
+    def _test(self, part: ast.Test, blank: bool | None) -> None:
+        """Title, settings and texts; `unchanged` stands before its text, and the texts are not touched."""
+        tokens = [token for token in self._within(part.span) if token.type != "UNCHANGED"]
+        words: list[str] = []
+        start = 0
+        for at, token in enumerate(tokens):
+            if token.type != "FENCE":
+                continue
+            words.append(joined(tokens[start:at], "expression"))
+            if part.after is None and tokens[at - 1].type != "SOURCE":
+                words.append("unchanged")
+            words.append(_fence(token))
+            start = at + 1
+        self.lines.add(" ".join(word for word in words if word), part.span.start, part.span.end, blank=blank)
+
+
+def _place(line: Line) -> Place:
+    return "edit" if isinstance(line, ast.Edit) and line.place.field != "inputs" else "node"
+
+
+def _fence(token: Token) -> str:
+    """A test text; only the blanks before a closing `~~~` that has a line of its own go."""
+    body, newline, last = token[3:-3].rpartition("\n")
+    return f"~~~{body}\n~~~" if newline and not last.strip() else str(token)
