@@ -17,9 +17,11 @@ from rewriter.engine.log import Log, Skipped, Stop
 from rewriter.engine.record import Recorder
 from rewriter.engine.stale import mend_stale_types
 from rewriter.engine.worklist import Worklist
+from rewriter.graph.collector import collector_off
 from rewriter.graph.exporter import Exporter, detect, informed
 from rewriter.graph.facts import Facts
 from rewriter.graph.index import GraphIndex, operator_key
+from rewriter.graph.objects import Graph
 from rewriter.graph.signature import signature
 from rewriter.language.rules import RuleSet
 
@@ -40,6 +42,7 @@ def run(
     exporter: Exporter | None = None,
     keep: bool = True,
     detail: bool = True,
+    veto: Collection[tuple[str, str, str]] = (),
 ) -> Log:
     """Rewrites a graph in place.
 
@@ -53,6 +56,7 @@ def run(
         exporter: who wrote the model; detected when None. A version that only `source` tells is added.
         keep: False takes every edit back at the end: the log says what would be done.
         detail: False leaves texts of nodes and conditions out of the log.
+        veto: firings that are not to happen, as (rule, place, root) of an earlier log of the same model.
 
     Returns:
         The log of the run.
@@ -60,22 +64,26 @@ def run(
     Raises:
         RewriterError: a selected rule lacks a parameter, or its pattern is too large.
     """
-    index = GraphIndex(graph)
     found = exporter or detect(graph)
     if source is not None:
         found = informed(found, source.framework, source.version)
-    context = Context(index, Facts(index, overridable), found, source, {**rules.settings, **(settings or {})})
-    return Run(context, rules, limits or Limits(), detail=detail).execute(keep=keep)
+    with collector_off():
+        index = GraphIndex(graph)
+        context = Context(index, Facts(index, overridable), found, source, {**rules.settings, **(settings or {})})
+        return Run(context, rules, limits or Limits(), detail=detail, veto=veto).execute(keep=keep)
 
 
 class Run:
     """One run over one model."""
 
-    def __init__(self, context: Context, rules: RuleSet, limits: Limits, *, detail: bool) -> None:
+    def __init__(
+        self, context: Context, rules: RuleSet, limits: Limits, *, detail: bool, veto: Collection[tuple[str, str, str]] = ()
+    ) -> None:
         self.context = context
         self.index = context.index
         self.log = Log()
         self._attempt = Attempt(context, detail=detail)
+        self._veto = frozenset(veto)
         self._watch = Watch(limits)
         self._recorder = Recorder(self.log, context, detail=detail)
         self._generation: dict[int, int] = {}
@@ -118,8 +126,8 @@ class Run:
         mend_stale_types(self.index, self.context.facts, [*changed, *retyped])
         self.index.finish()
         for scope in self.index.scopes:
-            listed = getattr(scope.graph, "initializers", None)
-            if listed is not None and self._freed:
+            if isinstance(scope.graph, Graph) and self._freed:
+                listed = scope.graph.initializers
                 listed[:] = [t for t in listed if id(t) not in self._freed or self.index.is_used(t)]
 
     # --- phases ------------------------------------------------------------------------------------------------------------
@@ -147,6 +155,8 @@ class Run:
         for compiled in phase.by_root.get(operator_key(root), ()):
             if self._watch.exhausted(compiled.code, id(root)):
                 self._once(Stop("Budget", "a rule fired too often at one node", (compiled.code,), (node_name(root),)))
+                continue
+            if self._veto and (compiled.code, self.index.scope(root).path, node_name(root)) in self._veto:
                 continue
             self.context.forget()
             fired = self._attempt.at_node(compiled, root)

@@ -13,6 +13,7 @@ from itertools import chain
 import onnx_graphsurgeon as gs
 
 from rewriter.graph.names import NameTable
+from rewriter.graph.objects import Graph
 from rewriter.graph.order import NoRoom, Order, stable_sort
 from rewriter.graph.scopes import Scope, find_scopes
 
@@ -141,7 +142,8 @@ class GraphIndex:
         for node in self.all_nodes():
             for tensor in (*node.inputs, *node.outputs):
                 yield tensor.name
-        yield from getattr(self.graph, "reserved_names", ())
+        if isinstance(self.graph, Graph):
+            yield from self.graph.reserved_names
 
     def before(self, node: gs.Node) -> Iterator[gs.Node]:
         """Nodes of the same scope whose outputs this node, or a body inside it, reads."""

@@ -11,6 +11,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter.graph.edits import Edits
 from rewriter.graph.index import GraphIndex
+from rewriter.graph.objects import Graph
 from rewriter.graph.scopes import Scope, opset_versions
 
 
@@ -40,9 +41,9 @@ def _dead_nodes(index: GraphIndex) -> int:
 
 
 def _unused_initializers(scope: Scope, index: GraphIndex) -> int:
-    listed = getattr(scope.graph, "initializers", None)
-    if listed is None:
+    if not isinstance(scope.graph, Graph):
         return 0
+    listed = scope.graph.initializers
     before = len(listed)
     # One that is also listed as an input belongs to the interface of the model.
     listed[:] = [t for t in listed if getattr(t, "listed", False) or index.is_used(t)]
