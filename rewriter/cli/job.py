@@ -101,8 +101,6 @@ def process(job: Job, work: Work) -> Outcome:
 
 
 def _process(job: Job, work: Work, outcome: Outcome) -> None:
-    from rewriter.engine.run import run
-    from rewriter.graph.exporter import detect
     from rewriter.graph.model import load
 
     in_place = job.target == job.path
@@ -110,29 +108,38 @@ def _process(job: Job, work: Work, outcome: Outcome) -> None:
         raise RewriterError(f"{job.target} exists; --force overwrites it")
     model = load(job.path)
     if not job.copy:
-        model.constant_inputs = work.constant_inputs
-        exporter = detect(model.graph)
-        outcome.exporter = str(exporter)
-        outcome.constant_inputs = model.inputs_are_constant if model.listed else None
-        source, notes = _source(model, job.path, work.source)
-        outcome.source = None if source is None else source.path
-        log = run(
-            model.graph,
-            work.rules,
-            source=source,
-            limits=work.limits,
-            overridable=model.overridable,
-            exporter=exporter,
-            keep=work.keep,
-        )
-        log.notes[:0] = notes
-        outcome.log = log
+        _rewrite(model, work, outcome)
     if job.target is None or (in_place and not outcome.changed):
         return
     target = Path(job.target)
     _make_folder(target.parent)
     model.save(target, force=work.force or in_place)
     outcome.output = job.target
+
+
+def _rewrite(model: Model, work: Work, outcome: Outcome) -> None:
+    from rewriter.engine.run import run
+    from rewriter.graph.exporter import detect, informed
+
+    model.constant_inputs = work.constant_inputs
+    outcome.constant_inputs = model.inputs_are_constant if model.listed else None
+    source, notes = _source(model, outcome.path, work.source)
+    exporter = detect(model.graph)
+    if source is not None:
+        outcome.source = source.path
+        exporter = informed(exporter, source.framework, source.version)
+    outcome.exporter = str(exporter)
+    log = run(
+        model.graph,
+        work.rules,
+        source=source,
+        limits=work.limits,
+        overridable=model.overridable,
+        exporter=exporter,
+        keep=work.keep,
+    )
+    log.notes[:0] = notes
+    outcome.log = log
 
 
 def _source(model: Model, path: str, choice: str) -> tuple[SourceInfo | None, list[str]]:
