@@ -10,6 +10,7 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from rewriter.engine.context import Context, label
+from rewriter.engine.model_outputs import source_outputs
 from rewriter.engine.values import ABSENT, UNKNOWN, DType, Failure, Symbol
 from rewriter.source.info import Missing
 
@@ -147,16 +148,26 @@ def _axis(context: Context, axis: int, part: Any) -> Any:
 def _reshape_target(context: Context, tensor: gs.Tensor, value: list[Any]) -> Any:
     """A constant for Reshape (allowzero=0) that means what the computed shape means.
 
-    One unknown item becomes -1. A 0 copies the input's dimension, so a target dimension that is 0 can only be kept where the
-    input has 0 at the same place; and beside a 0 nothing may be inferred by -1.
+    A dimension known by name that the input has at the same place becomes 0, which copies it; one other unknown item becomes -1.
+    A target dimension that is 0 can only be kept where the input has 0 at the same place, and beside one nothing may be
+    inferred by -1.
     """
-    unknown = [at for at, item in enumerate(value) if not isinstance(item, int) or item == -1]
-    if len(unknown) > 1:
+    dims = context.facts.shape(tensor) or ()
+    target = [_kept(item, dims[at] if at < len(dims) else None) for at, item in enumerate(value)]
+    unknown = target.count(-1)
+    if unknown > 1:
         return context.doubt("more than one item of the shape is unknown")
-    target = [-1 if at in unknown else item for at, item in enumerate(value)]
-    if 0 in target and unknown:
-        return context.doubt("a shape with 0 and an unknown item has no constant form")
+    empty = [at for at, item in enumerate(value) if item == 0 and isinstance(item, int)]
+    if empty and (unknown or any(at >= len(dims) or dims[at] != 0 for at in empty)):
+        return context.doubt("a shape with a dimension of length 0 has no constant form here")
     return target
+
+
+def _kept(item: Any, dim: Any) -> int:
+    """An item of a shape as Reshape takes it: 0 to copy the input's dimension, -1 to infer it."""
+    if isinstance(item, Symbol):
+        return 0 if isinstance(dim, str) and dim == str(item) else -1
+    return item if isinstance(item, int) else -1
 
 
 def _broadcast(context: Context, left: list[Any], right: list[Any]) -> Any:
@@ -220,6 +231,7 @@ BODIES: dict[str, Callable[..., Any]] = {
     "source_input": _source_input,
     "source_index": _source_index,
     "source_is_output": _source_is_output,
+    "source_outputs": source_outputs,
     "source_has": _source_has,
     "opset": lambda context, domain="": context.opset(None, domain),
     "exporter": lambda context: context.exporter.name,

@@ -30,9 +30,14 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def truth(value: Any) -> Any:
-    """A condition's value: True, False or UNKNOWN. Raises Failure for anything that is not a truth value."""
+    """A condition's value: True, False or UNKNOWN; 0 and 1 count, since ONNX's flags are integers.
+
+    Raises Failure for anything that is not a truth value.
+    """
     if value is UNKNOWN or isinstance(value, bool):
         return value
+    if isinstance(value, int) and value in (0, 1):
+        return bool(value)
     if isinstance(value, np.bool_) or (isinstance(value, np.ndarray) and value.dtype == bool and value.size == 1):
         return bool(value)
     raise Failure(f"a condition must be true, false or unknown, not {show(value)} (use `all` or `any` for several)")

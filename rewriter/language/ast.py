@@ -3,14 +3,15 @@
 Everything behind the parser (checks, formatter, engine) works on these frozen records and on nothing else, so that a rule is
 plain data: comparable, hashable where its parts are, and free of behaviour that a stranger's file could trigger.
 
-Every record carries the `Span` of the text that it was read from; line and column are computed from it only when a message needs them.
+Every record carries the `Span` of the text that it was read from; line and column are computed from it only when a message
+needs them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import EllipsisType
 from typing import Literal as OneOf
-from typing import Union
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ class Choice:
     span: Span = NOWHERE
 
 
-Expr = Union[Literal, Name, Field, Range, Index, ListOf, Call, Unary, Binary, Compare, Logic, Choice]
+Expr = Literal | Name | Field | Range | Index | ListOf | Call | Unary | Binary | Compare | Logic | Choice
 
 
 # --- Patterns ------------------------------------------------------------------------------------------------------------------
@@ -166,7 +167,7 @@ class TypePattern:
     """
 
     dtype: str | None
-    dims: tuple[int | str | None | type(Ellipsis), ...] | None  # type: ignore[valid-type]
+    dims: tuple[int | str | EllipsisType | None, ...] | None
     span: Span = NOWHERE
 
 
@@ -230,7 +231,7 @@ class NodePattern:
     ops_span: Span = NOWHERE
 
 
-Operand = Union[Capture, Wildcard, Variadic, ConstPattern, NodePattern]
+Operand = Capture | Wildcard | Variadic | ConstPattern | NodePattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +321,7 @@ class Build:
     span: Span = NOWHERE
 
 
-NewOperand = Union[Ref, Constant, Absent, Build]
+NewOperand = Ref | Constant | Absent | Build
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,7 +370,7 @@ class Inline:
     span: Span = NOWHERE
 
 
-Statement = Union[Build, Redirect, Edit, Delete, Inline]
+Statement = Build | Redirect | Edit | Delete | Inline
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,9 @@ def rule_set(*texts: str) -> RuleSet:
     errors = [diagnostic for diagnostic in [*found, *check(file)] if not diagnostic.is_warning]
     source = SourceText("<test>", file.text)
     assert not errors, "\n".join(render(error, source) for error in errors)
-    return RuleSet(tuple(Rule(rule, "<test>", source) for rule in file.rules), by_id=frozenset(rule.code for rule in file.rules))
+    return RuleSet(
+        tuple(Rule(rule, "<test>", source) for rule in file.rules), by_id=frozenset(rule.code for rule in file.rules)
+    )
 
 
 def rewrite_model(proto: onnx.ModelProto, *rules: str, **options: Any) -> Outcome:
@@ -58,4 +60,3 @@ def rewrite_model(proto: onnx.ModelProto, *rules: str, **options: Any) -> Outcom
 
 def rewrite_text(text: str, *rules: str, **options: Any) -> Outcome:
     return rewrite_model(onnx.parser.parse_model(with_head(text)), *rules, **options)
-

@@ -23,7 +23,9 @@ def soon(action: Callable[[], Outcome], seconds: float = 1.0) -> Outcome:
     return outcome
 
 
-def float_model(nodes: list[onnx.NodeProto], outputs: list[str], initializers: list[onnx.TensorProto] | None = None) -> onnx.ModelProto:
+def float_model(
+    nodes: list[onnx.NodeProto], outputs: list[str], initializers: list[onnx.TensorProto] | None = None
+) -> onnx.ModelProto:
     inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])]
     results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
     graph = helper.make_graph(nodes, "g", inputs, results, initializer=initializers or [])
@@ -63,7 +65,11 @@ def test_a_rule_that_makes_what_it_matches_changes_nothing() -> None:
 
 def test_a_self_overlapping_pattern_takes_each_node_once() -> None:
     pair = "rule X1 pair <kind: exact> match { h = Neg(x)  y = Neg(h) } rewrite { y = x }"
-    outcome = soon(lambda: rewrite_text("g (float[2] x) => (float[2] y) { a = Neg(x) b = Neg(a) c = Neg(b) d = Neg(c) e = Neg(d) y = Relu(e) }", pair))
+    outcome = soon(
+        lambda: rewrite_text(
+            "g (float[2] x) => (float[2] y) { a = Neg(x) b = Neg(a) c = Neg(b) d = Neg(c) e = Neg(d) y = Relu(e) }", pair
+        )
+    )
     assert outcome.fired == ["X1", "X1"]
     assert outcome.ops == ["Neg", "Relu"]
 
@@ -74,7 +80,9 @@ def test_a_pattern_with_three_ends_on_ten_thousand_nodes() -> None:
         nodes.append(helper.make_node("Neg", ["x"], [f"h{i}"]))
         nodes += [helper.make_node(op, [f"h{i}"], [f"{op}{i}"]) for op in ("Relu", "Abs", "Exp")]
     model = float_model(nodes, [n.output[0] for n in nodes if n.op_type != "Neg"])
-    three = "rule X1 three <kind: exact> match { a = Relu(h)  b = Abs(h)  c = Exp(h) } where is_output(c) rewrite { b = Sqrt(h) }"
+    three = (
+        "rule X1 three <kind: exact> match { a = Relu(h)  b = Abs(h)  c = Exp(h) } where is_output(c) rewrite { b = Sqrt(h) }"
+    )
     outcome = soon(lambda: rewrite_model(model, three), 8.0)
     assert len(outcome.fired) == 2500
     assert outcome.ops.count("Sqrt") == 2500
@@ -128,9 +136,7 @@ def test_a_fusion_that_would_close_a_cycle_is_no_match() -> None:
     )
     apart = "g (float[2,2] x) => (float[2,2] a, float[2,2] b) <float[2,2] u = {1,2,3,4}, float[2,2] v = {5,6,7,8}> { a = MatMul(x, u) b = MatMul(x, v) }"
     assert len(rewrite_text(apart, fuse).fired) >= 1
-    cross = (
-        "rule X1 cross <kind: exact> match { a = Relu(x)  b = Tanh(x) } rewrite { h = Add(a, b)  a = Neg(h) }"
-    )
+    cross = "rule X1 cross <kind: exact> match { a = Relu(x)  b = Tanh(x) } rewrite { h = Add(a, b)  a = Neg(h) }"
     chained = "g (float[2] x) => (float[2] z) { a = Relu(x) s = Add(a, x) b = Tanh(x) z = Add(b, s) }"
     outcome = rewrite_text(chained, cross)
     onnx.checker.check_model(outcome.proto, full_check=True)

@@ -1,0 +1,252 @@
+"""What each form of the language does to a graph."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from helpers import rewrite_model, rewrite_text
+from onnx.reference import ReferenceEvaluator
+
+CUSTOM = 'rule SURG001 drop <kind: lossy> param op: op = "devtech::FooOp" match { y = @op(x) } rewrite { y = x }'
+CUSTOM_HEAD = '<ir_version: 8, opset_import: ["": 13, "devtech": 1]>'
+
+
+def custom(text: str) -> str:
+    return f"{CUSTOM_HEAD} {text}"
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        (
+            "g (float[2] x) => (float[2] y) { h = devtech.FooOp(x) y = Relu(h) }",
+            "g (float[2] x) => (float[2] y) { y = Relu(x) }",
+        ),
+        (
+            "g (float[2] x) => (float[2] y) { h = Relu(x) y = devtech.FooOp(h) }",
+            "g (float[2] x) => (float[2] y) { y = Relu(x) }",
+        ),
+        (
+            "g (float[2] x) => (float[2] y) { y = devtech.FooOp(x) }",
+            "g (float[2] x) => (float[2] y) { y = Identity(x) }",
+        ),
+        (
+            "g (float[2] x) => (float[2] y, float[2] z) { h = Relu(x) y = devtech.FooOp(h) z = Neg(h) }",
+            "g (float[2] x) => (float[2] y, float[2] z) { y = Relu(x) z = Neg(y) }",
+        ),
+        (
+            "g (float[2] x) => (float[2] y, float[2] h) { h = Relu(x) y = devtech.FooOp(h) }",
+            "g (float[2] x) => (float[2] y, float[2] h) { h = Relu(x) y = Identity(h) }",
+        ),
+        (
+            "g (float[2] x) => (float[2] y, float[2] z) { h = devtech.FooOp(x) y = Neg(h) z = Add(h, h) }",
+            "g (float[2] x) => (float[2] y, float[2] z) { y = Neg(x) z = Add(x, x) }",
+        ),
+        (
+            "g (float[2] x) => (float[2] y) { a = devtech.FooOp(x) b = devtech.FooOp(a) y = devtech.FooOp(b) }",
+            "g (float[2] x) => (float[2] y) { y = Identity(x) }",
+        ),
+    ],
+)
+def test_a_custom_operator_is_bypassed_in_every_topology(model: str, expected: str) -> None:
+    outcome = rewrite_text(custom(model), CUSTOM)
+    head = outcome.proto.opset_import
+    assert "FooOp" not in outcome.ops
+    wanted = rewrite_text(custom(expected))
+    assert [n.op_type for n in wanted.proto.graph.node] == outcome.ops
+    assert [o.name for o in outcome.proto.graph.output] == [o.name for o in outcome.before.graph.output]
+    onnx.checker.check_model(outcome.proto, full_check=True)
+    assert head == outcome.before.opset_import
+    assert outcome.equals(custom(expected))
+
+
+def test_an_operator_with_several_outputs_is_not_bypassed_while_another_is_used() -> None:
+    used = custom("g (float[2] x) => (float[2] y, float[2] z) { y, z = devtech.FooOp(x) }")
+    assert rewrite_text(used, CUSTOM).fired == []
+    unused = custom("g (float[2] x) => (float[2] r) { y, z = devtech.FooOp(x) r = Relu(y) }")
+    assert rewrite_text(unused, CUSTOM).ops == ["Relu"]
+
+
+def test_a_parameter_names_another_operator() -> None:
+    text = '<ir_version: 8, opset_import: ["": 13, "a.b": 1]> g (float[2] x) => (float[2] y) { h = a.b.C(x) y = Relu(h) }'
+    assert rewrite_text(text, CUSTOM).fired == []
+    assert rewrite_text(text, CUSTOM, settings={("SURG001", "op"): "a.b::C"}).ops == ["Relu"]
+
+
+def test_an_edit_keeps_everything_else() -> None:
+    rule = "rule X1 pad <kind: repair> match { [pool] y = AveragePool<pads=p, !count_include_pad>(x) } where any(p != 0) rewrite { pool.count_include_pad = 1 }"
+    text = "g (float[1,2,4,4] x) => (float[1,2,4,4] y) { [the_pool] y = AveragePool<kernel_shape=[3,3], pads=[1,1,1,1], ceil_mode=0>(x) }"
+    outcome = rewrite_text(text, rule)
+    node = outcome.proto.graph.node[0]
+    assert node.name == "the_pool"
+    assert [a.name for a in node.attribute] == ["kernel_shape", "pads", "ceil_mode", "count_include_pad"]
+    assert rewrite_text(text.replace("[1,1,1,1]", "[0,0,0,0]"), rule).fired == []
+
+
+def test_wrapping_gives_the_old_value_a_new_name() -> None:
+    rule = "rule X1 wrap <kind: repair> match { [n] y = ArgMax(x) } where declared_dtype(y) == float rewrite { y = Cast<to=float>(y) }"
+    outcome = rewrite_text("g (float[2,3] x) => (float[1,3] y) { y = ArgMax(x) }", rule)
+    assert outcome.fired == ["X1"]
+    assert outcome.equals("g (float[2,3] x) => (float[1,3] y) { a = ArgMax(x) y = Cast<to=1>(a) }")
+    onnx.checker.check_model(outcome.proto, full_check=True)
+
+
+def test_a_shared_constant_is_not_overwritten() -> None:
+    rule = "rule X1 ones <kind: repair> match { [n] y = Mul(x, const c) } where not all(c == 1) where rank(x) == 2 rewrite { n.inputs[1] = {ones_like(c)} }"
+    text = "g (float[2,2] x, float[2] v) => (float[2,2] y, float[2] z) <float[2] c = {3,4}> { y = Mul(x, c) z = Mul(v, c) }"
+    outcome = rewrite_text(text, rule)
+    values = {t.name: onnx.numpy_helper.to_array(t).tolist() for t in outcome.proto.graph.initializer}
+    assert sorted(values.values()) == [[1.0, 1.0], [3.0, 4.0]]
+    assert outcome.proto.graph.node[1].input[1] == "c"
+
+
+def test_what_loses_its_last_use_goes_and_nothing_else() -> None:
+    rule = "rule X1 known <kind: exact> match { [r] y = Reshape(x, shape) } where not is_const(shape) where known_but_one(value(shape)) rewrite { r.inputs[1] = int64{reshape_target(x, value(shape))} }"
+    text = """g (float[N,3,4] x) => (float[N,12] y) <int64 zero = {0}, int64[1] minus = {-1}, float[9] unused = {0,0,0,0,0,0,0,0,0}> {
+        s = Shape(x)  b = Gather(s, zero)  ax = Constant<value = int64[1] {0}>()  u = Unsqueeze(b, ax)
+        t = Concat<axis=0>(u, minus)  y = Reshape(x, t)  dead = Relu(x) }"""
+    outcome = rewrite_text(text, rule)
+    assert outcome.ops == ["Reshape", "Relu"]
+    values = {t.name: onnx.numpy_helper.to_array(t).tolist() for t in outcome.proto.graph.initializer}
+    assert values.keys() == {"unused", outcome.proto.graph.node[0].input[1]}
+    assert values[outcome.proto.graph.node[0].input[1]] == [0, -1]
+
+
+def test_commutative_operands_bind_in_either_order_and_ordered_opts_out() -> None:
+    either = "rule X1 swap <kind: exact> match { y = Add({1.0}, x) } rewrite { y = Relu(x) }"
+    strict = "rule X1 swap <kind: exact> match { y = ordered Add({1.0}, x) } rewrite { y = Relu(x) }"
+    text = "g (float[2] x) => (float[2] y) <float one = {1.0}> { y = Add(x, one) }"
+    assert rewrite_text(text, either).fired == ["X1"]
+    assert rewrite_text(text, strict).fired == []
+
+
+def test_the_same_name_twice_is_the_same_tensor_or_equal_constants() -> None:
+    rule = "rule X1 twice <kind: exact> match { a = Mul(x, const c)  y = Div(a, const c) } rewrite { y = Relu(x) }"
+    equal = "g (float[2] x) => (float[2] y) <float c = {2.0}, float d = {2.0}> { a = Mul(x, c) y = Div(a, d) }"
+    other = equal.replace("float d = {2.0}", "float d = {3.0}")
+    assert rewrite_text(equal, rule).fired == ["X1"]
+    assert rewrite_text(other, rule).fired == []
+
+
+def test_optional_operands_absent_empty_or_missing_are_all_the_same() -> None:
+    rule = "rule X1 clip <kind: exact> match { y = Clip(x, lo?, hi?) } where not present(lo) where not present(hi) rewrite { y = x }"
+    for text in ("Clip(x)", 'Clip(x, "")', 'Clip(x, "", "")'):
+        model = onnx.parser.parse_model(
+            '<ir_version: 8, opset_import: ["": 13]> g (float[2] x) => (float[2] z) { y = Clip(x) z = Relu(y) }'
+        )
+        del model.graph.node[0].input[:]
+        model.graph.node[0].input.extend(["x", *[""] * text.count('""')])
+        assert rewrite_model(model, rule).ops == ["Relu"]
+
+
+def test_variadic_runs_and_all_outputs_in_order() -> None:
+    rule = "rule X1 split <kind: exact> match { *parts = Split<axis=a>(x, ...)  y = Concat<axis=b>(*parts) } where axis(a, x) == axis(b, x) rewrite { y = x }"
+    text = "g (float[2,4] x) => (float[2,4] z) { a, b = Split<axis=1>(x) y = Concat<axis=-1>(a, b) z = Relu(y) }"
+    assert rewrite_text(text, rule).ops == ["Relu"]
+    assert rewrite_text(text.replace("(a, b) z", "(b, a) z"), rule).fired == []
+    assert rewrite_text(text.replace("axis=-1", "axis=0"), rule).fired == []
+
+
+def test_private_and_uses() -> None:
+    rule = "rule X1 fuse <kind: exact> match { h = Relu(x)  y = Neg(h) } private h rewrite { y = Abs(x) }"
+    alone = "g (float[2] x) => (float[2] y) { h = Relu(x) y = Neg(h) }"
+    shared = "g (float[2] x) => (float[2] y, float[2] z) { h = Relu(x) y = Neg(h) z = Exp(h) }"
+    output = "g (float[2] x) => (float[2] y, float[2] h) { h = Relu(x) y = Neg(h) }"
+    captured = "g (float[2] x, bool c) => (float[2] y, float[2] z) { h = Relu(x) y = Neg(h) z = If(c) <then_branch = t () => (float[2] p) { p = Exp(h) }, else_branch = e () => (float[2] q) { q = Exp(x) }> }"
+    assert rewrite_text(alone, rule).fired == ["X1"]
+    for text in (shared, output, captured):
+        assert rewrite_text(text, rule).fired == []
+
+
+def test_bodies_are_rewritten_and_inside_restricts() -> None:
+    text = """g (float[2] x, bool c) => (float[2] y) { h = Tanh(x)  y = If(c) <
+        then_branch = t () => (float[2] p) { a = Tanh(h) p = Relu(a) },
+        else_branch = e () => (float[2] q) { b = Tanh(x) q = Relu(b) }> }"""
+    anywhere = "rule X1 any <kind: exact> match { y = Tanh(x) } rewrite { y = Sigmoid(x) }"
+    inside = "rule X1 in <kind: exact> match inside If.then_branch { y = Tanh(x) } rewrite { y = Sigmoid(x) }"
+    assert len(rewrite_text(text, anywhere).fired) == 3
+    outcome = rewrite_text(text, inside)
+    assert [firing.place for firing in outcome.log.firings] == ["If.then_branch"]
+    onnx.checker.check_model(outcome.proto)
+
+
+def test_a_branch_is_inlined_with_its_captures() -> None:
+    rule = "rule X1 if <kind: exact> match { [n] ... = If(const c) } where all(c) rewrite { inline n.then_branch }"
+    rule = rule.replace("[n] ... = If", "[n] y = If")
+    text = """g (float[2] x) => (float[2] y) <bool c = {1}> { h = Tanh(x)  y = If(c) <
+        then_branch = t () => (float[2] p) <float[2] w = {1, 2}> { a = Add(h, w) p = Relu(a) },
+        else_branch = e () => (float[2] q) { q = Relu(x) }> }"""
+    outcome = rewrite_text(text, rule)
+    assert outcome.ops == ["Tanh", "Add", "Relu"]
+    onnx.checker.check_model(outcome.proto, full_check=True)
+    value = ReferenceEvaluator(outcome.proto).run(None, {"x": np.array([0.5, -3], np.float32)})[0]
+    np.testing.assert_allclose(value, np.maximum(np.add(np.tanh([0.5, -3]), [1, 2]), 0), rtol=1e-6)
+
+
+def test_a_local_function_is_inlined_with_its_attributes() -> None:
+    text = """<ir_version: 8, opset_import: ["": 13, "local": 1]>
+    g (float[2] x) => (float[2] y) { y = local.f <k = 3.0>(x) }
+    <domain: "local", opset_import: ["": 13]> f <k> (v) => (r) { c = Constant<value_float: float = @k>() m = Mul(v, c) r = Relu(m) }"""
+    rule = "rule X1 fn <kind: exact> match { [n] y = local.f(x) } rewrite { inline n }"
+    outcome = rewrite_text(text, rule)
+    assert outcome.ops == ["Constant", "Mul", "Relu"]
+    value = ReferenceEvaluator(outcome.proto).run(None, {"x": np.array([2, -3], np.float32)})[0]
+    assert value.tolist() == [6.0, 0.0]
+
+
+def test_interface_rules_edit_inputs_and_the_model() -> None:
+    batch = 'rule SURG010 batch <kind: interface> param batch: dim = "N" match graph { input tensor[1, ...] x } rewrite { x.shape[0] = batch }'
+    outcome = rewrite_text("g (float[1,3] x, float[2] z) => (float[1,3] y) { y = Relu(x) }", batch)
+    dims = outcome.proto.graph.input[0].type.tensor_type.shape.dim
+    assert (dims[0].dim_param, dims[1].dim_value) == ("N", 3)
+    assert outcome.proto.graph.input[1] == outcome.before.graph.input[1]
+    version = "rule X1 ir <kind: interface> match graph { } where ir_version() < 9 rewrite { model.ir_version = 9 }"
+    assert rewrite_text("g (float[1] x) => (float[1] y) { y = Relu(x) }", version).proto.ir_version == 9
+
+
+def test_opset_blocks_and_a_new_domain() -> None:
+    rule = """rule X1 blocks <kind: exact, opset: 11..> match { y = Tanh(x) }
+        rewrite opset 11..12 { y = Sigmoid(x) } rewrite opset 13.. { y = ai.onnx.ml.Normalizer<norm="L1">(x) }"""
+    assert rewrite_text(
+        '<ir_version: 8, opset_import: ["": 12]> g (float[1,2] x) => (float[1,2] y) { y = Tanh(x) }', rule
+    ).ops == ["Sigmoid"]
+    newer = rewrite_text("g (float[1,2] x) => (float[1,2] y) { y = Tanh(x) }", rule)
+    assert {entry.domain for entry in newer.proto.opset_import} == {"", "ai.onnx.ml"}
+    onnx.checker.check_model(newer.proto)
+
+
+def test_a_failing_rewrite_leaves_the_graph_as_it_was() -> None:
+    rule = "rule X1 bad <kind: exact> match { [n] y = Relu(x) } where n_inputs(n) == 1 rewrite { a = Neg(x)  y = Add(a, {1 / (rank(x) - 1)}) }"
+    outcome = rewrite_text("g (float[2] x) => (float[2] y) { y = Relu(x) }", rule)
+    assert outcome.fired == []
+    assert outcome.log.blocked[0].error
+    assert outcome.proto == outcome.before
+
+
+def test_an_unknown_fact_blocks_and_is_told() -> None:
+    rule = "rule X1 rank <kind: repair> match { y = Relu(x) } where rank(x) > 2 rewrite { y = Abs(x) }"
+    text = '<ir_version: 8, opset_import: ["": 13, "c": 1]> g (float[2] x) => (float[2] y) { h = c.F(x) y = Relu(h) }'
+    outcome = rewrite_text(text, rule)
+    assert outcome.fired == []
+    assert "rank of tensor 'h' is unknown" in outcome.log.blocked[0].reason
+
+
+def test_checking_takes_everything_back() -> None:
+    rule = "rule X1 drop <kind: exact> match { y = Identity(x) } rewrite { y = x }"
+    text = "g (float[2] x) => (float[2] y) { a = Identity(x) b = Identity(a) y = Relu(b) }"
+    outcome = rewrite_text(text, rule, keep=False)
+    assert outcome.fired == ["X1", "X1"]
+    assert outcome.proto == outcome.before
+
+
+def test_firings_know_their_parents_and_conditions() -> None:
+    rules = (
+        "rule X1 a <kind: exact> match { y = Tanh(x) } where rank(x) == 1 rewrite { y = Sigmoid(x) }",
+        "rule X2 b <kind: exact> match { y = Sigmoid(x) } rewrite { y = Abs(x) }",
+    )
+    outcome = rewrite_text("g (float[2] x) => (float[2] y) { y = Tanh(x) }", *rules)
+    first, second = outcome.log.firings
+    assert first.conditions == (("rank(x) == 1", "true"),)
+    assert second.parents == (1,)
+    assert {change.after for change in first.changes} >= {"y = Sigmoid(x)"}
