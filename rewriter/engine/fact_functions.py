@@ -148,8 +148,8 @@ def _axis(context: Context, axis: int, part: Any) -> Any:
 def _reshape_target(context: Context, tensor: gs.Tensor, value: list[Any]) -> Any:
     """A constant for Reshape (allowzero=0) that means what the computed shape means.
 
-    A dimension known by name that the input has at the same place becomes 0, which copies it; one other unknown item becomes -1.
-    A target dimension that is 0 can only be kept where the input has 0 at the same place, and beside one nothing may be
+    A dimension known by name that the input has at the same place becomes 0, which copies it; one other unknown item becomes
+    -1. A target dimension that is 0 can only be kept where the input has 0 at the same place, and beside one nothing may be
     inferred by -1.
     """
     dims = context.facts.shape(tensor) or ()

@@ -147,7 +147,9 @@ def _formals(op: str, domain: str, version: int) -> tuple[tuple[str, tuple[str, 
         found = onnx.defs.get_schema(op, version, domain)
     except onnx.defs.SchemaError:
         return ()
-    return tuple((p.type_str, tuple(p.types), p.option == onnx.defs.OpSchema.FormalParameterOption.Variadic) for p in found.inputs)
+    return tuple(
+        (p.type_str, tuple(p.types), p.option == onnx.defs.OpSchema.FormalParameterOption.Variadic) for p in found.inputs
+    )
 
 
 def operand_types(op: str, domain: str, version: int, known: Sequence[int | None]) -> list[int | None]:

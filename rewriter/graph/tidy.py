@@ -1,4 +1,5 @@
-"""What `--tidy` removes beyond what the rules made dead: nodes that lead nowhere, initializers nobody reads, imports nobody needs.
+"""What `--tidy` removes beyond what the rules made dead: nodes that lead nowhere, initializers nobody reads, imports nobody
+needs.
 
 Not done unasked: what no rule touched is none of our business.
 """

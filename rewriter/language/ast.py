@@ -25,7 +25,7 @@ class Span:
 NOWHERE = Span(0, 0)
 
 
-# --- Expressions (where, let, attribute values, edits, constants) --------------------------------------------------------------
+# --- Expressions (where, let, attribute values, edits, constants) ---------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class Choice:
 Expr = Literal | Name | Field | Range | Index | ListOf | Call | Unary | Binary | Compare | Logic | Choice
 
 
-# --- Patterns ------------------------------------------------------------------------------------------------------------------
+# --- Patterns ---------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,8 @@ class AttrPattern:
 class TypePattern:
     """`float[N,C,H,W]`, `tensor[...]`, `int64[]`; `dtype` None is any element type (`tensor`), `dims` None is any rank.
 
-    A dim is an int (tested), a name (bound, or compared when bound before), `None` for `_`, or `...` (Ellipsis) for any run, once.
+    A dim is an int (tested), a name (bound, or compared when bound before), `None` for `_`, or `...` (Ellipsis) for any run,
+    once.
     """
 
     dtype: str | None
@@ -264,7 +265,7 @@ class Match:
     span: Span = NOWHERE
 
 
-# --- Rewrites ------------------------------------------------------------------------------------------------------------------
+# --- Rewrites ---------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,7 +383,7 @@ class Rewrite:
     span: Span = NOWHERE
 
 
-# --- Rules ---------------------------------------------------------------------------------------------------------------------
+# --- Rules ---------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,7 +423,9 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """`param batch: dim = "N"`; `type` is one of op, dim, int, float, bool, string, dtype, ints; no default means it must be set."""
+    """`param batch: dim = "N"`; `type` is one of op, dim, int, float, bool, string, dtype, ints; no default means it must be
+    set.
+    """
 
     name: str
     type: str
