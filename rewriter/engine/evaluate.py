@@ -89,6 +89,8 @@ def _model_field(name: str, context: Context) -> Any:
         return context.ir_version
     if name == "opset":
         return context.opset(None)
+    if name == "outputs":
+        return [tensor.name for tensor in context.index.graph.outputs]
     found = getattr(context.index.graph, name, None)
     return found if isinstance(found, str) else context.doubt(f"model.{name} is not known")
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import onnx
 import onnx_graphsurgeon as gs
 
+from rewriter.engine.model_outputs import set_outputs
 from rewriter.engine.values import Failure
 from rewriter.language import schema
 
@@ -17,12 +18,14 @@ _TEXTS = ("producer_name", "producer_version", "name", "doc_string")
 
 
 def set_model_field(rewriting: Rewriting, field: str, at: Any, value: Any) -> None:
-    """`model.ir_version = 8`, `model.opset["ai.onnx.ml"] = 3`, `model.producer_name = "..."`. Raises Failure for other
-    fields.
+    """`model.ir_version = 8`, `model.opset["ai.onnx.ml"] = 3`, `model.producer_name = "..."`, `model.outputs = [...]`.
+    Raises Failure for other fields.
     """
     graph = rewriting.index.graph
     if field == "opset" and isinstance(value, int):
         set_opset(rewriting, "" if at is None else str(at), value)
+    elif field == "outputs" and at is None and isinstance(value, list):
+        set_outputs(rewriting, value)
     elif (field == "ir_version" and isinstance(value, int)) or (field in _TEXTS and isinstance(value, str)):
         before = getattr(graph, field, None)
         if before != value:

@@ -102,7 +102,7 @@ def detect(graph: gs.Graph) -> Exporter:
 
 
 def informed(exporter: Exporter, framework: str, version: str) -> Exporter:
-    """The exporter with the version that the framework's own file tells, where the model does not tell it and does not object."""
+    """The exporter with the version that the framework's own file tells, where the model tells none and does not object."""
     known = release(version) if version and framework == exporter.name and not exporter.version else None
     if known is None or known < (exporter.bounds.least or ()):
         return exporter

@@ -31,9 +31,7 @@ from rewriter.graph.tensors import text
 from rewriter.graph.write import check_target, write_bytes
 
 ConstantInputs = Literal["auto", "yes", "no"]
-
-LISTS_PARAMETERS = frozenset({"mxnet", "caffe2"})
-"""Exporters that list the parameters among the inputs out of habit, and constants of their own beside them not always."""
+LISTING_EXPORTERS = ("mxnet", "caffe2")  # list every weight among the inputs, yet not the constants that they add themselves
 
 
 class Model:
@@ -84,7 +82,7 @@ class Model:
         """What `constant_inputs` comes to for this model."""
         if self.constant_inputs != "auto":
             return self.constant_inputs == "yes"
-        return self._lists_all() or detect(self.graph).name in LISTS_PARAMETERS
+        return self._lists_all() or detect(self.graph).name in LISTING_EXPORTERS
 
     @property
     def overridable(self) -> frozenset[str]:

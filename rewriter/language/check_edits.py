@@ -199,6 +199,9 @@ class Edits:
         if not self.context.rule.match.graph:
             message = "a rule that changes the model as a whole must match it as a whole"
             self.context.report("E210", message, place.span, "not matched", helps=("write `match graph { }`",))
+        informed = self.context.is_repair and self.context.header.needs_source
+        if place.field == "outputs" and not (self.context.is_interface or informed):
+            self._interface_only("which tensors the model gives out", place.span)
         if place.index is not None and place.field == "opset":
             self.types.want(place.index, "string", "a domain")
         elif place.index is not None:

@@ -16,7 +16,7 @@ NODE_FIELDS = {"inputs": "tensors", "outputs": "tensors", "op": "string"}
 TENSOR_FIELDS = {"shape": "list", "dtype": "dtype", "name": "string"}
 MODEL_FIELDS = {
     "ir_version": "int", "opset": "int", "producer_name": "string", "producer_version": "string", "name": "string",
-    "doc_string": "string",
+    "doc_string": "string", "outputs": "list",
 }  # fmt: skip
 
 

@@ -75,6 +75,7 @@ source_op(node) -> string                         : operator name in the framewo
 source_input(node, int) -> string                 : name of the node that makes an operand in the framework's own file
 source_index(node, int) -> int                    : output index of an operand in the framework's own file
 source_is_output(node) -> bool                    : the framework's own graph has the node among its outputs
+source_outputs() -> list                          : names of the tensors that the framework's own graph gives out, in its order
 source_has(node) -> bool                          : the framework's own file describes the node
 opset(string?) -> int                             : version that the model imports of a domain
 exporter() -> string                              : name of the program that wrote the model
@@ -165,5 +166,7 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
 )
 """Name → function."""
 
-SOURCE_FUNCTIONS = frozenset({"source", "source_op", "source_input", "source_index", "source_is_output", "source_has"})
+SOURCE_FUNCTIONS = frozenset(
+    {"source", "source_op", "source_input", "source_index", "source_is_output", "source_outputs", "source_has"}
+)
 """What only the framework's own file can answer."""

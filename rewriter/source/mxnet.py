@@ -33,11 +33,12 @@ def read_symbol(data: dict[str, Any], path: str) -> SourceInfo:
     """
     listed = data["nodes"]
     names = [_name(node, position, path) for position, node in enumerate(listed)]
+    keys = _keys(names)
     nodes = [
-        SourceNode(name, str(node.get("op", "")), _attributes(node, path), _edges(node.get("inputs", ()), names, name, path))
+        SourceNode(name, str(node.get("op", "")), _attributes(node, path), _edges(node.get("inputs", ()), keys, name, path))
         for name, node in zip(names, listed, strict=True)
     ]
-    heads = _edges(data.get("heads", ()), names, "heads", path)
+    heads = _edges(data.get("heads", ()), keys, "heads", path)
     return SourceInfo(nodes, path=path, framework="mxnet", version=_version(data.get("attrs")), heads=heads)
 
 
@@ -45,6 +46,12 @@ def _name(node: object, position: int, path: str) -> str:
     if not isinstance(node, dict) or not isinstance(node.get("name"), str):
         raise RewriterError(f"{path}: node {position} of the symbol file has no name")
     return str(node["name"])
+
+
+def _keys(names: list[str]) -> list[str]:
+    """Names, later ones of the same name by position, as MXNet 1.9 renames them and `SourceInfo` keeps them."""
+    first = {name: position for position, name in reversed(list(enumerate(names)))}
+    return [name if first[name] == position else f"idx_{position}_{name}" for position, name in enumerate(names)]
 
 
 def _attributes(node: dict[str, Any], path: str) -> dict[str, str]:

@@ -1,0 +1,99 @@
+"""Which tensors the model gives out, and what the framework's own graph says of it.
+
+Exporters lose outputs, add inner tensors to them, or list them in another order; the framework's file has them right. Outputs
+are named by their tensors, in a list: `model.outputs`, `source_outputs()`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import onnx_graphsurgeon as gs
+
+from rewriter.engine.context import Context
+from rewriter.engine.values import Failure
+from rewriter.graph.objects import new_variable
+
+if TYPE_CHECKING:
+    from rewriter.engine.rewrite import Rewriting
+
+
+def source_outputs(context: Context) -> Any:
+    """Names of the tensors that stand for the heads of the framework's graph, in its order; UNKNOWN when one is not found."""
+    if context.source is None or not context.source.heads:
+        return context.doubt("the source information does not list the graph's outputs")
+    made = _made(context.index.members(context.index.scopes[0]))
+    found = []
+    for key, index in context.source.heads:
+        several = [f"{key}{index}", f"{key}_output{index}"] if context.source.output_count(key) > 1 else []
+        name = next((name for name in (*several, *([key] if index == 0 else [])) if name in made), None)
+        if name is None:
+            return context.doubt(f"no tensor stands for output {index} of {key!r} in the source information")
+        found.append(name)
+    return found
+
+
+def set_outputs(rewriting: Rewriting, names: list[Any]) -> None:
+    """Makes these tensors the outputs of the main graph.
+
+    A tensor that takes the place of one that is no output any more takes over its name, since callers rely on that.
+
+    Raises:
+        Failure: a name is no tensor of the main graph that a node makes, or stands twice.
+    """
+    index, graph = rewriting.index, rewriting.index.graph
+    before = list(graph.outputs)
+    made = _made(index.members(index.scopes[0])) | {tensor.name: tensor for tensor in before}
+    if len(set(names)) != len(names) or not names or any(name not in made for name in names):
+        raise Failure(f"{names} are not different tensors of the main graph")
+    after = [made[name] for name in names]
+    dropped = [tensor for tensor in before if not _among(tensor, after)]
+    gained = [tensor for tensor in after if not _among(tensor, before)]
+    if len(dropped) == len(gained):
+        for old, new in zip(dropped, gained, strict=True):
+            _hand_over(rewriting, old, new)
+            after = [old if tensor is new else tensor for tensor in after]
+        dropped, gained = [], []
+    rewriting.edits.later(setattr, graph, "outputs", before)
+    graph.outputs = after
+    for tensor in dropped:
+        index.unlist_output(tensor)
+        rewriting.edits.later(index.list_output, tensor)
+        rewriting.edits.released[id(tensor)] = tensor
+    for tensor in gained:
+        index.list_output(tensor)
+        rewriting.edits.later(index.unlist_output, tensor)
+        _declare(rewriting, tensor, before)
+    rewriting.edits.retyped.update((id(tensor), tensor) for tensor in (*before, *after))
+
+
+def _hand_over(rewriting: Rewriting, old: gs.Tensor, new: gs.Tensor) -> None:
+    """The node that makes `new` makes the output `old` instead; what made `old` goes on under another name for its readers."""
+    index, edits = rewriting.index, rewriting.edits
+    makers = index.producer(old), index.producer(new)
+    if makers[0] is None or makers[1] is None:
+        raise Failure(f"output {old.name!r} is made by no node")
+    spare = new_variable(index.names.fresh(f"{old.name}_before"))
+    edits.set_outputs(makers[0], [spare if tensor is old else tensor for tensor in makers[0].outputs])
+    edits.replace_uses(old, spare)
+    edits.replace_uses(new, old)
+    edits.set_outputs(makers[1], [old if tensor is new else tensor for tensor in makers[1].outputs])
+
+
+def _declare(rewriting: Rewriting, tensor: gs.Tensor, others: list[gs.Tensor]) -> None:
+    """A new output declares what is known of it; its element type is that of the other outputs where nothing tells."""
+    facts = rewriting.context.facts
+    dtype = facts.dtype(tensor) or next((found for other in others if (found := facts.declared(other)[0])), None)
+    if isinstance(tensor, gs.Variable) and dtype is not None:
+        from rewriter.engine.array_functions import element_type
+
+        shape = facts.shape(tensor)
+        rewriting.edits.set_type(tensor, element_type(dtype), None if shape is None else list(shape))
+
+
+def _made(nodes: list[gs.Node]) -> dict[str, gs.Tensor]:
+    return {tensor.name: tensor for node in nodes for tensor in node.outputs if tensor.name}
+
+
+def _among(tensor: gs.Tensor, tensors: list[gs.Tensor]) -> bool:
+    return any(tensor is other for other in tensors)
