@@ -12,7 +12,8 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "rewriter"
 LAYERS = {
-    "cli": {"cli", "report", "engine", "graph", "language", "source"},
+    "cli": {"cli", "report", "proof", "engine", "graph", "language", "source"},
+    "proof": {"proof", "engine", "graph", "language", "source"},
     "report": {"report", "engine.log"},
     "engine": {"engine", "graph", "language", "source"},
     "graph": {"graph", "language.dtypes"},

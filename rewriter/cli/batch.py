@@ -69,6 +69,7 @@ def make_work(command: str, args: argparse.Namespace) -> Work:
         limits=limits,
         keep=command == "fix",
         force=getattr(args, "force", False),
+        tidy=getattr(args, "tidy", False),
     )
 
 
@@ -116,6 +117,7 @@ def model_object(command: str, outcome: Outcome) -> dict[str, Any]:
         "exporter": outcome.exporter or None,
         "source": outcome.source,
         "constant_inputs": outcome.constant_inputs,
+        "tidied": outcome.tidied,
         "seconds": round(outcome.seconds, 6),
         **({} if outcome.log is None else log_object(outcome.log)),
     }
@@ -128,9 +130,9 @@ def _lines(command: str, outcome: Outcome, args: argparse.Namespace, style: Styl
         yield from check_lines(outcome.path, outcome.log, style)
         return
     firings = len(outcome.log.firings)
-    what = f"{_number(firings, 'rewrite')}" if firings else "unchanged"
+    what = _number(firings, "rewrite") if firings else "tidied" if outcome.changed else "unchanged"
     where = "" if outcome.output in (None, outcome.path) else f" -> {clean(str(outcome.output))}"
-    yield f"{style.paint('bold', clean(outcome.path))}: {style.paint('green', what) if firings else what}{where}"
+    yield f"{style.paint('bold', clean(outcome.path))}: {style.paint('green', what) if outcome.changed else what}{where}"
     yield from fix_lines(outcome.log, style)
     if args.diff:
         yield from diff_lines(outcome.path, outcome.output or outcome.path, outcome.log, style)

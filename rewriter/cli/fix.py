@@ -27,6 +27,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     target.add_argument("--in-place", action="store_true", help="overwrite models that change")
     parser.add_argument("--force", action="store_true", help="overwrite existing files")
+    parser.add_argument("--tidy", action="store_true", help="also remove nodes, initializers and imports that nothing uses")
     parser.add_argument("--diff", action="store_true", help="also print what changed, as ONNX text")
     parser.set_defaults(run=run)
 

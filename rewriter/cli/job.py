@@ -39,6 +39,7 @@ class Work:
         source: "auto", "none" or a file.
         keep: False is a check: every edit is taken back.
         force: existing files may be replaced.
+        tidy: also remove what was dead before any rule fired.
     """
 
     rules: RuleSet
@@ -47,6 +48,7 @@ class Work:
     limits: Limits = field(default_factory=Limits)
     keep: bool = True
     force: bool = False
+    tidy: bool = False
 
 
 @dataclass(slots=True)
@@ -58,6 +60,7 @@ class Outcome:
         log: of the run, None when there was none.
         error: why the model failed, "" otherwise; `crash` is the traceback when that was a mistake of this program.
         constant_inputs: whether initializers that are also inputs were taken as constants; None when there are none.
+        tidied: how many nodes, initializers and imports were removed because nothing used them.
     """
 
     path: str
@@ -68,11 +71,12 @@ class Outcome:
     exporter: str = ""
     source: str | None = None
     constant_inputs: bool | None = None
+    tidied: int = 0
     seconds: float = 0.0
 
     @property
     def changed(self) -> bool:
-        return not self.error and self.log is not None and self.log.changed
+        return not self.error and self.log is not None and (self.log.changed or self.tidied > 0)
 
     @property
     def unfinished(self) -> bool:
@@ -140,6 +144,17 @@ def _rewrite(model: Model, work: Work, outcome: Outcome) -> None:
     )
     log.notes[:0] = notes
     outcome.log = log
+    if work.tidy:
+        _tidy(model, outcome, log)
+
+
+def _tidy(model: Model, outcome: Outcome, log: Log) -> None:
+    from rewriter.graph.tidy import tidy
+
+    found = tidy(model.graph)
+    outcome.tidied = found.nodes + found.initializers + found.imports
+    if outcome.tidied:
+        log.notes.append(f"tidied: {found.nodes} nodes, {found.initializers} initializers, {found.imports} imports removed")
 
 
 def _source(model: Model, path: str, choice: str) -> tuple[SourceInfo | None, list[str]]:

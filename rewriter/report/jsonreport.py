@@ -5,6 +5,8 @@ A model's object holds what `Log` holds, under the same names (see `rewriter.eng
     path, output      files read and written; output is null when nothing was written
     status            "changed", "unchanged" or "failed"
     exporter, source  who wrote the model as far as is known, and the source file that was used, or null
+    constant_inputs   whether initializers that are also inputs were taken as constants; null when there are none
+    tidied            how many unused nodes, initializers and imports were removed
     seconds           time for the whole model
     error             why it failed, or null
     counts            firings by rule

@@ -180,6 +180,21 @@ def test_names_cannot_steer_the_terminal(call: Call, tmp_path: Path) -> None:
     assert "\\x1b[2Jevil\\u202e (Gemm)" in done.out
 
 
+def test_tidy_removes_what_was_dead_before(call: Call, tmp_path: Path) -> None:
+    model = onnx.load(GEMM)
+    model.graph.node.append(helper.make_node("Relu", ["data"], ["nowhere"]))
+    model.graph.initializer.append(numpy_helper.from_array(np.zeros(3, np.float32), "unused"))
+    onnx.save(model, tmp_path / "net.onnx")
+    asked = call("fix", tmp_path / "net.onnx", "-o", tmp_path / "tidy.onnx", "--tidy", "--select", "NONE")
+    assert asked.out.startswith(f"{tmp_path / 'net.onnx'}: tidied -> ")
+    assert "tidied: 1 nodes, 1 initializers, 0 imports removed" in asked.out
+    tidied = onnx.load(tmp_path / "tidy.onnx")
+    assert tidied.graph.node == onnx.load(GEMM).graph.node
+    assert "unused" not in {tensor.name for tensor in tidied.graph.initializer}
+    assert call("fix", tmp_path / "net.onnx", "-o", tmp_path / "same.onnx", "--select", "NONE").code == 0
+    assert (tmp_path / "same.onnx").read_bytes() == (tmp_path / "net.onnx").read_bytes()
+
+
 def test_limits(call: Call, tmp_path: Path) -> None:
     done = call("fix", GAMMA, "-o", tmp_path / "fixed.onnx", "--max-firings", 1)
     assert done.code == 1
