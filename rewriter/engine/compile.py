@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rewriter.engine.pattern import Pattern, compile_pattern
 from rewriter.engine.values import DType
 from rewriter.errors import RewriterError
 from rewriter.language import ast
 from rewriter.language.dtypes import DTYPES
+from rewriter.language.pattern import Pattern, compile_pattern
 from rewriter.language.rules import Rule
+from rewriter.language.specificity import specificity
 
 OpKey = tuple[str, str]
 Path = tuple[tuple[str, frozenset[OpKey]], ...]
@@ -36,8 +37,7 @@ class CompiledRule:
 
     @property
     def specificity(self) -> int:
-        conditions = len(self.rule.ast.wheres) + len(self.rule.ast.privates)
-        return conditions + (self.pattern.constraints if self.pattern is not None else 0)
+        return specificity(self.rule.ast)
 
 
 @dataclass(slots=True)

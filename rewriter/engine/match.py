@@ -19,11 +19,11 @@ from rewriter.engine import attributes
 from rewriter.engine.context import Context, label
 from rewriter.engine.evaluate import Names, evaluate
 from rewriter.engine.operators import compare
-from rewriter.engine.pattern import Made, Operand, Pattern, PatternNode
 from rewriter.engine.values import ABSENT, UNKNOWN, Symbol
 from rewriter.graph.index import operator_key
 from rewriter.language import ast, schema
 from rewriter.language.dtypes import DTYPES
+from rewriter.language.pattern import Made, Operand, Pattern, PatternNode
 
 ATTEMPTS = 4096
 ORDERED_ABOVE = 4  # commutative operators with more operands are matched in the written order only

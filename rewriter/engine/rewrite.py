@@ -16,7 +16,6 @@ from rewriter.engine.context import Context, label
 from rewriter.engine.evaluate import Names, evaluate
 from rewriter.engine.inline import inline
 from rewriter.engine.model_edits import import_domain
-from rewriter.engine.pattern import operator_names
 from rewriter.engine.place import apply_delete, apply_edit
 from rewriter.engine.rewrite_values import attribute_value, constant_array, operand_types
 from rewriter.engine.values import ABSENT, UNKNOWN, Failure
@@ -24,6 +23,7 @@ from rewriter.graph.edits import Edits
 from rewriter.graph.objects import new_constant, new_node, new_variable
 from rewriter.graph.scopes import Scope
 from rewriter.language import ast
+from rewriter.language.pattern import operator_names
 
 
 class Refused(Exception):

@@ -1,4 +1,6 @@
-"""A rule's match block, made ready for matching: nodes by number, operands that say which other pattern node makes them.
+"""A rule's match block as a graph: nodes by number, operands that say which other pattern node makes them.
+
+The engine matches with it, and the analysis of rule sets holds two of them against each other.
 
 The root is the last node of the block that no other node of it reads; everything else is reached from there, towards
 producers and, where a pattern has several ends, from a tensor already matched to its consumers. Nothing is ever searched in
@@ -54,21 +56,6 @@ class Pattern:
     joins: list[tuple[int, int, str]]
     produced: frozenset[str]  # names of tensors that pattern nodes make
     paths: list[tuple[int, list[tuple[str, frozenset[tuple[str, str]]]]]]
-
-    @property
-    def constraints(self) -> int:
-        """How much the pattern asks for, the measure of being specific: nodes weigh most."""
-        total = 0
-        for node in self.nodes:
-            total += 100 + 3 * len(node.source.attrs) + (0 if node.source.more_inputs else 1)
-            total += sum(_weight(operand) for operand in node.inputs)
-        return total
-
-
-def _weight(operand: Operand) -> int:
-    if isinstance(operand, ast.Capture):
-        return 1 + 2 * operand.const + 2 * (operand.type is not None) - operand.optional
-    return 4 if isinstance(operand, ast.ConstPattern) else 0
 
 
 def operator_names(op: ast.Op, settings: Mapping[str, Any]) -> tuple[str, str]:
