@@ -1,10 +1,10 @@
 """What an Einsum of two operands (or one) is made of: a product of matrices between transpositions.
 
 Each letter of the equation is shared by both operands or not, and kept in the output or not. Shared and kept letters are batch
-dimensions of MatMul; one that is shared and dropped is its inner dimension; those of one operand only are rows or columns. MatMul has
-one inner dimension and one row and column: further letters become batch dimensions, in the operand that lacks them of length 1,
-and what must be summed is summed afterwards. A leading dimension of length 1 is added and summed away again, so that the lists of
-axes that a rule writes are never empty. No shape needs to be known.
+dimensions of MatMul; one that is shared and dropped is its inner dimension; those of one operand only are rows or columns.
+MatMul has one inner dimension and one row and column: further letters become batch dimensions, in the operand that lacks them
+of length 1, and what must be summed is summed afterwards. A leading dimension of length 1 is added and summed away again, so
+that the lists of axes that a rule writes are never empty. No shape needs to be known.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ class Equation:
 
 
 def read(text: str) -> Equation | None:
-    """The equation, or None for what is not made of two matrices: an ellipsis, a letter twice in one operand, three operands."""
+    """The equation, or None for what is not made of two matrices: an ellipsis, a letter twice in one operand, three
+    operands.
+    """
     left, arrow, right = text.replace(" ", "").partition("->")
     operands = tuple(left.split(","))
     letters = "".join(operands)

@@ -91,6 +91,43 @@ class Stop:
 
 
 @dataclass(slots=True)
+class RolledBack:
+    """A firing that was taken back since the model was worse with it: `reason` names the judge and what it said.
+
+    `place` and `root` are empty when the rule was taken back wherever it fired in this model, which was `times`.
+    """
+
+    rule: str
+    title: str
+    kind: str
+    place: str
+    root: str
+    op: str
+    reason: str
+    times: int = 1
+
+
+@dataclass(slots=True)
+class Verification:
+    """What a comparison of the model before and after showed.
+
+    Attributes:
+        verdict: "agree", "differ" (as the kinds of the rules that fired say), or "not verified".
+        runtime: in which both ran, with its version; "" when they did not.
+        inputs, outputs: how many were compared.
+        largest: the largest absolute difference that no rule announced; None when nothing was compared.
+        findings: everything there is to say, a sentence each.
+    """
+
+    verdict: str
+    runtime: str = ""
+    inputs: int = 0
+    outputs: int = 0
+    largest: float | None = None
+    findings: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
 class Log:
     """Everything that one run says about one model."""
 
@@ -99,6 +136,8 @@ class Log:
     skipped: list[Skipped] = field(default_factory=list)
     stops: list[Stop] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    rolled_back: list[RolledBack] = field(default_factory=list)
+    verification: Verification | None = None
 
     @property
     def counts(self) -> Counter[str]:

@@ -15,6 +15,7 @@ from rewriter.engine.interface import interface_matches
 from rewriter.engine.limits import Limits, Watch
 from rewriter.engine.log import Log, Skipped, Stop
 from rewriter.engine.record import Recorder
+from rewriter.engine.requirements import able, needs, take_inventory
 from rewriter.engine.stale import mend_stale_types
 from rewriter.engine.worklist import Worklist
 from rewriter.graph.collector import collector_off
@@ -93,7 +94,7 @@ class Run:
         self._plans = plan(self._applicable(rules))
 
     def _applicable(self, rules: RuleSet) -> list[CompiledRule]:
-        """The rules that are meant for this model, compiled; the others are logged as skipped."""
+        """The rules that are meant for this model and can find something in it, compiled; the former's others are logged."""
         found = []
         for rule in rules:
             reason = refusal(rule, self.context, by_id=rule.code in rules.by_id)
@@ -101,7 +102,8 @@ class Run:
                 found.append(compile_rule(rule, self.context.settings))
             else:
                 self.log.skipped.append(Skipped(rule.code, reason))
-        return found
+        wanted = [needs(compiled.rule.ast, compiled.pattern, compiled.given) for compiled in found]
+        return [compiled for compiled, can in zip(found, able(wanted, take_inventory(self.index)), strict=True) if can]
 
     def execute(self, *, keep: bool = True) -> Log:
         """Runs all phases; again, while a later phase has given an earlier one something to do."""
@@ -178,7 +180,11 @@ class Run:
     def _fire_on_graph(self, compiled: CompiledRule) -> bool:
         for bound in interface_matches(compiled.rule.ast.match, self.context, compiled.given):
             fired = self._attempt.on_graph(compiled, bound, hash(tuple(id(item) for item in bound.values())))
-            if fired is not None and self._accept(fired):
+            if fired is None:
+                continue
+            if self._veto and (compiled.code, fired.scope.path, "") in self._veto:
+                fired.edits.rollback()
+            elif self._accept(fired):
                 self.context.facts.refresh([*fired.edits.retyped.values(), *_outputs(fired)])
                 return True
         return False

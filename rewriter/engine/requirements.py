@@ -1,0 +1,250 @@
+"""What a rule needs to find in a model at all: operators, and element types. A rule that cannot find them is not tried
+anywhere.
+
+Most rules of a large set are about operators or element types that a given model has not got, and asking that once for the
+model costs nothing beside asking it at each node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import onnx
+import onnx_graphsurgeon as gs
+
+from rewriter.graph.index import GraphIndex, operator_key
+from rewriter.graph.objects import Function, Graph
+from rewriter.graph.values import elem_type
+from rewriter.language import ast
+from rewriter.language.dtypes import DTYPES
+from rewriter.language.pattern import Pattern, operator_names
+from rewriter.language.schema import latest_opset
+from rewriter.language.walk import walk
+
+OpKey = tuple[str, str]
+_PLAIN = {DTYPES[name] for name in ("float", "int64", "bool", "string")}  # what a number or text without a type can become
+_TYPED_BY_ATTRIBUTE = {"Cast": ("to",), "ConstantOfShape": ("value",), "Constant": (), "EyeLike": ("dtype",)}
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """Operators of a model by (domain, name), and the element types that its tensors can have (None: cannot be told)."""
+
+    ops: frozenset[OpKey]
+    dtypes: frozenset[int] | None
+
+
+def take_inventory(index: GraphIndex) -> Inventory:
+    """The operators, and every element type that is declared somewhere or that an operator makes by itself."""
+    ops: set[OpKey] = set()
+    typed: list[gs.Node] = []
+    versions: dict[str, int] = {}
+    for scope in index.scopes:
+        for domain, version in scope.opsets.items():
+            versions[domain] = max(version, versions.get(domain, 1))
+        for node in scope.graph.nodes:
+            ops.add(operator_key(node))
+            if node.op in _TYPED_BY_ATTRIBUTE:
+                typed.append(node)
+    return Inventory(frozenset(ops), _dtypes(index, ops, typed, versions))
+
+
+def _dtypes(index: GraphIndex, ops: set[OpKey], typed: list[gs.Node], versions: Mapping[str, int]) -> frozenset[int] | None:
+    functions = {(f.domain, f.name) for f in index.graph.functions}
+    found: set[int] = set()
+    for domain, op in ops - functions:
+        if op in _TYPED_BY_ATTRIBUTE and not domain:
+            continue
+        made = _made_types(op, domain, versions.get(domain, latest_opset(domain)))
+        if made is None:
+            return None
+        found |= made
+    for node in typed:
+        dtype = _attribute_type(node)
+        if dtype is None:
+            return None
+        found.add(dtype)
+    for tensor in _declared(index):
+        dtype = elem_type(tensor)
+        if dtype:
+            found.add(dtype)
+    return frozenset(found)
+
+
+def _declared(index: GraphIndex) -> Iterator[gs.Tensor]:
+    """Everything that may declare an element type: inputs, outputs and constants of all scopes, and value_info."""
+    for scope in index.scopes:
+        yield from scope.graph.inputs
+        yield from scope.graph.outputs
+        for node in scope.graph.nodes:
+            for tensor in node.inputs:
+                if isinstance(tensor, gs.Constant):
+                    yield tensor
+        if isinstance(scope.graph, Graph | Function):
+            yield from (tensor for tensor in scope.graph.origin.infos if tensor is not None)
+        else:
+            yield from (tensor for node in scope.graph.nodes for tensor in node.outputs)
+
+
+@cache
+def _made_types(op: str, domain: str, version: int) -> frozenset[int] | None:
+    """Element types that an operator may give its outputs whatever its inputs are; None for an operator without a schema."""
+    try:
+        found = onnx.defs.get_schema(op, version, domain)
+    except onnx.defs.SchemaError:
+        return None
+    given = {formal.type_str for formal in found.inputs}
+    allowed = {constraint.type_param_str: constraint.allowed_type_strs for constraint in found.type_constraints}
+    made: set[int] = set()
+    for formal in found.outputs:
+        if formal.type_str not in given:
+            for text in allowed.get(formal.type_str, [formal.type_str]):
+                name = text.rpartition("tensor(")[2].rstrip(")")
+                made.add(DTYPES.get(name, 0))
+    return frozenset(made)
+
+
+def _attribute_type(node: gs.Node) -> int | None:
+    """The element type that a node's attribute chooses; None when it cannot be told."""
+    if node.op == "Constant":
+        return _constant_type(node.attrs)
+    value = node.attrs.get(_TYPED_BY_ATTRIBUTE[node.op][0])
+    if isinstance(value, int):
+        return value
+    if isinstance(value, gs.Tensor):
+        return elem_type(value)
+    return DTYPES["float"] if node.op == "ConstantOfShape" and value is None else None
+
+
+def _constant_type(attributes: Mapping[str, Any]) -> int | None:
+    for name, value in attributes.items():
+        if name == "value" and isinstance(value, gs.Tensor):
+            return elem_type(value)
+        for kind, dtype in (("float", "float"), ("int", "int64"), ("string", "string")):
+            if name in (f"value_{kind}", f"value_{kind}s"):
+                return DTYPES[dtype]
+    return None
+
+
+def needed_dtypes(rule: ast.Rule) -> list[frozenset[int]]:
+    """Sets of element types of which the model must have one each, for the rule to fire anywhere."""
+    found: list[frozenset[int]] = []
+    for record in walk(rule.match):
+        if isinstance(record, ast.TypePattern) and record.dtype is not None:
+            found.append(frozenset({DTYPES[record.dtype]}))
+    for where in rule.wheres:
+        found += _conjuncts(where.condition)
+    return found
+
+
+def _conjuncts(condition: ast.Expr) -> list[frozenset[int]]:
+    if isinstance(condition, ast.Logic) and condition.op == "and":
+        return [types for operand in condition.operands for types in _conjuncts(operand)]
+    types = _types(condition)
+    return [] if types is None else [types]
+
+
+def _types(condition: ast.Expr) -> frozenset[int] | None:
+    """Element types of which one is needed for `dtype(x) == t`, `dtype(x) in [t, u]`, or what is made of such; None for all
+    else.
+    """
+    if isinstance(condition, ast.Logic):
+        parts = [_types(operand) for operand in condition.operands]
+        known = [part for part in parts if part is not None]
+        if condition.op == "or":
+            return frozenset().union(*known) if len(known) == len(parts) else None
+        return min(known, key=len, default=None)
+    if not isinstance(condition, ast.Compare) or condition.op not in ("==", "in"):
+        return None
+    if not isinstance(condition.left, ast.Call) or condition.left.function != "dtype":
+        return None
+    right = condition.right
+    items = right.items if isinstance(right, ast.ListOf) and condition.op == "in" else (right,)
+    names = [item.id for item in items if isinstance(item, ast.Name)]
+    if len(names) < len(items) or any(name not in DTYPES for name in names):
+        return None
+    return frozenset(DTYPES[name] for name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What one rule cannot do without, and what it may bring into a model."""
+
+    ops: tuple[frozenset[OpKey], ...]
+    dtypes: tuple[frozenset[int], ...]
+    made_ops: frozenset[OpKey]
+    made_dtypes: frozenset[int] | None
+
+    def met(self, inventory: Inventory) -> bool:
+        if not all(ops & inventory.ops for ops in self.ops):
+            return False
+        return inventory.dtypes is None or all(types & inventory.dtypes for types in self.dtypes)
+
+    def added(self, inventory: Inventory) -> Inventory:
+        """The inventory of a model in which the rule has fired."""
+        if inventory.dtypes is None or self.made_dtypes is None:
+            return Inventory(inventory.ops | self.made_ops, None)
+        return Inventory(inventory.ops | self.made_ops, inventory.dtypes | self.made_dtypes)
+
+
+def needs(rule: ast.Rule, pattern: Pattern | None, given: Mapping[str, Any]) -> Needs:
+    """What a compiled rule needs and makes. `given` are the values of its parameters."""
+    ops: set[OpKey] = set()
+    dtypes: set[int] | None = set()
+    for record in walk(rule.rewrites):
+        made: frozenset[int] | None = frozenset()
+        if isinstance(record, ast.Build):
+            domain, op = operator_names(record.op, given)
+            ops.add((domain, op))
+            made = _built_types(op, domain, record)
+        elif isinstance(record, ast.Constant):
+            made = frozenset({DTYPES[record.dtype]} if record.dtype else _PLAIN)
+        elif isinstance(record, ast.Edit):
+            made = _edited(record, ops)
+        dtypes = None if dtypes is None or made is None else dtypes | made
+    wanted = () if pattern is None else tuple(node.ops for node in pattern.nodes)
+    return Needs(wanted, tuple(needed_dtypes(rule)), frozenset(ops), None if dtypes is None else frozenset(dtypes))
+
+
+def _built_types(op: str, domain: str, build: ast.Build) -> frozenset[int] | None:
+    """Element types that a new node may introduce."""
+    if op not in _TYPED_BY_ATTRIBUTE or domain:
+        return _made_types(op, domain, latest_opset(domain))
+    values = [item.value for item in build.attrs if isinstance(item, ast.AttrSet) and item.name in _TYPED_BY_ATTRIBUTE[op]]
+    return _named_type(values[0]) if len(values) == 1 and len(build.attrs) == 1 else None
+
+
+def _named_type(value: Any) -> frozenset[int] | None:
+    """The type of `to=float`; nothing new for `to=dtype(x)`; None for what is only known while rewriting."""
+    if isinstance(value, ast.Name) and value.id in DTYPES:
+        return frozenset({DTYPES[value.id]})
+    if isinstance(value, ast.Literal) and isinstance(value.value, int):
+        return frozenset({value.value})
+    return frozenset() if isinstance(value, ast.Call) and value.function == "dtype" else None
+
+
+def _edited(edit: ast.Edit, ops: set[OpKey]) -> frozenset[int] | None:
+    """Notes the operator that `n.op = "..."` makes; the element types that an edit may introduce."""
+    if edit.place.field == "op":
+        if not isinstance(edit.value, ast.Literal):
+            return None
+        domain, _, op = str(edit.value.value).replace("::", ".").rpartition(".")
+        ops.add((domain, op))
+        return _made_types(op, domain, latest_opset(domain))
+    return _named_type(edit.value) if edit.place.field in ("to", "dtype") else frozenset()
+
+
+def able(wanted: Sequence[Needs], inventory: Inventory) -> list[bool]:
+    """Which rules can fire in a model, those included that others may enable by what they make."""
+    answers = [False] * len(wanted)
+    growing = True
+    while growing:
+        growing = False
+        for position, rule in enumerate(wanted):
+            if not answers[position] and rule.met(inventory):
+                answers[position] = growing = True
+                inventory = rule.added(inventory)
+    return answers
