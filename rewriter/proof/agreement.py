@@ -1,0 +1,126 @@
+"""Whether two models say the same: outputs of whole models compared.
+
+A difference counts against the largest finite number of the same output, not against its own place: behind the first layers a
+place near zero holds what two large numbers leave of each other, and its relative error says nothing. NaN agrees with NaN at
+the same place and with nothing else; infinity agrees with infinity of the same sign; 0 agrees with -0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rewriter.language.rules import Rule
+
+ULPS = 2
+"""What one firing of kind exact may change."""
+
+MOST_FIRINGS = 10
+"""The bounds of firings add up, but to no more than so many times the largest one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """How far outputs may differ: units in the last place, relative and absolute, which add up."""
+
+    ulps: float = 0.0
+    rtol: float = 0.0
+    atol: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How an output of one model differs from that of another.
+
+    Attributes:
+        output: its name.
+        largest: the largest absolute difference; infinite where there is no number for it.
+        message: what exceeds the bound, "" when nothing does.
+    """
+
+    output: str
+    largest: float
+    message: str = ""
+
+
+def bound_of(rules: Iterable[Rule]) -> Bound:
+    """The bound for firings of these rules, one entry a firing; rules of other kinds than exact and approx add nothing."""
+    ulps, rtols, atols = [0.0], [0.0], [0.0]
+    for rule in rules:
+        if rule.kind.name == "exact":
+            ulps.append(ULPS)
+        elif rule.kind.name == "approx":
+            rtols.append(rule.kind.rtol or 0.0)
+            atols.append(rule.kind.atol or 0.0)
+    return Bound(*(min(sum(values), MOST_FIRINGS * max(values)) for values in (ulps, rtols, atols)))
+
+
+def differences(before: Mapping[str, Any], after: Mapping[str, Any], bound: Bound) -> Iterator[Difference]:
+    """One entry for each output of `before`, in its order. Outputs are arrays, or sequences and maps of them."""
+    for name, old in before.items():
+        if name not in after:
+            yield Difference(name, np.inf, "is no output any more")
+            continue
+        yield _whole(name, old, after[name], bound)
+
+
+def _whole(name: str, old: Any, new: Any, bound: Bound) -> Difference:
+    first, second = list(_leaves(old)), list(_leaves(new))
+    if len(first) != len(second):
+        return Difference(name, np.inf, f"has {len(second)} elements instead of {len(first)}")
+    found = [_arrays(name, np.asarray(a), np.asarray(b), bound) for a, b in zip(first, second, strict=True)]
+    wrong = [difference for difference in found if difference.message]
+    return max(wrong or found, key=lambda difference: difference.largest, default=Difference(name, 0.0))
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        for key in value:
+            yield np.asarray(key)
+            yield from _leaves(value[key])
+    elif isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        for item in value:
+            yield from _leaves(item)
+    elif value is not None:
+        yield value
+
+
+def _arrays(name: str, old: np.ndarray[Any, Any], new: np.ndarray[Any, Any], bound: Bound) -> Difference:
+    if old.dtype != new.dtype:
+        return Difference(name, np.inf, f"is {new.dtype} instead of {old.dtype}")
+    if old.shape != new.shape:
+        return Difference(name, np.inf, f"has shape {list(new.shape)} instead of {list(old.shape)}")
+    if old.dtype.kind in "OUSbiu":
+        wrong = int(np.count_nonzero(old != new))
+        return Difference(name, np.inf, f"differs in {wrong} of {old.size} places") if wrong else Difference(name, 0.0)
+    wide = np.complex128 if old.dtype.kind == "c" else np.float64
+    eps = _eps(old.dtype)
+    old, new = old.astype(wide), new.astype(wide)
+    if not np.array_equal(np.isnan(old), np.isnan(new)):
+        return Difference(name, np.inf, f"is not a number in {np.isnan(new).sum()} places instead of {np.isnan(old).sum()}")
+    infinite = np.isinf(old) | np.isinf(new)
+    if not np.array_equal(old[infinite], new[infinite]):
+        return Difference(name, np.inf, "is infinite in other places")
+    finite = ~(infinite | np.isnan(old))
+    if not finite.any():
+        return Difference(name, 0.0)
+    largest = float(np.max(np.abs(old[finite] - new[finite])))
+    scale = float(np.max(np.abs(old[finite])))
+    allowed = bound.atol + scale * (bound.rtol + bound.ulps * eps)
+    if largest <= allowed:
+        return Difference(name, largest)
+    return Difference(
+        name, largest, f"differs by {largest:.3g} where {allowed:.3g} is allowed, beside numbers up to {scale:.3g}"
+    )
+
+
+def _eps(dtype: np.dtype[Any]) -> float:
+    try:
+        return float(np.finfo(dtype).eps)
+    except ValueError:
+        import ml_dtypes
+
+        return float(ml_dtypes.finfo(dtype).eps)  # type: ignore[no-untyped-call]

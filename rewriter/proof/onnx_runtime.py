@@ -1,0 +1,70 @@
+"""ONNX Runtime as a judge: one thread, no optimisation, no word on the terminal.
+
+It is optional, and it is imported when a model is first put before it: a run in which no rule fires does not wait for it.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+NAME = "ONNX Runtime"
+_FOLDER = "session.model_external_initializers_file_folder_path"
+_PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
+_SOURCE_FILE = re.compile(r"\S*/(onnxruntime|onnx)/\S+?:\d+ ")
+_MOST = 300  # characters of a message
+
+
+@lru_cache(maxsize=1)
+def installed() -> bool:
+    """Whether ONNX Runtime can be imported; finding that out does not import it."""
+    return find_spec("onnxruntime") is not None
+
+
+def session(data: bytes, folder: Path | None) -> Any:
+    """An `onnxruntime.InferenceSession` of a serialised model.
+
+    Args:
+        data: the model; at most 2 GiB.
+        folder: of external data; the caller has made sure that no tensor leads out of it.
+
+    Raises:
+        Exception: of whatever class ONNX Runtime chose; `reason` makes a line of it.
+    """
+    runtime = _runtime()
+    options = runtime.SessionOptions()
+    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.enable_cpu_mem_arena = options.enable_mem_pattern = False
+    options.log_severity_level = 4
+    options.add_session_config_entry("session.disable_prepacking", "1")  # of use only to who runs a model many times
+    if folder is not None:
+        options.add_session_config_entry(_FOLDER, str(folder))
+    return runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+
+
+def version() -> str:
+    """ "ONNX Runtime 1.20.1"."""
+    return f"{NAME} {_runtime().__version__}"
+
+
+def reason(error: Exception) -> str:
+    """Why ONNX Runtime refused, as one line without its codes and its own source files."""
+    return one_line(_SOURCE_FILE.sub("", _PREFIX.sub("", str(error))))
+
+
+def one_line(message: str) -> str:
+    """A message on one line of bearable length."""
+    line = " ".join(message.split())
+    return line if len(line) <= _MOST else f"{line[:_MOST]}..."
+
+
+@lru_cache(maxsize=1)
+def _runtime() -> Any:
+    import onnxruntime  # type: ignore[import-untyped]
+
+    onnxruntime.set_default_logger_severity(4)
+    return onnxruntime
