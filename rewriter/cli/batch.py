@@ -70,6 +70,8 @@ def make_work(command: str, args: argparse.Namespace) -> Work:
         keep=command == "fix",
         force=getattr(args, "force", False),
         tidy=getattr(args, "tidy", False),
+        verify=getattr(args, "verify", False),
+        inputs=getattr(args, "inputs", None),
     )
 
 
@@ -94,6 +96,7 @@ def summarize(command: str, outcomes: Sequence[Outcome], seconds: float) -> dict
         "models": len(outcomes),
         "statuses": dict(sorted(statuses.items())),
         "unfinished": sum(outcome.unfinished for outcome in outcomes),
+        "rolled_back": sum(len(outcome.log.rolled_back) for outcome in outcomes if outcome.log is not None),
         "firings": dict(sorted(counts.items())),
         "seconds": round(seconds, 3),
     }
@@ -154,6 +157,7 @@ def _summary_line(command: str, summary: dict[str, Any]) -> str:
     rules = f" by {_number(len(firings), 'rule')}" if firings else ""
     verb = "rewrite" if command == "fix" else "finding"
     rest = f", {summary['unfinished']} unfinished" if summary["unfinished"] else ""
+    rest += f", {summary['rolled_back']} rolled back" if summary["rolled_back"] else ""
     models = _number(summary["models"], "model")
     return f"{models}: {by_status}{rest}; {_number(sum(firings.values()), verb)}{rules}; {summary['seconds']:.1f} s"
 

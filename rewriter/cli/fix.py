@@ -28,6 +28,12 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     target.add_argument("--in-place", action="store_true", help="overwrite models that change")
     parser.add_argument("--force", action="store_true", help="overwrite existing files")
     parser.add_argument("--tidy", action="store_true", help="also remove nodes, initializers and imports that nothing uses")
+    parser.add_argument(
+        "--verify",
+        action="store_true",
+        help="also run each model before and after, and roll back what changes numbers that its rule promises to keep",
+    )
+    parser.add_argument("--inputs", metavar="FILE", help="inputs for --verify (.npz, by name; default: random ones)")
     parser.add_argument("--diff", action="store_true", help="also print what changed, as ONNX text")
     parser.set_defaults(run=run)
 
@@ -36,7 +42,10 @@ def run(args: argparse.Namespace) -> int:
     """Repairs models; returns the exit code."""
     from rewriter.cli.batch import run_batch
     from rewriter.cli.paths import find_models, plan
+    from rewriter.errors import RewriterError
 
+    if args.inputs is not None and not args.verify:
+        raise RewriterError("--inputs says what --verify runs the models on; give both")
     out, beside = args.out, not (args.out or args.output or args.in_place)
     models = find_models(args.paths, leave_out=out, skip_fixed=beside)
     jobs = plan(models, output=args.output, out=out, in_place=args.in_place)

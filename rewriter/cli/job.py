@@ -18,6 +18,7 @@ from rewriter.errors import RewriterError
 if TYPE_CHECKING:
     from rewriter.graph.model import Model
     from rewriter.language.rules import RuleSet
+    from rewriter.proof.replay import Attempt, Plan
     from rewriter.source.info import SourceInfo
 
 
@@ -40,6 +41,7 @@ class Work:
         keep: False is a check: every edit is taken back.
         force: existing files may be replaced.
         tidy: also remove what was dead before any rule fired.
+        verify: also compare the numbers before and after; `inputs` is an .npz file with the model's inputs, None makes them up.
     """
 
     rules: RuleSet
@@ -49,6 +51,8 @@ class Work:
     keep: bool = True
     force: bool = False
     tidy: bool = False
+    verify: bool = False
+    inputs: str | None = None
 
 
 @dataclass(slots=True)
@@ -80,8 +84,9 @@ class Outcome:
 
     @property
     def unfinished(self) -> bool:
-        """Whether something could not be repaired: a rule failed, or the run was stopped."""
-        return self.log is not None and (bool(self.log.stops) or any(blocked.error for blocked in self.log.blocked))
+        """Whether something could not be repaired: a rule failed, the run was stopped, or a rewrite was rolled back."""
+        log = self.log
+        return log is not None and (bool(log.stops or log.rolled_back) or any(blocked.error for blocked in log.blocked))
 
 
 def process(job: Job, work: Work) -> Outcome:
@@ -112,7 +117,7 @@ def _process(job: Job, work: Work, outcome: Outcome) -> None:
         raise RewriterError(f"{job.target} exists; --force overwrites it")
     model = load(job.path)
     if not job.copy:
-        _rewrite(model, work, outcome)
+        model = _rewrite(model, work, outcome)
     if job.target is None or (in_place and not outcome.changed):
         return
     target = Path(job.target)
@@ -121,40 +126,80 @@ def _process(job: Job, work: Work, outcome: Outcome) -> None:
     outcome.output = job.target
 
 
-def _rewrite(model: Model, work: Work, outcome: Outcome) -> None:
-    from rewriter.engine.run import run
-    from rewriter.graph.exporter import detect, informed
+def _rewrite(model: Model, work: Work, outcome: Outcome) -> Model:
+    """Runs the rules; the result, which is the model itself unless something had to be rolled back."""
+    runs = _Runs(model, work, outcome)
+    attempt = runs.on(model)
+    if work.keep and attempt.log.changed:
+        from rewriter.proof.equivalence import Verifier
+        from rewriter.proof.guard import guarded
 
-    model.constant_inputs = work.constant_inputs
-    outcome.constant_inputs = model.inputs_are_constant if model.listed else None
-    source, notes = _source(model, outcome.path, work.source)
-    exporter = detect(model.graph)
-    if source is not None:
-        outcome.source = source.path
-        exporter = informed(exporter, source.framework, source.version)
-    outcome.exporter = str(exporter)
-    log = run(
-        model.graph,
-        work.rules,
-        source=source,
-        limits=work.limits,
-        overridable=model.overridable,
-        exporter=exporter,
-        keep=work.keep,
-    )
-    log.notes[:0] = notes
-    outcome.log = log
-    if work.tidy:
-        _tidy(model, outcome, log)
+        attempt = guarded(attempt, runs.again, Verifier(work.rules, runs.again, work.inputs) if work.verify else None)
+    outcome.log = attempt.log
+    outcome.tidied = attempt.tidied
+    return attempt.model
 
 
-def _tidy(model: Model, outcome: Outcome, log: Log) -> None:
+class _Runs:
+    """Runs of the rules on one model: the first one, and those that leave something out."""
+
+    def __init__(self, model: Model, work: Work, outcome: Outcome) -> None:
+        from rewriter.graph.exporter import detect, informed
+
+        model.constant_inputs = work.constant_inputs
+        self._path = outcome.path
+        self._work = work
+        self._source, self._notes = _source(model, outcome.path, work.source)
+        self._exporter = detect(model.graph)
+        if self._source is not None:
+            outcome.source = self._source.path
+            self._exporter = informed(self._exporter, self._source.framework, self._source.version)
+        outcome.exporter = str(self._exporter)
+        outcome.constant_inputs = model.inputs_are_constant if model.listed else None
+
+    def again(self, plan: Plan) -> Attempt:
+        """A run on the model as it is read anew."""
+        from rewriter.graph.model import load
+
+        model = load(self._path)
+        model.constant_inputs = self._work.constant_inputs
+        return self.on(model, plan)
+
+    def on(self, model: Model, plan: Plan | None = None) -> Attempt:
+        """A run on this model, which is edited."""
+        from rewriter.engine.run import run
+        from rewriter.proof.replay import Attempt
+
+        work, limits, rules = self._work, self._work.limits, self._work.rules
+        if plan is not None and plan.firings == 0:
+            return Attempt(model, Log(notes=list(self._notes)))
+        if plan is not None and plan.firings is not None:
+            limits = replace(limits, firings=plan.firings, seconds=None)
+        if plan is not None and plan.without:
+            rules = replace(rules, rules=tuple(rule for rule in rules if rule.code not in plan.without))
+        log = run(
+            model.graph,
+            rules,
+            source=self._source,
+            limits=limits,
+            overridable=model.overridable,
+            exporter=self._exporter,
+            keep=work.keep,
+            detail=plan is None or plan.firings is None,
+            veto=() if plan is None else plan.veto,
+        )
+        log.notes[:0] = self._notes
+        return Attempt(model, log, _tidy(model, log) if work.tidy else 0)
+
+
+def _tidy(model: Model, log: Log) -> int:
     from rewriter.graph.tidy import tidy
 
     found = tidy(model.graph)
-    outcome.tidied = found.nodes + found.initializers + found.imports
-    if outcome.tidied:
+    total = found.nodes + found.initializers + found.imports
+    if total:
         log.notes.append(f"tidied: {found.nodes} nodes, {found.initializers} initializers, {found.imports} imports removed")
+    return total
 
 
 def _source(model: Model, path: str, choice: str) -> tuple[SourceInfo | None, list[str]]:

@@ -16,6 +16,8 @@ A model's object holds what `Log` holds, under the same names (see `rewriter.eng
     skipped           [{rule, reason}]
     stops             [{kind, message, rules, nodes}]
     notes             [text]
+    rolled_back       [{rule, title, kind, place, root, op, reason, times}]
+    verification      {verdict, runtime, inputs, outputs, largest, findings}, or null
 
 A report is {"schema": 1, "command", "exit_code", "summary": {...}, "models": [...]}. The number of the schema rises when a
 field goes or changes its meaning, not when one is added.

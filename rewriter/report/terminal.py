@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rewriter.engine.log import Blocked, Firing, Log
+from rewriter.engine.log import Blocked, Firing, Log, RolledBack
 from rewriter.report.style import Style, clean
 
 PLACES = 8  # places listed of one rule in `fix_lines`
@@ -20,6 +20,11 @@ def fix_lines(log: Log, style: Style) -> Iterator[str]:
         yield from (f"      {_place(firing)}" for firing in firings[:PLACES])
         if len(firings) > PLACES:
             yield f"      and {len(firings) - PLACES} more"
+    for rolled in log.rolled_back:
+        yield f"  {style.paint('red', 'rolled back')} {rolled.rule} {_rolled(rolled)}: {clean(rolled.reason)}"
+    if (found := log.verification) is not None:
+        word = style.paint("yellow", "not verified") if found.verdict == "not verified" else style.paint("green", "verified")
+        yield from (f"  {word}: {clean(finding)}" for finding in found.findings)
     yield from _unfinished(log, "  ", style)
 
 
@@ -51,7 +56,11 @@ def _blocked(blocked: Blocked, style: Style) -> str:
     return f"{word} {blocked.rule} {_place(blocked)}: {clean(blocked.reason)}{line}"
 
 
-def _place(at: Firing | Blocked) -> str:
+def _rolled(rolled: RolledBack) -> str:
+    return _place(rolled) if rolled.place else f"everywhere ({rolled.times} place{'' if rolled.times == 1 else 's'})"
+
+
+def _place(at: Firing | Blocked | RolledBack) -> str:
     """`fc1 (Gemm)`, with the graph in front where it is not the main one."""
     where = "" if at.place in ("", "main") else f"{clean(at.place)}: "
     return f"{where}{clean(at.root) or 'model'}" + (f" ({clean(at.op)})" if at.op else "")
