@@ -125,14 +125,13 @@ class _RuleLayout:
             self._keys(head[3:])
 
     def _keys(self, tokens: list[Token]) -> None:
-        """`<key: value, ...>`: as much on a line as fits; with comments among them each line ends where it did."""
-        commented = self.lines.commented(self._start(tokens[0]), self._end(tokens[-1]))
+        """`<key: value, ...>`: as much on a line as fits, or as a comment behind or above it allows."""
         begin, line = 0, ""
         texts = spaced(tokens, "header")
         for first, last in pieces(tokens):
             text = "".join(texts[first:last]).lstrip(" ")
             full = len(line) + 2 + len(text) > WIDTH
-            if first > begin and (self._broken(tokens[first - 1], tokens[first]) if commented else full):
+            if first > begin and (full or self.lines.commented(self._end(tokens[first - 1]), self._start(tokens[first]))):
                 self.lines.add(line, self._start(tokens[begin]), self._end(tokens[first - 1]), int(begin > 0), blank=False)
                 begin, line = first, ""
             line = f"{line} {text}".lstrip(" ")

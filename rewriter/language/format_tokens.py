@@ -61,7 +61,7 @@ class _Spacer:
         opens_attributes = token.type == "LESSTHAN" and place in ("node", "header")
         closes_attributes = token.type == "MORETHAN" and place in ("attributes", "header")
         tight = (
-            self.tight
+            (self.tight and not (previous == "RANGE" and token.type == "LBRACE"))
             or token.type in _TIGHT_BEFORE
             or (opens_attributes and place == "node")
             or closes_attributes

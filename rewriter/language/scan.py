@@ -117,7 +117,8 @@ class _Scanner:
             chunk.unclosed.append(mark.start())
             if len(chunk.unclosed) == MAX_NESTING + 1:
                 where = Span(mark.start(), mark.end())
-                self._problem(Diagnostic("E003", f"brackets nest deeper than {MAX_NESTING} levels", where))
+                helps = ("name a part of it with `let`",)
+                self._problem(Diagnostic("E003", f"brackets nest deeper than {MAX_NESTING} levels", where, "", (), helps))
         elif mark["close"]:
             if chunk.unclosed:
                 chunk.unclosed.pop()

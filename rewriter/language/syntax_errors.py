@@ -32,6 +32,8 @@ _OPERATORS = frozenset(
 _CONTINUATIONS = frozenset(["LPAR", "LESSTHAN", "DOT", "OPTIONAL", "_TOUCHING", "RANGE", "VBAR"])
 """What can go on with a name or a call; not worth telling where something else can follow."""
 
+_BEFORE_NAMES = ("const", "ordered", "tensor")
+_AFTER_NAMES = tuple(",)?=")
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _LITERALS = frozenset(["INT", "FLOAT", "STRING", "TRUE", "FALSE", "NONE"])
 
@@ -127,6 +129,7 @@ def _place(text: str, error: UnexpectedInput) -> tuple[int, frozenset[str], bool
     """Where the parser had to stop, every terminal that it would have taken there, and whether it misread a word.
 
     A word such as `where` can be read as a name; when the next token shows that it began a part, the error is at the word.
+    So it is where a word such as `const` was meant as a name.
     """
     token = getattr(error, "token", None)
     at = error.pos_in_stream
@@ -136,6 +139,9 @@ def _place(text: str, error: UnexpectedInput) -> tuple[int, frozenset[str], bool
     if last is not None and last.type == "NAME" and last in PARTS:
         at = last.start_pos or 0
         return at, _parse_until(text, at)[1], True
+    if last is not None and last in _BEFORE_NAMES and text[at : at + 1] in _AFTER_NAMES:
+        at = last.start_pos or 0
+        possible = _parse_until(text, at)[1]
     return at, possible, False
 
 
@@ -146,10 +152,9 @@ def _parse_until(text: str, end: int) -> tuple[Token | None, frozenset[str]]:
     parser = tables().parse_interactive(text)
     last: Token | None = None
     with suppress(UnexpectedInput):
-        for token in parser.lexer_thread.lex(parser.parser_state):
+        for token in parser.iter_parse():  # a token is fed when the next one is asked for
             if (token.start_pos or 0) >= end:
                 break
-            parser.feed_token(token)  # type: ignore[no-untyped-call]
             last = token
     return last, frozenset(parser.accepts())  # type: ignore[no-untyped-call]
 
@@ -216,6 +221,8 @@ def _helps(text: str, at: int, found: str, possible: frozenset[str]) -> tuple[st
         return ("`==` compares",)
     if found in _COMPARISONS and "AND" in possible:
         return ("comparisons do not chain; write `a < b and b < c`",)
+    if found == "," and {"SPREAD", "DEL"} & possible:
+        return ("lines need no separator",)
     if possible == {"LPAR"} and text[:at].rstrip().endswith(">"):
         return ("`>` ends the attributes; put a comparison in parentheses: <axis=(1 if a > b else 0)>",)
     if found == "[" and "_TOUCHING" in possible:
@@ -231,7 +238,7 @@ _FIXED = {
     "!": ("write `not`",),
     "'": ("texts stand in double quotes",),
     "//": ("a comment begins with `#`",),
-    ";": ("statements need no separator",),
+    ";": ("lines need no separator",),
     "is": ("write `==`",),
     "None": ("write `none`",),
 }

@@ -1,7 +1,7 @@
 """lark with the tables of `grammar/rules.lark`, made once a process and kept between processes.
 
-Building the tables takes much longer than reading them back. lark reads its cache with `pickle`, which runs what it reads: so
-the cache lies in a folder of the user's own, and is used only when nobody else could have written it. Without such a folder
+Building the tables takes much longer than reading them back. lark reads them with `pickle`, which runs what it reads: so the
+cache lies in a folder of the user's own, and is used only when nobody else could have written it. Without such a folder
 nothing is kept.
 """
 
@@ -29,14 +29,11 @@ def tables() -> Lark:
     import lark
 
     grammar = resource("grammar/rules.lark").read_text(encoding="utf-8")
-    key = sha256(f"{lark.__version__} {sys.version} {grammar}".encode()).hexdigest()[:24]
     folder = _own_folder()
     if folder is None:
-        return _build(grammar, False)
-    kept = folder / f"grammar-{key}.pickle"
-    if _only_ours(kept):
-        return _build(grammar, str(kept))
-    return _build_and_keep(grammar, kept)
+        return _build(grammar)
+    key = sha256(f"{lark.__version__} {sys.version} {grammar}".encode()).hexdigest()[:24]
+    return _read(folder / f"grammar-{key}.pickle") or _build_and_keep(grammar, folder / f"grammar-{key}.pickle")
 
 
 def tokens(text: str) -> list[Token]:
@@ -45,28 +42,36 @@ def tokens(text: str) -> list[Token]:
     return parser.exhaust_lexer()
 
 
-def _build(grammar: str, cached: str | bool) -> Lark:
+def _build(grammar: str) -> Lark:
     from lark import Lark
 
-    return Lark(grammar, parser="lalr", lexer="contextual", propagate_positions=True, maybe_placeholders=True, cache=cached)
+    return Lark(grammar, parser="lalr", lexer="contextual", propagate_positions=True, maybe_placeholders=True)
+
+
+def _read(kept: Path) -> Lark | None:
+    """The tables of an earlier process; None when there are none, or when somebody else may have written them."""
+    from lark import Lark
+
+    if not _only_ours(kept):
+        return None
+    try:
+        with kept.open("rb") as file:
+            parser: Lark = Lark.load(file)
+    except Exception:  # a damaged pickle can raise anything; the tables are then made anew
+        return None
+    return parser
 
 
 def _build_and_keep(grammar: str, kept: Path) -> Lark:
     """Writes beside the final name and renames, so that no other process ever reads half a file."""
-    try:
-        handle, name = mkstemp(prefix=".grammar-", dir=kept.parent)
-    except OSError:
-        return _build(grammar, False)
-    os.close(handle)
-    os.unlink(name)
-    try:
-        parser = _build(grammar, name)
-        os.chmod(name, 0o600)
-        os.replace(name, kept)
-    except OSError:
-        parser = _build(grammar, False)
-    finally:
-        with contextlib.suppress(OSError):
+    parser = _build(grammar)
+    with contextlib.suppress(OSError):
+        handle, name = mkstemp(prefix=".grammar-", dir=kept.parent)  # readable and writable by the user alone
+        try:
+            with os.fdopen(handle, "wb") as file:
+                parser.save(file)
+            os.replace(name, kept)
+        except OSError:
             os.unlink(name)
     return parser
 
