@@ -28,6 +28,7 @@ class Context:
         seen: tensors (by id) whose facts or producer were asked for since the last `forget`; `counted`, those whose users were.
         doubts: why something was unknown, in order, since the last `forget`; pairs (reason, remedy).
         settings: values of rule parameters given from outside, by (code, name).
+        gained: tensors (by id) that rules have made outputs of the graph.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Context:
         self.seen: dict[int, gs.Tensor] = {}
         self.counted: dict[int, gs.Tensor] = {}
         self.doubts: list[tuple[str, str]] = []
+        self.gained: dict[int, gs.Tensor] = {}
 
     def forget(self) -> None:
         self.seen = {}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import onnx_graphsurgeon as gs
 
+from rewriter.engine.array_functions import element_type
 from rewriter.engine.context import Context
 from rewriter.engine.values import Failure
 from rewriter.graph.objects import new_variable
@@ -63,8 +64,7 @@ def set_outputs(rewriting: Rewriting, names: list[Any]) -> None:
     for tensor in gained:
         index.list_output(tensor)
         rewriting.edits.later(index.unlist_output, tensor)
-        _declare(rewriting, tensor, before)
-    rewriting.edits.retyped.update((id(tensor), tensor) for tensor in (*before, *after))
+        rewriting.context.gained[id(tensor)] = tensor
 
 
 def _hand_over(rewriting: Rewriting, old: gs.Tensor, new: gs.Tensor) -> None:
@@ -80,15 +80,13 @@ def _hand_over(rewriting: Rewriting, old: gs.Tensor, new: gs.Tensor) -> None:
     edits.set_outputs(makers[1], [old if tensor is new else tensor for tensor in makers[1].outputs])
 
 
-def _declare(rewriting: Rewriting, tensor: gs.Tensor, others: list[gs.Tensor]) -> None:
-    """A new output declares what is known of it; its element type is that of the other outputs where nothing tells."""
-    facts = rewriting.context.facts
-    dtype = facts.dtype(tensor) or next((found for other in others if (found := facts.declared(other)[0])), None)
-    if isinstance(tensor, gs.Variable) and dtype is not None:
-        from rewriter.engine.array_functions import element_type
-
-        shape = facts.shape(tensor)
-        rewriting.edits.set_type(tensor, element_type(dtype), None if shape is None else list(shape))
+def complete_outputs(context: Context) -> None:
+    """Outputs that a rule added declare what is known of them now that the run is over; a valid model must say it."""
+    for tensor in context.gained.values():
+        if context.index.output_of(tensor) and isinstance(tensor, gs.Variable):
+            dtype, shape = context.facts.dtype(tensor), context.facts.shape(tensor)
+            tensor.dtype = element_type(dtype) if dtype else tensor.dtype
+            tensor.shape = tensor.shape if shape is None else list(shape)
 
 
 def _made(nodes: list[gs.Node]) -> dict[str, gs.Tensor]:

@@ -14,9 +14,10 @@ from rewriter.engine.guards import refusal
 from rewriter.engine.interface import interface_matches
 from rewriter.engine.limits import Limits, Watch
 from rewriter.engine.log import Log, Skipped, Stop
+from rewriter.engine.model_outputs import complete_outputs
 from rewriter.engine.record import Recorder
 from rewriter.engine.requirements import able, needs, take_inventory
-from rewriter.engine.stale import mend_stale_types
+from rewriter.engine.stale import declare_anew, mend_stale_types
 from rewriter.engine.worklist import Worklist
 from rewriter.graph.collector import collector_off
 from rewriter.graph.exporter import Exporter, detect, informed
@@ -124,8 +125,10 @@ class Run:
 
     def _finish(self) -> None:
         changed = [node for fired in self._done for node in (*fired.edits.added.values(), *fired.edits.edited.values())]
-        retyped = [user for fired in self._done for tensor in fired.edits.retyped.values() for user in self.index.uses(tensor)]
-        mend_stale_types(self.index, self.context.facts, [*changed, *retyped])
+        retyped = [tensor for fired in self._done for tensor in fired.edits.retyped.values()]
+        mend_stale_types(self.index, self.context.facts, changed)
+        declare_anew(self.index, self.context.facts, retyped)
+        complete_outputs(self.context)
         self.index.finish()
         for scope in self.index.scopes:
             if isinstance(scope.graph, Graph) and self._freed:

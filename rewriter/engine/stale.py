@@ -13,6 +13,7 @@ import onnx_graphsurgeon as gs
 from rewriter.graph.edits import Edits
 from rewriter.graph.facts import Facts
 from rewriter.graph.index import GraphIndex
+from rewriter.graph.objects import Function, Graph
 from rewriter.graph.tensor_types import Dim
 from rewriter.graph.tensors import gs_dtype
 
@@ -22,6 +23,8 @@ def mend_stale_types(index: GraphIndex, facts: Facts, changed: Iterable[gs.Node]
 
     A tensor that declares nothing says nothing about those behind it; one that declares what is true vouches for them.
     """
+    if not _declares_inner(index):
+        return
     waiting = [node for node in changed if node in index]
     seen = {id(node) for node in waiting}
     edits = Edits(index)
@@ -38,6 +41,42 @@ def mend_stale_types(index: GraphIndex, facts: Facts, changed: Iterable[gs.Node]
                 if id(follower) not in seen:
                     seen.add(id(follower))
                     waiting.append(follower)
+
+
+def declare_anew(index: GraphIndex, facts: Facts, changed: Iterable[gs.Tensor]) -> None:
+    """Declares everything behind inputs whose type an interface rule changed, outputs of the graph included, as it follows now.
+
+    What a declaration said before cannot be used to find it: a fixed length would outlive the input that it came from.
+    """
+    edits = Edits(index)
+    for node in _behind(index, changed):
+        for tensor in node.outputs:
+            dtype, shape = facts.declared(tensor)
+            if dtype is None and shape is None:
+                continue
+            edits.set_type(tensor, None, None)
+            facts.refresh([tensor])
+            now, dims = facts.dtype(tensor) or dtype, facts.shape(tensor)
+            edits.set_type(tensor, gs_dtype(now) if now else None, None if dims is None else list(dims))
+            facts.refresh([tensor])
+
+
+def _behind(index: GraphIndex, tensors: Iterable[gs.Tensor]) -> list[gs.Node]:
+    """All nodes that tensors lead to, in execution order."""
+    found = {id(user): user for tensor in tensors for user in index.uses(tensor)}
+    waiting = list(found.values())
+    while waiting:
+        for tensor in waiting.pop().outputs:
+            for user in index.uses(tensor):
+                if id(user) not in found:
+                    found[id(user)] = user
+                    waiting.append(user)
+    return sorted(found.values(), key=index.position)
+
+
+def _declares_inner(index: GraphIndex) -> bool:
+    """Whether any tensor but inputs and outputs may declare a type; a graph that was not loaded here may."""
+    return any(not isinstance(s.graph, Graph | Function) or s.graph.origin.infos for s in index.scopes)
 
 
 def _agrees(dtype: int | None, shape: tuple[Dim, ...] | None, found: int | None, found_shape: tuple[Dim, ...] | None) -> bool:

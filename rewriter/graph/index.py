@@ -55,7 +55,19 @@ class GraphIndex:
                 self._outputs.setdefault(id(tensor), []).append(scope)
             self._inputs.update(id(tensor) for tensor in scope.graph.inputs)
         self._bodies = _nested(self.scopes)
-        self._orders = [Order(stable_sort(scope.graph.nodes, self.before)) for scope in self.scopes]
+        with_bodies = {scope.parent.number for scope in self.scopes if scope.parent is not None}
+        self._orders = [Order(self._sorted(scope, scope.number in with_bodies)) for scope in self.scopes]
+
+    def _sorted(self, scope: Scope, has_bodies: bool) -> list[gs.Node]:
+        """The nodes of a scope in an order in which they can run; mostly the one they stand in, which is quick to see."""
+        nodes: list[gs.Node] = scope.graph.nodes
+        members, made = self._members[scope.number], set[int]()
+        for node in () if has_bodies else nodes:
+            for tensor in node.inputs:
+                if id(tensor) not in made and tensor.inputs and any(id(maker) in members for maker in tensor.inputs):
+                    return stable_sort(nodes, self.before)
+            made.update(map(id, node.outputs))
+        return stable_sort(nodes, self.before) if has_bodies else nodes
 
     # --- questions ---------------------------------------------------------------------------------------------------------
 
