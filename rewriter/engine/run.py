@@ -15,6 +15,7 @@ from rewriter.engine.interface import interface_matches
 from rewriter.engine.limits import Limits, Watch
 from rewriter.engine.log import Log, Skipped, Stop
 from rewriter.engine.model_outputs import complete_outputs
+from rewriter.engine.model_outputs import complete_outputs
 from rewriter.engine.record import Recorder
 from rewriter.engine.requirements import able, needs, take_inventory
 from rewriter.engine.stale import declare_anew, mend_stale_types
@@ -128,6 +129,7 @@ class Run:
         retyped = [tensor for fired in self._done for tensor in fired.edits.retyped.values()]
         mend_stale_types(self.index, self.context.facts, changed)
         declare_anew(self.index, self.context.facts, retyped)
+        complete_outputs(self.context)
         complete_outputs(self.context)
         self.index.finish()
         for scope in self.index.scopes:
