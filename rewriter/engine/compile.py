@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rewriter.engine.glance import Glance
 from rewriter.engine.values import DType
 from rewriter.errors import RewriterError
 from rewriter.language import ast
@@ -30,6 +31,7 @@ class CompiledRule:
     pattern: Pattern | None
     given: dict[str, Any]
     lets: dict[str, ast.Expr]
+    glance: Glance | None = None
 
     @property
     def code(self) -> str:
@@ -80,7 +82,8 @@ def compile_rule(rule: Rule, settings: Mapping[tuple[str, str], Any]) -> Compile
     """Raises RewriterError for a missing parameter or a pattern that is too large."""
     given = parameters(rule, settings)
     pattern = None if rule.ast.match.graph else compile_pattern(rule.ast.match, given)
-    return CompiledRule(rule, pattern, given, {let.name: let.value for let in rule.ast.lets})
+    lets = {let.name: let.value for let in rule.ast.lets}
+    return CompiledRule(rule, pattern, given, lets, None if pattern is None else Glance(pattern))
 
 
 def plan(rules: Iterable[CompiledRule]) -> list[PhasePlan]:

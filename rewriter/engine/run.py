@@ -15,7 +15,6 @@ from rewriter.engine.interface import interface_matches
 from rewriter.engine.limits import Limits, Watch
 from rewriter.engine.log import Log, Skipped, Stop
 from rewriter.engine.model_outputs import complete_outputs
-from rewriter.engine.model_outputs import complete_outputs
 from rewriter.engine.record import Recorder
 from rewriter.engine.requirements import able, needs, take_inventory
 from rewriter.engine.stale import declare_anew, mend_stale_types
@@ -130,7 +129,6 @@ class Run:
         mend_stale_types(self.index, self.context.facts, changed)
         declare_anew(self.index, self.context.facts, retyped)
         complete_outputs(self.context)
-        complete_outputs(self.context)
         self.index.finish()
         for scope in self.index.scopes:
             if isinstance(scope.graph, Graph) and self._freed:
@@ -160,6 +158,8 @@ class Run:
         """Tries the rules at one root, best first; after one has fired the root is tried anew."""
         self._halt(self._watch.out_of_time())
         for compiled in phase.by_root.get(operator_key(root), ()):
+            if compiled.glance is not None and not compiled.glance(root, self.index):
+                continue
             if self._watch.exhausted(compiled.code, id(root)):
                 self._once(Stop("Budget", "a rule fired too often at one node", (compiled.code,), (node_name(root),)))
                 continue
