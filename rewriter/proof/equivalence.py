@@ -9,13 +9,13 @@ something changes: what did is told, and whether the result runs at all.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from rewriter.engine.log import Firing, Verification
 from rewriter.errors import RewriterError
 from rewriter.language.rules import RuleSet
-from rewriter.proof.agreement import Bound, Difference, bound_of, differences
+from rewriter.proof.agreement import Bound, Difference, bound_of, coarsest_eps, differences
 from rewriter.proof.model_inputs import Feed, random_feeds, recorded_feed
 from rewriter.proof.model_runs import CannotRun, ModelRun, Outputs, runtime_version, runtimes
 from rewriter.proof.replay import Attempt, Culprit, Plan, Replay, first_bad
@@ -33,6 +33,7 @@ class Baseline:
 
     def __init__(self, candidate: Candidate, inputs: str | None) -> None:
         self._candidate = candidate
+        self._eps = coarsest_eps(candidate.proto)
         self.random: list[str] = []
         self._asked_twice = False
         refusals = []
@@ -46,6 +47,7 @@ class Baseline:
 
     def against(self, candidate: Candidate, bound: Bound) -> Difference:
         """The worst difference of another model; it has a message when that is more than the bound, or when it does not run."""
+        bound = replace(bound, eps=self._eps)
         try:
             run = ModelRun(candidate, self.runtime)
             pairs = [(old, run(feed)) for old, feed in zip(self.outputs, self.feeds, strict=True)]
