@@ -191,8 +191,10 @@ def _attribute_key(node: gs.Node) -> str:
 def _contents(value: Any) -> Any:
     if not isinstance(value, gs.Constant):
         return value
-    small = count(static_shape(value)) == 1
-    return (elem_type(value), constant_array(value).tolist()) if small else id(value)
+    try:
+        return (elem_type(value), constant_array(value).tolist()) if count(static_shape(value)) == 1 else id(value)
+    except RewriterError:
+        return id(value)
 
 
 def array_of_value(fact: Fact) -> Array | None:

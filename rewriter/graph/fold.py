@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import onnx_graphsurgeon as gs
 
+from rewriter.errors import RewriterError
 from rewriter.graph.node_facts import NodeFacts
 from rewriter.graph.shape_values import FLOATS, INTEGERS
 from rewriter.graph.tensor_types import TensorType, count, numpy_dtype
@@ -69,7 +70,7 @@ def foldable(facts: NodeFacts, output: TensorType) -> bool:
     if facts.op in ("Cast", "CastLike"):
         return output.dtype in _PLAIN and kinds[:1] != [None] and kinds[0] in _PLAIN
     if facts.op == "DequantizeLinear":
-        return output.dtype == 1 and not facts.attrs.get("block_size")
+        return output.dtype == 1 and not facts.integer("block_size", 0)
     if facts.op == "Range":
         return output.dtype in INTEGERS
     return output.dtype in _PLAIN if facts.op in _ARITHMETIC else output.dtype != 8
@@ -89,7 +90,7 @@ def fold(facts: NodeFacts, arrays: Sequence[Array | None], output: TensorType) -
     try:
         with np.errstate(all="ignore"):
             result = np.asarray(FUNCTIONS[facts.op](Operands(facts, arrays, dtype, shape)))
-    except (CannotFold, ValueError, IndexError, TypeError, OverflowError, MemoryError):
+    except (CannotFold, RewriterError, ValueError, IndexError, TypeError, OverflowError, MemoryError):
         return None
     return result if result.dtype == dtype and result.shape == shape else None
 

@@ -18,6 +18,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter.errors import RewriterError
 from rewriter.graph.attributes import AttributeWriter
+from rewriter.graph.inference_guards import survives
 from rewriter.graph.node_facts import NodeFacts
 from rewriter.graph.shape_corrections import corrected
 from rewriter.graph.shape_rules import BOOLEAN, RULES, output_shape
@@ -82,7 +83,7 @@ def _likely_dtype(facts: NodeFacts) -> int | None:
 def _inferred(facts: NodeFacts, imports: Mapping[str, int]) -> list[TensorType]:
     unknown = [UNKNOWN] * len(facts.outputs)
     message = None
-    if facts.version is not None and len(facts.types) <= len(_NAMES) >= len(unknown):
+    if facts.version is not None and len(facts.types) <= len(_NAMES) >= len(unknown) and survives(facts):
         message = _message(facts)
     if message is not None:
         types, data, key = tuple(facts.types), tuple(_data(facts)), tuple(imports.items())
@@ -186,7 +187,8 @@ def _infer(
     imports: tuple[tuple[str, int], ...],
 ) -> Mapping[str, TensorType] | None:
     """Output types by the operator's schema, or with `other_versions` by the nearest that fits; None for a failure."""
-    operand_types = {_NAMES[i][0]: encode(kind) for i, kind in enumerate(types) if kind is not None and kind != UNKNOWN}
+    # an unknown type is written as an empty one: where an operand has none at all, some operators follow a null pointer
+    operand_types = {_NAMES[i][0]: encode(kind) for i, kind in enumerate(types) if kind is not None}
     operand_data = {_NAMES[i][0]: tensor for i, tensor in data if tensor}
     for schema in _fitting(domain, op, version, message) if other_versions else _schema(domain, op, version):
         try:

@@ -62,6 +62,11 @@ class NodeFacts:
         value = self.attrs.get(name, default)
         return int(value) if isinstance(value, (int, np.integer)) else None
 
+    def text(self, name: str, default: str) -> str:
+        """A string attribute; "" when it is there but no text."""
+        value = self.attrs.get(name, default)
+        return value if isinstance(value, str) else ""
+
     def integers(self, name: str) -> list[int] | None:
         """An attribute that is a list of integers; None when absent or something else."""
         value = self.attrs.get(name)

@@ -14,7 +14,7 @@ def corrected(facts: NodeFacts, shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
     """The inferred shape of the first output, with what is wrong in it put right or made unknown."""
     if facts.domain:
         return shape
-    if facts.op in _POOLS and facts.attrs.get("ceil_mode"):
+    if facts.op in _POOLS and facts.integer("ceil_mode", 0):
         return _ceiled(facts, shape)
     if facts.op in ("Resize", "Upsample"):
         return _scaled(facts, shape)
@@ -29,7 +29,7 @@ def _ceiled(facts: NodeFacts, shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
     axes = len(kernel)
     strides = facts.integers("strides") or [1] * axes
     pads = facts.integers("pads") or [0] * (2 * axes)
-    if facts.attrs.get("auto_pad", "NOTSET") != "NOTSET" or len(strides) != axes or len(pads) != 2 * axes:
+    if facts.text("auto_pad", "NOTSET") != "NOTSET" or len(strides) != axes or len(pads) != 2 * axes:
         return shape
     dims = list(shape)
     for i, dim in enumerate(source[2:]):

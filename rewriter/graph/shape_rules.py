@@ -57,7 +57,7 @@ def _reshape(facts: NodeFacts) -> Shape | None:
     else:
         target = list(value.items)
     open_at = [i for i, item in enumerate(target) if item is None or item == -1]
-    if not facts.attrs.get("allowzero"):
+    if not facts.integer("allowzero", 0):
         for i, item in enumerate(target):
             if item == 0:
                 target[i] = source[i] if source is not None and i < len(source) else None
@@ -197,7 +197,7 @@ def _resize(facts: NodeFacts) -> Shape | None:
     places = axes if axes is not None else list(range(len(source)))
     items: Sequence[Dim]
     if sizes is not None:
-        if facts.attrs.get("keep_aspect_ratio_policy", "stretch") not in ("stretch", b"stretch"):
+        if facts.text("keep_aspect_ratio_policy", "stretch") != "stretch":
             return None
         items = sizes.items
     elif scales is not None and len(scales.items) == len(places):
@@ -259,8 +259,8 @@ def _window(facts: NodeFacts) -> Shape | None:
     pads = facts.integers("pads") or [0] * (2 * axes)
     if kernel is None or len(kernel) != axes or len(strides) != axes or len(dilations) != axes or len(pads) != 2 * axes:
         return None
-    auto = facts.attrs.get("auto_pad", "NOTSET")
-    if not isinstance(auto, str):
+    auto = facts.text("auto_pad", "NOTSET")
+    if auto not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
         return None
     shape: list[Dim] = [source[0], (weight[0] if weight else None) if convolution else source[1]]
     for i, dim in enumerate(source[2:]):
@@ -303,7 +303,7 @@ def _by_items(facts: NodeFacts) -> Shape | None:
     shapes = [facts.shape(i) for i in range(len(facts.types))]
     result: Shape = ()
     for shape in shapes:
-        if shape is None or facts.attrs.get("axis") is not None:
+        if shape is None or "axis" in facts.attrs:
             return None
         result = broadcast(result, shape)
     return result if shapes else None

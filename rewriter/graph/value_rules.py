@@ -11,10 +11,12 @@ from collections.abc import Callable, Sequence
 
 import onnx_graphsurgeon as gs
 
+from rewriter.errors import RewriterError
 from rewriter.graph import shape_values as sv
 from rewriter.graph.node_facts import NodeFacts
 from rewriter.graph.shape_values import FLOATS, LONGEST, ShapeValue, fit, followed, scalar, vector
 from rewriter.graph.tensor_types import Dim, TensorType, count
+from rewriter.graph.values import constant_array, static_shape
 
 Values = list[ShapeValue | None]
 Rule = Callable[[NodeFacts, TensorType], ShapeValue | None]
@@ -39,7 +41,7 @@ def output_values(facts: NodeFacts, types: Sequence[TensorType]) -> Values:
 
 def _fitted(value: ShapeValue, known: TensorType) -> ShapeValue | None:
     """The value with what its element type cannot hold made unknown; None when it is not of the shape it must have."""
-    if known.shape is None or len(value.shape) != len(known.shape) or (value.shape and known.shape != value.shape):
+    if value.shape != known.shape or len(value.items) != count(known.shape):
         return None
     return ShapeValue(value.shape, tuple(fit(item, known.dtype) for item in value.items))
 
@@ -133,9 +135,19 @@ def _constant_of_shape(facts: NodeFacts, output: TensorType) -> ShapeValue | Non
         return None
     item: Dim = 0
     if fill is not None:
-        value = sv.of_array(fill.values) if isinstance(fill, gs.Constant) and count(tuple(fill.shape)) == 1 else None
-        item = value.items[0] if value is not None else None
+        item = _only_item(fill)
     return ShapeValue((size,) if output.shape else (), (item,) * size)
+
+
+def _only_item(fill: object) -> Dim:
+    """The integer in a tensor attribute of one element."""
+    if not isinstance(fill, gs.Constant) or count(static_shape(fill)) != 1:
+        return None
+    try:
+        value = sv.of_array(constant_array(fill).reshape(1))
+    except RewriterError:
+        return None
+    return value.items[0] if value is not None else None
 
 
 def _spread(facts: NodeFacts, output: TensorType) -> ShapeValue | None:
@@ -177,7 +189,7 @@ def _scatter(facts: NodeFacts, output: TensorType) -> ShapeValue | None:
         return None
     items = list(data.items)
     for place, item in zip(places[:, 0].tolist(), updates.items, strict=True):
-        if not -len(items) <= place < len(items) or facts.attrs.get("reduction", "none") != "none":
+        if not -len(items) <= place < len(items) or facts.text("reduction", "none") != "none":
             return None
         items[place] = item
     return ShapeValue(data.shape, tuple(items))
@@ -191,7 +203,7 @@ def _reduction(step: Step, start: int | None) -> Rule:
             value is None
             or output.shape is None
             or (has_axes and axes not in ([0], [-1]))
-            or facts.attrs.get("noop_with_empty_axes")
+            or facts.integer("noop_with_empty_axes", 0)
         ):
             return None
         if not value.items and start is None:
@@ -233,7 +245,7 @@ def _division(facts: NodeFacts, output: TensorType) -> ShapeValue | None:
 
 
 def _modulo(facts: NodeFacts, output: TensorType) -> ShapeValue | None:
-    return _by_items(sv.truncated_modulo if facts.attrs.get("fmod") else sv.modulo)(facts, output)
+    return _by_items(sv.truncated_modulo if facts.integer("fmod", 0) else sv.modulo)(facts, output)
 
 
 def _each(step: Callable[[Dim], Dim]) -> Rule:

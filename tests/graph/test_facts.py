@@ -331,3 +331,27 @@ def test_strange_attributes_are_survived() -> None:
     assert facts.shape(outputs[1]) is None
     for tensor in outputs:
         facts.shape(tensor), facts.dtype(tensor), facts.value(tensor), facts.constant(tensor)
+
+
+@pytest.mark.parametrize(
+    ("op", "domain", "attrs", "outputs"),
+    [
+        ("LayerNormalization", "", {"axis": 2**31}, 2),
+        ("LayerNormalization", "", {"axis": -9}, 2),
+        ("Split", "", {"num_outputs": 2, "axis": 1}, 3),
+        ("GatherND", "", {"batch_dims": -5}, 1),
+        ("Einsum", "", {"equation": b"\xff"}, 1),
+        ("DictVectorizer", "ai.onnx.ml", {"int64_vocabulary": []}, 1),
+        ("LabelEncoder", "ai.onnx.ml", {"keys_int64s": [1], "values_int64s": [2], "values_strings": []}, 1),
+        ("RegexFullMatch", "", {}, 1),
+    ],
+)
+def test_what_the_inference_does_not_survive_is_kept_from_it(
+    op: str, domain: str, attrs: dict[str, object], outputs: int
+) -> None:
+    operands = [gs.Variable("x"), gs.Variable("i", np.int64, [3, 2])]
+    made = [gs.Variable(f"y{i}") for i in range(outputs)]
+    node = gs.Node(op, attrs=attrs, inputs=operands[: 1 if op == "Split" else 2], outputs=made, domain=domain)
+    imports = [onnx.helper.make_opsetid("", 20), onnx.helper.make_opsetid("ai.onnx.ml", 4)]
+    facts = Facts(GraphIndex(gs.Graph([node], operands, made, opset=20, import_domains=imports)))
+    assert all(facts.shape(tensor) is None for tensor in made)
