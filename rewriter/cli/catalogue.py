@@ -1,19 +1,18 @@
 """Rules as they are written, for the commands that only show them.
 
 `load_rules` checks every rule against the ONNX schemas, and so imports onnx; to list rules or to print one, reading is enough.
+What either has kept is used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from rewriter.cli.rule_paths import rule_paths
 from rewriter.errors import RewriterError
+from rewriter.language import kept_rules
 from rewriter.language.diagnostics import Diagnostic, RuleFileError, SourceText, suggest
-from rewriter.language.parse import parse
-from rewriter.language.rule_files import find_rule_files, read_rule_file
-from rewriter.language.rules import Rule
+from rewriter.language.rules import Rule, read_sources
 
 
 def read_rules(paths: Sequence[str] | None) -> list[Rule]:
@@ -23,36 +22,44 @@ def read_rules(paths: Sequence[str] | None) -> list[Rule]:
         RewriterError: a file cannot be read.
         RuleFileError: a file is not in the rule language.
     """
-    return _parse(find_rule_files(rule_paths(paths)))
+    sources = read_sources(rule_paths(paths))
+    for kind in ("checked", "parsed"):
+        found = kept_rules.read(kept_rules.key(kind, sources), sources)
+        if found is not None:
+            return _sorted(found[0])
+    rules = _parse(sources)
+    kept_rules.write(kept_rules.key("parsed", sources), sources, rules, ())
+    return _sorted(rules)
 
 
 def find_rule(code: str, paths: Sequence[str] | None) -> Rule:
-    """The rule of a code (letters of either case). Files that are named after the code are read first.
+    """The rule of a code (letters of either case).
 
     Raises:
         RewriterError: there is none.
     """
     wanted = code.upper()
-    files = find_rule_files(rule_paths(paths))
-    named = [file for file in files if file.name.upper().startswith((f"{wanted}_", f"{wanted}."))]
-    for group in (named, files):
-        for rule in _parse(group):
-            if rule.code.upper() == wanted:
-                return rule
-    near = suggest(wanted, [rule.code for rule in _parse(files)])
+    rules = read_rules(paths)
+    for rule in rules:
+        if rule.code.upper() == wanted:
+            return rule
+    near = suggest(wanted, [rule.code for rule in rules])
     raise RewriterError(f"there is no rule {code!r}" + (f"; did you mean {near}?" if near else "; `rewriter rules` lists them"))
 
 
-def _parse(files: Sequence[Path]) -> list[Rule]:
-    sources: dict[str, SourceText] = {}
+def _sorted(rules: list[Rule]) -> list[Rule]:
+    return sorted(rules, key=lambda rule: rule.code)
+
+
+def _parse(sources: Sequence[SourceText]) -> list[Rule]:
+    from rewriter.language.parse import parse
+
     problems: list[Diagnostic] = []
     rules: list[Rule] = []
-    for file in files:
-        source = SourceText(str(file), read_rule_file(file))
-        sources[source.path] = source
+    for source in sources:
         parsed, found = parse(source.text, source.path)
         problems.extend(diagnostic for diagnostic in found if not diagnostic.is_warning)
         rules.extend(Rule(rule, source.path, source) for rule in parsed.rules)
     if problems:
-        raise RuleFileError(problems, sources)
-    return sorted(rules, key=lambda rule: rule.code)
+        raise RuleFileError(problems, {source.path: source for source in sources})
+    return rules

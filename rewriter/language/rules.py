@@ -12,44 +12,77 @@ from typing import Any
 from rewriter.errors import RewriterError
 from rewriter.language import ast as tree
 from rewriter.language.ast import Kind, OpsetRange
-from rewriter.language.check import check
-from rewriter.language.check_header import CODE
 from rewriter.language.diagnostics import Diagnostic, RuleFileError, SourceText, suggest
 from rewriter.language.header import Header, read_header
-from rewriter.language.parse import parse
 from rewriter.language.rule_files import find_rule_files, read_rule_file
-from rewriter.language.settings import parse_value
+
+FRONT = ("code", "slug", "doc", "header", "digest")
+Front = tuple[str, str, str, Header, str]
 
 
-@dataclass(frozen=True)
 class Rule:
     """One rule that the compiler has accepted.
 
     Attributes:
-        ast: the rule as it was written.
         path: the file that it stands in, as it was named when loading.
         source: the text of that file.
     """
 
-    ast: tree.Rule
-    path: str
-    source: SourceText = field(compare=False)
+    def __init__(self, ast: tree.Rule, path: str, source: SourceText) -> None:
+        self.path = path
+        self.source = source
+        self._tree: tree.Rule | bytes = ast
+
+    @classmethod
+    def kept(cls, packed: bytes, front: Front, source: SourceText) -> Rule:
+        """A rule whose tree is unpacked when it is asked for; what `front` says is known without it."""
+        rule = cls.__new__(cls)
+        rule.path = source.path
+        rule.source = source
+        rule._tree = packed
+        rule.__dict__.update(zip(FRONT, front, strict=True))
+        return rule
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Rule) and (self.path, self.digest, self.ast) == (other.path, other.digest, other.ast)
+
+    def __hash__(self) -> int:
+        return hash((self.path, self.code))
+
+    def __repr__(self) -> str:
+        return f"Rule({self.code}, {self.path!r})"
 
     @property
+    def front(self) -> Front:
+        """What is asked of every rule, in the order of `FRONT`."""
+        return (self.code, self.slug, self.doc, self.header, self.digest)
+
+    @property
+    def ast(self) -> tree.Rule:
+        """The rule as it was written."""
+        if isinstance(self._tree, bytes):
+            from rewriter.language.pack import unpack
+
+            unpacked: tree.Rule = unpack(self._tree)
+            self._tree = unpacked
+            return unpacked
+        return self._tree
+
+    @cached_property
     def code(self) -> str:
         return self.ast.code
 
-    @property
+    @cached_property
     def slug(self) -> str:
         return self.ast.slug
 
     @property
     def title(self) -> str:
         """The first line of the doc comment, or the slug in words."""
-        first = next((line.strip() for line in self.ast.doc if line.strip()), "")
+        first = next((line.strip() for line in self.doc.split("\n") if line.strip()), "")
         return first or self.slug.replace("-", " ")
 
-    @property
+    @cached_property
     def doc(self) -> str:
         """The doc comment."""
         return "\n".join(self.ast.doc)
@@ -193,26 +226,47 @@ class RuleSet:
 def load_rules(paths: Iterable[Path | str] | None = None) -> RuleSet:
     """Reads, parses and checks rule files; folders are searched for `*.rules`. None: the rules that are shipped.
 
+    What was found right once is kept (`kept_rules`), and is not parsed and checked again.
+
     Raises:
         RewriterError: a path does not exist, cannot be read or is too big.
         RuleFileError: with everything that is wrong in all files, warnings included.
     """
-    sources: dict[str, SourceText] = {}
+    from rewriter.language import kept_rules
+
+    sources = read_sources(paths)
+    name = kept_rules.key("checked", sources)
+    rules, warnings = kept_rules.read(name, sources) or _compiled(name, sources)
+    ordered = tuple(sorted(rules, key=lambda rule: _code_key(rule.code)))
+    doubtful = {diagnostic.path for diagnostic in warnings}
+    return RuleSet(ordered, warnings=warnings, sources={source.path: source for source in sources if source.path in doubtful})
+
+
+def read_sources(paths: Iterable[Path | str] | None) -> list[SourceText]:
+    """The texts of the rule files that `load_rules` would read. Raises RewriterError as it does."""
+    return [SourceText(str(path), read_rule_file(path)) for path in find_rule_files(paths)]
+
+
+def _compiled(name: str, sources: Sequence[SourceText]) -> tuple[list[Rule], tuple[Diagnostic, ...]]:
+    """Parses and checks; what is right is kept under the name. Raises RuleFileError."""
+    from rewriter.language import kept_rules
+    from rewriter.language.check import check
+    from rewriter.language.check_codes import check_codes
+    from rewriter.language.parse import parse
+
     found: list[Diagnostic] = []
     rules: list[Rule] = []
-    for path in find_rule_files(paths):
-        source = SourceText(str(path), read_rule_file(path))
-        sources[source.path] = source
+    for source in sources:
         rule_file, problems = parse(source.text, source.path)
         found.extend(problems)
         found.extend(check(rule_file))
         rules.extend(Rule(rule, source.path, source) for rule in rule_file.rules)
-    found.extend(_check_set(rules))
+    found.extend(check_codes(rules))
     if any(not diagnostic.is_warning for diagnostic in found):
-        raise RuleFileError(found, sources)
-    ordered = tuple(sorted(rules, key=lambda rule: _code_key(rule.code)))
-    doubtful = {diagnostic.path for diagnostic in found}
-    return RuleSet(ordered, warnings=tuple(found), sources={path: text for path, text in sources.items() if path in doubtful})
+        raise RuleFileError(found, {source.path: source for source in sources})
+    warnings = tuple(found)
+    kept_rules.write(name, sources, rules, warnings)
+    return rules, warnings
 
 
 def parse_setting(text: str, rules: RuleSet) -> tuple[tuple[str, str], object]:
@@ -235,48 +289,9 @@ def parse_setting(text: str, rules: RuleSet) -> tuple[tuple[str, str], object]:
     if name not in params:
         has = f"it has {', '.join(params)}" if params else "it has none"
         raise RewriterError(f"cannot set {place.strip()}: rule {code} has no parameter {name!r}; {has}")
+    from rewriter.language.settings import parse_value
+
     return (code, name), parse_value(value.strip(), params[name].type, place.strip())
-
-
-# --- Checks between rules ------------------------------------------------------------------------------------------------
-
-
-def _check_set(rules: Sequence[Rule]) -> Iterator[Diagnostic]:
-    """Codes are unique across files; `before` names rules and does not go round in circles."""
-    first: dict[str, Rule] = {}
-    for rule in rules:
-        other = first.setdefault(rule.code, rule)
-        if other.path != rule.path:
-            line, _ = other.source.line_col(other.ast.code_span.start)
-            notes = (f"the other one is `{other.slug}` at {other.path}:{line}",)
-            yield Diagnostic("E401", f"two rules have the code {rule.code}", rule.ast.code_span, "again", notes, path=rule.path)
-    for rule in rules:
-        item = next((item for item in rule.ast.meta if item.key == "before"), None)
-        for code in rule.before if item is not None else ():
-            assert item is not None
-            if code not in first and CODE.fullmatch(code):
-                near = suggest(code, first)
-                helps = (f"did you mean `{near}`?",) if near else ()
-                message = f"`before: {code}` names no rule that is loaded"
-                yield Diagnostic("W402", message, item.value_span, "without effect", (), helps, rule.path)
-            elif (circle := _circle(rule.code, code, first)) is not None and rule.code == min(circle):
-                message = f"`before` goes round in a circle: {' before '.join(circle)}"
-                yield Diagnostic("E403", message, item.value_span, "who is first?", path=rule.path)
-
-
-def _circle(start: str, following: str, rules: Mapping[str, Rule]) -> list[str] | None:
-    """A way along `before` from `following` back to `start`, as codes from start to start."""
-    ways = [[start, following]]
-    seen = {following}
-    while ways:
-        way = ways.pop()
-        if way[-1] == start:
-            return way
-        for code in rules[way[-1]].before if way[-1] in rules else ():
-            if code not in seen:
-                seen.add(code)
-                ways.append([*way, code])
-    return None
 
 
 def _strength(name: str, rule: Rule) -> int:

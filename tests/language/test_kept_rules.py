@@ -1,0 +1,194 @@
+"""Rules that are kept between processes: the same as compiled ones, and never what a changed text no longer says."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pickle
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rewriter.errors import RewriterError
+from rewriter.language import ast, kept_rules, rules
+from rewriter.language.diagnostics import RuleFileError
+from rewriter.language.pack import pack, unpack
+from rewriter.language.rules import RuleSet, load_rules
+
+RULE = "rule A1 a <before: B9>\nmatch { y = Relu(x) }\nwhere size(x, 1..) == 2.5 or dtype(x) in [float, int64]\nrewrite { y = x }\n"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    return tmp_path / "home" / "rewriter"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "a.rules").write_text(RULE)
+    return tmp_path / "a.rules"
+
+
+def entries(home: Path) -> list[Path]:
+    return sorted(home.glob("rules-*"))
+
+
+def compiled(monkeypatch: pytest.MonkeyPatch, paths: list[Path] | None) -> RuleSet:
+    """As it is without anything kept."""
+    with monkeypatch.context() as patch:
+        patch.setattr(kept_rules, "read", lambda name, sources: None)
+        patch.setattr(kept_rules, "write", lambda name, sources, rules, warnings: None)
+        return load_rules(paths)
+
+
+def never(*args: object) -> None:
+    raise AssertionError("compiled again")
+
+
+def test_kept_rules_equal_compiled_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = compiled(monkeypatch, None)
+    load_rules()
+    monkeypatch.setattr(rules, "_compiled", never)
+    found = load_rules()
+    assert found == expected
+    assert found.digest == expected.digest
+    for one, other in zip(found, expected, strict=True):
+        assert one.front == other.front
+        assert (one.title, one.source.text) == (other.title, other.source.text)
+        assert one.ast == other.ast
+        assert repr(one.ast) == repr(other.ast)
+
+
+def test_trees_are_unpacked_when_they_are_asked_for(file: Path) -> None:
+    load_rules([file])
+    (rule,) = load_rules([file])
+    assert (rule.code, rule.before, rule.kind.name) == ("A1", ("B9",), "exact")
+    sent = pickle.loads(pickle.dumps(rule))
+    assert isinstance(vars(rule)["_tree"], bytes)
+    assert sent == rule
+    assert isinstance(rule.ast, ast.Rule)
+
+
+def test_warnings_are_kept(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = compiled(monkeypatch, [file])
+    load_rules([file])
+    monkeypatch.setattr(rules, "_compiled", never)
+    found = load_rules([file])
+    assert [warning.code for warning in found.warnings] == ["W402"]
+    assert found.warnings == expected.warnings
+    assert found.sources.keys() == expected.sources.keys()
+
+
+def test_errors_are_not_kept(file: Path, home: Path) -> None:
+    file.write_text(RULE.replace("Relu", "Rleu"))
+    for _ in range(2):
+        with pytest.raises(RuleFileError, match="E101"):
+            load_rules([file])
+    assert entries(home) == []
+
+
+def test_a_changed_text_is_compiled(file: Path) -> None:
+    before = load_rules([file])
+    written = file.stat()
+    file.write_text(RULE.replace("Relu", "Tanh"))
+    os.utime(file, ns=(written.st_atime_ns, written.st_mtime_ns))  # size and time say nothing
+    after = load_rules([file])
+    assert before.digest != after.digest
+    assert after.rules[0].ast.match.nodes[0].ops[0].name == "Tanh"
+
+
+def test_names_count(file: Path, tmp_path: Path) -> None:
+    load_rules([file])
+    other = file.rename(tmp_path / "b.rules")
+    found = load_rules([other])
+    assert found.rules[0].path == str(other)
+    assert found.warnings[0].path == str(other)
+
+
+def test_another_version_compiles(file: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    load_rules([file])
+    monkeypatch.setattr(kept_rules, "_versions", lambda: "another")
+    load_rules([file])
+    assert len(entries(home)) == 2
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[:-7], lambda data: data[:20], lambda data: b"", lambda data: data[:60] + b"!" + data[61:]]
+)
+def test_damage_is_mended(file: Path, home: Path, damage: object) -> None:
+    expected = load_rules([file])
+    (entry,) = entries(home)
+    whole = entry.read_bytes()
+    entry.write_bytes(damage(whole))  # type: ignore[operator]
+    assert load_rules([file]) == expected
+    assert entry.read_bytes() == whole
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="ownership is a matter of POSIX")
+def test_what_others_can_write_is_not_read(file: Path, home: Path) -> None:
+    expected = load_rules([file])
+    (entry,) = entries(home)
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
+    assert stat.S_IMODE(entry.stat().st_mode) == 0o600
+    entry.write_bytes(b"x")
+    entry.chmod(0o666)
+    assert load_rules([file]) == expected
+    assert stat.S_IMODE(entry.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("place", ["a file", "no rights"])
+def test_without_a_folder(place: str, file: Path, home: Path) -> None:
+    if place == "a file":
+        home.write_text("")
+    else:
+        home.mkdir(mode=0o500)
+    assert [rule.code for rule in load_rules([file])] == ["A1"]
+    assert [rule.code for rule in load_rules([file])] == ["A1"]
+
+
+def test_old_entries_go(tmp_path: Path, home: Path) -> None:
+    file = tmp_path / "a.rules"
+    file.write_text(RULE)
+    load_rules([file])
+    (first,) = entries(home)
+    os.utime(first, (1, 1))
+    (home / ".rules-left").write_text("by a process that died")
+    os.utime(home / ".rules-left", (1, 1))
+    for number in range(kept_rules.MOST_ENTRIES):
+        file.write_text(RULE + f"# {number}\n")
+        load_rules([file])
+    assert len(entries(home)) == kept_rules.MOST_ENTRIES
+    assert first not in entries(home)
+    assert list(home.glob(".rules-*")) == []
+
+
+def test_every_record_can_be_packed() -> None:
+    for kind in vars(ast).values():
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+            values = [None if field.type != "Span" else ast.Span(1, 2) for field in dataclasses.fields(kind)]
+            if kind is not ast.Span:
+                assert unpack(pack(kind(*values))) == kind(*values)
+    shape = ast.TypePattern("float", (1, "N", None, ..., -2))
+    assert unpack(pack((shape, True, 1.5, "é\ud800", ()))) == (shape, True, 1.5, "é\ud800", ())
+
+
+def test_reading_imports_neither_onnx_nor_lark(file: Path) -> None:
+    load_rules([file])
+    program = (
+        "import sys, rewriter\n"
+        "assert [rule.ast.code for rule in rewriter.load_rules([sys.argv[1]])] == ['A1']\n"
+        "found = [name for name in ('onnx', 'lark', 'numpy', 'tempfile', 'rewriter.language.check') if name in sys.modules]\n"
+        "assert not found, found\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(file)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_missing_path_is_told_as_before(tmp_path: Path) -> None:
+    with pytest.raises(RewriterError, match="there is no such file"):
+        load_rules([tmp_path / "no.rules"])
