@@ -236,7 +236,8 @@ class _Comparison:
             how = f"within {found.largest:.2g}" if found.largest else "exactly"
             outputs, inputs = _number(found.outputs, "output"), _number(found.inputs, "input")
             apart = "apart from that, " if found.differ else ""
-            sentences.append(f"{apart}{outputs} agree {how} on {inputs} ({found.runtime})")
+            agree = "agrees" if found.outputs == 1 else "agree"
+            sentences.append(f"{apart}{outputs} {agree} {how} on {inputs} ({found.runtime})")
         elif found.runtime and sentences:
             sentences[-1] += f" ({found.runtime}, {_number(found.inputs, 'input')})"
         if found.random:

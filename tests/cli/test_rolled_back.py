@@ -1,0 +1,115 @@
+"""Rules that are wrong, beside the shipped ones, on real exports: what they did is taken back, what the others did stays."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import onnx
+import pytest
+
+from rewriter.proof.validity import Candidate
+from tests.cli.call import GEMM, MODELS, POOL, Call
+from tests.cli.wrong_rules import INVALID, LIGHT, REFUSED, SORTS, TEN, WRONG
+
+pytest.importorskip("onnxruntime")
+SELECT = ("--select", "DEFAULT,PT001,GEN002")
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    (tmp_path / "wrong.rules").write_text(text)
+    return tmp_path / "wrong.rules"
+
+
+def test_they_are_ten() -> None:
+    assert len(TEN) == 10
+
+
+@pytest.mark.parametrize("sort", SORTS)
+@pytest.mark.parametrize("model", TEN, ids=lambda path: path.stem)
+def test_ten_real_models(call: Call, tmp_path: Path, model: Path, sort: str) -> None:
+    wrong = write(tmp_path, SORTS[sort])
+    good, guarded = tmp_path / "good.onnx", tmp_path / "guarded.onnx"
+    verify = ("--verify",) if sort == "wrong" else ()
+    unseen = ("--ignore", "BAD003") if sort == "wrong" and model.parent == LIGHT else ()  # their tensors hold one number each
+    alone = call("fix", model, "-o", good, *SELECT, *verify, "--format", "json")
+    done = call(
+        "fix", model, "-o", guarded, *SELECT, *verify, "--format", "json", "--rules", "shipped", "--rules", wrong, *unseen
+    )
+    assert (alone.code, done.code) == (0, 1)
+    expected, found = json.loads(alone.out)["models"][0], json.loads(done.out)["models"][0]
+    assert expected["counts"], "no shipped rule fires, so that nothing is to be kept"
+    assert found["counts"] == expected["counts"]
+    assert not expected["rolled_back"]
+    assert {rolled["rule"] for rolled in found["rolled_back"]} <= {"BAD001", "BAD002", "BAD003", "BAD004"}
+    assert found["rolled_back"]
+    assert guarded.read_bytes() == good.read_bytes()
+    onnx.checker.check_model(str(guarded))
+
+
+def test_what_was_rolled_back_is_named(call: Call, tmp_path: Path) -> None:
+    done = call("fix", POOL, "-o", tmp_path / "fixed.onnx", "--rules", "shipped", "--rules", write(tmp_path, REFUSED))
+    assert "\n  rolled back BAD002 pool0 (AveragePool): ONNX Runtime: " in done.out
+    assert "is not a registered function/op" in done.out
+    assert "1 model: 1 changed, 1 unfinished, 1 rolled back; 1 rewrite by 1 rule" in done.err
+
+
+def test_a_repair_that_is_undone_is_found_though_the_input_was_refused(call: Call, tmp_path: Path) -> None:
+    done = call("fix", GEMM, "-o", tmp_path / "fixed.onnx", "--rules", "shipped", "--rules", write(tmp_path, REFUSED))
+    assert done.code == 1
+    assert "rolled back BAD002 everywhere (2 places): ONNX Runtime: " in done.out
+    assert "MX001" in done.out
+
+
+def test_refused_before_and_after_is_no_reason(call: Call, tmp_path: Path) -> None:
+    model = onnx.load(POOL)
+    model.graph.node.add(op_type="NoSuchOperator", input=[model.graph.input[0].name], output=["nowhere"])
+    onnx.save(model, tmp_path / "refused.onnx")
+    done = call("fix", tmp_path / "refused.onnx", "--select", "MX003")
+    assert (done.code, "MX003" in done.out, "rolled back" in done.out) == (0, True, False)
+
+
+def test_too_much_that_is_wrong_gives_the_model_back(call: Call, tmp_path: Path) -> None:
+    rules = "".join(
+        f"/// Nobody implements it.\nrule BAD{i:03} nothing-{i} <kind: exact, severity: error>\n"
+        f"match {{ y = com.acme.Op{i}(x) }}\nrewrite {{ y = com.acme.Not{i}(x) }}\n"
+        for i in range(20)
+    )
+    nodes = "".join(f"t{i + 1} = com.acme.Op{i}(t{i}) " for i in range(20))
+    functions = "".join(
+        f'<domain: "com.acme", opset_import: ["": 17]> Op{i} (x) => (y) {{ y = Identity(x) }}' for i in range(20)
+    )
+    text = f'<ir_version: 8, opset_import: ["": 17, "com.acme": 1]> g (float[2] t0) => (float[2] t20) {{ {nodes} }} {functions}'
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
+    done = call("fix", tmp_path / "net.onnx", "-o", tmp_path / "out.onnx", "--rules", write(tmp_path, rules))
+    assert done.code == 1
+    assert "given back as it was" in done.out
+    assert (tmp_path / "out.onnx").read_bytes() == (tmp_path / "net.onnx").read_bytes()
+
+
+def test_only_the_firing_that_hurts_is_taken_back(call: Call, tmp_path: Path) -> None:
+    rule = "/// Fewer.\nrule BAD001 no-relu <kind: exact, severity: error>\nmatch { y = Relu(x) }\nrewrite { y = x }\n"
+    text = '<ir_version: 8, opset_import: ["": 17]> g (float[64] x) => (float[64] y) { a = Relu(x) b = Relu(a) y = Relu(b) }'
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
+    done = call("fix", tmp_path / "net.onnx", "-o", tmp_path / "out.onnx", "--rules", write(tmp_path, rule), "--verify")
+    assert done.code == 1
+    assert done.out.count("rolled back BAD001") == 1
+    assert [node.op_type for node in onnx.load(tmp_path / "out.onnx").graph.node].count("Relu") == 1
+
+
+def test_processes_say_and_write_the_same(call: Call, tmp_path: Path) -> None:
+    rules = ("--rules", "shipped", "--rules", write(tmp_path, INVALID + REFUSED + WRONG))
+    alone = call("fix", MODELS, "--out", tmp_path / "out", "--verify", *rules)
+    first = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    together = call("fix", MODELS, "--out", tmp_path / "out", "--verify", *rules, "--jobs", 2, "--force")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == first
+    assert (together.code, together.out) == (alone.code, alone.out)
+
+
+def test_check_judges_nothing(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("a judge was asked")
+
+    monkeypatch.setattr(Candidate, "refusal", refuse)
+    assert call("check", POOL).code == 1
+    assert call("fix", POOL, "-o", tmp_path / "out.onnx", "--select", "NONE").code == 0
