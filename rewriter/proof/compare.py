@@ -20,7 +20,8 @@ _INTEGERS = {2: np.int16, 4: np.int32, 8: np.int64}
 class Bound:
     """How far results may be off: `ulps` units in the last place, or |a - b| <= atol + rtol * |b|.
 
-    `scale` measures rtol against the largest magnitude of the tensor, for computations that are carried out in another precision.
+    `scale` measures rtol against the largest magnitude of the tensor, since a sum that cancels has no relative precision. No rtol asks
+    for more than 16 units in the last place of the element type.
     """
 
     ulps: int = ULPS
@@ -63,16 +64,18 @@ def difference(wanted: Array, found: Array, bound: Bound) -> tuple[str, float]:
         wrong = wanted != found
         return (_where(wanted, found, wrong) if np.any(wrong) else ""), 0.0
     if bound.rtol or bound.atol:
-        return _near(wanted.astype(np.float64), found.astype(np.float64), bound)
+        finest = 16 * {2: 2.0**-10, 4: 2.0**-23}.get(wanted.dtype.itemsize, 2.0**-52)
+        finest *= 8 if wanted.dtype.name == "bfloat16" else 1
+        return _near(wanted.astype(np.float64), found.astype(np.float64), bound, max(bound.rtol, finest))
     return _ulps(wanted, found, bound.ulps)
 
 
-def _near(wanted: Array, found: Array, bound: Bound) -> tuple[str, float]:
+def _near(wanted: Array, found: Array, bound: Bound, rtol: float) -> tuple[str, float]:
     """Where the before is not finite, nothing was promised but that the after is not a wrong finite number of reasonable size."""
     finite = np.isfinite(wanted) & (np.abs(wanted) < 1e30)
     with np.errstate(all="ignore"):
         size = np.max(np.abs(wanted[finite]), initial=0.0) if bound.scale else np.abs(wanted)
-        allowed = bound.atol + bound.rtol * size
+        allowed = bound.atol + rtol * size
         off = np.abs(found - wanted)
         wrong = finite & ~(off <= allowed)
         if np.any(wrong):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ class Instance:
         source: JSON text of source information, None for none.
         settings: values of the rule's parameters, by (code, name).
         fixed: values of inputs that decide shapes and so cannot be drawn freely.
+        sizes: lengths of dimensions that the model only names.
         plain: its operators, attributes and element types are those that the rule's author or the schemas chose.
     """
 
@@ -34,6 +36,7 @@ class Instance:
     source: str | None = None
     settings: Mapping[tuple[str, str], Any] = field(default_factory=dict)
     fixed: Mapping[str, Array] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
     plain: bool = True
 
     @property
@@ -53,9 +56,9 @@ def free_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
     return [info for info in graph.input if info.name not in given]
 
 
-def shape_of(info: onnx.ValueInfoProto) -> list[int | None] | None:
-    """Declared dimensions, None for what is not a number; None as a whole where no shape is declared."""
+def shape_of(info: onnx.ValueInfoProto, sizes: Mapping[str, int] = MappingProxyType({})) -> list[int | None] | None:
+    """Declared dimensions, None for what is not a number and not among `sizes`; None as a whole where no shape is declared."""
     tensor = info.type.tensor_type
     if not tensor.HasField("shape"):
         return None
-    return [dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
+    return [dim.dim_value if dim.HasField("dim_value") else sizes.get(dim.dim_param) for dim in tensor.shape.dim]

@@ -1,0 +1,24 @@
+"""The opsets in which a rule is tried: one or two of every stretch in which none of its operators changes."""
+
+from __future__ import annotations
+
+from rewriter.language import ast, schema
+from rewriter.language.rules import Rule
+from rewriter.language.walk import walk
+from rewriter.proof.oracles import newest_opset
+
+OLDEST_RUN = 7
+"""ONNX Runtime gives no promise for older opsets."""
+
+
+def opsets(rule: Rule) -> list[int]:
+    """Ascending; empty where the rule's range lies outside of what the oracles run."""
+    newest = newest_opset()
+    first = max(rule.opset.first or 1, OLDEST_RUN)
+    last = min(rule.opset.last or newest, newest)
+    names = {(op.domain, op.name) for op in walk(rule.ast) if isinstance(op, ast.Op) and not op.param}
+    changes = {version for domain, name in names if domain == "" for version in schema.versions(name)}
+    changes |= {block.opset.first for block in rule.ast.rewrites if block.opset is not None and block.opset.first is not None}
+    starts = sorted({first, *(version for version in changes if first < version <= last)})
+    ends = [start - 1 for start in starts[1:]] + [last]
+    return sorted({v for start, end in zip(starts, ends, strict=True) for v in (start, end) if start <= v <= end})

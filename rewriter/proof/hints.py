@@ -1,0 +1,128 @@
+"""What the conditions of a rule ask for so plainly that instances can be made to fulfil it: element types, ranks, equal values.
+
+Everything else is left to chance: what violates a condition is thrown away, and how often that happens is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from rewriter.language import ast
+from rewriter.language.dtypes import DTYPES
+from rewriter.language.rules import Rule
+from rewriter.language.walk import walk
+from rewriter.proof.dims import Dims
+
+RANKS = range(6)
+_MIRROR = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+_HOLDS = {
+    "==": lambda a, b: a == b, "!=": lambda a, b: a != b, "<": lambda a, b: a < b, "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b, ">=": lambda a, b: a >= b,
+}  # fmt: skip
+
+
+class Unsettled(Exception):
+    """An expression has no value before the model is there."""
+
+
+@dataclass
+class Hints:
+    """By name of a tensor or of a bound attribute: what is asked of it."""
+
+    dtypes: dict[str, frozenset[int]] = field(default_factory=dict)
+    ranks: dict[str, frozenset[int]] = field(default_factory=dict)
+    contents: dict[str, Any] = field(default_factory=dict)
+    equal: dict[str, str] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+def hints(rule: Rule, dims: Dims) -> Hints:
+    """The hints of a rule; where it offers alternatives one is drawn."""
+    found = Hints()
+    for where in rule.ast.wheres:
+        for condition in _conjuncts(where.condition, dims):
+            _read(condition, found)
+    return found
+
+
+def constant(expr: ast.Expr, names: dict[str, Any]) -> Any:
+    """The value of an expression of literals and known names. Raises Unsettled."""
+    if isinstance(expr, ast.Literal):
+        return expr.value
+    if isinstance(expr, ast.Name):
+        if expr.id in names:
+            return names[expr.id]
+        if expr.id in DTYPES:
+            return DTYPES[expr.id]
+    if isinstance(expr, ast.Unary) and expr.op == "-":
+        return -constant(expr.operand, names)
+    if isinstance(expr, ast.ListOf):
+        return [constant(item, names) for item in expr.items]
+    raise Unsettled
+
+
+def source_questions(rule: Rule) -> Iterator[tuple[str, str, list[Any]]]:
+    """What the rule asks the framework's own file: (label, attribute, values that it compares the answer with)."""
+    literals: list[Any] = [e.value for e in walk(rule.ast) if isinstance(e, ast.Literal) and isinstance(e.value, str | bool)]
+    for expr in walk(rule.ast):
+        if isinstance(expr, ast.Call) and expr.function == "source" and len(expr.args) >= 2:
+            label, key = expr.args[:2]
+            if isinstance(label, ast.Name) and isinstance(key, ast.Literal):
+                yield label.id, str(key.value), [v for v in (True, False, *literals) if v != key.value]
+
+
+def _conjuncts(expr: ast.Expr, dims: Dims) -> Iterator[ast.Expr]:
+    if isinstance(expr, ast.Logic):
+        parts = expr.operands if expr.op == "and" else (expr.operands[dims.below(len(expr.operands))],)
+        for part in parts:
+            yield from _conjuncts(part, dims)
+    else:
+        yield expr
+
+
+def _read(expr: ast.Expr, found: Hints) -> None:
+    if isinstance(expr, ast.Call) and expr.function == "all" and isinstance(expr.args[0], ast.Compare):
+        compare = expr.args[0]
+        if compare.op == "==" and isinstance(compare.left, ast.Name):
+            _try(lambda: found.contents.__setitem__(compare.left.id, constant(compare.right, {})))  # type: ignore[union-attr]
+        return
+    if not isinstance(expr, ast.Compare):
+        return
+    left, right, op = expr.left, expr.right, expr.op
+    if isinstance(right, ast.Call) and isinstance(left, ast.Literal | ast.Name):
+        left, right, op = right, left, _MIRROR.get(op, op)  # type: ignore[assignment]
+    subject = _asked(left)
+    if subject is not None:
+        function, name = subject
+        _try(lambda: _fact(function, name, op, constant(right, {}), found))
+        other = _asked(right)
+        if op == "==" and other is not None and function == other[0] == "axis":
+            found.equal[other[1]] = name
+    elif isinstance(left, ast.Name) and isinstance(right, ast.Name) and op == "==" and right.id not in DTYPES:
+        found.equal[right.id] = left.id
+    elif isinstance(left, ast.Name) and op in ("==", "in"):
+        _try(lambda: found.values.__setitem__(left.id, [constant(right, {})] if op == "==" else constant(right, {})))
+
+
+def _asked(expr: ast.Expr) -> tuple[str, str] | None:
+    """`dtype(x)`, `rank(x)`, `axis(a, x)`: the function and the name that it is about."""
+    if isinstance(expr, ast.Call) and expr.args and isinstance(expr.args[0], ast.Name):
+        return expr.function, expr.args[0].id
+    return None
+
+
+def _fact(function: str, name: str, op: str, value: Any, found: Hints) -> None:
+    if function == "dtype" and op in ("==", "in"):
+        found.dtypes[name] = frozenset([value] if op == "==" else value)
+    elif function == "rank" and op in _HOLDS:
+        before = found.ranks.get(name, frozenset(RANKS))
+        found.ranks[name] = frozenset(rank for rank in before if _HOLDS[op](rank, value))  # type: ignore[no-untyped-call]
+
+
+def _try(action: Any) -> None:
+    try:
+        action()
+    except (Unsettled, TypeError):
+        return

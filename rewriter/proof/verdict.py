@@ -1,0 +1,85 @@
+"""What verification says of a rule. Never "proved": what was run is what is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+TESTED, COUNTEREXAMPLE, UNVERIFIED = "tested", "counterexample", "unverified"
+
+
+@dataclass(frozen=True)
+class Unneeded:
+    """A condition without which nothing went wrong (W504): never needed, or the instances are too weak to show it."""
+
+    line: int
+    text: str
+
+
+@dataclass
+class Verdict:
+    """The outcome for one rule.
+
+    Attributes:
+        rule, digest: which.
+        status: TESTED, COUNTEREXAMPLE or UNVERIFIED.
+        why: of the last two, in words. For TESTED repairs: what speaks for them.
+        samples: instances on which the rule fired and of which the oracles could say something.
+        tried: instances made.
+        dtypes, opsets: element types and opsets of these samples.
+        error: the largest error seen, in units of `bound`.
+        recorded: recorded exports that the rule repairs.
+        quarantine: operators on which the oracles disagree before any rule has touched the model.
+        unneeded: conditions that never mattered.
+        crashed: instances that took the runtime's process down.
+        raised: an example of a condition that raised.
+        obligation: the counterexample on paper.
+        excused: the rule's author says in its header why it cannot be verified.
+    """
+
+    rule: str
+    digest: str
+    status: str = TESTED
+    why: str = ""
+    samples: int = 0
+    tried: int = 0
+    dtypes: tuple[str, ...] = ()
+    opsets: tuple[int, ...] = ()
+    error: float = 0.0
+    bound: str = ""
+    recorded: tuple[str, ...] = ()
+    quarantine: tuple[str, ...] = ()
+    unneeded: tuple[Unneeded, ...] = ()
+    crashed: int = 0
+    raised: str = ""
+    obligation: str = ""
+    excused: bool = False
+    seed: int = 0
+    seconds: float = 0.0
+    locked: bool = False
+    counts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def acceptable(self) -> bool:
+        """Whether the rule may ship: nothing speaks against it, and what is not verified has a written reason."""
+        return self.status == TESTED or (self.status == UNVERIFIED and self.excused)
+
+    def record(self) -> dict[str, Any]:
+        """What is kept of it in a lock file."""
+        kept = {
+            "digest": self.digest, "status": self.status, "why": self.why, "samples": self.samples, "seed": self.seed,
+            "dtypes": list(self.dtypes), "opsets": list(self.opsets), "error": float(f"{self.error:.3g}"), "bound": self.bound,
+            "recorded": list(self.recorded), "quarantine": list(self.quarantine), "excused": self.excused,
+        }  # fmt: skip
+        return {key: value for key, value in kept.items() if value not in ("", [], False, 0.0) or key in ("samples", "seed")}
+
+    @classmethod
+    def from_record(cls, rule: str, record: dict[str, Any]) -> Verdict:
+        """A verdict as it was locked."""
+        return cls(
+            rule, str(record.get("digest", "")), str(record.get("status", UNVERIFIED)), str(record.get("why", "")),
+            samples=int(record.get("samples", 0)), dtypes=tuple(record.get("dtypes", ())), opsets=tuple(record.get("opsets", ())),
+            error=float(record.get("error", 0.0)), bound=str(record.get("bound", "")), recorded=tuple(record.get("recorded", ())),
+            quarantine=tuple(record.get("quarantine", ())), excused=bool(record.get("excused", False)),
+            seed=int(record.get("seed", 0)), locked=True,
+        )  # fmt: skip
