@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rewriter.engine.glance import Glance
-from rewriter.engine.values import DType
+from rewriter.engine.expressions.values import DType
+from rewriter.engine.matching.glance import Glance
 from rewriter.errors import RewriterError
 from rewriter.language import ast
 from rewriter.language.dtypes import DTYPES
@@ -49,7 +49,7 @@ class PhasePlan:
     name: str
     by_root: dict[OpKey, list[CompiledRule]] = field(default_factory=dict)
     on_graph: list[CompiledRule] = field(default_factory=list)
-    ways: dict[OpKey, set[Path]] = field(default_factory=dict)
+    ways: dict[OpKey, dict[Path, None]] = field(default_factory=dict)
 
 
 def parameters(rule: Rule, settings: Mapping[tuple[str, str], Any]) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def plan(rules: Iterable[CompiledRule]) -> list[PhasePlan]:
             phase.by_root.setdefault(op, []).append(compiled)
         for number, path in pattern.paths:
             for op in pattern.nodes[number].ops:
-                phase.ways.setdefault(op, set()).add(tuple(path))
+                phase.ways.setdefault(op, {})[tuple(path)] = None
     return [phase for phase in phases.values() if phase.by_root or phase.on_graph]
 
 

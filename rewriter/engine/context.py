@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx_graphsurgeon as gs
 
-from rewriter.engine.values import UNKNOWN, DType, Failure, Symbol
+from rewriter.engine.expressions.values import UNKNOWN, DType, Failure, Symbol
 from rewriter.graph.exporter import Exporter
 from rewriter.graph.facts import Facts
 from rewriter.graph.index import GraphIndex

@@ -11,11 +11,12 @@ import onnx_graphsurgeon as gs
 
 from rewriter.engine.compile import CompiledRule
 from rewriter.engine.context import Context
-from rewriter.engine.evaluate import Names, holds
+from rewriter.engine.expressions.evaluate import Names, holds
+from rewriter.engine.expressions.values import UNKNOWN, Failure
 from rewriter.engine.log import Blocked
-from rewriter.engine.match import Matcher, TooManyAttempts
-from rewriter.engine.rewrite import Refused, Rewriting
-from rewriter.engine.values import UNKNOWN, Failure
+from rewriter.engine.matching.match import Matcher, TooManyAttempts
+from rewriter.engine.rewriting.rewrite import apply_block
+from rewriter.engine.rewriting.transaction import Refused, Rewriting
 from rewriter.errors import RewriterError
 from rewriter.graph.edits import Edits
 from rewriter.graph.node_text import node_text
@@ -160,7 +161,7 @@ class Attempt:
         scope, op = (index.scopes[0], "") if root is None else (index.scope(root), root.op)
         matched = tuple(node_name(node) for node in nodes.values())
         try:
-            Rewriting(self.context, edits, names, root, nodes).apply(block)
+            apply_block(Rewriting(self.context, edits, names, root, nodes), block)
             if not edits.any:
                 raise Refused("it would change nothing")
         except Refused as refused:

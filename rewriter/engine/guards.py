@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rewriter.engine.context import Context
-from rewriter.engine.values import UNKNOWN
+from rewriter.engine.expressions.values import UNKNOWN
 from rewriter.graph.exporter import matches
 from rewriter.language.rules import Rule
 

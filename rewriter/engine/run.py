@@ -11,12 +11,12 @@ from rewriter.engine.compile import CompiledRule, PhasePlan, compile_rule, plan
 from rewriter.engine.context import Context
 from rewriter.engine.fire import Attempt, Fired, node_name
 from rewriter.engine.guards import refusal
-from rewriter.engine.interface import interface_matches
 from rewriter.engine.limits import Limits, Watch
 from rewriter.engine.log import Log, Skipped, Stop
-from rewriter.engine.model_outputs import complete_outputs
+from rewriter.engine.matching.interface import interface_matches
 from rewriter.engine.record import Recorder
 from rewriter.engine.requirements import able, needs, take_inventory
+from rewriter.engine.rewriting.model_outputs import complete_outputs
 from rewriter.engine.stale import declare_anew, mend_stale_types
 from rewriter.engine.worklist import Worklist
 from rewriter.graph.collector import collector_off

@@ -112,7 +112,7 @@ class GraphIndex:
             crowd = self._crowds[id(tensor)] = {}
             for node in users.values():
                 crowd.setdefault(operator_key(node), {})[id(node)] = node
-        return (node for op in ops for node in crowd.get(op, {}).values())
+        return (node for op in sorted(ops) for node in list(crowd.get(op, {}).values()))
 
     def uses(self, tensor: gs.Tensor) -> list[gs.Node]:
         """Distinct consumers of a tensor, those in inner scopes included."""
@@ -256,6 +256,10 @@ class GraphIndex:
     def body(self, node: gs.Node, attribute: str) -> Scope | None:
         """The scope of the subgraph that a node holds in an attribute."""
         return next((s for s in self._bodies.get(id(node), ()) if s.owner is node and s.attr == attribute), None)
+
+    def made_in(self, scope: Scope) -> dict[str, gs.Tensor]:
+        """By name, the tensors that nodes of one scope make."""
+        return {tensor.name: tensor for node in self.members(scope) for tensor in node.outputs if tensor.name}
 
     def members(self, scope: Scope) -> list[gs.Node]:
         """The nodes of one scope in execution order."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rewriter.engine.context import Context
-from rewriter.engine.values import Failure
+from rewriter.engine.expressions.values import Failure
 
 _PAD = "1"  # a dimension of length 1 that stands for no letter
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import onnx_graphsurgeon as gs
 
-from rewriter.engine.attributes import effective
 from rewriter.engine.context import Context
-from rewriter.engine.functions import FUNCTIONS
-from rewriter.engine.operators import arithmetic, compare, contains, truth
-from rewriter.engine.values import ABSENT, LIST_LIMIT, UNKNOWN, DType, Failure, checked, plain
+from rewriter.engine.expressions.attributes import effective
+from rewriter.engine.expressions.functions import FUNCTIONS
+from rewriter.engine.expressions.operators import arithmetic, compare, contains, truth
+from rewriter.engine.expressions.values import ABSENT, LIST_LIMIT, UNKNOWN, DType, Failure, checked, plain
 from rewriter.language import ast
 from rewriter.language.dtypes import DTYPES
 

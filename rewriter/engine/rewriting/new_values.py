@@ -15,9 +15,9 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 
-from rewriter.engine.array_functions import element_type
 from rewriter.engine.context import Context
-from rewriter.engine.values import ABSENT, UNKNOWN, Failure, Symbol, show
+from rewriter.engine.expressions.array_functions import element_type
+from rewriter.engine.expressions.values import ABSENT, UNKNOWN, Failure, Symbol, show
 from rewriter.graph.objects import new_constant
 from rewriter.language import ast, schema
 from rewriter.language.dtypes import DTYPES

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import onnx_graphsurgeon as gs
 
-from rewriter.engine import attributes
 from rewriter.engine.context import Context, label
-from rewriter.engine.evaluate import Names, evaluate
-from rewriter.engine.operators import compare
-from rewriter.engine.values import ABSENT, UNKNOWN, Symbol
+from rewriter.engine.expressions import attributes
+from rewriter.engine.expressions.evaluate import Names, evaluate
+from rewriter.engine.expressions.operators import compare
+from rewriter.engine.expressions.values import ABSENT, UNKNOWN, Symbol
 from rewriter.graph.index import operator_key
 from rewriter.language import ast, schema
 from rewriter.language.dtypes import DTYPES

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from rewriter.engine.context import Context
-from rewriter.engine.operators import compare, contains, truth
-from rewriter.engine.values import LIST_LIMIT, UNKNOWN, DType, Failure, Symbol, plain
+from rewriter.engine.expressions.operators import compare, contains, truth
+from rewriter.engine.expressions.values import LIST_LIMIT, UNKNOWN, DType, Failure, Symbol, plain
 
 
 def _all(context: Context, value: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rewriter.engine.values import ABSENT, ARRAY_LIMIT, LIST_LIMIT, UNKNOWN, Failure, Symbol, checked, plain, show
+from rewriter.engine.expressions.values import ABSENT, ARRAY_LIMIT, LIST_LIMIT, UNKNOWN, Failure, Symbol, checked, plain, show
 
 _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,

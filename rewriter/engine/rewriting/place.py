@@ -6,19 +6,18 @@ They change what they name and nothing else; that is why they stand beside repla
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import onnx_graphsurgeon as gs
 
-from rewriter.engine.model_edits import drop_input, drop_output, set_model_field
-from rewriter.engine.rewrite_values import attribute_value
-from rewriter.engine.values import ABSENT, Failure
+from rewriter.engine.expressions.values import ABSENT, Failure
+from rewriter.engine.rewriting.build import operand_tensor
+from rewriter.engine.rewriting.model_edits import drop_input, drop_output, set_model_field
+from rewriter.engine.rewriting.new_values import attribute_value
+from rewriter.engine.rewriting.transaction import Rewriting
 from rewriter.graph.objects import new_variable
 from rewriter.graph.tensors import gs_dtype
 from rewriter.language import ast
-
-if TYPE_CHECKING:
-    from rewriter.engine.rewrite import Rewriting
 
 
 def apply_edit(rewriting: Rewriting, edit: ast.Edit, value: Any, at: Any) -> None:
@@ -41,7 +40,7 @@ def _edit_node(rewriting: Rewriting, node: gs.Node, edit: ast.Edit, value: Any, 
     if field == "inputs":
         position = _position(at, len(node.inputs) + 16)
         if isinstance(edit.value, ast.Constant | ast.Build | ast.Absent):
-            tensor = rewriting.operand(edit.value, value, node.op)
+            tensor = operand_tensor(rewriting, edit.value, value, node.op)
         else:
             assert isinstance(edit.value, ast.Name)
             tensor = rewriting.tensor(edit.value.id)

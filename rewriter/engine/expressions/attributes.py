@@ -12,7 +12,7 @@ from typing import Any
 import onnx_graphsurgeon as gs
 
 from rewriter.engine.context import Context, label
-from rewriter.engine.values import ABSENT, UNKNOWN, Marker
+from rewriter.engine.expressions.values import ABSENT, UNKNOWN, Marker
 from rewriter.language import schema
 
 

@@ -1,4 +1,4 @@
-"""Functions of expressions that ask the graph, the model or the framework's own file."""
+"""Functions of expressions that ask the graph or the model."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from rewriter.engine.context import Context, label
-from rewriter.engine.model_outputs import source_outputs
-from rewriter.engine.values import ABSENT, UNKNOWN, DType, Failure, Symbol
-from rewriter.source.info import Missing
+from rewriter.engine.expressions.values import ABSENT, UNKNOWN, DType, Failure, Symbol
 
 
 def _shape(context: Context, part: Any) -> Any:
@@ -67,57 +65,6 @@ def _present(context: Context, value: Any) -> Any:
 def _producer(context: Context, tensor: gs.Tensor) -> str:
     found = context.producer(tensor)
     return found.op if found is not None else ""
-
-
-def _source(context: Context, node: gs.Node, attribute: str, like: Any = ABSENT) -> Any:
-    key = context.source_key(node)
-    if key is UNKNOWN or context.source is None:
-        return UNKNOWN
-    found = context.source.attribute(key, attribute, None if like is ABSENT else like)
-    if found is Missing.ATTRIBUTE or found is None:
-        return like
-    if isinstance(found, Missing):
-        return context.doubt(f"`{attribute}` of {label(node)} in {context.source.path or 'the source'}: {found.value}")
-    return list(found) if isinstance(found, tuple) else found
-
-
-def _source_op(context: Context, node: gs.Node) -> Any:
-    key = context.source_key(node)
-    if key is UNKNOWN or context.source is None:
-        return UNKNOWN
-    operator = context.source.nodes[key].operator
-    return operator or context.doubt(f"the source information has no operator for {label(node)}")
-
-
-def _source_edge(context: Context, node: gs.Node, at: int) -> Any:
-    key = context.source_key(node)
-    if key is UNKNOWN or context.source is None:
-        return UNKNOWN
-    found = context.source.source_input(key, at)
-    return context.doubt(f"the source information has no input {at} for {label(node)}") if found is None else found
-
-
-def _source_input(context: Context, node: gs.Node, at: int) -> Any:
-    edge = _source_edge(context, node, at)
-    return edge if edge is UNKNOWN else edge[0]
-
-
-def _source_index(context: Context, node: gs.Node, at: int) -> Any:
-    edge = _source_edge(context, node, at)
-    return edge if edge is UNKNOWN else edge[1]
-
-
-def _source_is_output(context: Context, node: gs.Node) -> Any:
-    key = context.source_key(node)
-    if key is UNKNOWN or context.source is None:
-        return UNKNOWN
-    if not context.source.heads:
-        return context.doubt("the source information does not list the graph's outputs")
-    return any(name == key for name, _ in context.source.heads)
-
-
-def _source_has(context: Context, node: gs.Node) -> bool:
-    return context.source is not None and context.source.node_for(node.name, [t.name for t in node.outputs]) is not None
 
 
 def _maybe(context: Context, condition: Any) -> Any:
@@ -226,13 +173,6 @@ BODIES: dict[str, Callable[..., Any]] = {
     "has": lambda context, node, attribute: attribute in node.attrs,
     "n_inputs": lambda context, node: len(node.inputs),
     "n_outputs": lambda context, node: len(node.outputs),
-    "source": _source,
-    "source_op": _source_op,
-    "source_input": _source_input,
-    "source_index": _source_index,
-    "source_is_output": _source_is_output,
-    "source_outputs": source_outputs,
-    "source_has": _source_has,
     "opset": lambda context, domain="": context.opset(None, domain),
     "exporter": lambda context: context.exporter.name,
     "exporter_version": lambda context: context.exporter.version,

@@ -4,17 +4,15 @@ holds it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import onnx_graphsurgeon as gs
 
-from rewriter.engine.values import Failure
+from rewriter.engine.expressions.values import Failure
+from rewriter.engine.rewriting.transaction import Rewriting
 from rewriter.graph.objects import new_node, new_variable
 from rewriter.graph.scopes import Scope, bodies, opset_versions
 from rewriter.language import ast
-
-if TYPE_CHECKING:
-    from rewriter.engine.rewrite import Rewriting
 
 
 def inline(rewriting: Rewriting, statement: ast.Inline) -> None:

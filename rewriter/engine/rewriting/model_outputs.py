@@ -1,37 +1,20 @@
 """Which tensors the model gives out, and what the framework's own graph says of it.
 
 Exporters lose outputs, add inner tensors to them, or list them in another order; the framework's file has them right. Outputs
-are named by their tensors, in a list: `model.outputs`, `source_outputs()`.
+are named by their tensors, in a list: `model.outputs = source_outputs()`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import onnx_graphsurgeon as gs
 
-from rewriter.engine.array_functions import element_type
 from rewriter.engine.context import Context
-from rewriter.engine.values import Failure
+from rewriter.engine.expressions.array_functions import element_type
+from rewriter.engine.expressions.values import Failure
+from rewriter.engine.rewriting.transaction import Rewriting
 from rewriter.graph.objects import new_variable
-
-if TYPE_CHECKING:
-    from rewriter.engine.rewrite import Rewriting
-
-
-def source_outputs(context: Context) -> Any:
-    """Names of the tensors that stand for the heads of the framework's graph, in its order; UNKNOWN when one is not found."""
-    if context.source is None or not context.source.heads:
-        return context.doubt("the source information does not list the graph's outputs")
-    made = _made(context.index.members(context.index.scopes[0]))
-    found = []
-    for key, index in context.source.heads:
-        several = [f"{key}{index}", f"{key}_output{index}"] if context.source.output_count(key) > 1 else []
-        name = next((name for name in (*several, *([key] if index == 0 else [])) if name in made), None)
-        if name is None:
-            return context.doubt(f"no tensor stands for output {index} of {key!r} in the source information")
-        found.append(name)
-    return found
 
 
 def set_outputs(rewriting: Rewriting, names: list[Any]) -> None:
@@ -44,7 +27,7 @@ def set_outputs(rewriting: Rewriting, names: list[Any]) -> None:
     """
     index, graph = rewriting.index, rewriting.index.graph
     before = list(graph.outputs)
-    made = _made(index.members(index.scopes[0])) | {tensor.name: tensor for tensor in before}
+    made = index.made_in(index.scopes[0]) | {tensor.name: tensor for tensor in before}
     if len(set(names)) != len(names) or not names or any(name not in made for name in names):
         raise Failure(f"{names} are not different tensors of the main graph")
     after = [made[name] for name in names]
@@ -87,10 +70,6 @@ def complete_outputs(context: Context) -> None:
             dtype, shape = context.facts.dtype(tensor), context.facts.shape(tensor)
             tensor.dtype = element_type(dtype) if dtype else tensor.dtype
             tensor.shape = tensor.shape if shape is None else list(shape)
-
-
-def _made(nodes: list[gs.Node]) -> dict[str, gs.Tensor]:
-    return {tensor.name: tensor for node in nodes for tensor in node.outputs if tensor.name}
 
 
 def _among(tensor: gs.Tensor, tensors: list[gs.Tensor]) -> bool:

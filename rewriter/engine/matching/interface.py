@@ -8,7 +8,7 @@ from typing import Any
 import onnx_graphsurgeon as gs
 
 from rewriter.engine.context import Context
-from rewriter.engine.values import UNKNOWN, Symbol
+from rewriter.engine.expressions.values import UNKNOWN, Symbol
 from rewriter.language import ast
 from rewriter.language.dtypes import DTYPES
 

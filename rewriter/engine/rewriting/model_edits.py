@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import onnx
 import onnx_graphsurgeon as gs
 
-from rewriter.engine.model_outputs import set_outputs
-from rewriter.engine.values import Failure
-from rewriter.language import schema
-
-if TYPE_CHECKING:
-    from rewriter.engine.rewrite import Rewriting
+from rewriter.engine.expressions.values import Failure
+from rewriter.engine.rewriting.model_outputs import set_outputs
+from rewriter.engine.rewriting.opsets import set_opset
+from rewriter.engine.rewriting.transaction import Rewriting
 
 _TEXTS = ("producer_name", "producer_version", "name", "doc_string")
 
@@ -23,7 +20,7 @@ def set_model_field(rewriting: Rewriting, field: str, at: Any, value: Any) -> No
     """
     graph = rewriting.index.graph
     if field == "opset" and isinstance(value, int):
-        set_opset(rewriting, "" if at is None else str(at), value)
+        set_opset(rewriting.index, rewriting.edits, rewriting.scope, "" if at is None else str(at), value)
     elif field == "outputs" and at is None and isinstance(value, list):
         set_outputs(rewriting, value)
     elif (field == "ir_version" and isinstance(value, int)) or (field in _TEXTS and isinstance(value, str)):
@@ -33,37 +30,6 @@ def set_model_field(rewriting: Rewriting, field: str, at: Any, value: Any) -> No
             setattr(graph, field, value)
     else:
         raise Failure(f"model.{field} cannot be set to this")
-
-
-def set_opset(rewriting: Rewriting, domain: str, version: int) -> None:
-    """Sets or adds the import of a domain for the main graph and all scopes that share its imports."""
-    graph, scope = rewriting.index.graph, rewriting.scope
-    if scope.opsets.get(domain) == version:
-        return
-    before = list(graph.import_domains or ())
-    same = [entry for entry in before if ("" if entry.domain == "ai.onnx" else entry.domain) != domain]
-    imports = [*same, onnx.OperatorSetIdProto(domain=domain, version=version)]
-    rewriting.edits.later(setattr, graph, "import_domains", graph.import_domains)
-    graph.import_domains = imports
-    if domain == "":
-        rewriting.edits.later(setattr, graph, "opset", graph.opset)
-        graph.opset = version
-    for other in rewriting.index.scopes:
-        if other.opsets is rewriting.index.scopes[0].opsets or other is scope:
-            rewriting.edits.later(_set_version, other.opsets, domain, other.opsets.get(domain))
-            other.opsets[domain] = version
-
-
-def _set_version(versions: dict[str, int], domain: str, version: int | None) -> None:
-    if version is None:
-        versions.pop(domain, None)
-    else:
-        versions[domain] = version
-
-
-def import_domain(rewriting: Rewriting, domain: str) -> None:
-    """Adds the import that a new operator needs: the newest known version of its domain, 1 for unknown domains."""
-    set_opset(rewriting, domain, schema.latest_opset(domain))
 
 
 def drop_input(rewriting: Rewriting, tensor: gs.Tensor) -> bool:

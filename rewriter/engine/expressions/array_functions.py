@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rewriter.engine.context import Context
-from rewriter.engine.values import ARRAY_LIMIT, UNKNOWN, DType, Failure, Symbol
+from rewriter.engine.expressions.values import ARRAY_LIMIT, UNKNOWN, DType, Failure, Symbol
 
 
 def element_type(dtype: int) -> np.dtype[Any]:

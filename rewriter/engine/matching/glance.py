@@ -1,7 +1,7 @@
 """A first look at a root: the questions of a pattern that need no search and no facts, asked before a match is begun.
 
-At most places where the operator is right the rule is not, and for one of these reasons. Nothing has to be remembered of a glance
-that failed: its answers change only with nodes that the worklist follows anyway.
+At most places where the operator is right the rule is not, and for one of these reasons. Nothing has to be remembered of a
+glance that failed: its answers change only with nodes that the worklist follows anyway.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ OpKey = tuple[str, str]
 
 
 class Glance:
-    """What the root of a pattern shows at once: number of operands, attributes that are or are not written, who makes its operands."""
+    """What the root of a pattern shows at once: number of operands, attributes that are or are not written, who makes its
+    operands.
+    """
 
     __slots__ = ("_absent", "_fixed", "_makers", "_most", "_present")
 

@@ -1,0 +1,1 @@
+"""Whether and how a pattern stands at a place."""

@@ -1,0 +1,1 @@
+"""What a rewrite block does to a graph, as one transaction."""

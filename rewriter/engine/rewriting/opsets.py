@@ -1,0 +1,41 @@
+"""Which versions of which operator domains a model imports."""
+
+from __future__ import annotations
+
+import onnx
+
+from rewriter.graph.edits import Edits
+from rewriter.graph.index import GraphIndex
+from rewriter.graph.scopes import Scope
+from rewriter.language import schema
+
+
+def set_opset(index: GraphIndex, edits: Edits, scope: Scope, domain: str, version: int) -> None:
+    """Sets or adds the import of a domain for the main graph and all scopes that share its imports."""
+    graph = index.graph
+    if scope.opsets.get(domain) == version:
+        return
+    before = list(graph.import_domains or ())
+    same = [entry for entry in before if ("" if entry.domain == "ai.onnx" else entry.domain) != domain]
+    imports = [*same, onnx.OperatorSetIdProto(domain=domain, version=version)]
+    edits.later(setattr, graph, "import_domains", graph.import_domains)
+    graph.import_domains = imports
+    if domain == "":
+        edits.later(setattr, graph, "opset", graph.opset)
+        graph.opset = version
+    for other in index.scopes:
+        if other.opsets is index.scopes[0].opsets or other is scope:
+            edits.later(_set_version, other.opsets, domain, other.opsets.get(domain))
+            other.opsets[domain] = version
+
+
+def _set_version(versions: dict[str, int], domain: str, version: int | None) -> None:
+    if version is None:
+        versions.pop(domain, None)
+    else:
+        versions[domain] = version
+
+
+def import_domain(index: GraphIndex, edits: Edits, scope: Scope, domain: str) -> None:
+    """Adds the import that a new operator needs: the newest known version of its domain, 1 for unknown domains."""
+    set_opset(index, edits, scope, domain, schema.latest_opset(domain))

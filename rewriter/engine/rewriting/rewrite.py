@@ -1,0 +1,75 @@
+"""Applying a rewrite block to a match, as one transaction.
+
+First everything is computed, while the graph is as it was matched; then it is built and wired, put in order, and what has
+become dead is swept away.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx_graphsurgeon as gs
+
+from rewriter.engine.rewriting.build import build, redirect
+from rewriter.engine.rewriting.inline import inline
+from rewriter.engine.rewriting.place import apply_delete, apply_edit
+from rewriter.engine.rewriting.prepare import prepare
+from rewriter.engine.rewriting.transaction import Refused, Rewriting
+from rewriter.language import ast
+
+
+def apply_block(rewriting: Rewriting, block: ast.Rewrite) -> None:
+    """Builds and wires. Raises Failure or Refused; the caller rolls back."""
+    prepared = [prepare(rewriting, statement) for statement in block.statements]
+    _keep_old_values(rewriting, block)
+    for statement, (value, at) in zip(block.statements, prepared, strict=True):
+        _perform(rewriting, statement, value, at)
+    _order(rewriting)
+    rewriting.edits.sweep([*rewriting.matched, *rewriting.new_nodes])
+
+
+def _perform(rewriting: Rewriting, statement: ast.Statement, value: Any, at: Any) -> None:
+    if isinstance(statement, ast.Build):
+        build(rewriting, statement, value)
+    elif isinstance(statement, ast.Redirect):
+        redirect(rewriting, statement, value)
+    elif isinstance(statement, ast.Edit):
+        apply_edit(rewriting, statement, value, at)
+    elif isinstance(statement, ast.Delete):
+        apply_delete(rewriting, statement, at)
+    else:
+        inline(rewriting, statement)
+
+
+def _keep_old_values(rewriting: Rewriting, block: ast.Rewrite) -> None:
+    """Names that the block redefines and also reads: their old values get names of their own."""
+    redefined = {o.name for s in block.statements if isinstance(s, ast.Build) for o in s.outputs if o.name}
+    for name in sorted(redefined.intersection(_read(block))):
+        if isinstance(rewriting.names.bound.get(name), gs.Tensor):
+            rewriting.kept[name] = rewriting.fresh("before")
+
+
+def _order(rewriting: Rewriting) -> None:
+    """Every edge that the rewrite made leads forwards. Raises Refused where one would close a cycle."""
+    index = rewriting.index
+    for node in [*rewriting.new_nodes, *rewriting.edits.edited.values()]:
+        if node in index and not all(index.link(maker, node) for maker in index.before(node)):
+            raise Refused("it would close a cycle")
+    for node in rewriting.new_nodes:
+        if not all(index.link(node, follower) for follower in list(index.followers(node))):
+            raise Refused("it would close a cycle")
+
+
+def _read(block: ast.Rewrite) -> list[str]:
+    """Names that the operands of a block's new nodes and edits read."""
+    found: list[str] = []
+    waiting: list[Any] = list(block.statements)
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, ast.Build):
+            waiting.extend(item.inputs)
+        elif isinstance(item, ast.Edit) and item.place.field == "inputs":
+            waiting.append(item.value)
+        elif isinstance(item, ast.Ref | ast.Name):
+            found.append(item.name if isinstance(item, ast.Ref) else item.id)
+    return found
