@@ -112,7 +112,7 @@ class GraphIndex:
             crowd = self._crowds[id(tensor)] = {}
             for node in users.values():
                 crowd.setdefault(operator_key(node), {})[id(node)] = node
-        return (node for op in sorted(ops) for node in list(crowd.get(op, {}).values()))
+        return (node for op in sorted(ops) for node in crowd.get(op, {}).values())
 
     def uses(self, tensor: gs.Tensor) -> list[gs.Node]:
         """Distinct consumers of a tensor, those in inner scopes included."""
