@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from rewriter.cli.options import add_format, add_rule_paths
+
+if TYPE_CHECKING:
+    from rewriter.language.rules import Rule
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -14,37 +19,75 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         "rules",
         parents=[common],
         help="list the rules",
-        description="Lists rules: code, kind, exporter, whether it runs unasked, and title.",
-        epilog="example: rewriter rules --format json",
+        description="Lists rules: code, kind, exporter, whether it runs unasked, and title. With --symptom, the rules that "
+        "answer the message of a tool, best first; the exit code is 1 when none surely does and the nearest are listed.",
+        epilog='example: rewriter rules --symptom "First input does not have rank 2"',
     )
+    parser.add_argument(
+        "--symptom", metavar="TEXT", help="rules that answer this message; names and numbers in it do not count"
+    )
+    parser.add_argument("--exporter", metavar="NAME", help="rules for models of this exporter; `any`: those for models of all")
     add_rule_paths(parser)
     add_format(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Lists rules; returns 0."""
-    import sys
-
+    """Lists rules; returns 1 when no rule answers the symptom, otherwise 0."""
     from rewriter.cli.catalogue import read_rules
-    from rewriter.cli.output import style_of
+    from rewriter.cli.output import say
     from rewriter.cli.show import rule_object
+    from rewriter.language.symptoms import find_answers
     from rewriter.report.jsonreport import dumps
+
+    rules = of_exporter(read_rules(args.rules), args.exporter)
+    answers = [] if args.symptom is None else find_answers(rules, args.symptom)
+    sure = args.symptom is None or any(answer.sure for answer in answers)
+    if args.format == "json":
+        found = [{**rule_object(a.rule), "answers": a.symptom, "score": a.score, "sure": a.sure} for a in answers]
+        listed = found if args.symptom is not None else [rule_object(rule) for rule in rules]
+        print(dumps({"schema": 1, "command": "rules", "rules": listed}))
+        return 0 if sure else 1
+    if not sure:
+        say("no rule answers this text" + ("; the nearest:" if answers else ""))
+    if args.symptom is None or answers:
+        _print_table(rules if args.symptom is None else [answer.rule for answer in answers])
+    return 0 if sure else 1
+
+
+def of_exporter(rules: Sequence[Rule], name: str | None) -> Sequence[Rule]:
+    """The rules for one exporter; None: all of them.
+
+    Raises:
+        RewriterError: no rule is for it.
+    """
+    from rewriter.errors import RewriterError
+    from rewriter.language.diagnostics import suggest
+
+    if name is None:
+        return rules
+    wanted = name.lower()
+    found = [rule for rule in rules if (wanted in rule.exporters if wanted != "any" else not rule.exporters)]
+    if not found:
+        known = sorted({exporter for rule in rules for exporter in rule.exporters})
+        near = suggest(wanted, known)
+        hint = f"did you mean {near}?" if near else f"there are rules for {', '.join(known) or 'any'}"
+        raise RewriterError(f"no rule is for exporter {name!r}; {hint}")
+    return found
+
+
+def _print_table(rules: Sequence[Rule]) -> None:
+    from rewriter.cli.output import style_of
     from rewriter.report.style import clean
 
-    found = read_rules(args.rules)
-    if args.format == "json":
-        print(dumps({"schema": 1, "command": "rules", "rules": [rule_object(rule) for rule in found]}))
-        return 0
     style = style_of(sys.stdout)
     heading = ("code", "kind", "exporter", "runs", "title")
     rows = [
         (rule.code, rule.kind.name, ",".join(rule.exporters) or "any", "yes" if rule.default else "asked", rule.title)
-        for rule in found
+        for rule in rules
     ]
     widths = [max(len(clean(row[i])) for row in (heading, *rows)) for i in range(len(heading) - 1)]
     for number, row in enumerate((heading, *rows)):
         cells = [clean(cell).ljust(width) for cell, width in zip(row, widths, strict=False)]
         cells[0] = style.paint("bold" if number == 0 else "cyan", cells[0])
         print("  ".join([*cells, clean(row[-1])]))
-    return 0

@@ -70,6 +70,24 @@ def test_rules(call: Call) -> None:
     assert (first["default"], first["kind"]["name"], first["tests"] >= 2) == (True, "repair", True)
 
 
+def test_rules_by_symptom(call: Call) -> None:
+    done = call("rules", "--symptom", "Node (fc7) Op (Gemm) First input does not have rank 2")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines()[1].startswith("MX001 ")
+    done = call("rules", "--symptom", "the colour of the input", "--format", "json")
+    assert done.code == 1
+    assert not any(rule["sure"] for rule in json.loads(done.out)["rules"])
+    assert call("rules", "--symptom", "the colour of the input").err == "no rule answers this text; the nearest:\n"
+
+
+def test_rules_of_an_exporter(call: Call) -> None:
+    lines = call("rules", "--exporter", "MXNet").out.splitlines()
+    assert len(lines) > 1
+    assert all("mxnet" in line.split()[2].split(",") for line in lines[1:])
+    done = call("rules", "--exporter", "mxnit")
+    assert (done.code, done.err) == (2, "rewriter: error: no rule is for exporter 'mxnit'; did you mean mxnet?\n")
+
+
 def test_rule(call: Call) -> None:
     done = call("rule", "mx001")
     assert done.code == 0
