@@ -16,6 +16,7 @@ from rewriter.engine.log import Log
 from rewriter.errors import RewriterError
 
 if TYPE_CHECKING:
+    from rewriter.engine.coverage import Coverage
     from rewriter.graph.model import Model
     from rewriter.language.rules import RuleSet
     from rewriter.proof.replay import Attempt, Plan
@@ -42,6 +43,8 @@ class Work:
         force: existing files may be replaced.
         tidy: also remove what was dead before any rule fired.
         verify: also compare the numbers before and after; `inputs` is an .npz file with the model's inputs, None makes them up.
+        coverage: where to count what rules did, for jobs done in this process.
+        runtime: a check also puts the model before ONNX Runtime.
     """
 
     rules: RuleSet
@@ -53,6 +56,8 @@ class Work:
     tidy: bool = False
     verify: bool = False
     inputs: str | None = None
+    coverage: Coverage | None = None
+    runtime: bool = False
 
 
 @dataclass(slots=True)
@@ -187,6 +192,7 @@ class _Runs:
             keep=work.keep,
             detail=plan is None or plan.firings is None,
             veto=() if plan is None else plan.veto,
+            coverage=work.coverage,
         )
         log.notes[:0] = self._notes
         return Attempt(model, log, _tidy(model, log) if work.tidy else 0)

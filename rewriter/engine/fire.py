@@ -11,6 +11,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter.engine.compile import CompiledRule
 from rewriter.engine.context import Context
+from rewriter.engine.coverage import Coverage
 from rewriter.engine.expressions.evaluate import Names, holds
 from rewriter.engine.expressions.values import UNKNOWN, Failure
 from rewriter.engine.log import Blocked
@@ -43,9 +44,10 @@ class Fired:
 class Attempt:
     """Tries rules at places; what keeps a rule from firing where its pattern stands is collected in `blocked`."""
 
-    def __init__(self, context: Context, *, detail: bool) -> None:
+    def __init__(self, context: Context, *, detail: bool, coverage: Coverage | None = None) -> None:
         self.context = context
         self.detail = detail
+        self.coverage = coverage
         self.blocked: dict[tuple[str, int], Blocked] = {}
 
     def at_node(self, compiled: CompiledRule, root: gs.Node) -> Fired | None:
@@ -107,6 +109,8 @@ class Attempt:
         names = Names(bound, compiled.lets)
         if not self._private(compiled, bound, nodes):
             return None
+        if self.coverage is not None:
+            self.coverage.stood[compiled.code] += 1
         conditions: list[tuple[str, str]] = []
         doubt: tuple[ast.Where, str, str] | None = None
         for where in compiled.rule.ast.wheres:
@@ -116,6 +120,8 @@ class Attempt:
             except Failure as failure:
                 self._block(compiled, root, str(failure), where=where, error=True)
                 return None
+            if self.coverage is not None:
+                self.coverage.asked(compiled.code, where, answer)
             if answer is False:
                 del self.context.doubts[:]
                 return None
@@ -172,6 +178,8 @@ class Attempt:
             self._take_back(edits, mark)
             self._block(compiled, root, str(failure), error=True)
             return None
+        if self.coverage is not None:
+            self.coverage.fired[compiled.code] += 1
         return Fired(compiled, root, nodes, edits, conditions, time.perf_counter() - started, scope, matched, op)
 
     def _take_back(self, edits: Edits, mark: tuple[int, int]) -> None:

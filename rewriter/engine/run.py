@@ -9,6 +9,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter.engine.compile import CompiledRule, PhasePlan, compile_rule, plan
 from rewriter.engine.context import Context
+from rewriter.engine.coverage import Coverage
 from rewriter.engine.fire import Attempt, Fired, node_name
 from rewriter.engine.guards import refusal
 from rewriter.engine.limits import Limits, Watch
@@ -45,6 +46,7 @@ def run(
     keep: bool = True,
     detail: bool = True,
     veto: Collection[tuple[str, str, str]] = (),
+    coverage: Coverage | None = None,
 ) -> Log:
     """Rewrites a graph in place.
 
@@ -59,6 +61,7 @@ def run(
         keep: False takes every edit back at the end: the log says what would be done.
         detail: False leaves texts of nodes and conditions out of the log.
         veto: firings that are not to happen, as (rule, place, root) of an earlier log of the same model.
+        coverage: where to count what stood, fired and was blocked; None counts nothing.
 
     Returns:
         The log of the run.
@@ -72,19 +75,26 @@ def run(
     with collector_off():
         index = GraphIndex(graph)
         context = Context(index, Facts(index, overridable), found, source, {**rules.settings, **(settings or {})})
-        return Run(context, rules, limits or Limits(), detail=detail, veto=veto).execute(keep=keep)
+        return Run(context, rules, limits or Limits(), detail=detail, veto=veto, coverage=coverage).execute(keep=keep)
 
 
 class Run:
     """One run over one model."""
 
     def __init__(
-        self, context: Context, rules: RuleSet, limits: Limits, *, detail: bool, veto: Collection[tuple[str, str, str]] = ()
+        self,
+        context: Context,
+        rules: RuleSet,
+        limits: Limits,
+        *,
+        detail: bool,
+        veto: Collection[tuple[str, str, str]] = (),
+        coverage: Coverage | None = None,
     ) -> None:
         self.context = context
         self.index = context.index
         self.log = Log()
-        self._attempt = Attempt(context, detail=detail)
+        self._attempt = Attempt(context, detail=detail, coverage=coverage)
         self._veto = frozenset(veto)
         self._watch = Watch(limits)
         self._recorder = Recorder(self.log, context, detail=detail)

@@ -1,0 +1,120 @@
+"""`rewriter coverage`: what of a set of rules a set of models exercises."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rewriter.cli.options import add_format
+
+if TYPE_CHECKING:
+    from rewriter.engine.coverage import Coverage
+    from rewriter.language.ast import Where
+    from rewriter.language.rules import Rule, RuleSet
+
+
+def add(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Declares the command."""
+    parser = commands.add_parser(
+        "coverage",
+        parents=[common],
+        help="say which rules and conditions models never exercise",
+        description="Runs rules over models and says which of them never fired, and which `where` lines never kept a rule from "
+        "firing. What runs unasked is run together, and so is the rest of the rules; nothing is written.",
+        epilog="example: rewriter coverage shipped exported/",
+    )
+    parser.add_argument("rules", metavar="RULES", help="rule file or folder; `shipped` are the shipped rules")
+    parser.add_argument("paths", metavar="MODELS", nargs="+", help="model, or folder that is searched for *.onnx")
+    parser.add_argument(
+        "--set", metavar="CODE.param=value", action="append", default=[], help="a rule's parameter; may be repeated"
+    )
+    parser.add_argument("--all", action="store_true", help="also print the counts of rules with nothing to say about")
+    add_format(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints what was never exercised; returns 2 when a model cannot be read, otherwise 0."""
+    from rewriter.cli.job import Work, process
+    from rewriter.cli.output import say
+    from rewriter.cli.paths import find_models, unwritten
+    from rewriter.cli.selection import load
+    from rewriter.engine.coverage import Coverage
+    from rewriter.report.jsonreport import dumps
+    from rewriter.report.style import clean
+
+    rules = load([args.rules]).with_settings(args.set)
+    coverage, failed = Coverage(), 0
+    jobs = unwritten(find_models(args.paths))
+    for job in jobs:
+        for part in parts(rules):
+            outcome = process(job, Work(part, keep=False, coverage=coverage))
+            if outcome.error:
+                say(f"error: {clean(job.path)}: {clean(outcome.error)}")
+                failed += 1
+                break
+    if args.format == "json":
+        objects = [rule_object(rule, coverage) for rule in rules]
+        print(dumps({"schema": 1, "command": "coverage", "models": len(jobs), "failed": failed, "rules": objects}))
+    else:
+        for rule in rules:
+            for line in lines(rule, coverage, everything=args.all):
+                print(clean(line))
+    never = sum(not coverage.fired[rule.code] for rule in rules)
+    idle = sum(not coverage.blocked(rule.code, where) for rule in rules for where in rule.ast.wheres)
+    say(f"{len(rules)} rules over {len(jobs)} models: {never} rules never fired, {idle} `where` lines never blocked")
+    return 2 if failed else 0
+
+
+def parts(rules: RuleSet) -> Sequence[RuleSet]:
+    """The rules that run unasked, and the others; the latter may undo each other's work, but not that of the former.
+
+    Rules with a parameter that nobody has set are left out.
+    """
+    able = [
+        rule for rule in rules if all(p.default is not None or (rule.code, p.name) in rules.settings for p in rule.ast.params)
+    ]
+    from dataclasses import replace
+
+    split = [tuple(rule for rule in able if rule.default is unasked) for unasked in (True, False)]
+    return [replace(rules, rules=part, selected=True) for part in split if part]
+
+
+def lines(rule: Rule, coverage: Coverage, *, everything: bool) -> Iterator[str]:
+    """What was never exercised of a rule."""
+    fired, stood = coverage.fired[rule.code], coverage.stood[rule.code]
+    if not fired:
+        yield f"{rule.code} never fired: " + (f"its pattern stood {stood} times" if stood else "its pattern stood nowhere")
+    elif everything:
+        yield f"{rule.code} fired {fired} times; its pattern stood {stood} times"
+    if not stood:
+        return  # nothing was asked
+    for where in rule.ast.wheres:
+        blocked, held = coverage.blocked(rule.code, where), coverage.held(rule.code, where)
+        text = f"{rule.code} line {rule.source.line_col(where.span.start)[0]} `{condition(rule, where)}`"
+        if not blocked + held:
+            yield f"{text} was never asked"
+        elif not blocked or not held:
+            yield f"{text} never {'held' if blocked else 'blocked'} ({blocked + held} times asked)"
+        elif everything:
+            yield f"{text} held {held} times and blocked {blocked} times"
+
+
+def rule_object(rule: Rule, coverage: Coverage) -> dict[str, object]:
+    """The counts of a rule, as JSON has them."""
+    wheres = [
+        {
+            "line": rule.source.line_col(where.span.start)[0],
+            "condition": condition(rule, where),
+            **{answer: coverage.answers[rule.code, where.span.start, answer] for answer in ("true", "false", "unknown")},
+        }
+        for where in rule.ast.wheres
+    ]
+    return {"code": rule.code, "stood": coverage.stood[rule.code], "fired": coverage.fired[rule.code], "wheres": wheres}
+
+
+def condition(rule: Rule, where: Where) -> str:
+    """The text of a `where` line."""
+    span = where.condition.span
+    return " ".join(rule.source.text[span.start : span.end].split())
