@@ -66,12 +66,9 @@ class _Guard:
         while (culprit := self._culprit(attempt)) is not None:
             self._add(culprit)
             if len(self._culprits) > MOST_CULPRITS:
-                attempt = self._give_up(attempt)
-                break
+                return self._report(self._give_up(attempt))
             attempt = self._replay(_plan(self._culprits))
-        if len(self._culprits) > 1 and attempt.log.changed:
-            attempt = self._pardon(attempt)
-        return self._report(attempt)
+        return self._report(self._pardon(attempt))
 
     # --- finding -----------------------------------------------------------------------------------------------------------
 
@@ -134,18 +131,27 @@ class _Guard:
     # --- ending ------------------------------------------------------------------------------------------------------------
 
     def _pardon(self, attempt: Attempt) -> Attempt:
-        """Puts back what need not have been taken: a state may have been bad for a moment only, until a later firing mended it,
-        and then the firing before was blamed.
+        """Puts back what need not have been taken.
+
+        A state may have been bad for a moment only, until a later firing mended it, and then the firing before was blamed.
+        Where two rules are blamed, one may go on elsewhere once the other is let go; it is then taken back everywhere.
         """
         for culprit in self._culprits[:-1]:
             others = [other for other in self._culprits if other is not culprit]
-            trial = self._replay(_plan(others))
-            valid = trial.candidate.first_refusal() is None or not (
-                trial.candidate.worse_than(self.before) or trial.candidate.worse_than(attempt.candidate)
-            )
-            if valid and self._wrong_numbers(trial, _plan(others)) is None:
-                attempt, self._culprits = trial, others
+            elsewhere = [replace(other, everywhere=True) for other in others]
+            choices = [others] if any(other.firing.rule == culprit.firing.rule for other in others) else [others, elsewhere]
+            for choice in choices:
+                trial = self._replay(_plan(choice))
+                if self._is_good(trial, attempt) and self._wrong_numbers(trial, _plan(choice)) is None:
+                    attempt, self._culprits = trial, choice
+                    break
         return attempt
+
+    def _is_good(self, trial: Attempt, attempt: Attempt) -> bool:
+        """Whether a result is as valid as the input and as another result."""
+        if trial.candidate.first_refusal() is None:
+            return True
+        return not (trial.candidate.worse_than(self.before) or trial.candidate.worse_than(attempt.candidate))
 
     def _give_up(self, attempt: Attempt) -> Attempt:
         last = {firing.rule: firing for firing in attempt.log.firings}

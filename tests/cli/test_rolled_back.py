@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import onnx
@@ -113,3 +115,15 @@ def test_check_judges_nothing(call: Call, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(Candidate, "refusal", refuse)
     assert call("check", POOL).code == 1
     assert call("fix", POOL, "-o", tmp_path / "out.onnx", "--select", "NONE").code == 0
+
+
+def test_nothing_waits_for_onnx_runtime_when_no_rule_fires(tmp_path: Path) -> None:
+    program = (
+        "import sys, rewriter.cli.main as m\n"
+        "code = m.main(sys.argv[1:])\n"
+        "assert 'onnxruntime' not in sys.modules and not any(name.startswith('rewriter.proof.guard') for name in sys.modules)\n"
+        "assert code == 0\n"
+    )
+    arguments = ["fix", str(MODELS / "pytorch-2.13-reshape-chain.onnx"), "-o", str(tmp_path / "out.onnx")]
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
