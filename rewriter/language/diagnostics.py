@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rewriter.errors import RewriterError
@@ -26,8 +26,20 @@ _BLUE = "\x1b[1;34m"
 
 
 @dataclass(frozen=True)
+class Related:
+    """Another place that a finding speaks of, maybe in another file."""
+
+    path: str
+    span: Span
+    label: str = ""
+
+
+@dataclass(frozen=True)
 class Diagnostic:
-    """One finding. `label` stands beside the carets, `notes` give facts, `helps` what to do; codes `W...` are warnings."""
+    """One finding. `label` stands beside the carets, `notes` give facts, `helps` what to do; codes `W...` are warnings.
+
+    `related` are further places; they are shown below the first one.
+    """
 
     code: str
     message: str
@@ -36,6 +48,7 @@ class Diagnostic:
     notes: tuple[str, ...] = ()
     helps: tuple[str, ...] = ()
     path: str = ""
+    related: tuple[Related, ...] = ()
 
     @property
     def is_warning(self) -> bool:
@@ -92,30 +105,26 @@ class RuleFileError(RewriterError):
 
 def render_all(diagnostics: Iterable[Diagnostic], sources: Mapping[str, SourceText], color: bool = False) -> str:
     """All diagnostics, one below the other with a blank line between."""
-    return "\n\n".join(render(d, sources.get(d.path), color) for d in diagnostics)
+    return "\n\n".join(render(d, sources.get(d.path), color, sources) for d in diagnostics)
 
 
-def render(diagnostic: Diagnostic, source: SourceText | None, color: bool = False) -> str:
-    """The diagnostic as several lines of text (no newline at the end); without a source no line of it is shown."""
+def render(
+    diagnostic: Diagnostic, source: SourceText | None, color: bool = False, sources: Mapping[str, SourceText] | None = None
+) -> str:
+    """The diagnostic as several lines of text (no newline at the end); without a source no line of it is shown.
+
+    `sources` are the texts that related places stand in.
+    """
     paint = _paint if color else _plain
     hue = _YELLOW if diagnostic.is_warning else _RED
     word = "warning" if diagnostic.is_warning else "error"
     lines = [paint(hue, f"{word}[{diagnostic.code}]") + paint(_BOLD, f": {escape(diagnostic.message)}")]
-    path = escape(diagnostic.path or (source.path if source else ""))
-    margin = 1
-    if source is None or diagnostic.span == NOWHERE:
-        if path:
-            lines.append(f"{paint(_BLUE, '  -->')} {path}")
-    else:
-        number, column = source.line_col(diagnostic.span.start)
-        margin = len(str(number))
-        shown, carets = _underline(source.line(number), column - 1, diagnostic.span.end - diagnostic.span.start)
-        lines.append(f"{paint(_BLUE, ' ' * (margin + 1) + '-->')} {path}:{number}:{column}")
-        lines.append(paint(_BLUE, " " * (margin + 2) + "|"))
-        lines.append((paint(_BLUE, f" {number} |") + f" {shown}").rstrip())
-        label = f" {escape(diagnostic.label)}" if diagnostic.label else ""
-        blanks = len(carets) - len(carets.lstrip())
-        lines.append(f"{paint(_BLUE, ' ' * (margin + 2) + '|')} {carets[:blanks]}{paint(hue, carets[blanks:] + label)}")
+    path = diagnostic.path or (source.path if source else "")
+    places = [(Related(path, diagnostic.span, diagnostic.label), source)]
+    places += [(other, (sources or {}).get(other.path)) for other in diagnostic.related]
+    margin = max(_margin(place, where) for place, where in places)
+    for number, (place, where) in enumerate(places):
+        lines.extend(_place(place, where, margin, hue if number == 0 else _BLUE, paint, "-->" if number == 0 else ":::"))
     extra = [("note", note) for note in diagnostic.notes] + [("help", text) for text in diagnostic.helps]
     if extra:
         lines.append(paint(_BLUE, " " * (margin + 2) + "|"))
@@ -123,6 +132,32 @@ def render(diagnostic: Diagnostic, source: SourceText | None, color: bool = Fals
         indent = "\n" + " " * (margin + 2 + len(kind) + 4)
         lines.append(f"{paint(_BLUE, ' ' * (margin + 2) + '=')} {paint(_BOLD, kind)}: {escape(text, indent)}")
     return "\n".join(lines)
+
+
+def _margin(place: Related, source: SourceText | None) -> int:
+    return 1 if source is None or place.span == NOWHERE else len(str(source.line_col(place.span.start)[0]))
+
+
+def _place(
+    place: Related, source: SourceText | None, margin: int, hue: str, paint: Callable[[str, str], str], arrow: str
+) -> Iterator[str]:
+    """One place: its file, its line, and carets below it; a further place is set off by a line of the margin."""
+    path = escape(place.path)
+    bar = paint(_BLUE, " " * (margin + 2) + "|")
+    if arrow != "-->":
+        yield bar
+    if source is None or place.span == NOWHERE:
+        if path:
+            yield f"{paint(_BLUE, ' ' * (margin + 1) + arrow)} {path}"
+        return
+    number, column = source.line_col(place.span.start)
+    shown, carets = _underline(source.line(number), column - 1, place.span.end - place.span.start)
+    yield f"{paint(_BLUE, ' ' * (margin + 1) + arrow)} {path}:{number}:{column}"
+    yield bar
+    yield (paint(_BLUE, f" {str(number).rjust(margin)} |") + f" {shown}").rstrip()
+    label = f" {escape(place.label)}" if place.label else ""
+    blanks = len(carets) - len(carets.lstrip())
+    yield f"{bar} {carets[:blanks]}{paint(hue, carets[blanks:] + label)}"
 
 
 def escape(text: str, newline: str = "\\n") -> str:
