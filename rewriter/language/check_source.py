@@ -17,7 +17,8 @@ def check_source(context: Context) -> None:
     """Reports a condition that nothing but the framework's file can make true, and a header that asks for it in vain."""
     rule = context.rule
     lets = {let.name: let.value for let in rule.lets}
-    needing = [call for where in rule.wheres if (call := _needed(where.condition, lets, set())) is not None]
+    known: dict[str, ast.Call | None] = {}
+    needing = [call for where in rule.wheres if (call := _needed(where.condition, lets, known)) is not None]
     if needing and not context.header.needs_source:
         context.report(
             "W203",
@@ -32,23 +33,27 @@ def check_source(context: Context) -> None:
         context.report("W203", message, item.span, "without effect", helps=("leave it out",))
 
 
-def _needed(expr: object, lets: Mapping[str, ast.Expr], seen: set[str]) -> ast.Call | None:
-    """The question without whose answer an expression is unknown, or None. One side of an `or` is enough to answer it."""
+def _needed(expr: object, lets: Mapping[str, ast.Expr], known: dict[str, ast.Call | None]) -> ast.Call | None:
+    """The question without whose answer an expression is unknown, or None. One side of an `or` is enough to answer it.
+
+    `known` holds what was found for `let` names: each may be read by many others.
+    """
     if isinstance(expr, ast.Call) and expr.function in _ANSWERED:
         return None
     if isinstance(expr, ast.Call) and expr.function in SOURCE_FUNCTIONS:
         return expr
     if isinstance(expr, ast.Name):
-        if expr.id not in lets or expr.id in seen:
-            return None
-        return _needed(lets[expr.id], lets, {*seen, expr.id})
+        if expr.id in lets and expr.id not in known:
+            known[expr.id] = None
+            known[expr.id] = _needed(lets[expr.id], lets, known)
+        return known.get(expr.id)
     if isinstance(expr, ast.Logic) and expr.op == "or":
-        found = [_needed(operand, lets, seen) for operand in expr.operands]
+        found = [_needed(operand, lets, known) for operand in expr.operands]
         return found[0] if all(found) else None
     if isinstance(expr, ast.Choice):
-        then, other = _needed(expr.then, lets, seen), _needed(expr.other, lets, seen)
-        return _needed(expr.test, lets, seen) or (then if other else None)
-    return next((call for child in children(expr) if (call := _needed(child, lets, seen)) is not None), None)
+        then, other = _needed(expr.then, lets, known), _needed(expr.other, lets, known)
+        return _needed(expr.test, lets, known) or (then if other else None)
+    return next((call for child in children(expr) if (call := _needed(child, lets, known)) is not None), None)
 
 
 def _mentions(rule: ast.Rule) -> bool:
