@@ -1,0 +1,253 @@
+"""Rules against each other: messages, pages, what must not be reported, and the shipped set.
+
+To write the expected texts anew after a change: `REWRITER_ACCEPT=1 pytest tests/language/test_set.py`; then read the difference.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from rewriter.language.codes_set import PAGES
+from rewriter.language.diagnostics import render_all
+from rewriter.language.lint import lint
+from rewriter.language.rules import load_rules
+
+BAD = Path(__file__).parent.parent / "bad_sets"
+
+
+def found(folder: Path, text: str, pedantic: bool = False) -> list[str]:
+    """The codes that a rule set gives, what its rules give alone included."""
+    path = folder / "x.rules"
+    path.write_text(text)
+    rules = load_rules([path])
+    return [d.code for d in (*rules.warnings, *lint(rules, pedantic))]
+
+
+def between(folder: Path, text: str) -> list[str]:
+    """The codes of findings on two rules."""
+    return [code for code in found(folder, text) if code in ("E404", "E405", "E406")]
+
+
+@pytest.mark.parametrize("path", sorted(BAD.glob("*.rules")), ids=lambda path: path.stem)
+def test_message(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(BAD)
+    rules = load_rules([path.name])
+    diagnostics = lint(rules, pedantic=path.name.startswith("W"))
+    assert {diagnostic.code for diagnostic in diagnostics} == {path.name[:4]}
+    text = render_all(diagnostics, {rule.path: rule.source for rule in rules}) + "\n"
+    expected = path.with_suffix(".txt")
+    if os.environ.get("REWRITER_ACCEPT"):
+        expected.write_text(text, encoding="utf-8")
+    assert text == expected.read_text(encoding="utf-8")
+
+
+def test_no_expected_text_is_left_over() -> None:
+    assert {path.stem for path in BAD.glob("*.txt")} == {path.stem for path in BAD.glob("*.rules")}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.code)
+def test_page(page: object, tmp_path: Path) -> None:
+    from rewriter.language.page import Page
+
+    assert isinstance(page, Page)
+    pedantic = page.code.startswith("W")
+    assert len(page.text.strip()) > 30
+    assert set(found(tmp_path, page.wrong, pedantic)) == {page.code}
+    assert found(tmp_path, page.right, pedantic) == []
+
+
+def test_places_in_two_files(tmp_path: Path) -> None:
+    (tmp_path / "a.rules").write_text("\n" * 11 + "rule A1 a <kind: lossy>\nmatch { y = Relu(x) }\nrewrite { y = x }\n")
+    (tmp_path / "b.rules").write_text("rule B1 b <kind: lossy>\nmatch { z = Relu(t) }\nrewrite { z = Neg(t) }\n")
+    rules = load_rules([tmp_path])
+    (duplicate,) = lint(rules)
+    text = render_all([duplicate], {rule.path: rule.source for rule in rules})
+    assert text.index("b.rules:2:13") < text.index("a.rules:13:13")
+    assert "  2 | match { z = Relu(t) }" in text
+
+
+def test_shipped_rules_are_clean_and_soon_done() -> None:
+    rules = load_rules()
+    began = time.process_time()
+    assert [f"{d.code} {d.message}" for d in lint(rules)] == []
+    assert time.process_time() - began < 10  # well below a second on a quiet machine
+
+
+# --- Pairs --------------------------------------------------------------------------------------------------------------------
+
+EDIT = "rewrite { n.inputs[0] = Neg(x) }"
+
+
+def pair(one: str, other: str, header: str = "", other_header: str = "") -> str:
+    """Two repairs that edit what they match; `one` and `other` are pattern and conditions."""
+    return "\n".join(
+        f"rule A{i} r <kind: repair{', ' + more if more else ''}>\nmatch {{ {text.split('; ')[0]} }}\n"
+        + "".join(f"where {line}\n" for line in text.split("; ")[1:]) + EDIT + "\n"
+        for i, (text, more) in enumerate(((one, header), (other, other_header)), 1)
+    )  # fmt: skip
+
+
+RELU = "[n] y = Relu(x)"
+EXCLUSIVE = [
+    ("rank(x) == 4", "rank(x) == 3"),
+    ("rank(x) > 2", "rank(x) < 3"),
+    ("rank(x) in [3, 4]", "not rank(x) in [4, 3]"),
+    ("dtype(x) == float", "dtype(x) in [int32, int64]"),
+    ("is_const(x)", "not is_const(x)"),
+    ('source_op(n) == "a"', 'source_op(n) == "b"'),
+    ("rank(x) > dim(x, 0)", "dim(x, 0) > rank(x)"),
+    ("rank(x) == dim(x, 0)", "rank(x) != dim(x, 0)"),
+    ("opset() < 12", "opset() >= 12"),
+    ("maybe(source(n, \"a\", true))", "not source(n, \"a\", true)"),
+    ("rank(x) == 2 or rank(x) == 3", "rank(x) == 4 or rank(x) == 1"),
+    ("not (rank(x) == 2 or is_output(y))", "rank(x) == 2 or is_output(y)"),
+    ("any(shape(x) != 1)", "all(shape(x) == 1)"),
+    ("dtype(x) == dtype(y) and dtype(x) == float", "dtype(y) == int32"),
+    ("len(shape(x)) == 3", "rank(x) == 2"),
+    ("shape(x)[0] == 3", "dim(x, 0) == 2"),
+    ("rank(x) == 4 and is_output(y)", "rank(x) == 3 or not is_output(y)"),
+]  # fmt: skip
+TOGETHER = [
+    ("rank(x) == 4", "dtype(x) == float"),
+    ("rank(x) > 2", "rank(x) < 4"),
+    ("rank(x) != 4", "rank(x) != 3"),
+    ("rank(x) == 3 or rank(x) == 4", "rank(x) == 4 or rank(x) == 5"),
+    ("maybe(is_const(x))", "maybe(not is_const(x))"),
+    ("dim(x, 0) >= rank(x)", "rank(x) >= dim(x, 0)"),
+    ("dim(x, 0) == 1", "dim(x, 1) == 2"),
+    ("source(n, \"a\", true)", "not source(n, \"b\", true)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "other"), EXCLUSIVE)
+def test_conditions_that_exclude_each_other(one: str, other: str, tmp_path: Path) -> None:
+    assert between(tmp_path, pair(f"{RELU}; {one}", f"{RELU}; {other}")) == []
+
+
+@pytest.mark.parametrize(("one", "other"), TOGETHER)
+def test_conditions_that_may_hold_together(one: str, other: str, tmp_path: Path) -> None:
+    assert between(tmp_path, pair(f"{RELU}; {one}", f"{RELU}; {other}")) == ["E406"]
+
+
+PATTERNS = {
+    "other operator": ("[n] y = Relu(x)", "[n] y = Abs(x)", []),
+    "common operator": ("[n] y = (Relu | Neg)(x)", "[n] y = (Abs | Neg)(x)", ["E406"]),
+    "attributes": ("[n] y = Flatten<axis=1>(x)", "[n] y = Flatten<axis=2>(x)", []),
+    "presence": ("[n] y = Flatten<axis>(x)", "[n] y = Flatten<!axis>(x)", []),
+    "default": ("[n] y = Flatten<axis=2>(x)", "[n] y = Flatten<!axis>(x)", []),
+    "two attributes": ("[n] y = Gemm<transA=1>(x, _, _)", "[n] y = Gemm<transB=1>(x, _, _)", ["E406"]),
+    "arity": ("[n] y = Gemm(x, _)", "[n] y = Gemm(x, _, _)", []),
+    "maker": ("[n] y = Sub(x, Neg(_))", "[n] y = Sub(x, Abs(_))", []),
+    "makers on both sides": ("[n] y = Sub(x, Neg(_))", "[n] y = Sub(Abs(x), _)", ["E406"]),
+    "makers in some order": ("[n] y = Add(Neg(x), Abs(_))", "[n] y = Add(Abs(x), Neg(_))", ["E406"]),
+    "makers in fixed order": ("[n] y = ordered Add(Neg(x), Abs(_))", "[n] y = ordered Add(Abs(x), Neg(_))", []),
+    "constants": ("[n] y = Sub(x, {1.0})", "[n] y = Sub(x, {2.0})", []),
+    "the same constant": ("[n] y = Pow(x, {[2.0]})", "[n] y = Pow(x, {2.0})", ["E404"]),
+    "types": ("[n] y = Relu(float x)", "[n] y = Relu(double x)", []),
+    "ranks": ("[n] y = Relu(float[_,_] x)", "[n] y = Relu(float[_,_,_] x)", []),
+    "dims": ("[n] y = Relu(float[3,...] x)", "[n] y = Relu(float[4,...] x)", []),
+    "open dims": ("[n] y = Relu(float[3,...] x)", "[n] y = Relu(float[_,4,_] x)", ["E406"]),
+    "outputs": ("[n] y, mask = Dropout(x)", "[n] y = Dropout(x)", ["E406"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_patterns(name: str, tmp_path: Path) -> None:
+    one, other, expected = PATTERNS[name]
+    different = ("; rank(x) > 2", "; dtype(x) == float") if expected == ["E406"] else ("", "")
+    assert between(tmp_path, pair(one + different[0], other + different[1])) == expected
+
+
+GUARDS = {
+    "exporters": ('exporter: "mxnet"', 'exporter: "pytorch"', []),
+    "one exporter": ('exporter: "mxnet"', "", ["E406"]),
+    "versions": ('exporter: "mxnet", versions: "<1.5"', 'exporter: "mxnet", versions: ">=1.5"', []),
+    "versions that meet": ('exporter: "mxnet", versions: "<1.5"', 'exporter: "mxnet", versions: ">1.3,!=1.4"', ["E406"]),
+    "opsets": ("opset: ..12", "opset: 13..", []),
+    "ir": ("ir: ..6", "ir: 7..", []),
+    "phases": ("phase: repair", "phase: cleanup", []),
+    "before": ("before: A2", "", []),
+}
+
+
+@pytest.mark.parametrize("name", GUARDS)
+def test_guards(name: str, tmp_path: Path) -> None:
+    header, other, expected = GUARDS[name]
+    assert between(tmp_path, pair(f"{RELU}; rank(x) > 2", f"{RELU}; dtype(x) == float", header, other)) == expected
+
+
+INDEPENDENT = {
+    "two attributes": ("n.transA = 0", "n.transB = 0", []),
+    "one attribute": ("n.transA = 0", "n.transA = 1", ["E406"]),
+    "two operands": ("n.inputs[0] = Neg(a)", "n.inputs[1] = Neg(b)", []),
+    "an operand that the other reads": ("n.inputs[0] = Neg(a)", "n.inputs[1] = Neg(a)", ["E406"]),
+    "an attribute that the other copies": ("n.transA = 0", "y = Gemm<..n>(a, b)", ["E406"]),
+    "a node that the other replaces": ("n.transA = 0", "y = MatMul(a, b)", []),
+}
+
+
+@pytest.mark.parametrize("name", INDEPENDENT)
+def test_order_that_does_not_matter(name: str, tmp_path: Path) -> None:
+    one, other, expected = INDEPENDENT[name]
+    rules = [
+        f"rule A{i} r <kind: repair, opset: 11..>\nmatch {{ [n] y = Gemm<{test}=1>(a, b) }}\nrewrite {{ {text} }}\n"
+        for i, (test, text) in enumerate((("transA", one), ("transB", other)), 1)
+    ]
+    if name in ("a node that the other replaces", "an attribute that the other copies"):
+        rules[1] = rules[1].replace("transB=1", "alpha=2.0")
+    if name == "one attribute":
+        rules = [rule.replace("transA=1", "beta=1.0").replace("transB=1", "alpha=1.0") for rule in rules]
+    assert between(tmp_path, "\n".join(rules)) == expected
+
+
+# --- Ending -------------------------------------------------------------------------------------------------------------------
+
+ENDING = {
+    "fewer nodes": ("kind: exact", "h = Relu(x)  y = Relu(h)", "y = Relu(x)"),
+    "fewer nodes of the operator": ("kind: lossy", "y = Div(a, b)", "y = Mul(a, Reciprocal(b))"),
+    "another operator": ("kind: lossy", "[n] y = Relu(x)", 'n.op = "Abs"'),
+    "another value": ("kind: lossy", "[n] y = AveragePool<!count_include_pad>(x)", "n.count_include_pad = 1"),
+    "an attribute away": ("kind: repair", "[n] y = BatchNormalization<spatial=0>(x, _, _, _, _)", "del n.spatial"),
+    "a constant now": ("kind: lossy; not is_const(s)", "[r] y = Reshape(x, s)", "r.inputs[1] = int64{[-1]}"),
+    "another type": ("kind: repair; dtype(x) == bool", "[n] y = CumSum(x, axis)", "n.inputs[0] = Cast<to=int64>(x)"),
+    "the operand's type": (
+        "kind: repair; dtype(c) != dtype(x)", "[n] y = ordered Mul(x, const c)", "n.inputs[1] = {cast(c, dtype(x))}"),
+    "ones": ("kind: repair; not all(g == 1)", "[n] y = Div(x, const g)", "n.inputs[1] = {ones_like(g)}"),
+    "a rank": ("kind: repair; rank(x) > 2", "[n] y = Gemm(x, _)", "n.inputs[0] = Flatten(x)"),
+    "readers": ('kind: repair; any(users(y) != "Cast")', "y = ArgMax(x)", "y = Cast<to=float>(y)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ENDING)
+def test_rules_that_end(name: str, tmp_path: Path) -> None:
+    header, match, rewrite = ENDING[name]
+    kind, *conditions = header.split("; ")
+    wheres = "".join(f"where {condition}\n" for condition in conditions)
+    private = "private h\n" if "h = " in match else ""
+    text = f"rule A1 r <{kind}, opset: 11..>\nmatch {{ {match} }}\n{private}{wheres}rewrite {{ {rewrite} }}\n"
+    assert [code for code in found(tmp_path, text, pedantic=True) if code[1:] in ("407", "408")] == []
+
+
+def test_a_count_that_one_rule_lowers_and_none_raises_ends_a_circle(tmp_path: Path) -> None:
+    text = """
+rule A1 away <kind: lossy>
+match { n = Neg(x)  y = Abs(n) }
+private n
+rewrite { y = Relu(x) }
+
+rule A2 back <kind: lossy>
+match { y = Relu(x) }
+rewrite { y = Abs(x) }
+"""
+    assert found(tmp_path, text, pedantic=True) == []
+
+
+def test_hostile_conditions_are_left_alone(tmp_path: Path) -> None:
+    lets = "".join(f"let v{i} = v{i - 1} + v{i - 1}\n" for i in range(1, 60))
+    many = " and ".join(f"(rank(x) == {i} or dim(x, {i}) == 1)" for i in range(40))
+    text = f"rule A1 r <kind: lossy>\nmatch {{ y = Relu(x) }}\nlet v0 = rank(x)\n{lets}where v59 > 2\nwhere {many}\nrewrite {{ y = Abs(x) }}\n"
+    assert found(tmp_path, text + text.replace("A1", "A2").replace("Abs", "Neg"), pedantic=True) == ["E406"]
