@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rewriter.cli.job import Job, Outcome, Work
 from rewriter.cli.output import say, style_of
@@ -19,7 +19,10 @@ from rewriter.engine.limits import Limits
 from rewriter.report.diff import diff_lines
 from rewriter.report.jsonreport import log_object, report
 from rewriter.report.style import Style, clean
-from rewriter.report.terminal import check_lines, fix_lines
+from rewriter.report.terminal import check_lines, fix_lines, refusal_lines
+
+if TYPE_CHECKING:
+    from rewriter.language.symptoms import Answer
 
 _SHOWN = {"findings": "with findings"}  # statuses that read differently behind a number
 
@@ -45,7 +48,8 @@ def run_batch(command: str, jobs: Sequence[Job], args: argparse.Namespace) -> in
     code = exit_code(command, outcomes)
     summary = summarize(command, outcomes, time.monotonic() - started)
     if args.format == "json":
-        print(report(command, [model_object(command, outcome) for outcome in outcomes], summary, code))
+        models = [model_object(command, outcome, answers_to(outcome, args)) for outcome in outcomes]
+        print(report(command, models, summary, code))
     else:
         sys.stdout.flush()
         say(_summary_line(command, summary))
@@ -72,6 +76,7 @@ def make_work(command: str, args: argparse.Namespace) -> Work:
         tidy=getattr(args, "tidy", False),
         verify=getattr(args, "verify", False),
         inputs=getattr(args, "inputs", None),
+        runtime=getattr(args, "ask_runtime", False),
     )
 
 
@@ -81,7 +86,7 @@ def exit_code(command: str, outcomes: Sequence[Outcome]) -> int:
         return 3
     if any(outcome.error for outcome in outcomes):
         return 2
-    findings = any(outcome.unfinished or (command == "check" and outcome.changed) for outcome in outcomes)
+    findings = any(outcome.unfinished or (command == "check" and (outcome.changed or outcome.refusal)) for outcome in outcomes)
     return 1 if findings else 0
 
 
@@ -106,12 +111,14 @@ def status(command: str, outcome: Outcome) -> str:
     """One word for what became of a model."""
     if outcome.error:
         return "failed"
+    if outcome.refusal and not outcome.changed:
+        return "refused"
     words = ("changed", "unchanged") if command == "fix" else ("findings", "clean")
     return words[0] if outcome.changed else words[1]
 
 
-def model_object(command: str, outcome: Outcome) -> dict[str, Any]:
-    """A model's part of the JSON report."""
+def model_object(command: str, outcome: Outcome, answers: Sequence[Answer] = ()) -> dict[str, Any]:
+    """A model's part of the JSON report; `answers` are what rules say to the refusal of ONNX Runtime."""
     return {
         "path": outcome.path,
         "output": outcome.output,
@@ -121,6 +128,8 @@ def model_object(command: str, outcome: Outcome) -> dict[str, Any]:
         "source": outcome.source,
         "constant_inputs": outcome.constant_inputs,
         "tidied": outcome.tidied,
+        "refusal": outcome.refusal,
+        "answers": [{"rule": answer.rule.code, "symptom": answer.symptom, "score": answer.score} for answer in answers],
         "seconds": round(outcome.seconds, 6),
         **({} if outcome.log is None else log_object(outcome.log)),
     }
@@ -131,6 +140,9 @@ def _lines(command: str, outcome: Outcome, args: argparse.Namespace, style: Styl
         return
     if command == "check":
         yield from check_lines(outcome.path, outcome.log, style)
+        if outcome.refusal:
+            answers = [answer.rule.code for answer in answers_to(outcome, args)]
+            yield from refusal_lines(outcome.path, outcome.refusal, answers, outcome.log, style)
         return
     firings = len(outcome.log.firings)
     what = _number(firings, "rewrite") if firings else "tidied" if outcome.changed else "unchanged"
@@ -139,6 +151,18 @@ def _lines(command: str, outcome: Outcome, args: argparse.Namespace, style: Styl
     yield from fix_lines(outcome.log, style)
     if args.diff:
         yield from diff_lines(outcome.path, outcome.output or outcome.path, outcome.log, style)
+
+
+def answers_to(outcome: Outcome, args: argparse.Namespace) -> list[Answer]:
+    """The rules that surely answer the refusal of ONNX Runtime, those that would fire in this model first."""
+    if not outcome.refusal or outcome.log is None:
+        return []
+    from rewriter.cli.catalogue import read_rules
+    from rewriter.language.symptoms import find_answers
+
+    fires = outcome.log.counts
+    found = [answer for answer in find_answers(read_rules(args.rules), outcome.refusal) if answer.sure]
+    return sorted(found, key=lambda answer: answer.rule.code not in fires)
 
 
 def _failure(outcome: Outcome, style: Style, *, debug: bool) -> str:

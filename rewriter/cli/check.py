@@ -15,10 +15,17 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         parents=[common],
         help="say which rules would fire, and where",
         description="Says which rules would fire and where, and what an unknown fact keeps from being decided, with what would "
-        "make it known. Nothing is written. The exit code is 1 when a rule would fire.",
+        "make it known. Nothing is written. The exit code is 1 when a rule would fire, or when ONNX Runtime refuses a model.",
         epilog="example: rewriter check net.onnx --source net-symbol.json",
     )
     add_selection(parser)
+    parser.add_argument(
+        "--runtime",
+        choices=("auto", "yes", "no"),
+        default="auto",
+        help="whether models are also loaded into ONNX Runtime, to print its refusal and the rules that answer it; auto: when "
+        "a single model is checked and ONNX Runtime is installed (default)",
+    )
     parser.set_defaults(run=run)
 
 
@@ -26,5 +33,11 @@ def run(args: argparse.Namespace) -> int:
     """Checks models; returns the exit code."""
     from rewriter.cli.batch import run_batch
     from rewriter.cli.paths import find_models, unwritten
+    from rewriter.errors import RewriterError
+    from rewriter.proof.onnx_runtime import installed
 
-    return run_batch("check", unwritten(find_models(args.paths)), args)
+    jobs = unwritten(find_models(args.paths))
+    if args.runtime == "yes" and not installed():
+        raise RewriterError("--runtime needs ONNX Runtime; install it with: pip install 'rewriter[verify]'")
+    args.ask_runtime = args.runtime == "yes" or (args.runtime == "auto" and len(jobs) == 1 and installed())
+    return run_batch("check", jobs, args)

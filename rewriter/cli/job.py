@@ -70,6 +70,7 @@ class Outcome:
         error: why the model failed, "" otherwise; `crash` is the traceback when that was a mistake of this program.
         constant_inputs: whether initializers that are also inputs were taken as constants; None when there are none.
         tidied: how many nodes, initializers and imports were removed because nothing used them.
+        refusal: why ONNX Runtime does not load the model as it is, "" when it does, None when it was not asked.
     """
 
     path: str
@@ -81,6 +82,7 @@ class Outcome:
     source: str | None = None
     constant_inputs: bool | None = None
     tidied: int = 0
+    refusal: str | None = None
     seconds: float = 0.0
 
     @property
@@ -133,6 +135,10 @@ def _process(job: Job, work: Work, outcome: Outcome) -> None:
 
 def _rewrite(model: Model, work: Work, outcome: Outcome) -> Model:
     """Runs the rules; the result, which is the model itself unless something had to be rolled back."""
+    if work.runtime:
+        from rewriter.proof.validity import SESSION, Candidate
+
+        outcome.refusal = Candidate(model).refusal(SESSION)
     runs = _Runs(model, work, outcome)
     attempt = runs.on(model)
     if work.keep and attempt.log.changed:

@@ -3,7 +3,9 @@
 A model's object holds what `Log` holds, under the same names (see `rewriter.engine.log`), and
 
     path, output      files read and written; output is null when nothing was written
-    status            "changed", "unchanged" or "failed"
+    status            of fix: "changed", "unchanged" or "failed"; of check: "findings", "clean", "refused" or "failed"
+    refusal           why ONNX Runtime does not load the model as it is; "" when it does, null when it was not asked
+    answers           rules that answer the refusal: [{rule, symptom, score}]
     exporter, source  who wrote the model as far as is known, and the source file that was used, or null
     constant_inputs   whether initializers that are also inputs were taken as constants; null when there are none
     tidied            how many unused nodes, initializers and imports were removed

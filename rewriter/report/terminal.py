@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rewriter.engine.log import Blocked, Firing, Log, RolledBack
 from rewriter.report.style import Style, clean
@@ -34,6 +34,14 @@ def check_lines(path: str, log: Log, style: Style) -> Iterator[str]:
     for firing in log.firings:
         yield f"{shown}: {style.paint('cyan', firing.rule)} {_place(firing)}: {clean(firing.title)}"
     yield from _unfinished(log, f"{shown}: ", style)
+
+
+def refusal_lines(path: str, refusal: str, answers: Sequence[str], log: Log, style: Style) -> Iterator[str]:
+    """What ONNX Runtime says against a model, and the codes of the rules that answer it."""
+    yield f"{clean(path)}: {style.paint('red', 'refused')} by ONNX Runtime: {clean(refusal)}"
+    fires = log.counts
+    named = [style.paint("cyan", code) + (" (would fire)" if code in fires else "") for code in answers]
+    yield "    " + (f"answered by {', '.join(named)}" if named else "no rule answers this")
 
 
 def _unfinished(log: Log, prefix: str, style: Style) -> Iterator[str]:

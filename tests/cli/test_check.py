@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import onnx
+import pytest
+
+from rewriter.proof import onnx_runtime
 from tests.cli.call import GAMMA, GEMM, MODELS, Call
 
 DECIDES = """
@@ -24,7 +28,7 @@ rewrite { bn.momentum = 0.5 }
 
 def test_a_finding_is_one_line_and_nothing_is_written(call: Call) -> None:
     before = sorted(MODELS.iterdir())
-    done = call("check", GEMM, "--select", "MX001")
+    done = call("check", GEMM, "--select", "MX001", "--runtime", "no")
     assert done.code == 1
     assert done.out.splitlines()[0].startswith(f"{GEMM}: MX001 fc1 (Gemm): ")
     assert len(done.out.splitlines()) == 1
@@ -33,7 +37,7 @@ def test_a_finding_is_one_line_and_nothing_is_written(call: Call) -> None:
 
 
 def test_nothing_found(call: Call) -> None:
-    done = call("check", GEMM, "--select", "MX003")
+    done = call("check", GEMM, "--select", "MX003", "--runtime", "no")
     assert (done.code, done.out) == (0, "")
 
 
@@ -84,3 +88,41 @@ def test_hints_about_the_selection(call: Call, tmp_path: Path) -> None:
     both = call("check", GAMMA, "--rules", "shipped", "--rules", tmp_path, "--select", "TST001,MX002", "--source", "auto")
     assert "MX002" in both.out
     assert "TST001" in both.out
+
+
+def test_the_refusal_of_the_runtime_and_what_answers_it(call: Call) -> None:
+    pytest.importorskip("onnxruntime")
+    done = call("check", GEMM)
+    assert done.code == 1
+    assert f"{GEMM}: refused by ONNX Runtime: " in done.out
+    assert "rank 2" in done.out
+    assert done.out.splitlines()[-1].startswith("    answered by MX001 (would fire)")
+    model = json.loads(call("check", GEMM, "--format", "json").out)["models"][0]
+    assert (model["status"], model["answers"][0]["rule"]) == ("findings", "MX001")
+
+
+def test_a_refused_model_for_which_there_is_no_rule_is_a_finding(call: Call, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    model = '<ir_version: 8, opset_import: ["": 13, "com.acme": 1]> g (float[2] x) => (float[2] y) { y = com.acme.Anything(x) }'
+    onnx.save(onnx.parser.parse_model(model), tmp_path / "net.onnx")
+    (tmp_path / "my.rules").write_text(DECIDES)
+    done = call("check", tmp_path, "--rules", tmp_path)
+    assert done.code == 1
+    assert done.out.splitlines()[1:] == ["    no rule answers this"]
+    assert done.err.startswith("1 model: 1 refused; ")
+    assert call("check", tmp_path, "--runtime", "no").code == 0
+
+
+def test_many_models_are_put_before_the_runtime_only_when_asked(call: Call, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.onnx").write_bytes(GEMM.read_bytes())
+    assert "refused by" not in call("check", tmp_path).out
+    assert call("check", tmp_path, "--runtime", "yes", "--select", "NONE").out.count("refused by ONNX Runtime") == 2
+
+
+def test_the_runtime_is_asked_for_and_not_there(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_runtime, "installed", lambda: False)
+    assert "refused" not in call("check", GEMM).out
+    done = call("check", GEMM, "--runtime", "yes")
+    assert (done.code, "pip install" in done.err) == (2, True)
