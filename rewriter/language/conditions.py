@@ -173,6 +173,14 @@ def normal(literal: Literal, change: Callable[[Term], Term]) -> Literal | bool:
         literal = replace(literal, term=change(term))
     if is_constant(literal.term):
         return literal.term in literal.domain
+    if (
+        isinstance(literal.term, tuple)
+        and literal.term[0] == "if"
+        and is_constant(literal.term[1])
+        and is_constant(literal.term[3])
+    ):
+        answers = {value in literal.domain for value in (literal.term[1], literal.term[3])}
+        return answers.pop() if len(answers) == 1 else literal
     if isinstance(literal.term, tuple) and literal.term[0] in _WHOLE:
         return replace(literal, domain=_whole(literal.domain))
     return literal

@@ -218,6 +218,8 @@ ENDING = {
         "kind: repair; dtype(c) != dtype(x)", "[n] y = ordered Mul(x, const c)", "n.inputs[1] = {cast(c, dtype(x))}"),
     "ones": ("kind: repair; not all(g == 1)", "[n] y = Div(x, const g)", "n.inputs[1] = {ones_like(g)}"),
     "a rank": ("kind: repair; rank(x) > 2", "[n] y = Gemm(x, _)", "n.inputs[0] = Flatten(x)"),
+    "one of two values": (
+        "kind: repair; m in [1, 2]", "[n] y = Flatten<axis=m>(x)", "n.axis = 3 if m == 1 else 4"),
     "readers": ('kind: repair; any(users(y) != "Cast")', "y = ArgMax(x)", "y = Cast<to=float>(y)"),
 }  # fmt: skip
 

@@ -1,0 +1,46 @@
+"""`rewriter lint`: exit codes and what is printed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rewriter.cli.main import main
+
+TWICE = "rule A1 a <kind: lossy>\nmatch { y = Relu(x) }\nrewrite { y = x }\n\nrule A2 b <kind: lossy>\nmatch { z = Relu(t) }\nrewrite { z = t }\n"
+
+
+def test_a_clean_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.rules").write_text(TWICE.partition("\n\n")[0])
+    assert main(["lint", str(tmp_path)]) == 0
+    assert capsys.readouterr() == ("", "1 rules: 0 findings\n")
+
+
+def test_findings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.rules").write_text(TWICE)
+    assert main(["lint", str(tmp_path)]) == 1
+    assert "error[E404]: A1 and A2 fit exactly the same places" in capsys.readouterr().out
+    assert main(["lint", "--format", "json", str(tmp_path)]) == 1
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert (finding["code"], finding["line"], finding["related"][0]["line"]) == ("E404", 6, 2)
+
+
+def test_what_cannot_be_decided_is_no_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.rules").write_text(
+        "rule A1 a <kind: lossy>\nmatch { [n] y = AveragePool<pads=p>(x) }\nwhere all(p == 1)\nrewrite { n.pads = reversed(p) }\n"
+    )
+    assert main(["lint", str(tmp_path)]) == 0
+    assert main(["lint", "--pedantic", str(tmp_path)]) == 0
+    shown = capsys.readouterr()
+    assert "warning[W407]" in shown.out
+    assert "1 rules: 0 findings, 1 undecided" in shown.err
+
+
+def test_rules_of_ones_own_against_the_shipped_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.rules").write_text(
+        "rule A1 a <kind: exact, phase: cleanup, opset: 1..>\nmatch { y = Identity(x) }\nrewrite { y = x }\n"
+    )
+    assert main(["lint", "shipped", str(tmp_path)]) == 1
+    assert "GEN001" in capsys.readouterr().out
