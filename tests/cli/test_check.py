@@ -109,7 +109,7 @@ def test_a_refused_model_for_which_there_is_no_rule_is_a_finding(call: Call, tmp
     done = call("check", tmp_path, "--rules", tmp_path)
     assert done.code == 1
     assert done.out.splitlines()[1:] == ["    no rule answers this"]
-    assert done.err.startswith("1 model: 1 refused; ")
+    assert "\n1 model: 1 refused; " in done.err
     assert call("check", tmp_path, "--runtime", "no").code == 0
 
 
