@@ -15,7 +15,7 @@ from rewriter.language.scope import Binding, Scope
 
 KEYS = (
     "before", "default", "exporter", "ir", "issue", "kind", "needs", "opset", "phase", "severity", "symptom", "target",
-    "versions",
+    "unverified", "versions",
 )  # fmt: skip
 _CHOICES = {"severity": SEVERITIES, "phase": PHASES, "default": ("on", "off"), "needs": ("source",)}
 _LISTS = ("exporter", "issue", "symptom", "before", "needs")

@@ -22,7 +22,9 @@ PHASE_OF_KIND: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Header:
-    """The header of one rule. `opset` and `ir` are ranges of versions; `opset` always has a beginning."""
+    """The header of one rule. `opset` and `ir` are ranges of versions; `opset` always has a beginning. `unverified` says why
+    running the rule cannot show that it is right.
+    """
 
     kind: ast.Kind
     exporters: tuple[str, ...]
@@ -37,6 +39,7 @@ class Header:
     target: str | None
     issues: tuple[str, ...]
     symptoms: tuple[str, ...]
+    unverified: str | None
 
 
 def read_header(meta: Iterable[ast.MetaItem]) -> Header:
@@ -49,7 +52,7 @@ def read_header(meta: Iterable[ast.MetaItem]) -> Header:
     target = items.get("target")
     unasked = target is None and (kind.name == "repair" or (kind.name == "exact" and severity != "info"))
     written = _choice(items.get("default"), ("on", "off"))
-    versions = items.get("versions")
+    versions, unverified = items.get("versions"), items.get("unverified")
     return Header(
         kind=kind,
         exporters=_words(items.get("exporter")),
@@ -64,6 +67,7 @@ def read_header(meta: Iterable[ast.MetaItem]) -> Header:
         target=target if isinstance(target, str) else None,
         issues=_words(items.get("issue")),
         symptoms=_words(items.get("symptom")),
+        unverified=unverified if isinstance(unverified, str) else None,
     )
 
 

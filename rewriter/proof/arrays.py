@@ -1,6 +1,6 @@
 """Random tensors: tame values whose sums are exact, rough ones, and the edges of each element type.
 
-A role says what an operand means to its reader, since an index outside of its axis or a negative variance says nothing about a rule.
+A role says what an operand means to its reader: an index outside of its axis or a negative variance says nothing about a rule.
 """
 
 from __future__ import annotations

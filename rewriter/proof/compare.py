@@ -1,6 +1,6 @@
 """Whether two runs agree, by what the rule promised.
 
-NaN agrees with NaN whatever its bits, and with nothing else; zeros of either sign agree. Element types and shapes must be the same.
+NaN agrees with NaN whatever its bits, and with nothing else; zeros of either sign agree. Element types and shapes must match.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _INTEGERS = {2: np.int16, 4: np.int32, 8: np.int64}
 class Bound:
     """How far results may be off: `ulps` units in the last place, or |a - b| <= atol + rtol * |b|.
 
-    `scale` measures rtol against the largest magnitude of the tensor, since a sum that cancels has no relative precision. No rtol asks
-    for more than 16 units in the last place of the element type.
+    `scale` measures rtol against the largest magnitude of the tensor, since a sum that cancels has no relative precision. No
+    rtol asks for more than 16 units in the last place of the element type.
     """
 
     ulps: int = ULPS
@@ -71,13 +71,13 @@ def difference(wanted: Array, found: Array, bound: Bound) -> tuple[str, float]:
 
 
 def _near(wanted: Array, found: Array, bound: Bound, rtol: float) -> tuple[str, float]:
-    """Where the before is not finite, nothing was promised but that the after is not a wrong finite number of reasonable size."""
+    """What was NaN must not become a number; of what has overflowed nothing is asked."""
     finite = np.isfinite(wanted) & (np.abs(wanted) < 1e30)
     with np.errstate(all="ignore"):
         size = np.max(np.abs(wanted[finite]), initial=0.0) if bound.scale else np.abs(wanted)
         allowed = bound.atol + rtol * size
         off = np.abs(found - wanted)
-        wrong = finite & ~(off <= allowed)
+        wrong = (finite & ~(off <= allowed)) | (np.isnan(wanted) & np.isfinite(found))
         if np.any(wrong):
             return _where(wanted, found, wrong), 0.0
         relative = np.where(finite & (np.abs(wanted) > 0), off / np.maximum(size, 1e-30), 0.0)

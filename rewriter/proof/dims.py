@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 _CHOICES = np.array([1, 2, 2, 3, 3, 4])
-_EMPTY = 0.02  # of dimensions have length 0
+_EMPTY = 0.05  # of dimensions have length 0
 
 
 class Dims:

@@ -71,7 +71,8 @@ def assign(drafts: Iterable[Draft], asked: Mapping[int, frozenset[int]], dims: D
 
 def _demands(groups: _Groups, terms: dict[int, Term], number: int, draft: Draft) -> None:
     known = formals(draft.op, draft.domain, draft.version)
-    for side, members in enumerate((draft.inputs, draft.outputs)):
+    both: tuple[list[Term | None], list[Term | None]] = draft.inputs, [*draft.outputs]
+    for side, members in enumerate(both):
         for position, term in enumerate(members):
             if term is None:
                 continue

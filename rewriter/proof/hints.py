@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from rewriter.language import ast
@@ -63,8 +64,13 @@ def constant(expr: ast.Expr, names: dict[str, Any]) -> Any:
     raise Unsettled
 
 
-def source_questions(rule: Rule) -> Iterator[tuple[str, str, list[Any]]]:
+@lru_cache(maxsize=64)
+def source_questions(rule: Rule) -> tuple[tuple[str, str, list[Any]], ...]:
     """What the rule asks the framework's own file: (label, attribute, values that it compares the answer with)."""
+    return tuple(_questions(rule))
+
+
+def _questions(rule: Rule) -> Iterator[tuple[str, str, list[Any]]]:
     literals: list[Any] = [e.value for e in walk(rule.ast) if isinstance(e, ast.Literal) and isinstance(e.value, str | bool)]
     for expr in walk(rule.ast):
         if isinstance(expr, ast.Call) and expr.function == "source" and len(expr.args) >= 2:
@@ -86,13 +92,14 @@ def _read(expr: ast.Expr, found: Hints) -> None:
     if isinstance(expr, ast.Call) and expr.function == "all" and isinstance(expr.args[0], ast.Compare):
         compare = expr.args[0]
         if compare.op == "==" and isinstance(compare.left, ast.Name):
-            _try(lambda: found.contents.__setitem__(compare.left.id, constant(compare.right, {})))  # type: ignore[union-attr]
+            _try(lambda: found.contents.__setitem__(compare.left.id, constant(compare.right, {})))
         return
     if not isinstance(expr, ast.Compare):
         return
-    left, right, op = expr.left, expr.right, expr.op
+    left, right = expr.left, expr.right
+    op: str = expr.op
     if isinstance(right, ast.Call) and isinstance(left, ast.Literal | ast.Name):
-        left, right, op = right, left, _MIRROR.get(op, op)  # type: ignore[assignment]
+        left, right, op = right, left, _MIRROR.get(op, op)
     subject = _asked(left)
     if subject is not None:
         function, name = subject
@@ -118,7 +125,7 @@ def _fact(function: str, name: str, op: str, value: Any, found: Hints) -> None:
         found.dtypes[name] = frozenset([value] if op == "==" else value)
     elif function == "rank" and op in _HOLDS:
         before = found.ranks.get(name, frozenset(RANKS))
-        found.ranks[name] = frozenset(rank for rank in before if _HOLDS[op](rank, value))  # type: ignore[no-untyped-call]
+        found.ranks[name] = frozenset(rank for rank in before if _HOLDS[op](rank, value))
 
 
 def _try(action: Any) -> None:

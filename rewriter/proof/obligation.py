@@ -1,4 +1,4 @@
-"""A counterexample on paper, like a proof obligation that cannot be met: the models, the inputs, and where the two sides part."""
+"""A counterexample on paper, like a proof obligation that cannot be met: models, inputs, and where the two sides part."""
 
 from __future__ import annotations
 
@@ -70,7 +70,11 @@ def _sides(before: Mapping[str, Array] | Refusal, after: Mapping[str, Array] | R
 
 
 def _alike(one: Array, other: Array) -> bool:
-    return one.shape == other.shape and one.dtype == other.dtype and bool(np.array_equal(one, other, equal_nan=one.dtype.kind == "f"))
+    return (
+        one.shape == other.shape
+        and one.dtype == other.dtype
+        and bool(np.array_equal(one, other, equal_nan=one.dtype.kind == "f"))
+    )
 
 
 def show(array: Array) -> str:

@@ -5,6 +5,8 @@ Neither is trusted alone. Where they disagree on a model that no rule has touche
 
 from __future__ import annotations
 
+import ctypes
+import importlib
 import logging
 import signal
 import threading
@@ -119,9 +121,7 @@ def require_runtime() -> None:
 
 def versions() -> dict[str, str]:
     """Versions of the oracles, for the record."""
-    import onnxruntime
-
-    return {"onnx": str(onnx.__version__), "onnxruntime": str(onnxruntime.__version__)}
+    return {"onnx": str(onnx.__version__), "onnxruntime": onnx_runtime.version().split()[-1]}
 
 
 @cache
@@ -161,8 +161,7 @@ def _words(error: Exception) -> str:
 
 def _to_runtime(array: Array, kind: int) -> Any:
     if kind == _BFLOAT16:
-        import onnxruntime
-
+        onnxruntime = importlib.import_module("onnxruntime")
         bits = np.ascontiguousarray(array).view(np.uint16)
         return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, _BFLOAT16)
     return array
@@ -171,18 +170,15 @@ def _to_runtime(array: Array, kind: int) -> Any:
 def _with_bfloat16(session: Any, fed: dict[str, Any], names: list[str]) -> Answer:
     """NumPy has no bfloat16, so such results come out as values of the runtime and are read by their bits."""
     import ml_dtypes
-    import onnxruntime
 
+    onnxruntime = importlib.import_module("onnxruntime")
     values = {n: v if not isinstance(v, np.ndarray) else onnxruntime.OrtValue.ortvalue_from_numpy(v) for n, v in fed.items()}
     results = session.run_with_ort_values(names, values)
     found: dict[str, Array] = {}
     for name, value in zip(names, results, strict=True):
         if value.data_type() == "tensor(bfloat16)":
-            count = int(np.prod(value.shape()))
-            import ctypes
-
-            bits = (ctypes.c_uint16 * count).from_address(value.data_ptr()) if count else []
-            found[name] = np.array(bits, dtype=np.uint16).view(ml_dtypes.bfloat16).reshape(value.shape())
+            data = ctypes.string_at(value.data_ptr(), 2 * int(np.prod(value.shape())))
+            found[name] = np.frombuffer(data, dtype=ml_dtypes.bfloat16).reshape(value.shape())
         else:
             found[name] = value.numpy()
     return found

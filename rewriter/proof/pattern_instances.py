@@ -257,8 +257,8 @@ class _Builder:
         elif term.name in self.hints.contents and self.dims.chance(0.7):
             term.value = np.full(shape, self.hints.contents[term.name]).astype(kind)
         else:
-            if int(np.prod(shape)) > MOST_ELEMENTS:
-                raise Rejected("too large")
+            if min(shape, default=0) < 0 or np.prod(shape, dtype=float) > MOST_ELEMENTS:
+                raise Rejected("no such shape")
             term.value = random_array(self.dims.rng, term.dtype, shape, term.role, TAME)
         term.constant = True
 
@@ -299,7 +299,10 @@ class _Builder:
                     outputs.append(_info(term.name, term))
         graph = helper.make_graph(nodes, self._graph_name(), inputs, outputs, initializers)
         domains = {node.domain for node in nodes} - {"", "ai.onnx"}
-        imports = [helper.make_opsetid("", self.opset), *(helper.make_opsetid(d, schema.latest_opset(d)) for d in sorted(domains))]
+        imports = [
+            helper.make_opsetid("", self.opset),
+            *(helper.make_opsetid(d, schema.latest_opset(d)) for d in sorted(domains)),
+        ]
         model = helper.make_model(graph, opset_imports=imports, ir_version=ir_version(self.opset))
         model.producer_name = self.rule.exporters[0] if self.rule.exporters else ""
         model.producer_version = str(self.dims.pick(_VERSIONS)) if self.rule.versions else ""
@@ -325,5 +328,6 @@ def _info(name: str, term: Term) -> onnx.ValueInfoProto:
 
 def _tensor(value: Array, name: str, dtype: int) -> TensorProto:
     if dtype == TensorProto.STRING:
-        return helper.make_tensor(name, dtype, value.shape, [str(text).encode() for text in value.ravel()])
+        texts: list[Any] = [str(text).encode() for text in value.ravel()]
+        return helper.make_tensor(name, dtype, value.shape, texts)
     return onnx.numpy_helper.from_array(np.asarray(value), name)

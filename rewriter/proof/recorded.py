@@ -1,12 +1,13 @@
 """Recorded exports: models as exporters wrote them, with the numbers that the framework itself computed.
 
-They are the reference for repairs that change numbers. A folder of them holds NAME.onnx with NAME.npz and, for rules that need it,
-NAME-symbol.json; or one folder a model with model.onnx, data.npz and symbol.json. Arrays are called in_<input name> and out_0, out_1...
+They are the reference for repairs that change numbers. A folder of them holds NAME.onnx with NAME.npz and, where the framework
+wrote one, NAME-symbol.json; or one folder a model with model.onnx, data.npz and symbol.json. Arrays are called in_<input name>,
+out_0, out_1...
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -59,26 +60,26 @@ def exports(folder: Path) -> Iterator[Export]:
             yield Export(name, path, inputs, outputs)
 
 
-def examine(rules: RuleSet, folder: Path) -> Recorded:
-    """Runs the rules on all recorded exports: what runs unasked together, and every other repair in addition to these."""
+def examine(rules: RuleSet, folder: Path, codes: Collection[str]) -> Recorded:
+    """Runs the rules on all recorded exports: what runs unasked together, and every other repair of `codes` in addition."""
     usual = RuleSet(tuple(rule for rule in rules if rule.default and rule.kind.name in ("repair", "exact")))
-    asked = [rule for rule in rules if not rule.default and rule.kind.name == "repair"]
+    asked = [rule for rule in rules if rule.code in codes and not rule.default and rule.kind.name == "repair"]
     found = Recorded()
     for export in exports(folder):
         before = _off(export, onnx.load(export.path))
-        _book(export, before, usual, found)
+        _book(export, before, usual, found, only=codes)
         for rule in asked:
             together = RuleSet((*usual.rules, rule), by_id=frozenset({rule.code}))
             _book(export, before, together, found, only={rule.code})
     return found
 
 
-def _book(export: Export, before: str, rules: RuleSet, found: Recorded, only: Iterable[str] = ()) -> None:
+def _book(export: Export, before: str, rules: RuleSet, found: Recorded, only: Collection[str]) -> None:
     try:
         after, fired = _repaired(export, rules)
     except RewriterError:
         return
-    wanted = set(fired) & set(only) if only else set(fired)
+    wanted = fired & set(only)
     if not wanted:
         return
     off = _off(export, after)

@@ -1,4 +1,4 @@
-"""Instances made from a rule's own positive tests: the author's models with other lengths, contents, attributes and element types.
+"""Instances made from a rule's own positive tests: the author's models with other lengths, contents, attributes and types.
 
 Repairs need them above all: the models that they are for are ones that no schema would let a generator make.
 """
@@ -56,7 +56,7 @@ def seeded_instance(rule: Rule, test: ast.Test, opsets: Iterable[int], dims: Dim
     return Instance(model, test.title, test.source, written.settings, plain=plain)
 
 
-# --- lengths -------------------------------------------------------------------------------------------------------------------
+# --- lengths -----------------------------------------------------------------------------------------------------------
 
 
 def _infos(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
@@ -122,14 +122,14 @@ def _replace(tensor: TensorProto, array: Array) -> None:
     tensor.CopyFrom(onnx.numpy_helper.from_array(array, name))
 
 
-# --- element types, attributes, contents -----------------------------------------------------------------------------------------
+# --- element types, attributes, contents -------------------------------------------------------------------------------
 
 
 def _retype(graph: onnx.GraphProto, dims: Dims) -> None:
     """Another floating-point type, or another width of integers, everywhere."""
-    new = {t: int(str(dims.pick(_FLOATS))) for t in _FLOATS}
+    new: dict[int, int] = {int(t): int(str(dims.pick(_FLOATS))) for t in _FLOATS}
     if dims.chance(0.3):
-        new = {TensorProto.INT64: TensorProto.INT32, TensorProto.INT32: TensorProto.INT64}
+        new = {int(TensorProto.INT64): int(TensorProto.INT32), int(TensorProto.INT32): int(TensorProto.INT64)}
     for info in _infos(graph):
         kind = info.type.tensor_type
         kind.elem_type = new.get(kind.elem_type, kind.elem_type)
@@ -141,14 +141,18 @@ def _retype(graph: onnx.GraphProto, dims: Dims) -> None:
 
 def _perturb(graph: onnx.GraphProto, dims: Dims) -> None:
     """Another value for one attribute, or one attribute less."""
-    places = [(node, a) for node in graph.node for a in node.attribute if a.type not in (AttributeProto.GRAPH, AttributeProto.TENSOR)]
+    places = [
+        (node, a) for node in graph.node for a in node.attribute if a.type not in (AttributeProto.GRAPH, AttributeProto.TENSOR)
+    ]
     if not places:
         return
     node, attribute = places[dims.below(len(places))]
     if dims.chance(0.25):
         node.attribute.remove(attribute)
     elif attribute.type == AttributeProto.INT:
-        attribute.i = attribute.i + int(dims.rng.integers(-2, 3)) if attribute.i not in (0, 1) or dims.chance(0.4) else 1 - attribute.i
+        attribute.i = (
+            attribute.i + int(dims.rng.integers(-2, 3)) if attribute.i not in (0, 1) or dims.chance(0.4) else 1 - attribute.i
+        )
     elif attribute.type == AttributeProto.INTS and attribute.ints:
         at = dims.below(len(attribute.ints))
         attribute.ints[at] = attribute.ints[at] + int(dims.rng.integers(-1, 3))

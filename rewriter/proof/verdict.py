@@ -77,9 +77,18 @@ class Verdict:
     def from_record(cls, rule: str, record: dict[str, Any]) -> Verdict:
         """A verdict as it was locked."""
         return cls(
-            rule, str(record.get("digest", "")), str(record.get("status", UNVERIFIED)), str(record.get("why", "")),
-            samples=int(record.get("samples", 0)), dtypes=tuple(record.get("dtypes", ())), opsets=tuple(record.get("opsets", ())),
-            error=float(record.get("error", 0.0)), bound=str(record.get("bound", "")), recorded=tuple(record.get("recorded", ())),
-            quarantine=tuple(record.get("quarantine", ())), excused=bool(record.get("excused", False)),
-            seed=int(record.get("seed", 0)), locked=True,
-        )  # fmt: skip
+            rule,
+            str(record.get("digest", "")),
+            str(record.get("status", UNVERIFIED)),
+            str(record.get("why", "")),
+            samples=int(record.get("samples", 0)),
+            dtypes=tuple(record.get("dtypes", ())),
+            opsets=tuple(record.get("opsets", ())),
+            error=float(record.get("error", 0.0)),
+            bound=str(record.get("bound", "")),
+            recorded=tuple(record.get("recorded", ())),
+            quarantine=tuple(record.get("quarantine", ())),
+            excused=bool(record.get("excused", False)),
+            seed=int(record.get("seed", 0)),
+            locked=True,
+        )
