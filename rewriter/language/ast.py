@@ -9,7 +9,6 @@ needs them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from types import EllipsisType
 from typing import Literal as OneOf
 
@@ -30,6 +29,7 @@ from rewriter.language.ast_expressions import (
     Span,
     Unary,
 )
+from rewriter.language.record import record
 
 __all__ = [
     "NOWHERE",
@@ -53,7 +53,7 @@ __all__ = [
 # --- Patterns ---------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Op:
     """`Gemm`, `com.acme.FooOp`, or, with `param` set, `@name`: the operator that a parameter of type `op` names."""
 
@@ -63,7 +63,7 @@ class Op:
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class AttrPattern:
     """`axis=1` / `axis=a` (equals), `spatial` (present), `!count_include_pad` (absent).
 
@@ -77,7 +77,7 @@ class AttrPattern:
     name_span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TypePattern:
     """`float[N,C,H,W]`, `tensor[...]`, `int64[]`; `dtype` None is any element type (`tensor`), `dims` None is any rank.
 
@@ -90,7 +90,7 @@ class TypePattern:
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Capture:
     """`x`, `b?`, `const w`, `const b?`, `float[N,3] x`."""
 
@@ -101,14 +101,14 @@ class Capture:
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Wildcard:
     """`_`: any operand, present, once."""
 
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Variadic:
     """`*parts`: the rest of the operands (at most one in an operand list), bound as a list of tensors."""
 
@@ -116,7 +116,7 @@ class Variadic:
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ConstPattern:
     """`{2.0}`, `{[0]}`, `int64{0}`: a compile-time constant equal to this value (and of this element type when given)."""
 
@@ -125,7 +125,7 @@ class ConstPattern:
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Output:
     """One output of a pattern line: a name, `_` (name None: present, anything) or `*parts` (variadic)."""
 
@@ -134,7 +134,7 @@ class Output:
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NodePattern:
     """`[label] outs = ordered? (A | B)<attrs>(ins, ...)`; nested operands have no outputs of their own."""
 
@@ -153,7 +153,7 @@ class NodePattern:
 Operand = Capture | Wildcard | Variadic | ConstPattern | NodePattern
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Inside:
     """`match inside Loop.body`: only in that subgraph of that operator; the owner is bound as `outer`."""
 
@@ -162,7 +162,7 @@ class Inside:
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class GraphItem:
     """`input tensor[1, ...] x` or `output y` of a `match graph` block."""
 
@@ -172,7 +172,7 @@ class GraphItem:
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Match:
     """Either `nodes` (with an optional `inside`), or, when `graph` is true, the model's interface `items` (possibly none)."""
 
@@ -186,7 +186,7 @@ class Match:
 # --- Rewrites ---------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Ref:
     """A tensor by name: captured, matched output, `*parts` (spread) or made earlier in the block."""
 
@@ -195,7 +195,7 @@ class Ref:
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Constant:
     """`{expr}`, `int64{expr}`, `int64[2]{0, -1}`: a new initializer; `dims` only for the last form."""
 
@@ -205,14 +205,14 @@ class Constant:
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Absent:
     """`_` in a rewrite: an omitted optional input."""
 
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class AttrSet:
     name: str
     value: Expr
@@ -220,7 +220,7 @@ class AttrSet:
     name_span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class AttrCopy:
     """`..conv`: the explicit attributes of a matched node; attributes written after it win."""
 
@@ -228,7 +228,7 @@ class AttrCopy:
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Build:
     """`[label] outs = Op<attrs>(ins)`: a new node. Nested in an operand it has no outputs and stands for its single output."""
 
@@ -243,7 +243,7 @@ class Build:
 NewOperand = Ref | Constant | Absent | Build
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Redirect:
     """`y = x` or `y = {expr}`: all uses of the matched output `y` take the other tensor."""
 
@@ -252,7 +252,7 @@ class Redirect:
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Place:
     """What an edit or a deletion names: `n`, `n.attr`, `n.inputs[i]`, `n.op`, `x.dtype`, `x.shape[i]`, `model.ir_version`.
 
@@ -265,7 +265,7 @@ class Place:
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Edit:
     """`place = value`; for `n.inputs[i]` the value is a `Name` expression (a tensor), `Constant`, `Absent` or `Build`."""
 
@@ -274,13 +274,13 @@ class Edit:
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Delete:
     place: Place
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Inline:
     """`inline n.then_branch` or `inline n` (a call of a local function)."""
 
@@ -292,7 +292,7 @@ class Inline:
 Statement = Build | Redirect | Edit | Delete | Inline
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Rewrite:
     """`rewrite opset 13.. { ... }`; `opset` None holds for the rule's whole range."""
 
@@ -304,7 +304,7 @@ class Rewrite:
 # --- Rules ---------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class OpsetRange:
     """Versions from `first` to `last`, both included; None is open."""
 
@@ -316,7 +316,7 @@ class OpsetRange:
         return (self.first is None or version >= self.first) and (self.last is None or version <= self.last)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class MetaItem:
     """One `key: value` of the rule's header. `value` is a str, an `OpsetRange`, a `Kind` or a tuple of str."""
 
@@ -329,7 +329,7 @@ class MetaItem:
 KindName = OneOf["exact", "approx", "repair", "lossy", "interface"]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Kind:
     """`exact`, `approx(rtol=1e-4, atol=1e-6)`, `repair`, `lossy`, `interface`."""
 
@@ -339,7 +339,7 @@ class Kind:
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Param:
     """`param batch: dim = "N"`; `type` is one of op, dim, int, float, bool, string, dtype, ints; no default means it must be
     set.
@@ -351,20 +351,20 @@ class Param:
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Where:
     condition: Expr
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Let:
     name: str
     value: Expr
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Private:
     """`private h`: the tensor may not be used outside the match."""
 
@@ -372,7 +372,7 @@ class Private:
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Test:
     """`test "title" [set name = literal]* [source ~~~json~~~] ~~~model~~~ (becomes ~~~model~~~ | unchanged)`.
 
@@ -390,7 +390,7 @@ class Test:
     after_span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Rule:
     """One rule as it was written. `doc` holds the lines of its `///` comment without the marks."""
 
@@ -409,10 +409,10 @@ class Rule:
     code_span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class RuleFile:
     """All rules of one file, in its order."""
 
     path: str
     text: str
-    rules: tuple[Rule, ...] = field(default=())
+    rules: tuple[Rule, ...] = ()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal as OneOf
 
+from rewriter.language.record import record
 
-@dataclass(frozen=True, slots=True)
+
+@record(frozen=True, slots=True)
 class Span:
     """Half-open range of character offsets into the text of one rule file."""
 
@@ -17,7 +18,7 @@ class Span:
 NOWHERE = Span(0, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Literal:
     """`1`, `2.5`, `"text"`, `true`, `false`, `none`; element types (`float`, `int64`, ...) are names, see `language.dtypes`."""
 
@@ -25,13 +26,13 @@ class Literal:
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Name:
     id: str
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Field:
     """`gemm.transB` (effective attribute), `gemm.inputs`, `x.shape`, `model.ir_version`, `outer.body`."""
 
@@ -40,7 +41,7 @@ class Field:
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Range:
     """`1..`, `..3`, `1..3`: positions from start to stop, both included; an open end is None."""
 
@@ -49,7 +50,7 @@ class Range:
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Index:
     """`p[0]`, `p[-1]`, `p[2..]`; `index` is a `Range` for the last form."""
 
@@ -58,13 +59,13 @@ class Index:
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ListOf:
     items: tuple[Expr, ...]
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Call:
     """A call of a function of `language.functions`; there are no others and no methods."""
 
@@ -74,14 +75,14 @@ class Call:
     name_span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Unary:
     op: OneOf["-", "not"]
     operand: Expr
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Binary:
     """Arithmetic on numbers, lists (`+` joins, `*` repeats) and constant arrays."""
 
@@ -91,7 +92,7 @@ class Binary:
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Compare:
     op: OneOf["==", "!=", "<", "<=", ">", ">=", "in", "not in"]
     left: Expr
@@ -99,7 +100,7 @@ class Compare:
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Logic:
     """Kleene's three-valued `and`, `or` over two or more operands."""
 
@@ -108,7 +109,7 @@ class Logic:
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Choice:
     """`a if test else b`."""
 
