@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import onnx_graphsurgeon as gs
 
-from rewriter.engine.compile import CompiledRule, PhasePlan, compile_rule, plan
+from rewriter.engine.compile import CompiledRule, PhasePlan
 from rewriter.engine.context import Context
 from rewriter.engine.coverage import Coverage
 from rewriter.engine.fire import Attempt, Fired, node_name
@@ -15,8 +15,9 @@ from rewriter.engine.guards import refusal
 from rewriter.engine.limits import Limits, Watch
 from rewriter.engine.log import Log, Skipped, Stop
 from rewriter.engine.matching.interface import interface_matches
+from rewriter.engine.prepared import prepared
 from rewriter.engine.record import Recorder
-from rewriter.engine.requirements import able, needs, take_inventory
+from rewriter.engine.requirements import take_inventory
 from rewriter.engine.rewriting.model_outputs import complete_outputs
 from rewriter.engine.stale import declare_anew, mend_stale_types
 from rewriter.engine.worklist import Worklist
@@ -26,7 +27,7 @@ from rewriter.graph.facts import Facts
 from rewriter.graph.index import GraphIndex, operator_key
 from rewriter.graph.objects import Graph
 from rewriter.graph.signature import signature
-from rewriter.language.rules import RuleSet
+from rewriter.language.rules import Rule, RuleSet
 
 if TYPE_CHECKING:
     from rewriter.source.info import SourceInfo
@@ -102,19 +103,19 @@ class Run:
         self._done: list[Fired] = []
         self._freed: dict[int, gs.Tensor] = {}
         self._halted: Stop | None = None
-        self._plans = plan(self._applicable(rules))
+        suited = self._suited(rules)
+        self._plans = prepared(rules, context.settings).plans(suited, take_inventory(self.index))
 
-    def _applicable(self, rules: RuleSet) -> list[CompiledRule]:
-        """The rules that are meant for this model and can find something in it, compiled; the former's others are logged."""
+    def _suited(self, rules: RuleSet) -> list[Rule]:
+        """The rules that are meant for this model; the others are logged."""
         found = []
         for rule in rules:
             reason = refusal(rule, self.context, by_id=rule.code in rules.by_id)
             if reason is None:
-                found.append(compile_rule(rule, self.context.settings))
+                found.append(rule)
             else:
                 self.log.skipped.append(Skipped(rule.code, reason))
-        wanted = [needs(compiled.rule.ast, compiled.pattern, compiled.given) for compiled in found]
-        return [compiled for compiled, can in zip(found, able(wanted, take_inventory(self.index)), strict=True) if can]
+        return found
 
     def execute(self, *, keep: bool = True) -> Log:
         """Runs all phases; again, while a later phase has given an earlier one something to do."""

@@ -7,6 +7,7 @@ model of its folder, the only `*-symbol.json`. The result of an earlier repair, 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 from rewriter.errors import RewriterError
@@ -25,9 +26,16 @@ def find(model: Path | str) -> Path | None:
     for name in (f"{stem}-symbol.json", "symbol.json"):
         if (candidate := model.with_name(name)).is_file():
             return candidate
-    symbols = list(model.parent.glob("*-symbol.json"))
-    models = {path.stem.removesuffix(FIXED) for path in model.parent.glob("*.onnx")}
-    return symbols[0] if len(symbols) == 1 and models <= {stem} and symbols[0].is_file() else None
+    try:
+        names = os.listdir(model.parent)
+    except OSError:
+        return None
+    symbols = [name for name in names if name.endswith("-symbol.json")]
+    if len(symbols) != 1:
+        return None
+    models = {name.removesuffix(".onnx").removesuffix(FIXED) for name in names if name.endswith(".onnx")}
+    found = model.with_name(symbols[0])
+    return found if models <= {stem} and found.is_file() else None
 
 
 def load_source(path: Path | str) -> SourceInfo:

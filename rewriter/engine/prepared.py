@@ -1,0 +1,76 @@
+"""Rules made ready once for all models of a call.
+
+What a rule compiles to, and what it needs to find in a model, follows from the rule and the settings alone; only which of the
+rules can fire depends on the model. With many small models, making rules ready anew for each would take most of the time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rewriter.engine.compile import CompiledRule, PhasePlan, compile_rule, plan
+from rewriter.engine.requirements import Inventory, Needs, able, needs
+from rewriter.language.rules import Rule, RuleSet
+
+MOST_SETS = 4
+"""Rule sets that are remembered: a call has one, and those that leave out a rule which did harm."""
+
+MOST_PLANS = 64
+"""Selections of one rule set whose plans are remembered: as many as there are models of different kinds."""
+
+
+class Prepared:
+    """The rules of one set, compiled when a model first needs them."""
+
+    def __init__(self, rules: tuple[Rule, ...], settings: Mapping[tuple[str, str], Any]) -> None:
+        self.rules = rules
+        self.signature = _signature(settings)
+        self._settings = dict(settings)
+        self._ready: dict[str, tuple[CompiledRule, Needs]] = {}
+        self._plans: dict[tuple[str, ...], list[PhasePlan]] = {}
+
+    def plans(self, suited: Iterable[Rule], inventory: Inventory) -> list[PhasePlan]:
+        """The plans of those rules that can find something in a model. They are shared, and not to be changed.
+
+        Raises:
+            RewriterError: one of the rules lacks a parameter, or its pattern is too large.
+        """
+        ready = [self._rule(rule) for rule in suited]
+        return self._plan([one for (one, _), can in zip(ready, able([n for _, n in ready], inventory), strict=True) if can])
+
+    def _rule(self, rule: Rule) -> tuple[CompiledRule, Needs]:
+        found = self._ready.get(rule.code)
+        if found is None:
+            compiled = compile_rule(rule, self._settings)
+            found = self._ready[rule.code] = compiled, needs(rule.ast, compiled.pattern, compiled.given)
+        return found
+
+    def _plan(self, rules: Sequence[CompiledRule]) -> list[PhasePlan]:
+        codes = tuple(rule.code for rule in rules)
+        found = self._plans.get(codes)
+        if found is None:
+            if len(self._plans) >= MOST_PLANS:
+                self._plans.clear()
+            found = self._plans[codes] = plan(rules)
+        return found
+
+
+_prepared: deque[Prepared] = deque(maxlen=MOST_SETS)
+
+
+def prepared(rules: RuleSet, settings: Mapping[tuple[str, str], Any]) -> Prepared:
+    """The rules of a set with these settings, made ready; the same object for the same rules and settings."""
+    signature = _signature(settings)
+    for known in _prepared:
+        if known.rules is rules.rules and known.signature == signature:
+            return known
+    made = Prepared(rules.rules, settings)
+    _prepared.append(made)
+    return made
+
+
+def _signature(settings: Mapping[tuple[str, str], Any]) -> str:
+    """Tells settings apart that are equal to Python: 1 and true are different parameters."""
+    return repr(sorted((place, repr(value)) for place, value in settings.items()))
