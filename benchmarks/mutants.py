@@ -82,10 +82,17 @@ def _others(value: object) -> list[object]:
 
 def caught(mutant: Rule, samples: int) -> str:
     """What notices the damage: "test", "verify", or "" for nothing."""
-    if any(not run_test(mutant, test).ok for test in mutant.ast.tests):
+    if any(_fails(mutant, test) for test in mutant.ast.tests):
         return "test"
     verdict = verify_rule(mutant, Plan(samples=samples, negatives=False, seconds=10.0))
     return "verify" if verdict.status == COUNTEREXAMPLE else ""
+
+
+def _fails(rule: Rule, test: ast.Test) -> bool:
+    try:
+        return not run_test(rule, test).ok
+    except Exception:  # the engine itself fell over, which nobody overlooks
+        return True
 
 
 def _work(job: tuple[Rule, str, Rule, int]) -> tuple[str, str, str]:

@@ -22,7 +22,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         parents=[common],
         help="look for counterexamples to what rules promise",
         description="Runs each rule on random instances of its pattern and compares the models before and after in ONNX "
-        "Runtime and in onnx.reference. Rules that stand in the lock file as they are are not run again. Needs rewriter[verify].",
+        "Runtime and in onnx.reference. Rules that are as the lock file has them are not run again. Needs rewriter[verify].",
         epilog="exit codes: 0 every rule has a verdict; 1 a counterexample, or an unverified rule without a written reason. "
         "example: rewriter verify my_rules/ --samples 2000",
     )

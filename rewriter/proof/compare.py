@@ -95,15 +95,18 @@ def _ulps(wanted: Array, found: Array, most: int) -> tuple[str, float]:
 
 def _distance(one: Array, other: Array) -> Array:
     """Representable numbers between two, element by element; as floating point, which is exact where it matters."""
-    kind = _INTEGERS[one.dtype.itemsize]
-    ordered = []
-    for values in (one, other):
-        bits = np.ascontiguousarray(values).view(kind).astype(np.int64)
-        least = np.int64(np.iinfo(kind).min)
-        ordered.append(np.where(bits < 0, least - bits, bits).astype(np.float64 if kind is np.int64 else np.int64))
+    first, second = _rank(one), _rank(other)
+    apart = (np.maximum(first, second) - np.minimum(first, second)).astype(np.float64)
     exact = np.asarray(one == other)
-    distance = np.abs(ordered[0] - ordered[1])
-    return np.where(exact, 0, np.maximum(distance, (~exact).astype(distance.dtype)))
+    return np.where(exact, 0.0, np.maximum(apart, 1.0))
+
+
+def _rank(values: Array) -> Array:
+    """The place of each number among all numbers of its type, from the least: bit patterns in the order of what they mean."""
+    bits = np.ascontiguousarray(values).view(_INTEGERS[values.dtype.itemsize]).astype(np.int64)
+    least = np.int64(np.iinfo(np.int64).min)
+    ordered = np.where(bits < 0, np.int64(np.iinfo(_INTEGERS[values.dtype.itemsize]).min) - bits, bits)
+    return np.asarray(ordered ^ least).view(np.uint64)
 
 
 def _where(wanted: Array, found: Array, wrong: Array) -> str:

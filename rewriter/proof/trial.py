@@ -77,6 +77,8 @@ def attempt(rule: Rule, instance: Instance, rng: np.random.Generator, styles: Se
         after, log = rewritten(rule, instance)
     except RewriterError as error:
         return Trial(VOID, instance, str(error))
+    except Exception as error:  # a fault of the engine, which the rule has brought to light
+        return Trial(WRONG, instance, f"the engine raised {type(error).__name__}: {error}")
     if log.stops:
         return Trial(WRONG, instance, f"rewriting does not come to an end: {log.stops[0].message}", after)
     if not log.changed:
