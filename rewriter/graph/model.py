@@ -10,8 +10,10 @@ from.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -23,12 +25,14 @@ from rewriter.errors import RewriterError
 from rewriter.graph import carry
 from rewriter.graph.collector import collector_off
 from rewriter.graph.exporter import detect
+from rewriter.graph.hollow import joined, length, with_weights, write_pieces
 from rewriter.graph.load import build
 from rewriter.graph.objects import Constant, Graph, Origin
 from rewriter.graph.read import MOST_BYTES, read_bytes, read_model_file
 from rewriter.graph.save import Fields, Writer, assemble, written_imports
 from rewriter.graph.tensors import text
-from rewriter.graph.write import check_target, write_bytes
+from rewriter.graph.weights import Payload, WeightFile
+from rewriter.graph.write import check_target, write_file
 
 ConstantInputs = Literal["auto", "yes", "no"]
 LISTING_EXPORTERS = ("mxnet", "caffe2")  # list every weight among the inputs, yet not the constants that they add themselves
@@ -40,7 +44,6 @@ class Model:
     Attributes:
         graph: its graph, with subgraphs and local functions in it (`graph.functions`). Model-level facts that graphsurgeon
             knows are edited there: opset, import_domains, ir_version, producer_name, producer_version.
-        proto: the model as it was read. Not to be changed.
         path: the file it was read from, None for a model from a message.
         folder: against which external data are resolved; None when unknown.
         metadata: metadata_props by key, to be edited.
@@ -48,12 +51,20 @@ class Model:
             or "auto": yes when ir_version < 4, all initializers are listed so, or MXNet or Caffe2 wrote the model.
     """
 
-    def __init__(self, proto: onnx.ModelProto, folder: Path | None = None, path: Path | None = None) -> None:
+    def __init__(
+        self,
+        proto: onnx.ModelProto,
+        folder: Path | None = None,
+        path: Path | None = None,
+        weights: WeightFile | None = None,
+    ) -> None:
         """Takes `proto` as its own; `load` and `from_proto` are the ways to get a model."""
-        self.proto = proto
+        self._proto = proto
+        self._weights = weights
         self.path = path
         self.folder = folder
         self.graph: gs.Graph = build(proto, folder)
+        self.graph.weights = weights
         self.metadata: dict[str, str] = _metadata(proto)
         self.constant_inputs: ConstantInputs = "auto"
         self._stamp: tuple[int, int] | None = None
@@ -71,6 +82,11 @@ class Model:
         copy = onnx.ModelProto()
         copy.CopyFrom(proto)
         return cls(copy, None if base_dir is None else Path(base_dir))
+
+    @property
+    def proto(self) -> onnx.ModelProto:
+        """The model as it was read. Not to be changed. Of a large model the weights are read for it, at every call."""
+        return self._proto if self._weights is None else _complete(_serialised(self._proto))
 
     @property
     def listed(self) -> frozenset[str]:
@@ -104,19 +120,16 @@ class Model:
 
         Raises:
             RewriterError: something in the graph cannot be written (an attribute value of no ONNX type, a name that is no
-                text).
+                text), or weights that it needs cannot be read.
         """
-        writer = Writer(self.folder, self._lists_all(), int(self.graph.ir_version or 0))
-        try:
-            with collector_off():
-                return self._written(writer)
-        except (UnicodeError, TypeError, ValueError, ProtobufError) as error:
-            raise RewriterError(f"the edited model cannot be written: {error}") from error
+        result = self._message()
+        data = _serialised(result)
+        return result if len(with_weights(data)) == 1 else _complete(data)
 
     @property
     def edited(self) -> bool:
         """Whether the model differs from what was read; asks by comparing all of it."""
-        return not _same(self.to_proto(), self.proto)
+        return _serialised(self._message()) != _serialised(self._proto)
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Writes the model, at once or not at all. An unedited model is written byte for byte as it was read.
@@ -131,15 +144,28 @@ class Model:
         """
         target = Path(path)
         check_target(target, force)
-        data = self._bytes()
-        if len(data) > MOST_BYTES:
-            size = len(data) / 2**30
-            raise RewriterError(f"{target}: the model would have {size:.1f} GiB, but one protobuf file holds 2 GiB at most")
+        message = self._message()
+        data = _serialised(message)
+        pieces = self._pieces(data)
+        size = length(pieces)
+        if size > MOST_BYTES:
+            raise RewriterError(
+                f"{target}: the model would have {size / 2**30:.1f} GiB, but one protobuf file holds 2 GiB at most"
+            )
         if self.folder is not None and carry.may_refer(data):
-            carry.carry(onnx.ModelProto.FromString(data), self.folder, target.parent, force)
-        write_bytes(target, data, force)
+            carry.carry(message, self.folder, target.parent, force)
+        write_file(target, lambda descriptor: write_pieces(descriptor, pieces), force)
 
     # --- inside ------------------------------------------------------------------------------------------------------------
+
+    def _message(self) -> onnx.ModelProto:
+        """The model as it is now; of weights that stayed in a file the message says where they are."""
+        writer = Writer(self.folder, self._lists_all(), int(self.graph.ir_version or 0))
+        try:
+            with collector_off():
+                return self._written(writer)
+        except (UnicodeError, TypeError, ValueError, ProtobufError) as error:
+            raise RewriterError(f"the edited model cannot be written: {error}") from error
 
     def _written(self, writer: Writer) -> onnx.ModelProto:
         graph = self.graph
@@ -147,47 +173,44 @@ class Model:
         source, graph_fields = writer.graph_fields(graph)
         functions = [writer.function(function) for function in graph.functions]
         fields: Fields = {}
-        Writer.set_list(fields, "functions", self.proto.functions, functions)
+        Writer.set_list(fields, "functions", self._proto.functions, functions)
         imports = written_imports(graph, origin, writer.new_domains, writer.ir_version)
         if imports is not None:
             fields["opset_import"] = imports
-        if graph.ir_version != (self.proto.ir_version if self.proto.HasField("ir_version") else None):
+        if graph.ir_version != (self._proto.ir_version if self._proto.HasField("ir_version") else None):
             fields["ir_version"] = graph.ir_version
         for name in ("producer_name", "producer_version"):
-            if text(getattr(self.proto, name)) != (getattr(graph, name) or ""):
+            if text(getattr(self._proto, name)) != (getattr(graph, name) or ""):
                 fields[name] = getattr(graph, name) or None
-        if self.metadata != _metadata(self.proto):
+        if self.metadata != _metadata(self._proto):
             fields["metadata_props"] = self._metadata_props()
         result = onnx.ModelProto()
-        if graph_fields or source is not self.proto.graph:
+        if graph_fields or source is not self._proto.graph:
             fields["graph"] = None
-        assemble(result, self.proto, fields)
+        assemble(result, self._proto, fields)
         if "graph" in fields:
             result.graph.SetInParent()
             assemble(result.graph, source, graph_fields)
         return result
 
-    def _bytes(self) -> bytes:
-        result = self.to_proto()
-        same = _same(result, self.proto)
-        if same and self.path is not None and self._stamp is not None:
-            try:
-                data = read_bytes(self.path)
-            except RewriterError:
-                data = b""
-            if _stamp(data) == self._stamp:
-                return data
-        try:
-            return bytes(result.SerializeToString(deterministic=True))
-        except (ProtobufError, ValueError) as error:
-            raise RewriterError(f"the model cannot be written as one protobuf file of at most 2 GiB: {error}") from error
+    def _pieces(self, data: bytes) -> Sequence[bytes | Payload]:
+        """What to write for a serialised message of this model: the file that it was read from when nothing differs."""
+        if data == _serialised(self._proto):
+            if self._weights is not None:
+                return [Payload(self._weights, 0, self._weights.size)]
+            if self.path is not None and self._stamp is not None:
+                with contextlib.suppress(RewriterError):
+                    before = read_bytes(self.path)
+                    if _stamp(before) == self._stamp:
+                        return [before]
+        return with_weights(data)
 
     def _metadata_props(self) -> list[onnx.StringStringEntryProto]:
         """The entries in their order, with the values they have now; new ones last."""
         result = []
         left = dict(self.metadata)
-        last = {text(entry.key): i for i, entry in enumerate(self.proto.metadata_props)}
-        for i, entry in enumerate(self.proto.metadata_props):
+        last = {text(entry.key): i for i, entry in enumerate(self._proto.metadata_props)}
+        for i, entry in enumerate(self._proto.metadata_props):
             key = text(entry.key)
             if key not in self.metadata:
                 continue
@@ -200,7 +223,7 @@ class Model:
 
     def _lists_all(self) -> bool:
         constants = self._initializers()
-        return 0 < self.proto.ir_version < 4 or (bool(constants) and all(constant.listed for constant in constants))
+        return 0 < self._proto.ir_version < 4 or (bool(constants) and all(constant.listed for constant in constants))
 
     def _initializers(self) -> list[Constant]:
         origin = self.graph.origin if isinstance(self.graph, Graph) else None
@@ -215,12 +238,12 @@ def load(path: str | os.PathLike[str]) -> Model:
         RewriterError: the file is missing or no ONNX model, with one line saying what it seems to be.
     """
     file = Path(path)
-    proto, data = read_model_file(file)
+    found = read_model_file(file)
     try:
-        model = Model(proto, Path(os.path.abspath(file)).parent, file)
+        model = Model(found.proto, Path(os.path.abspath(file)).parent, file, found.weights)
     except RewriterError as error:
         raise RewriterError(f"{file}: {error}") from error
-    model._stamp = _stamp(data)
+    model._stamp = None if found.data is None else _stamp(found.data)
     return model
 
 
@@ -232,6 +255,13 @@ def _stamp(data: bytes) -> tuple[int, int]:
     return len(data), zlib.crc32(data)
 
 
-def _same(first: onnx.ModelProto, second: onnx.ModelProto) -> bool:
-    """Whether two models would be written as the same bytes (`==` of messages takes 0.0 for -0.0)."""
-    return bool(first.SerializeToString(deterministic=True) == second.SerializeToString(deterministic=True))
+def _serialised(message: onnx.ModelProto) -> bytes:
+    try:
+        return bytes(message.SerializeToString(deterministic=True))
+    except (ProtobufError, ValueError) as error:
+        raise RewriterError(f"the model cannot be written as one protobuf file of at most 2 GiB: {error}") from error
+
+
+def _complete(data: bytes) -> onnx.ModelProto:
+    complete: onnx.ModelProto = onnx.ModelProto.FromString(joined(with_weights(data)))
+    return complete

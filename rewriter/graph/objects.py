@@ -26,6 +26,7 @@ from rewriter.graph.values import (
     new_variable,
     static_shape,
 )
+from rewriter.graph.weights import WeightFile
 
 __all__ = [
     "Constant",
@@ -146,6 +147,7 @@ class Graph(gs.Graph):  # type: ignore[misc]
         initializers: its constants in their order, used or not. What is taken out of this list is written only if something
             uses it.
         origin: what was loaded.
+        weights: the file that holds what was left out of the model; it stays open as long as the graph is there.
     """
 
     nodes: list[gs.Node]
@@ -160,6 +162,7 @@ class Graph(gs.Graph):  # type: ignore[misc]
     producer_version: str
     initializers: list[gs.Tensor]
     origin: Origin
+    weights: WeightFile | None = None
 
     __eq__ = object.__eq__
     __hash__ = object.__hash__

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from rewriter.errors import RewriterError
+from rewriter.graph import hollow
+from rewriter.graph.weights import WeightFile
+from rewriter.graph.wire import MalformedError
 
 MOST_BYTES = 2**31 - 1
 """What protobuf can read and write as one message."""
@@ -31,40 +37,83 @@ _STARTS = (
 )
 
 
-def read_model_file(path: Path) -> tuple[onnx.ModelProto, bytes]:
-    """The model in a file, and the file's bytes.
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """What was read of a file.
+
+    Attributes:
+        proto: the model; without its large tensors' data when there are `weights`.
+        data: the file's bytes; None when there are `weights`.
+        weights: where the data are that were left out; None when nothing was.
+    """
+
+    proto: onnx.ModelProto
+    data: bytes | None
+    weights: WeightFile | None
+
+
+def read_model_file(path: Path) -> ModelFile:
+    """The model in a file. Of a large one only what are no weights is read.
 
     Raises RewriterError when the file is missing, no regular file, empty, larger than 2 GiB, no ONNX model, truncated, or
     nested too deep.
     """
-    data = read_bytes(path)
+    with _opened(path) as (descriptor, size):
+        model = _without_weights(path, descriptor) if size >= hollow.LEAST_FILE else None
+        if model is not None:
+            return model
+        data = _all_bytes(descriptor)
     if not data:
         raise RewriterError(f"{path}: the file is empty")
     try:
-        model = onnx.ModelProto.FromString(data)
+        proto = onnx.ModelProto.FromString(data)
     except DecodeError as error:
         raise RewriterError(f"{path}: {_why_not(data, str(error))}") from error
-    if not model.HasField("graph"):
+    if not proto.HasField("graph"):
         raise RewriterError(f"{path}: {_kind(data) or 'not an ONNX model: it holds no graph'}")
-    return model, data
+    return ModelFile(proto, data, None)
 
 
 def read_bytes(path: Path) -> bytes:
     """All bytes of a regular file, which may be reached through links; RewriterError otherwise."""
+    with _opened(path) as (descriptor, _):
+        return _all_bytes(descriptor)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[int, int]]:
+    """Opens a regular file of at most 2 GiB: descriptor and size."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-        with os.fdopen(descriptor, "rb") as file:
+        try:
             found = os.fstat(descriptor)
+            if stat.S_ISDIR(found.st_mode):
+                raise RewriterError(f"{path}: is a folder, not a model")
             if not stat.S_ISREG(found.st_mode):
                 raise RewriterError(f"{path}: not a regular file")
             if found.st_size > MOST_BYTES:
                 raise RewriterError(f"{path}: {found.st_size / 2**30:.1f} GiB, but one protobuf file holds 2 GiB at most")
-            return file.read()
-    except IsADirectoryError:
-        raise RewriterError(f"{path}: is a folder, not a model") from None
+            yield descriptor, found.st_size
+        finally:
+            os.close(descriptor)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
         raise RewriterError(f"{path}: {(reason or str(error)).lower()}") from error
+
+
+def _all_bytes(descriptor: int) -> bytes:
+    with os.fdopen(descriptor, "rb", closefd=False) as file:
+        return file.read()
+
+
+def _without_weights(path: Path, descriptor: int) -> ModelFile | None:
+    """The model in a large file; None when it is to be read as a whole, if only to say what is wrong with it."""
+    weights = WeightFile(os.dup(descriptor), str(path))
+    try:
+        proto = onnx.ModelProto.FromString(hollow.without_weights(weights))
+    except (MalformedError, DecodeError):
+        return None
+    return ModelFile(proto, None, weights) if proto.HasField("graph") else None
 
 
 def _why_not(data: bytes, message: str) -> str:

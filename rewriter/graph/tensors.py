@@ -6,6 +6,7 @@ memory) is refused before it is called.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,16 @@ from onnx import numpy_helper
 
 from rewriter.errors import RewriterError
 from rewriter.graph import external
+from rewriter.graph.hollow import completed
 from rewriter.graph.tensor_types import dtype_number, numpy_dtype
+from rewriter.graph.weights import Payload, payload_of
 
 Array = np.ndarray[Any, Any]
 
 _BITS = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2, 27: 6, 28: 6}  # element types that share bytes
 _STRING = int(onnx.TensorProto.STRING)
+_RAW_DATA = 9
+_SAME_AS_RAW = {4: int(onnx.TensorProto.FLOAT), 10: int(onnx.TensorProto.DOUBLE)}  # fields, and which elements they hold so
 _MOST_BYTES = 2**31  # a dense array of more bytes cannot come from a tensor of a protobuf file, only from a sparse one or a lie
 
 NUMPY_NATIVE = frozenset((1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15))
@@ -47,13 +52,15 @@ def read_tensor(tensor: onnx.TensorProto, folder: Path | None) -> Array:
     if dtype is None:
         raise RewriterError(f"tensor {tensor.name!r} has the unknown element type {tensor.data_type}")
     if tensor.data_type == _STRING:
-        return _strings(tensor, shape, count)
+        return _strings(tensor if payload_of(tensor) is None else completed(tensor), shape, count)
     size = (count * _BITS.get(tensor.data_type, dtype.itemsize * 8) + 7) // 8
+    left_out = payload_of(tensor)
+    if left_out is not None:
+        return _from_file(tensor, left_out, size, dtype, shape, folder)
     if external.is_external(tensor):
         return _from_bytes(tensor, external.read(tensor, size, folder), dtype, shape)
     if tensor.HasField("raw_data"):
-        if len(tensor.raw_data) != size:
-            raise RewriterError(f"tensor {tensor.name!r} has {len(tensor.raw_data)} bytes, but its type and shape need {size}")
+        _check_size(tensor, len(tensor.raw_data), size)
         return _from_bytes(tensor, tensor.raw_data, dtype, shape)
     return _decoded(tensor)
 
@@ -145,6 +152,24 @@ def text_or_bytes(data: bytes) -> str | bytes:
         return data.decode()
     except UnicodeDecodeError:
         return data
+
+
+def _check_size(tensor: onnx.TensorProto, found: int, size: int) -> None:
+    if found != size:
+        raise RewriterError(f"tensor {tensor.name!r} has {found} bytes, but its type and shape need {size}")
+
+
+def _from_file(
+    tensor: onnx.TensorProto, data: Payload, size: int, dtype: np.dtype[Any], shape: tuple[int, ...], folder: Path | None
+) -> Array:
+    """The values of a tensor whose data were left out of its message: read into the array at once where they stand as in it."""
+    plain = tensor.data_type not in _BITS and dtype.isnative and sys.byteorder == "little" and not external.is_external(tensor)
+    if plain and data.field == _RAW_DATA:
+        _check_size(tensor, data.length, size)
+        return data.array(dtype, shape)
+    if plain and _SAME_AS_RAW.get(data.field) == tensor.data_type and data.length == size and not tensor.HasField("raw_data"):
+        return data.array(dtype, shape)
+    return read_tensor(completed(tensor), folder)
 
 
 def _from_bytes(tensor: onnx.TensorProto, data: bytes, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:

@@ -16,9 +16,11 @@ import onnx_graphsurgeon as gs
 from onnx_graphsurgeon.ir.tensor import LazyValues, SparseValues
 
 from rewriter.errors import RewriterError
+from rewriter.graph.hollow import completed
 from rewriter.graph.links import link
 from rewriter.graph.tensor_types import clean, dtype_number, numpy_dtype
 from rewriter.graph.tensors import Array, gs_dtype, read_sparse, read_tensor
+from rewriter.graph.weights import WeightFile, payload_of
 
 Dim = int | str | None
 _UNREAD: Any = object()
@@ -30,15 +32,20 @@ class LazyTensor(LazyValues):  # type: ignore[misc]
     Attributes:
         proto: the message in the model, never to be changed.
         folder: of the model, for external data.
+        file: the file that the values are in, when they were left out of the message; held here so that it stays open.
     """
 
     def __init__(self, proto: onnx.TensorProto, folder: Path | None) -> None:
         self.proto = proto
         self.folder = folder
+        left_out = payload_of(proto)
+        self.file: WeightFile | None = None if left_out is None else left_out.file
 
     @property
     def tensor(self) -> Any:
-        """A copy of the message: graphsurgeon's exporter writes into what it finds here."""
+        """A complete copy of the message: graphsurgeon's exporter writes into what it finds here."""
+        if self.file is not None:
+            return completed(self.proto)
         copy = type(self.proto)()
         copy.CopyFrom(self.proto)
         return copy
@@ -71,6 +78,11 @@ class LazySparse(LazyTensor, SparseValues):  # type: ignore[misc]
     """The values of a sparse initializer; loaded they are dense."""
 
     proto: onnx.SparseTensorProto
+
+    def __init__(self, proto: onnx.SparseTensorProto, folder: Path | None) -> None:
+        self.proto = proto
+        self.folder = folder
+        self.file = None
 
     @property
     def elem_type(self) -> int:

@@ -1,0 +1,69 @@
+"""Bytes from one file to another, by the system where it can, so that they need not pass through this process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+_CHUNK = 1 << 22
+_MOST_AT_ONCE = 1 << 30  # what the system is asked for in one call
+
+
+def transfer(source: int, offset: int, length: int, target: int) -> None:
+    """Writes a part of a file to another, at its present position.
+
+    Where the file system can share blocks between files, nothing is copied at all.
+
+    Args:
+        source, target: descriptors; the position of `source` does not matter and stays.
+        offset, length: of the part.
+    Raises:
+        OSError: the system refuses, or the source ends before.
+    """
+    for way in (_copy_file_range, _sendfile, _read_and_write):
+        done = _with(way, source, offset, length, target)
+        offset, length = offset + done, length - done
+        if not length:
+            return
+    raise OSError("the file became shorter while it was read")
+
+
+def write_all(target: int, data: bytes | memoryview) -> None:
+    """Writes bytes completely; the system may take them in parts."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(target, view[: 1 << 26]) :]
+
+
+def _with(way: Callable[[int, int, int, int], int], source: int, offset: int, length: int, target: int) -> int:
+    """How many bytes one way could transfer; it is left at the first refusal, which the last way tells the reason of."""
+    done = 0
+    while done < length:
+        try:
+            count = way(source, offset + done, length - done, target)
+        except OSError:
+            if way is _read_and_write:
+                raise
+            break
+        if not count:
+            break
+        done += count
+    return done
+
+
+def _copy_file_range(source: int, offset: int, length: int, target: int) -> int:
+    if not hasattr(os, "copy_file_range"):
+        return 0
+    return os.copy_file_range(source, target, min(length, _MOST_AT_ONCE), offset_src=offset)
+
+
+def _sendfile(source: int, offset: int, length: int, target: int) -> int:
+    if not hasattr(os, "sendfile"):
+        return 0
+    return os.sendfile(target, source, offset, min(length, _MOST_AT_ONCE))
+
+
+def _read_and_write(source: int, offset: int, length: int, target: int) -> int:
+    data = os.pread(source, min(length, _CHUNK), offset)
+    write_all(target, data)
+    return len(data)
