@@ -45,7 +45,7 @@ def rule_lines(rule: Rule, style: Style) -> Iterator[str]:
         yield f"  {clean(line)}".rstrip()
     if rule.ast.doc:
         yield ""
-    for name, value in _facts(rule):
+    for name, value in facts(rule):
         yield f"  {style.paint('bold', name.ljust(10))} {clean(value)}"
     yield ""
     number, _ = rule.source.line_col(rule.ast.span.start)
@@ -55,7 +55,8 @@ def rule_lines(rule: Rule, style: Style) -> Iterator[str]:
         yield f"  {clean(text.expandtabs(4))}".rstrip()
 
 
-def _facts(rule: Rule) -> Iterator[tuple[str, str]]:
+def facts(rule: Rule) -> Iterator[tuple[str, str]]:
+    """What the header says, with defaults, as (name, value)."""
     bounds = [f"{name}={value:g}" for name, value in (("rtol", rule.kind.rtol), ("atol", rule.kind.atol)) if value]
     yield "kind", rule.kind.name + (f" ({', '.join(bounds)})" if bounds else "")
     yield "runs", "unasked" if rule.default else f"when selected: --select {rule.code}"

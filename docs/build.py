@@ -1,0 +1,222 @@
+"""Writes the pages that are made from the rules and the tables of the program; nothing in them is written by hand.
+
+    python docs/build.py            writes them
+    python docs/build.py --check    names those that are out of date, and exits with 1 when there are any
+
+Made are docs/rules/ (a page for each rule, and the index), docs/catalogue.md from docs/catalogue.json, and the tables between
+the `<!-- made: NAME -->` and `<!-- end -->` marks of docs/language.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from textwrap import dedent
+
+from rewriter.cli.show import facts
+from rewriter.language.codes import PAGES
+from rewriter.language.functions import FUNCTIONS
+from rewriter.language.rules import Rule, load_rules
+
+DOCS = Path(__file__).parent
+RULES = DOCS.parent / "rules"
+TOOLS = ("ONNX Runtime", "onnx.checker", "TensorRT", "OpenVINO", "Core ML", "ncnn", "OpenCV", "tract")
+NO_RULE = {
+    "lost": "the information is lost",
+    "converter": "belongs to a converter",
+    "correct": "cannot be told from a correct model",
+    "consumer": "a form that one consumer wants, not shipped",
+    "engine": "done without a rule",
+    "open": "no rule yet",
+}
+"""Why an entry of the catalogue has no rule."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    args = parser.parse_args()
+    pages = build()
+    old = stale(pages)
+    if args.check:
+        print("\n".join(f"out of date: {path.relative_to(DOCS.parent)}" for path in old))
+        return 1 if old else 0
+    for path in old:
+        if path in pages:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(pages[path], encoding="utf-8")
+        else:
+            path.unlink()
+    print(f"{len(pages)} pages, {len(old)} written or removed")
+    return 0
+
+
+def build() -> dict[Path, str]:
+    """Every page that is made, with its text."""
+    rules = list(load_rules([RULES]))
+    pages = {DOCS / "rules" / f"{rule.code}.md": rule_page(rule) for rule in rules}
+    pages[DOCS / "rules" / "README.md"] = index(rules)
+    pages[DOCS / "catalogue.md"] = catalogue(json.loads((DOCS / "catalogue.json").read_text(encoding="utf-8")))
+    pages[DOCS / "language.md"] = filled((DOCS / "language.md").read_text(encoding="utf-8"))
+    return pages
+
+
+def stale(pages: dict[Path, str]) -> list[Path]:
+    """The pages that are not as they should be, and those of rules that are gone."""
+    here = set((DOCS / "rules").glob("*.md")) | pages.keys()
+    return sorted(p for p in here if p not in pages or not p.exists() or p.read_text(encoding="utf-8") != pages[p])
+
+
+# --- A rule ----------------------------------------------------------------------------------------------------------------
+
+
+def rule_page(rule: Rule) -> str:
+    """What a rule does, when, why, and its tests as before and after."""
+    tests, start = rule.ast.tests, rule.ast.span.start
+    end = min((test.span.start for test in tests), default=rule.ast.span.end)
+    rest = rule.doc.split("\n", 1)[1] if "\n" in rule.doc else ""
+    where = Path(rule.path).relative_to(RULES).as_posix()
+    parts = [f"# {rule.code} {rule.slug}", plain(rule.title), *map(paragraph, re.split(r"\n\s*\n", rest.strip()))]
+    shown = [(name, value) for name, value in facts(rule) if name not in ("issue", "symptom")]
+    parts.append("\n".join(["| | |", "|---|---|", *(f"| {name} | {cell(value)} |" for name, value in shown)]))
+    if rule.header.symptoms:
+        parts += ["## Symptom", block("\n".join(rule.header.symptoms), "text")]
+    if rule.issues:
+        parts += ["## Upstream", "\n".join(f"- <{issue}>" for issue in rule.issues)]
+    parts += ["## The rule", f"[rules/{where}](../../rules/{where})", block(undocumented(rule.source.text[start:end]), "rules")]
+    for test in tests:
+        parts += [f"## Test: {plain(test.title)}", block(lines(test.before), "text")]
+        parts += ["stays as it is."] if test.after is None else ["becomes", block(lines(test.after), "text")]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def undocumented(text: str) -> str:
+    """The text of a rule without its doc comment, which the page shows already."""
+    return re.sub(r"\A(\s*///[^\n]*\n)+", "", text).strip()
+
+
+def lines(model: str) -> str:
+    """A test's model without the margin that it has in the rule file."""
+    first, *rest = model.strip().split("\n")
+    return "\n".join([first, dedent("\n".join(rest))]).strip()
+
+
+def paragraph(text: str) -> str:
+    """A paragraph of a doc comment; the lines that begin with a word and a colon stay lines of their own."""
+    label = re.compile(r"^(Exporters|Guard|Symptom|Consumers?): ")
+    found = [label.sub(r"- **\1:** ", plain(line.strip())) for line in text.split("\n")]
+    return "\n".join(found) if text.strip() else ""
+
+
+def plain(text: str) -> str:
+    """Text that Markdown shows as it is; what stands between backticks does already."""
+    return "`".join(re.sub(r"([<*\[\]])", r"\\\1", part) if i % 2 == 0 else part for i, part in enumerate(text.split("`")))
+
+
+def cell(text: str) -> str:
+    return plain(text).replace("|", "\\|")
+
+
+def block(text: str, language: str) -> str:
+    return f"```{language}\n{text}\n```"
+
+
+# --- The index -------------------------------------------------------------------------------------------------------------
+
+
+def index(rules: Sequence[Rule]) -> str:
+    """All rules by exporter, by who refuses the model, and by the words of the refusal."""
+    unasked = sum(rule.default for rule in rules)
+    parts = [
+        "# The rules",
+        f"{len(rules)} rules, of which {unasked} run unasked. `rewriter rules --symptom TEXT` finds one by a tool's message.",
+        "## By exporter",
+    ]
+    exporters = sorted({exporter for rule in rules for exporter in rule.exporters})
+    for exporter in exporters:
+        parts += [f"### {exporter}", table([rule for rule in rules if exporter in rule.exporters])]
+    parts += ["### any", table([rule for rule in rules if not rule.exporters])]
+    parts.append("## By who refuses the model")
+    for tool in TOOLS:
+        found = [rule for rule in rules if tool in rule.doc or (rule.target or "").lower() == tool.lower().replace(" ", "")]
+        if found:
+            parts.append(f"- **{tool}:** {', '.join(map(link, found))}")
+    repairs = [rule for rule in rules if rule.kind.name == "repair" and not rule.header.symptoms]
+    silent = [rule for rule in repairs if not any(tool in rule.doc for tool in TOOLS)]
+    parts.append(f"- **nobody, the numbers are wrong:** {', '.join(map(link, silent))}")
+    said: dict[str, list[Rule]] = {}
+    for rule in rules:
+        for symptom in rule.header.symptoms:
+            said.setdefault(symptom, []).append(rule)
+    parts.append("## By message")
+    parts += [f"- `{text}`: {', '.join(map(link, found))}" for text, found in sorted(said.items())]
+    return re.sub(r"(?m)(^- .*)\n\n(?=- )", r"\1\n", "\n\n".join(parts)) + "\n"
+
+
+def table(rules: Sequence[Rule]) -> str:
+    rows = (f"| {link(r)} | {r.kind.name} | {'yes' if r.default else 'asked'} | {cell(r.title)} |" for r in rules)
+    return "\n".join(["| rule | kind | runs | what it does |", "|---|---|---|---|", *rows])
+
+
+def link(rule: Rule) -> str:
+    return f"[{rule.code}]({rule.code}.md)"
+
+
+# --- The catalogue of defects ----------------------------------------------------------------------------------------------
+
+
+def catalogue(groups: dict[str, list[dict[str, object]]]) -> str:
+    """Every known defect: the rules that repair it, or why there is none."""
+    entries = [entry for group in groups.values() for entry in group]
+    covered = sum(bool(entry["rules"]) for entry in entries)
+    reasons = {word: sum(entry.get("why") == word for entry in entries) for word in NO_RULE}
+    counted = ", ".join(f"{count} {NO_RULE[word]}" for word, count in reasons.items() if count)
+    parts = [
+        "# Known defects of exporters, and what is done about them",
+        f"{len(entries)} defects and quirks; rules answer {covered} of them. The others: {counted}.",
+    ]
+    for name, group in groups.items():
+        rows = (f"| {entry['id']} | {answer(entry)} |" for entry in group)
+        parts += [f"## {name}", "\n".join(["| defect | rules, or why none |", "|---|---|", *rows])]
+    return "\n\n".join(parts) + "\n"
+
+
+def answer(entry: dict[str, object]) -> str:
+    codes, note = entry["rules"], str(entry.get("note", ""))
+    assert isinstance(codes, list)
+    said = ", ".join(f"[{code}](rules/{code}.md)" for code in codes) or NO_RULE[str(entry["why"])]
+    return f"{said}: {cell(note)}" if note else said
+
+
+# --- The tables of the language reference ----------------------------------------------------------------------------------
+
+
+def filled(text: str) -> str:
+    """The text with its tables made anew."""
+
+    def made(found: re.Match[str]) -> str:
+        return f"{found[1]}\n" + "\n".join(TABLES[found[2]]()) + f"\n{found[3]}"
+
+    return re.sub(r"(?s)(<!-- made: (\w+) -->)\n.*?(<!-- end -->)", made, text)
+
+
+def functions() -> Iterator[str]:
+    yield from ("| function | gives |", "|---|---|")
+    for function in FUNCTIONS.values():
+        yield f"| `{function.signature.replace('|', ' or ')}` | {cell(function.doc)} |"
+
+
+def codes() -> Iterator[str]:
+    yield from ("| code | meaning |", "|---|---|")
+    for page in PAGES.values():
+        yield f"| {page.code} | {cell(page.title)} |"
+
+
+TABLES: dict[str, Callable[[], Iterator[str]]] = {"functions": functions, "codes": codes}
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""What the documentation says is so: made pages are up to date, examples compile and pass, codes and keys exist."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from rewriter.cli.main import main
+from rewriter.language.check_header import KEYS
+from rewriter.language.rules import load_rules
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+LANGUAGE = (DOCS / "language.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def build() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_build", DOCS / "build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_made_pages_are_up_to_date(build: ModuleType) -> None:
+    stale = [str(path.relative_to(ROOT)) for path in build.stale(build.build())]
+    assert not stale, f"run `python docs/build.py`; out of date: {stale}"
+
+
+def test_the_examples_of_the_language_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    examples = re.findall(r"^```rules\n(.*?)^```$", LANGUAGE, re.DOTALL | re.MULTILINE)
+    (tmp_path / "examples.rules").write_text("\n".join(examples))
+    assert main(["test", str(tmp_path)]) == 0
+    printed = capsys.readouterr()
+    assert (printed.out, "error" in printed.err, "warning" in printed.err) == ("", False, False)
+
+
+def test_every_header_key_is_told() -> None:
+    header = LANGUAGE.split("## The header")[1].split("## Patterns")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", header.split("### Kinds")[0], re.MULTILINE)) == set(KEYS)
+
+
+def test_the_catalogue_names_rules_that_exist(build: ModuleType) -> None:
+    codes = {rule.code for rule in load_rules([ROOT / "rules"])}
+    groups = json.loads((DOCS / "catalogue.json").read_text(encoding="utf-8"))
+    entries = [entry for group in groups.values() for entry in group]
+    assert len({entry["id"] for entry in entries}) == len(entries) == 190
+    for entry in entries:
+        assert set(entry["rules"]) <= codes, entry["id"]
+        assert bool(entry["rules"]) != (entry.get("why") in build.NO_RULE), entry["id"]
+
+
+@pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)
+def test_links_lead_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text(encoding="utf-8")):
+        assert (path.parent / target).exists(), target
