@@ -15,7 +15,7 @@ import sys
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from rewriter.cli.job import Job, Outcome, Work, process
 from rewriter.graph.model import Model
 from rewriter.language.rules import RuleSet, load_rules
 from rewriter.proof.agreement import Bound, bound_of, coarsest_eps, differences
-from rewriter.proof.model_inputs import random_feeds
+from rewriter.proof.model_inputs import Feed, random_feeds
 from rewriter.proof.model_runs import CannotRun, ModelRun, Outputs, runtime_version, runtimes
 from rewriter.proof.oracles import time_limit
 from rewriter.proof.validity import Candidate
@@ -77,8 +77,9 @@ def cases() -> Iterator[Case]:
         warnings.simplefilter("ignore")
         found = collect_testcases(None)
     for case in found:
-        records = [(list(map(_value, inputs)), list(map(_value, outputs))) for inputs, outputs in case.data_sets]
-        yield Case("node", case.name, case.model, records)
+        records = [(list(map(_value, inputs)), list(map(_value, outputs))) for inputs, outputs in case.data_sets or ()]
+        if case.model is not None:
+            yield Case("node", case.name, case.model, records)
 
 
 def _recorded(folder: Path, what: str) -> list[Any]:
@@ -104,7 +105,7 @@ def _value(value: Any) -> Any:
     return [_value(item) for item in value] if isinstance(value, list) else value
 
 
-def feeds(case: Case) -> Iterator[list[dict[str, Any]]]:
+def feeds(case: Case) -> Iterator[Sequence[Feed]]:
     """Lists of inputs to try until the model takes the first of a list."""
     if case.records:
         names = [info.name for info in case.model.graph.input]
@@ -113,7 +114,7 @@ def feeds(case: Case) -> Iterator[list[dict[str, Any]]]:
         yield from random_feeds(case.model)
 
 
-def baseline(case: Case, before: Candidate) -> tuple[str, list[dict[str, Any]], list[Outputs]] | None:
+def baseline(case: Case, before: Candidate) -> tuple[str, Sequence[Feed], list[Outputs]] | None:
     """A runtime that runs the model as recorded, with what it was given and what it answered."""
     for runtime in runtimes():
         try:
