@@ -175,14 +175,16 @@ def _object(verdict: Verdict) -> dict[str, Any]:
     return {**extra, **verdict.record(), "unneeded": unneeded, "counterexample": verdict.obligation}
 
 
+_CODES = {"counterexample": "E501", "unverified": "E502"}
+
+
 def _lines(verdict: Verdict, path: str, style: Style) -> list[str]:
     from rewriter.report.style import clean
 
     color = {"tested": "green", "counterexample": "red"}.get(verdict.status, "yellow")
-    found = [
-        f"{verdict.rule} {style.paint(color, verdict.status)}{_figures(verdict)}"
-        + (f": {clean(verdict.why)}" * bool(verdict.why))
-    ]
+    code = "" if verdict.acceptable else f" [{_CODES[verdict.status]}]"
+    why = f": {clean(verdict.why)}" if verdict.why else ""
+    found = [f"{verdict.rule} {style.paint(color, verdict.status)}{code}{_figures(verdict)}{why}"]
     if verdict.quarantine:
         found.append(f"    the oracles disagree on {', '.join(verdict.quarantine)}; ONNX Runtime alone decided")
     if verdict.crashed:

@@ -16,14 +16,15 @@ from rewriter.language.codes_operators import PAGES as OPERATORS
 from rewriter.language.codes_rewrites import PAGES as REWRITES
 from rewriter.language.codes_set import PAGES as SET
 from rewriter.language.codes_syntax import PAGES as SYNTAX
+from rewriter.language.codes_trust import PAGES as TRUST
 from rewriter.language.codes_types import PAGES as TYPES
 from rewriter.language.diagnostics import suggest
 from rewriter.language.page import Page
 
 PAGES: Mapping[str, Page] = MappingProxyType(
-    {page.code: page for pages in (SYNTAX, OPERATORS, NAMES, TYPES, REWRITES, HEADER, SET) for page in pages}
+    {page.code: page for pages in (SYNTAX, OPERATORS, NAMES, TYPES, REWRITES, HEADER, SET, TRUST) for page in pages}
 )
-"""Code → page, in the order of the groups: the text, operators, names, types, rewrites, header and rule sets."""
+"""Code → page, in the order of the groups: the text, operators, names, types, rewrites, header, rule sets and trust."""
 
 
 def explain(code: str) -> str:

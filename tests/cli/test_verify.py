@@ -31,7 +31,7 @@ def test_a_counterexample_is_a_finding(call: Call, tmp_path: Path) -> None:
     (tmp_path / "b.rules").write_text(WRONG)
     done = call("verify", tmp_path / "b.rules", "--samples", 5, "--update-lock")
     assert done.code == 1
-    assert "T2 counterexample: output" in done.out
+    assert "T2 counterexample [E501]: output" in done.out
     for part in ("before:", "after:", "inputs:", "computed before:", "computed after:"):
         assert part in done.out
     assert "T2" not in (tmp_path / "verified.lock.json").read_text()

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from rewriter.language.codes_trust import PAGES
+from rewriter.language.page import Page
 from rewriter.language.rules import Rule, load_rules
 from rewriter.proof.lock import lock_path, read_lock, write_lock
 from rewriter.proof.recorded import examine, exports
@@ -130,6 +132,14 @@ def test_a_lock_keeps_verdicts(tmp_path: Path) -> None:
     inner = tmp_path / "more" / "b.rules"
     inner.parent.mkdir()
     assert lock_path(inner) == place
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.code)
+def test_page(tmp_path: Path, page: Page) -> None:
+    wrong, right = (verify_rule(made(tmp_path, text), QUICK) for text in (page.wrong, page.right))
+    assert right.acceptable and not right.unneeded
+    assert (not wrong.acceptable) if page.code.startswith("E") else wrong.unneeded
+    assert page.code != "E501" or wrong.status == COUNTEREXAMPLE
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"schema": 99, "rules": {}}'])
