@@ -1,6 +1,6 @@
 """Default `fix` over models that need no repair, onnx's own backend tests: no output changes, and nothing becomes invalid.
 
-    python benchmarks/no_harm.py [--only WORD] [--verbose]
+    python benchmarks/no_harm.py [--only WORD] [--select CODES] [--ignore CODES] [--verbose]
 
 The models are those inside the onnx wheel (light, simple, pytorch-operator, pytorch-converted) and the operator tests that
 onnx.backend.test generates. A model in which nothing fired must come out byte for byte. A model that was changed is run before
@@ -182,9 +182,11 @@ def judge(case: Case, outcome: Outcome, result: onnx.ModelProto, rules: RuleSet,
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", metavar="WORD", help="models with this in their name")
+    parser.add_argument("--select", default="DEFAULT", metavar="CODES", help="rules (default: those that run unasked)")
+    parser.add_argument("--ignore", default="", metavar="CODES", help="rules not to run")
     parser.add_argument("--verbose", action="store_true", help="name every model that was changed")
     args = parser.parse_args()
-    rules = load_rules().select()
+    rules = load_rules().select(args.select.split(","), [code for code in args.ignore.split(",") if code])
     work, tally = Work(rules, source="none", force=True), Tally()
     with tempfile.TemporaryDirectory() as folder:
         path, target = Path(folder) / "model.onnx", Path(folder) / "fixed.onnx"
