@@ -7,11 +7,11 @@ rules can fire depends on the model. With many small models, making rules ready 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rewriter.engine.compile import CompiledRule, PhasePlan, compile_rule, plan
-from rewriter.engine.requirements import Inventory, Needs, able, needs
+from rewriter.engine.requirements import Inventory, Needs, needs
 from rewriter.language.rules import Rule, RuleSet
 
 MOST_SETS = 4
@@ -31,14 +31,27 @@ class Prepared:
         self._ready: dict[str, tuple[CompiledRule, Needs]] = {}
         self._plans: dict[tuple[str, ...], list[PhasePlan]] = {}
 
-    def plans(self, suited: Iterable[Rule], inventory: Inventory) -> list[PhasePlan]:
+    def plans(self, suited: Sequence[Rule], inventory: Inventory) -> list[PhasePlan]:
         """The plans of those rules that can find something in a model. They are shared, and not to be changed.
 
         Raises:
             RewriterError: one of the rules lacks a parameter, or its pattern is too large.
         """
-        ready = [self._rule(rule) for rule in suited]
-        return self._plan([one for (one, _), can in zip(ready, able([n for _, n in ready], inventory), strict=True) if can])
+        waiting = list(suited)
+        found: set[str] = set()
+        growing = True
+        while growing:  # what one rule makes may be what another one needs
+            growing = False
+            for rule in waiting:
+                if not all(ops & inventory.ops for ops in rule.wanted):
+                    continue  # asked first, since it is known without compiling the rule
+                _, need = self._rule(rule)
+                if need.met(inventory):
+                    inventory = need.added(inventory)
+                    found.add(rule.code)
+                    growing = True
+            waiting = [rule for rule in waiting if rule.code not in found]
+        return self._plan([self._rule(rule)[0] for rule in suited if rule.code in found])
 
     def _rule(self, rule: Rule) -> tuple[CompiledRule, Needs]:
         found = self._ready.get(rule.code)

@@ -7,7 +7,7 @@ model costs nothing beside asking it at each node.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -235,16 +235,3 @@ def _edited(edit: ast.Edit, ops: set[OpKey]) -> frozenset[int] | None:
         ops.add((domain, op))
         return _made_types(op, domain, latest_opset(domain))
     return _named_type(edit.value) if edit.place.field in ("to", "dtype") else frozenset()
-
-
-def able(wanted: Sequence[Needs], inventory: Inventory) -> list[bool]:
-    """Which rules can fire in a model, those included that others may enable by what they make."""
-    answers = [False] * len(wanted)
-    growing = True
-    while growing:
-        growing = False
-        for position, rule in enumerate(wanted):
-            if not answers[position] and rule.met(inventory):
-                answers[position] = growing = True
-                inventory = rule.added(inventory)
-    return answers

@@ -15,9 +15,10 @@ from rewriter.language.ast import Kind, OpsetRange
 from rewriter.language.diagnostics import Diagnostic, RuleFileError, SourceText, suggest
 from rewriter.language.header import Header, read_header
 from rewriter.language.rule_files import find_rule_files, read_rule_file
+from rewriter.language.walk import pattern_nodes
 
-FRONT = ("code", "slug", "doc", "header", "digest")
-Front = tuple[str, str, str, Header, str]
+FRONT = ("code", "slug", "doc", "header", "digest", "wanted")
+Front = tuple[str, str, str, Header, str, tuple[frozenset[tuple[str, str]], ...]]
 
 
 class Rule:
@@ -55,7 +56,7 @@ class Rule:
     @property
     def front(self) -> Front:
         """What is asked of every rule, in the order of `FRONT`."""
-        return (self.code, self.slug, self.doc, self.header, self.digest)
+        return (self.code, self.slug, self.doc, self.header, self.digest, self.wanted)
 
     @property
     def ast(self) -> tree.Rule:
@@ -147,6 +148,18 @@ class Rule:
     def digest(self) -> str:
         """SHA-256 of what the rule says, in hexadecimal; layout and comments do not change it."""
         return hashlib.sha256(_canonical(self.ast).encode()).hexdigest()
+
+    @cached_property
+    def wanted(self) -> tuple[frozenset[tuple[str, str]], ...]:
+        """Operators, as (domain, name), of which a model must have one of each set for the rule to match anywhere.
+
+        What a parameter names is not among them. Nothing is said of a rule with a parameter that has to be set, so that its
+        being missed does not depend on the model.
+        """
+        if any(param.default is None for param in self.ast.params):
+            return ()
+        nodes = (node for node in pattern_nodes(self.ast.match) if not any(op.param for op in node.ops))
+        return tuple(frozenset(("" if op.domain == "ai.onnx" else op.domain, op.name) for op in node.ops) for node in nodes)
 
 
 @dataclass(frozen=True)

@@ -149,10 +149,20 @@ def _registry() -> Mapping[tuple[str, str], tuple[OpSchema, ...]]:
     return {key: tuple(sorted(group, key=lambda s: s.since_version)) for key, group in found.items()}
 
 
+_BEYOND = 1 << 20  # above the version of every domain
+
+
 @cache
 def history(op: str, domain: str = "") -> tuple[Operator, ...]:
     """Every version of an operator, oldest first; empty when ONNX does not know it."""
-    return tuple(_operator(schema) for schema in _registry().get((normal(domain), op), ()))
+    from onnx import defs
+
+    found: list[Operator] = []
+    version = _BEYOND
+    while version > 0 and defs.has(op, version, normal(domain)):  # one by one: the whole registry takes 20 ms to convert
+        found.append(_operator(defs.get_schema(op, version, normal(domain))))
+        version = found[-1].since - 1
+    return tuple(reversed(found))
 
 
 @cache
@@ -200,6 +210,10 @@ def _domains() -> Mapping[str, int]:
 
 def latest_opset(domain: str = "") -> int:
     """The newest version of a known domain; 1 for all others."""
+    if not normal(domain):
+        from onnx import defs
+
+        return int(defs.onnx_opset_version())
     return _domains().get(normal(domain), 1)
 
 

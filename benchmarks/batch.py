@@ -1,0 +1,125 @@
+"""What a small model costs in a batch: a folder of 500, repaired by one command.
+
+    python benchmarks/batch.py [--models 500] [--runs 3] [--folder DIR]
+
+Prints milliseconds a model beyond start-up (the same command on one model), for `--jobs 1` and `--jobs 2`, and beside them what
+graphsurgeon needs to import and export the same models in one process. The models are made up (10 to 40 nodes, every other one
+with something to repair), or taken from DIR. Exits with 1 when `--jobs 2` needs more than 8 ms a model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+BOUND = 8.0
+COMMAND = "from rewriter.cli.main import entry; entry()"
+PEER = """
+import sys
+from pathlib import Path
+import onnx
+import onnx_graphsurgeon as gs
+for path in sorted(Path(sys.argv[1]).glob("*.onnx")):
+    onnx.save(gs.export_onnx(gs.import_onnx(onnx.load(path))), Path(sys.argv[2]) / path.name)
+"""
+PLAIN = ("Relu", "Sigmoid", "Tanh", "Neg", "Abs", "Exp")
+
+
+def make(folder: Path, count: int) -> None:
+    chance = random.Random(0)
+    weight = numpy_helper.from_array(np.ones((4, 4), np.float32), "w")
+    for number in range(count):
+        nodes, last = [], "x"
+        for i in range(chance.randint(10, 40)):
+            op = chance.choice((*PLAIN, "MatMul", "Add"))
+            more = {"MatMul": ["w"], "Add": ["x"]}.get(op, [])
+            nodes.append(helper.make_node(op, [last, *more], [f"t{i}"], f"n{i}"))
+            last = f"t{i}"
+        if number % 2:
+            nodes.append(helper.make_node("Reshape", [last, "shape"], ["r"], "reshape"))
+            nodes.append(helper.make_node("AveragePool", ["r"], ["y"], "pool", kernel_shape=[2, 2], pads=[1, 1, 1, 1]))
+        else:
+            nodes.append(helper.make_node("Softmax", [last], ["y"], "softmax", axis=1))
+        shape = numpy_helper.from_array(np.array([1, 1, 4, 4], np.int64), "shape")
+        ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in (("x", [4, 4]), ("y", None))]
+        tensors = [weight, shape] if number % 2 else [weight]
+        graph = helper.make_graph(nodes, "mxnet_converted_model", ends[:1], ends[1:], tensors)
+        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)], ir_version=6)
+        onnx.save(made, folder / f"m{number:04}.onnx")
+
+
+def timed(environment: dict[str, str], *arguments: str) -> float:
+    started = time.perf_counter()
+    done = subprocess.run([sys.executable, "-c", *arguments], env=environment, capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 1):
+        raise SystemExit(done.stderr)
+    return time.perf_counter() - started
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", type=int, default=500)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--folder", type=Path)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        return measure(Path(name), args.folder, args.models, args.runs)
+
+
+def measure(place: Path, given: Path | None, count: int, runs: int) -> int:
+    models, out, single = place / "models", place / "out", place / "one"
+    for folder in (models, single):
+        folder.mkdir()
+    if given is None:
+        make(models, count)
+    else:
+        for number, path in enumerate(sorted(given.rglob("*.onnx"))[:count]):
+            shutil.copy(path, models / f"m{number:04}.onnx")
+    paths = sorted(models.glob("*.onnx"))
+    for path in paths[:2]:
+        shutil.copy(path, single)
+    environment = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    root = Path(__file__).resolve().parent.parent
+    environment |= {"PYTHONPATH": str(root), "PYTHONPYCACHEPREFIX": str(place / "compiled"), "XDG_CACHE_HOME": str(place)}
+
+    def fix(folder: Path, jobs: int) -> float:
+        shutil.rmtree(out, ignore_errors=True)
+        return timed(environment, COMMAND, "fix", str(folder), "--out", str(out), "--jobs", str(jobs))
+
+    def peer(folder: Path, jobs: int) -> float:
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir()
+        return timed(environment, PEER, str(folder), str(out))
+
+    ways = {"rewriter fix --jobs 1": (fix, 1), "rewriter fix --jobs 2": (fix, 2), "graphsurgeon, import and export": (peer, 1)}
+    for way, jobs in ways.values():
+        way(single, jobs)
+    found: dict[str, list[float]] = {label: [] for label in ways}
+    for _ in range(runs):
+        for label, (way, jobs) in ways.items():
+            seconds = way(models, jobs) - way(single, jobs)
+            found[label].append(seconds / (len(paths) - 2) * 1000)
+    medians = {label: statistics.median(values) for label, values in found.items()}
+    base = medians["graphsurgeon, import and export"]
+    print(f"{len(paths)} models{'':32}{'ms each':>8}{'ratio':>8}")
+    for label, value in medians.items():
+        print(f"{label:42}{value:8.2f}{value / base:8.2f}")
+    reached = medians["rewriter fix --jobs 2"] <= BOUND
+    print(f"bound for --jobs 2: {BOUND:g} ms a model{'' if reached else '  MISSED'}")
+    return 0 if reached else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
