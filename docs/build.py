@@ -24,7 +24,9 @@ from rewriter.language.rules import Rule, load_rules
 
 DOCS = Path(__file__).parent
 RULES = DOCS.parent / "rules"
-TOOLS = ("ONNX Runtime", "onnx.checker", "TensorRT", "OpenVINO", "Core ML", "ncnn", "OpenCV", "tract")
+TOOLS = ("ONNX Runtime", "checker", "TensorRT", "OpenVINO", "Core ML", "ncnn", "OpenCV", "tract")
+"""Who refuses models, by the words for it in the doc comments of rules."""
+
 NO_RULE = {
     "lost": "the information is lost",
     "converter": "belongs to a converter",
