@@ -80,7 +80,7 @@ class Stream:
         """The instance of an index, or the same one with other dimensions."""
         rng = self.generator(index)
         rng.random()  # the choice between pattern and tests
-        dims = Dims(rng, digits, empty=rng.random() < 0.5)
+        dims = Dims(rng, digits, empty=rng.random() < 0.5 and self.rule.kind.name != "repair")
         self._made += 1
         try:
             instance = pattern_instance(self.rule, opset, dims)

@@ -51,7 +51,7 @@ def seeded_instance(rule: Rule, test: ast.Test, opsets: Iterable[int], dims: Dim
             _perturb(model.graph, dims)
     _contents(model.graph, dims)
     _move(model, sorted(opsets), dims)
-    if dims.chance(0.2):
+    if rule.kind.name != "repair" or dims.chance(0.2):
         _forget_output_shapes(model.graph)
     return Instance(model, test.title, test.source, written.settings, plain=plain)
 

@@ -281,7 +281,7 @@ class _Repair:
             if isinstance(wanted, Refusal):
                 status = VOID if found.no_kernel and _alike(str(found), str(wanted)) else STILL
                 return Trial(status, self.instance, found.reason, self.after, inputs, oracle)
-            status = CHANGED if self._only_declared(inputs) else WRONG
+            status = CHANGED if self._only_declared(inputs) else WRONG if self.instance.plain else VOID
             return Trial(status, self.instance, f"the result is refused: {found.reason}", self.after, inputs, oracle)
         if not refused and (worse := checked(self.after)) and not isinstance(wanted, Refusal):
             if not checked(undeclared(self.after)):

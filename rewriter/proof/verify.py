@@ -164,7 +164,7 @@ def _conclude(rule: Rule, tally: _Tally, verdict: Verdict) -> None:
 def _conclude_repair(rule: Rule, tally: _Tally, verdict: Verdict) -> None:
     repaired, parted = tally.counts[REPAIRED], len(tally.parted)
     otherwise = parted if not tally.counts[CHANGED] and parted * _FEW < repaired else 0
-    if parted and not verdict.recorded and tally.agreed >= _MOST_PARTED * parted:
+    if parted and not verdict.recorded and rule.header.unverified is None and tally.agreed >= _MOST_PARTED * parted:
         _refute(rule, tally.parted[0], verdict, lambda trial: trial.status == CHANGED or trial.agreed is False)
     elif verdict.recorded:
         verdict.why = f"{repaired} refused and then accepted; {len(verdict.recorded)} recorded exports repaired"

@@ -6,6 +6,7 @@ A process says which instance it is about to run. When it dies, another one begi
 from __future__ import annotations
 
 import multiprocessing
+import os
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -111,6 +112,7 @@ def _crashed(job: _Job, waiting: deque[_Job]) -> Iterator[Verdict]:
 
 def serve(connection: Connection[Any, Any], plan: Plan) -> None:
     """The loop of a process: verifies the rules that it is sent until nobody sends any more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # onnx's checker prints to stdout from C++
     while True:
         try:
             rule, recorded, skip, negatives = connection.recv()
