@@ -23,13 +23,15 @@ def find_rule_files(paths: Iterable[Path | str] | None) -> list[Path]:
     Raises:
         RewriterError: a path does not exist or cannot be listed, or there are too many files.
     """
-    files: dict[Path, Path] = {}
-    folders: set[Path] = set()
+    files: dict[str, Path] = {}
+    folders: set[str] = set()
     for path in _shipped() if paths is None else map(Path, paths):
         try:
-            found = list(_below(path, folders)) if path.is_dir() else [path]
-            for file in found:
-                files.setdefault(file.resolve(strict=True), file)
+            if path.is_dir():
+                for real, found in _below(path, folders):
+                    files.setdefault(real, Path(found))
+            else:
+                files.setdefault(os.path.realpath(path, strict=True), path)
         except (FileNotFoundError, NotADirectoryError):
             raise RewriterError(f"{path}: there is no such file or folder") from None
         except (OSError, RuntimeError, ValueError) as error:
@@ -68,11 +70,15 @@ def _shipped() -> list[Path]:
     return [child for child in folder.iterdir() if isinstance(child, Path)]  # a folder without __init__.py comes as a list
 
 
-def _below(folder: Path, seen: set[Path]) -> Iterator[Path]:
-    stack = [folder]
+def _below(folder: Path, seen: set[str]) -> Iterator[tuple[str, str]]:
+    """The rule files below a folder: where each really lies, and how it was reached.
+
+    Only links are resolved, since asking the system about every part of every path takes longer than reading the files.
+    """
+    stack = [str(folder)]
     while stack:
         here = stack.pop()
-        real = here.resolve()
+        real = os.path.realpath(here, strict=True)
         if real in seen:
             continue
         seen.add(real)
@@ -82,5 +88,6 @@ def _below(folder: Path, seen: set[Path]) -> Iterator[Path]:
             entries = sorted(listing, key=lambda entry: entry.name)
         for entry in entries:
             if entry.name.endswith(".rules") and entry.is_file():
-                yield Path(entry.path)
-        stack.extend(Path(e.path) for e in reversed(entries) if e.is_dir() and not e.name.startswith("."))
+                linked = entry.is_symlink()
+                yield os.path.realpath(entry.path, strict=True) if linked else os.path.join(real, entry.name), entry.path
+        stack.extend(entry.path for entry in reversed(entries) if entry.is_dir() and not entry.name.startswith("."))
