@@ -3,9 +3,10 @@
     python benchmarks/startup.py [--runs 9]
 
 Every command is a fresh process, and the commands take turns. Medians are printed in milliseconds of the clock and of the
-processor; ratios to `python -c "import onnx, onnx_graphsurgeon"` and bounds are about the latter, so that it does not
-matter what else the machine does. Caches are warm: Python has compiled the modules, and the rules have been loaded before. Exits with 1
-when a bound is exceeded.
+processor; ratios to `python -c "import onnx, onnx_graphsurgeon"` and bounds are about the latter, so that it does not matter
+what else the machine does. Caches are warm: Python has compiled the modules, and the rules have been loaded before.
+
+Exits with 1 when a bound is exceeded.
 """
 
 from __future__ import annotations
