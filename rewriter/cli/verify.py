@@ -43,8 +43,8 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--recorded", metavar="FOLDER", help="recorded exports (default: tests/models beside the rules, if there)"
     )
+    parser.add_argument("--update-lock", action="store_true", help="write the verdicts to the lock file beside the rules")
     lock = parser.add_mutually_exclusive_group()
-    lock.add_argument("--update-lock", action="store_true", help="write the verdicts to the lock file beside the rules")
     lock.add_argument(
         "--locked", action="store_true", help="run nothing; a rule that is not in the lock as it is now is a finding"
     )
