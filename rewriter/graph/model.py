@@ -28,6 +28,7 @@ from rewriter.graph.exporter import detect
 from rewriter.graph.hollow import joined, length, with_weights, write_pieces
 from rewriter.graph.load import build
 from rewriter.graph.objects import Constant, Graph, Origin
+from rewriter.graph.outline import Outline, outline
 from rewriter.graph.read import MOST_BYTES, read_bytes, read_model_file
 from rewriter.graph.save import Fields, Writer, assemble, written_imports
 from rewriter.graph.tensors import text
@@ -125,6 +126,10 @@ class Model:
         result = self._message()
         data = _serialised(result)
         return result if len(with_weights(data)) == 1 else _complete(data)
+
+    def outline(self) -> Outline:
+        """The model as it is now without the weights that stayed in a file; errors as for `to_proto`."""
+        return outline(self._message())
 
     @property
     def edited(self) -> bool:

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import onnx
 
 from rewriter.errors import RewriterError
 from rewriter.graph import carry, external
 from rewriter.graph.model import Model
+from rewriter.graph.outline import Outline
 from rewriter.proof import onnx_runtime
+
+T = TypeVar("T")
 
 MOST_BYTES = 2**30
 """Of a model with its external data that is loaded into ONNX Runtime; loading takes two to three times as much memory."""
@@ -30,7 +35,7 @@ class Candidate:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self._data: bytes | None = None
+        self._outline: Outline | None = None
         self._answers: dict[str, str | None] = {}
 
     @property
@@ -40,35 +45,43 @@ class Candidate:
         Raises:
             RewriterError: it cannot be written.
         """
-        if self._data is None:
-            try:
-                self._data = self.model.to_proto().SerializeToString(deterministic=True)
-            except RewriterError:
-                raise
-            except Exception as error:  # protobuf has one class for each of its two implementations
-                raise RewriterError(f"the model cannot be written: {error}") from error
-        return self._data
+        if not self.outline.files:
+            return self.outline.data
+        data: bytes = _written(lambda: self.model.to_proto().SerializeToString(deterministic=True))
+        return data
 
     @property
-    def proto(self) -> onnx.ModelProto:
-        """What `data` says, to be looked at.
+    def outline(self) -> Outline:
+        """What the judges get: of a large model without its weights.
 
         Raises:
             RewriterError: it cannot be written.
         """
-        proto: onnx.ModelProto = onnx.ModelProto.FromString(self.data)
+        if self._outline is None:
+            self._outline = _written(self.model.outline)
+        return self._outline
+
+    @property
+    def proto(self) -> onnx.ModelProto:
+        """What the outline says, to be looked at.
+
+        Raises:
+            RewriterError: it cannot be written.
+        """
+        proto: onnx.ModelProto = onnx.ModelProto.FromString(self.outline.data)
         return proto
 
     @property
     def references(self) -> list[external.Reference]:
-        """External data that the model refers to.
+        """External data that the model refers to, without those that stand in for left out weights.
 
         Raises:
             RewriterError: a reference contradicts itself, or the model cannot be written.
         """
-        if not carry.may_refer(self.data):
+        if not carry.may_refer(self.outline.data):
             return []
-        return [external.reference(tensor) for tensor in external.tensors_of(self.proto) if external.is_external(tensor)]
+        found = [external.reference(tensor) for tensor in external.tensors_of(self.proto) if external.is_external(tensor)]
+        return [reference for reference in found if reference.location not in self.outline.files]
 
     def refusal(self, judge: str) -> str | None:
         """Why a judge refuses the model; "" when it takes it, None when it cannot be asked."""
@@ -90,7 +103,7 @@ class Candidate:
         """Why the model is not loaded into a runtime though it might be; "" when it can be."""
         try:
             files = {reference.location for reference in self.references}
-            size = len(self.data) + sum(self._size(location) for location in files)
+            size = len(self.outline.data) + sum(self.outline.files.values()) + sum(map(self._size, files))
         except RewriterError as error:
             return str(error)
         return (
@@ -105,7 +118,7 @@ class Candidate:
 
     def _ask(self, judge: str) -> str | None:
         try:
-            data = self.data
+            data = self.outline.data
         except RewriterError as error:
             return str(error) if judge == WRITTEN else None
         if judge == WRITTEN:
@@ -114,41 +127,59 @@ class Candidate:
             return "" if self.refusal(FULL_CHECK) == "" else self._check(data, full=False)  # the full check includes it
         if judge == FULL_CHECK:
             return self._check(data, full=True)
-        if not onnx_runtime.installed() or self.too_large():
+        if not onnx_runtime.installed() or (self.too_large() and not self.outline.files):
             return None
         try:
-            onnx_runtime.session(data, self.model.folder)
+            if self.outline.files:
+                with self._folder() as folder:
+                    onnx_runtime.session(data, folder)
+            else:
+                onnx_runtime.session(data, self.model.folder)
+        except (RewriterError, OSError):
+            return None
         except Exception as error:
             return onnx_runtime.reason(error)
         return ""
 
     def _check(self, data: bytes, *, full: bool) -> str | None:
         try:
-            references = self.references
-            if not references:
+            if not self.references and not self.outline.files:
                 onnx.checker.check_model(data, full_check=full)
                 return ""
-            with tempfile.TemporaryDirectory() as folder:
-                onnx.checker.check_model(self._shell(Path(folder), data, references), full_check=full)
+            with self._folder() as folder:
+                place = folder / "model.onnx"
+                while place.exists():
+                    place = place.with_suffix(f".x{place.suffix}")
+                place.write_bytes(data)
+                onnx.checker.check_model(str(place), full_check=full)
         except (RewriterError, OSError):
             return None
         except Exception as error:
             return onnx_runtime.one_line(str(error))
         return ""
 
-    def _shell(self, folder: Path, data: bytes, references: Sequence[external.Reference]) -> str:
-        """The model in a folder of its own, beside files of the size of its external data with nothing in them.
+    @contextmanager
+    def _folder(self) -> Iterator[Path]:
+        """A folder with files of the size of the external data with nothing in them.
 
-        The checker looks for these files beside the model, where the result may not be written yet, and never into them.
+        A judge looks for these files beside the model, where the result may not be written yet, and never into them.
         """
-        for location in sorted({reference.location for reference in references}):
-            size = self._size(location)
-            path = external.resolve(folder, location)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with open(path, "wb") as file:
-                os.truncate(file.fileno(), size)
-        place = folder / "model.onnx"
-        while place.exists():
-            place = place.with_suffix(f".x{place.suffix}")
-        place.write_bytes(data)
-        return str(place)
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            self.outline.put_files(folder)
+            for location in sorted({reference.location for reference in self.references}):
+                size = self._size(location)
+                path = external.resolve(folder, location)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with open(path, "wb") as file:
+                    os.truncate(file.fileno(), size)
+            yield folder
+
+
+def _written(write: Callable[[], T]) -> T:
+    try:
+        return write()
+    except RewriterError:
+        raise
+    except Exception as error:  # protobuf has one class for each of its two implementations
+        raise RewriterError(f"the model cannot be written: {error}") from error
