@@ -26,7 +26,8 @@ LEAST_WORDS = 3
 MOST_CHARACTERS = 10_000
 
 _QUOTED = re.compile(r'"([^"]*)"')
-_WORD = re.compile(r"[a-z][a-z0-9_.]*")
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.]*")
+_OPERATOR_PLACES = re.compile(r"\b([A-Z]\w*)\(\d+\)|\b[Oo]p(?:erator)?:? \(?([A-Z]\w*)|\b([A-Z][a-z0-9]*[A-Z]\w*)\b")
 _NAMES = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`|\([^()]*\)|\[[^\][]*\]|\{[^{}]*\}""")
 _OPERATOR = "<operator>"
 _PAIR = 0.5  # what two words in a row count beside the words themselves
@@ -81,16 +82,27 @@ class Symptoms:
         if not shared:
             return 0.0
         asked = [word for word in words if word in self._weights]
-        unknown = len(_prose(text) - self._weights.keys() - message.operators)
+        unknown = len(_prose(text) - self._weights.keys() - {name.lower() for name in message.operators})
         part = shared / self._sum(message.features)
-        other = shared / (self._sum(_features(asked) & self._weights.keys()) + unknown * self._rarest)
+        other = shared / (self._sum(_features(asked)) + unknown * self._rarest)
         # A message that stands in the middle of a longer text is found by its own words, a piece of it by the piece's.
         fit = max(part, other if len(set(asked)) >= LEAST_WORDS else 0.0) * 0.9 + min(part, other) * 0.1
-        elsewhere = _OPERATOR in message.features and _OPERATOR not in words and not self._operators.isdisjoint(words)
-        return round(fit * (_OTHER_OPERATOR if elsewhere else 1.0), 4)
+        return round(fit * (_OTHER_OPERATOR if self._elsewhere(message, text) else 1.0), 4)
+
+    def _elsewhere(self, message: _Message, text: str) -> bool:
+        """Whether both name operators, and the text neither one of the message nor one of the rule."""
+        named, asked = self._operators_in(message.text), self._operators_in(text)
+        return bool(named and asked) and asked.isdisjoint(named | message.operators)
+
+    def _operators_in(self, text: str) -> frozenset[str]:
+        """What seems to be an operator: what some rule matches, or stands where messages have one. Errors are none."""
+        known = {word for word in _WORD.findall(text) if word in self._operators}
+        found = {name for groups in _OPERATOR_PLACES.findall(text) for name in groups if name and not name.endswith("Error")}
+        return frozenset(known | found)
 
     def _sum(self, features: Iterable[str]) -> float:
-        return math.fsum(self._weights[feature] for feature in features)
+        """Neighbours that no rule has next to each other weigh what the rarest do."""
+        return math.fsum(self._weights.get(feature, self._rarest * _PAIR) for feature in features)
 
     def _weight(self, feature: str, count: int) -> float:
         rarity = math.log(1 + len(self._messages) / count)
@@ -105,7 +117,7 @@ def find_answers(rules: Iterable[Rule], text: str, most: int = 8) -> list[Answer
 
 
 def _messages(rule: Rule) -> Iterator[_Message]:
-    operators = frozenset(op.name.lower() for node in pattern_nodes(rule.ast.match) for op in node.ops if not op.param)
+    operators = frozenset(op.name for node in pattern_nodes(rule.ast.match) for op in node.ops if not op.param)
     quoted = [text for text in _QUOTED.findall(" ".join(rule.doc.split())) if len(text.split()) >= LEAST_WORDS]
     for text in dict.fromkeys((*rule.header.symptoms, *quoted)):
         features = _features(_words(text, operators))
@@ -116,10 +128,10 @@ def _messages(rule: Rule) -> Iterator[_Message]:
 def _words(text: str, operators: frozenset[str]) -> list[str]:
     """The words of a message without numbers; the operators of a rule are one word, since it speaks of all of them alike."""
     found = []
-    for word in _WORD.findall(text.lower()):
+    for word in _WORD.findall(text):
         plain = word.strip("._")
         if len(plain) > 1:
-            found.append(_OPERATOR if plain in operators else plain)
+            found.append(_OPERATOR if plain in operators else plain.lower())
     return found
 
 

@@ -57,6 +57,11 @@ def test_another_operator_is_another_message(rules: list[Rule]) -> None:
     ]
 
 
+def test_an_operator_that_no_rule_knows(rules: list[Rule]) -> None:
+    assert not any(a.sure for a in find_answers(rules, "Unrecognized attribute: axes for operator QLinearConv"))
+    assert not any(a.sure for a in find_answers(rules, "Unrecognized attribute: axes for operator Foo(13)"))
+
+
 def test_nothing_answers(rules: list[Rule]) -> None:
     nearest = find_answers(rules, "some attribute is too large")
     assert nearest
