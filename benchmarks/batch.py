@@ -2,9 +2,10 @@
 
     python benchmarks/batch.py [--models 500] [--runs 3] [--folder DIR]
 
-Prints milliseconds a model beyond start-up (the same command on one model), for `--jobs 1` and `--jobs 2`, and beside them what
-graphsurgeon needs to import and export the same models in one process. The models are made up (10 to 40 nodes, every other one
-with something to repair), or taken from DIR. Exits with 1 when `--jobs 2` needs more than 8 ms a model.
+Prints milliseconds a model, of the clock and of the processors, beyond start-up (the same command on two models), for `--jobs 1`
+and `--jobs 2`, and beside them what graphsurgeon needs to import and export the same models in one process. The ratio is of the
+processors' time. The models are made up (10 to 40 nodes, every other one with something to repair), or taken from DIR. Exits with
+1 when `--jobs 2` needs more than 8 ms a model by the clock, which only means something on a machine that does nothing else.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import resource
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -60,12 +61,16 @@ def make(folder: Path, count: int) -> None:
         onnx.save(made, folder / f"m{number:04}.onnx")
 
 
-def timed(environment: dict[str, str], *arguments: str) -> float:
+def timed(environment: dict[str, str], *arguments: str) -> np.ndarray:
+    """Seconds of a command by the clock and by the processors."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter()
     done = subprocess.run([sys.executable, "-c", *arguments], env=environment, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1):
         raise SystemExit(done.stderr)
-    return time.perf_counter() - started
+    seconds = time.perf_counter() - started
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return np.array([seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime])
 
 
 def main() -> int:
@@ -94,11 +99,11 @@ def measure(place: Path, given: Path | None, count: int, runs: int) -> int:
     root = Path(__file__).resolve().parent.parent
     environment |= {"PYTHONPATH": str(root), "PYTHONPYCACHEPREFIX": str(place / "compiled"), "XDG_CACHE_HOME": str(place)}
 
-    def fix(folder: Path, jobs: int) -> float:
+    def fix(folder: Path, jobs: int) -> np.ndarray:
         shutil.rmtree(out, ignore_errors=True)
         return timed(environment, COMMAND, "fix", str(folder), "--out", str(out), "--jobs", str(jobs))
 
-    def peer(folder: Path, jobs: int) -> float:
+    def peer(folder: Path, jobs: int) -> np.ndarray:
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir()
         return timed(environment, PEER, str(folder), str(out))
@@ -106,17 +111,17 @@ def measure(place: Path, given: Path | None, count: int, runs: int) -> int:
     ways = {"rewriter fix --jobs 1": (fix, 1), "rewriter fix --jobs 2": (fix, 2), "graphsurgeon, import and export": (peer, 1)}
     for way, jobs in ways.values():
         way(single, jobs)
-    found: dict[str, list[float]] = {label: [] for label in ways}
+    found: dict[str, list[np.ndarray]] = {label: [] for label in ways}
     for _ in range(runs):
         for label, (way, jobs) in ways.items():
             seconds = way(models, jobs) - way(single, jobs)
             found[label].append(seconds / (len(paths) - 2) * 1000)
-    medians = {label: statistics.median(values) for label, values in found.items()}
+    medians = {label: np.median(values, axis=0) for label, values in found.items()}
     base = medians["graphsurgeon, import and export"]
-    print(f"{len(paths)} models{'':32}{'ms each':>8}{'ratio':>8}")
+    print(f"{len(paths)} models{'':32}{'clock':>8}{'cpu':>8}{'ratio':>8}")
     for label, value in medians.items():
-        print(f"{label:42}{value:8.2f}{value / base:8.2f}")
-    reached = medians["rewriter fix --jobs 2"] <= BOUND
+        print(f"{label:42}{value[0]:8.2f}{value[1]:8.2f}{value[1] / base[1]:8.2f}")
+    reached = bool(medians["rewriter fix --jobs 2"][0] <= BOUND)
     print(f"bound for --jobs 2: {BOUND:g} ms a model{'' if reached else '  MISSED'}")
     return 0 if reached else 1
 

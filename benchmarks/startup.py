@@ -131,9 +131,8 @@ def report(clock: dict[str, float], medians: dict[str, float], kept: float, comp
         bound = f"{FIX}" if works else f"{LIGHT * 1000:.0f} ms" if is_command else ""
         good = seconds <= FIX * base if works else not is_command or seconds <= LIGHT
         missed += not good
-        print(
-            f"{label:40}{clock[label] * 1000:8.1f}{seconds * 1000:8.1f}{seconds / base:8.2f}  {bound}{'' if good else '  MISSED'}"
-        )
+        figures = f"{clock[label] * 1000:8.1f}{seconds * 1000:8.1f}{seconds / base:8.2f}"
+        print(f"{label:40}{figures}  {bound}{'' if good else '  MISSED'}")
     seconds, count = compiled
     for label, value, limit in (
         (f"loading {count} rules that were kept", kept, LOAD),
