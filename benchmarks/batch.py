@@ -2,10 +2,11 @@
 
     python benchmarks/batch.py [--models 500] [--runs 3] [--folder DIR]
 
-Prints milliseconds a model, of the clock and of the processors, beyond start-up (the same command on two models), for `--jobs 1`
-and `--jobs 2`, and beside them what graphsurgeon needs to import and export the same models in one process. The ratio is of the
-processors' time. The models are made up (10 to 40 nodes, every other one with something to repair), or taken from DIR. Exits with
-1 when `--jobs 2` needs more than 8 ms a model by the clock, which only means something on a machine that does nothing else.
+Prints milliseconds a model, of the clock and of the processors, beyond start-up (the same command on two models), for `--jobs
+1` and `--jobs 2`, and beside them what graphsurgeon needs to import and export the same models in one process. The ratio is
+of the processors' time. The models are made up (10 to 40 nodes, every other one with something to repair), or taken from DIR.
+Exits with 1 when `--jobs 2` needs more than 8 ms a model by the clock, which only means something on a machine that does
+nothing else.
 """
 
 from __future__ import annotations
