@@ -25,7 +25,9 @@ def children(node: Any) -> Iterator[Any]:
 
 
 def walk(node: Any) -> Iterator[Any]:
-    """The record (or each of a tuple of records) itself and every record inside it, outer ones first, in the order of the text."""
+    """The record (or each of a tuple of records) itself and every record inside it, outer ones first, in the order of the
+    text.
+    """
     stack = list(reversed(node)) if isinstance(node, tuple) else [node]
     while stack:
         top = stack.pop()
