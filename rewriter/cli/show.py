@@ -30,6 +30,7 @@ def rule_object(rule: Rule) -> dict[str, Any]:
         "target": rule.target,
         "issues": list(rule.issues),
         "symptoms": list(rule.header.symptoms),
+        "unverified": rule.header.unverified,
         "params": [{"name": param.name, "type": param.type, "required": param.default is None} for param in rule.ast.params],
         "tests": len(rule.ast.tests),
         "path": rule.path,
@@ -74,6 +75,8 @@ def facts(rule: Rule) -> Iterator[tuple[str, str]]:
         yield "before", ", ".join(rule.before)
     for param in rule.ast.params:
         yield "parameter", f"--set {rule.code}.{param.name}=... ({param.type}{', required' if param.default is None else ''})"
+    if rule.header.unverified:
+        yield "unverified", rule.header.unverified
     for symptom in rule.header.symptoms:
         yield "symptom", symptom
     for issue in rule.issues:
