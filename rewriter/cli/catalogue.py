@@ -43,8 +43,14 @@ def find_rule(code: str, paths: Sequence[str] | None) -> Rule:
     for rule in rules:
         if rule.code.upper() == wanted:
             return rule
-    near = suggest(wanted, [rule.code for rule in rules])
-    raise RewriterError(f"there is no rule {code!r}" + (f"; did you mean {near}?" if near else "; `rewriter rules` lists them"))
+    raise no_such_rule(code, rules)
+
+
+def no_such_rule(code: str, rules: Sequence[Rule]) -> RewriterError:
+    """What to say of a code that no rule has."""
+    near = suggest(code.upper(), [rule.code for rule in rules])
+    hint = f"; did you mean {near}?" if near else "; `rewriter rules` lists them"
+    return RewriterError(f"there is no rule {code!r}{hint}")
 
 
 def _sorted(rules: list[Rule]) -> list[Rule]:

@@ -7,7 +7,6 @@ import os
 import time
 import traceback
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from rewriter.graph.model import Model
     from rewriter.language.rules import RuleSet
     from rewriter.proof.replay import Attempt, Plan
-    from rewriter.source.info import SourceInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,12 +153,13 @@ class _Runs:
     """Runs of the rules on one model: the first one, and those that leave something out."""
 
     def __init__(self, model: Model, work: Work, outcome: Outcome) -> None:
+        from rewriter.cli.sources import source_of
         from rewriter.graph.exporter import detect, informed
 
         model.constant_inputs = work.constant_inputs
         self._path = outcome.path
         self._work = work
-        self._source, self._notes = _source(model, outcome.path, work.source)
+        self._source, self._notes = source_of(model, outcome.path, work.source)
         self._exporter = detect(model.graph)
         if self._source is not None:
             outcome.source = self._source.path
@@ -212,36 +211,6 @@ def _tidy(model: Model, log: Log) -> int:
     if total:
         log.notes.append(f"tidied: {found.nodes} nodes, {found.initializers} initializers, {found.imports} imports removed")
     return total
-
-
-def _source(model: Model, path: str, choice: str) -> tuple[SourceInfo | None, list[str]]:
-    """The source information to use, and what is to be said about it.
-
-    A file that was merely found beside the model is used only if it is readable and about this model.
-    """
-    from rewriter.source.find import find
-
-    if choice == "none":
-        return None, []
-    if choice != "auto":
-        return _read_source(choice), []
-    found = find(path)
-    if found is None:
-        return None, []
-    try:
-        source = _read_source(str(found))
-    except RewriterError as error:
-        return None, [f"source file not used: {error}"]
-    if not any(source.node_for(node.name, [tensor.name for tensor in node.outputs]) for node in model.graph.nodes):
-        return None, [f"source file not used: no node of the model is in {found}"]
-    return source, []
-
-
-@lru_cache(maxsize=4)
-def _read_source(path: str) -> SourceInfo:
-    from rewriter.source.find import load_source
-
-    return load_source(path)
 
 
 def _make_folder(folder: Path) -> None:

@@ -23,6 +23,19 @@ def add_format(parser: argparse.ArgumentParser) -> None:
 def add_selection(parser: argparse.ArgumentParser) -> None:
     """Everything that decides what `fix` and `check` do with a model."""
     parser.add_argument("paths", metavar="PATH", nargs="+", help="model, or folder that is searched for *.onnx")
+    add_which_rules(parser)
+    add_what_is_known(parser)
+    limits = parser.add_argument_group("limits")
+    limits.add_argument(
+        "--jobs", metavar="N", type=count, default=1, help="models worked on at once, each in a process (default: 1)"
+    )
+    limits.add_argument("--max-firings", metavar="N", type=count, help="stop a model after so many rewrites")
+    limits.add_argument("--timeout", metavar="SECONDS", type=seconds, help="stop rewriting a model after this time")
+    add_format(parser)
+
+
+def add_which_rules(parser: argparse.ArgumentParser) -> None:
+    """`--rules`, `--select`, `--ignore`, `--set`."""
     which = parser.add_argument_group("which rules")
     add_rule_paths(which)  # type: ignore[arg-type]
     which.add_argument(
@@ -36,6 +49,10 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "--set", metavar="CODE.param=value", action="append", default=[], help="a rule's parameter; may be repeated"
     )
+
+
+def add_what_is_known(parser: argparse.ArgumentParser) -> None:
+    """`--source`, `--constant-inputs`."""
     facts = parser.add_argument_group("what is known of the model")
     facts.add_argument(
         "--source",
@@ -50,13 +67,6 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="whether initializers that are also inputs are constants; auto: yes when all are (default)",
     )
-    limits = parser.add_argument_group("limits")
-    limits.add_argument(
-        "--jobs", metavar="N", type=count, default=1, help="models worked on at once, each in a process (default: 1)"
-    )
-    limits.add_argument("--max-firings", metavar="N", type=count, help="stop a model after so many rewrites")
-    limits.add_argument("--timeout", metavar="SECONDS", type=seconds, help="stop rewriting a model after this time")
-    add_format(parser)
 
 
 def count(text: str) -> int:

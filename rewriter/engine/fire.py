@@ -52,10 +52,9 @@ class Attempt:
 
     def at_node(self, compiled: CompiledRule, root: gs.Node) -> Fired | None:
         """The first match at `root` whose conditions hold, rewritten."""
-        assert compiled.pattern is not None
         self.blocked.pop((compiled.code, id(root)), None)
         started = time.perf_counter()
-        matcher = Matcher(compiled.pattern, self.context, self._given(compiled, root), compiled.lets)
+        matcher = self._matcher(compiled, root)
         try:
             if not self._inside(compiled, root):
                 return None
@@ -81,6 +80,10 @@ class Attempt:
         except (Failure, RewriterError) as failure:
             self._block(compiled, None, str(failure), error=True)
             return None
+
+    def _matcher(self, compiled: CompiledRule, root: gs.Node) -> Matcher:
+        assert compiled.pattern is not None
+        return Matcher(compiled.pattern, self.context, self._given(compiled, root), compiled.lets)
 
     def _given(self, compiled: CompiledRule, root: gs.Node) -> dict[str, Any]:
         given = compiled.given

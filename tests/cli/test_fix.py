@@ -12,7 +12,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from rewriter.cli import job
+from rewriter.cli import sources
 from tests.cli.call import GAMMA, GEMM, MODELS, POOL, Call
 
 
@@ -100,7 +100,7 @@ def test_a_model_that_cannot_be_repaired_is_written_as_it_is(
     def explode(*_: object) -> None:
         raise ZeroDivisionError("a mistake")
 
-    monkeypatch.setattr(job, "_source", explode)
+    monkeypatch.setattr(sources, "source_of", explode)
     done = call("fix", GEMM, "-o", tmp_path / "fixed.onnx")
     assert done.code == 3
     assert (tmp_path / "fixed.onnx").read_bytes() == GEMM.read_bytes()

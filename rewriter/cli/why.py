@@ -1,0 +1,96 @@
+"""`rewriter why`: why a rule fires at a place, or does not."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from rewriter.cli.options import add_format, add_what_is_known, add_which_rules, count
+
+if TYPE_CHECKING:
+    from rewriter.language.rules import Rule, RuleSet
+
+PLACES = 10  # shown in full
+
+
+def add(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Declares the command."""
+    parser = commands.add_parser(
+        "why",
+        parents=[common],
+        help="say why a rule fires at a place, or does not",
+        description="For each place where the operator of the rule's last node stands: that the rule fires, or the deepest "
+        "question that it reached there, what the model answered, and, where the answer is unknown, what would make it "
+        "known. The nearest misses come first. Places are looked at before any rule has fired; a run of all "
+        "selected rules then tells where this one fires only after others, or comes too late. Nothing is written.",
+        epilog="example: rewriter why MX001 net.onnx fc1",
+    )
+    parser.add_argument("rule", metavar="RULE", help="code of the rule; it need not be one that runs unasked")
+    parser.add_argument("model", metavar="MODEL", help="the model")
+    parser.add_argument(
+        "node",
+        metavar="NODE",
+        nargs="?",
+        help="only matches that this node could be part of: its name or that of an output, or a pattern such as 'block1/*'",
+    )
+    add_which_rules(parser)
+    add_what_is_known(parser)
+    parser.add_argument(
+        "--limit", metavar="N", type=count, default=PLACES, help=f"places shown in full (default: {PLACES}); JSON has all"
+    )
+    add_format(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Explains one rule on one model; returns 0."""
+    import sys
+
+    from rewriter.cli.output import style_of
+    from rewriter.cli.sources import source_of
+    from rewriter.engine.context import Context
+    from rewriter.engine.explain.why import explain
+    from rewriter.engine.run import run as run_rules
+    from rewriter.graph.exporter import detect, informed
+    from rewriter.graph.facts import Facts
+    from rewriter.graph.index import GraphIndex
+    from rewriter.graph.model import load
+    from rewriter.report.jsonreport import dumps
+    from rewriter.report.why import why_lines, why_object
+
+    rule, rules = _rules(args)
+    model = load(args.model)
+    model.constant_inputs = args.constant_inputs
+    source, notes = source_of(model, args.model, args.source)
+    exporter = detect(model.graph)
+    if source is not None:
+        exporter = informed(exporter, source.framework, source.version)
+    index = GraphIndex(model.graph)
+    context = Context(index, Facts(index, model.overridable), exporter, source, rules.settings)
+    found = explain(
+        context,
+        rule,
+        args.node,
+        lambda: run_rules(
+            model.graph, rules, source=source, overridable=model.overridable, exporter=exporter, keep=False, detail=False
+        ),
+    )
+    if not rule.default:
+        notes.append(f"{rule.code} runs only when selected: --select {rule.code}")
+    if args.format == "json":
+        print(dumps(why_object(found, args.model, str(exporter), notes)))
+    else:
+        print("\n".join(why_lines(found, notes, args.limit, style_of(sys.stdout))))
+    return 0
+
+
+def _rules(args: argparse.Namespace) -> tuple[Rule, RuleSet]:
+    """The rule, and all selected ones with it among them."""
+    from rewriter.cli.catalogue import no_such_rule
+    from rewriter.cli.selection import codes, load
+
+    known = load(args.rules).with_settings(args.set)
+    rule = next((rule for rule in known if rule.code.upper() == args.rule.upper()), None)
+    if rule is None:
+        raise no_such_rule(args.rule, list(known))
+    return rule, known.select([*(codes(args.select) or ["DEFAULT"]), rule.code], codes(args.ignore))

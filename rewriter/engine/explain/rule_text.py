@@ -1,0 +1,21 @@
+"""The text of one rule, for what it asks in its own words."""
+
+from __future__ import annotations
+
+from rewriter.language import ast
+from rewriter.language.rules import Rule
+
+
+class Text:
+    """The text of one rule: what it says at a span, and in which line."""
+
+    def __init__(self, rule: Rule) -> None:
+        self._source = rule.source
+
+    def at(self, span: ast.Span) -> str:
+        """What the rule says there, on one line."""
+        return " ".join(self._source.text[span.start : span.end].split())
+
+    def line(self, span: ast.Span) -> int:
+        """Counted from 1; 0 for no span."""
+        return self._source.line_col(span.start)[0] if span != ast.NOWHERE else 0
