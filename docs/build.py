@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from textwrap import dedent
 
-from rewriter.cli.show import facts
-from rewriter.language.codes import PAGES
+from rewriter.cli.rule_page import facts
+from rewriter.language.pages.codes import PAGES
 from rewriter.language.functions import FUNCTIONS
 from rewriter.language.rules import Rule, load_rules
 

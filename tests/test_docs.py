@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from rewriter.cli.main import main
-from rewriter.language.check_header import KEYS
+from rewriter.language.checks.header import KEYS
 from rewriter.language.rules import load_rules
 
 ROOT = Path(__file__).parent.parent

@@ -21,7 +21,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the page; returns 0."""
-    from rewriter.language.codes import PAGES, explain
+    from rewriter.language.pages.codes import PAGES, explain
 
     if args.code == "list":
         print("\n".join(f"{code}  {page.title}" for code, page in PAGES.items()))

@@ -31,8 +31,8 @@ def run(args: argparse.Namespace) -> int:
     """Checks the set; returns 1 when something is wrong with it. What cannot be decided is no finding."""
     from rewriter.cli.output import say, wants_color
     from rewriter.cli.selection import load
+    from rewriter.language.analysis.lint import lint
     from rewriter.language.diagnostics import render_all
-    from rewriter.language.lint import lint
     from rewriter.report.jsonreport import dumps
 
     rules = load(args.rules)

@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
 
     from rewriter.cli.catalogue import find_rule
     from rewriter.cli.output import style_of
-    from rewriter.cli.show import rule_lines, rule_object
+    from rewriter.cli.rule_page import rule_lines, rule_object
     from rewriter.report.jsonreport import dumps
 
     rule = find_rule(args.code, args.rules)

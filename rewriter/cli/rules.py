@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     """Lists rules; returns 1 when no rule answers the symptom, otherwise 0."""
     from rewriter.cli.catalogue import read_rules
     from rewriter.cli.output import say
-    from rewriter.cli.show import rule_object
+    from rewriter.cli.rule_page import rule_object
     from rewriter.language.symptoms import find_answers
     from rewriter.report.jsonreport import dumps
 

@@ -7,16 +7,16 @@ reports all that it finds and goes on, so one run shows every error of a file.
 from __future__ import annotations
 
 from rewriter.language import ast
-from rewriter.language.check_context import Context
-from rewriter.language.check_header import bind_params, check_header, check_settings
-from rewriter.language.check_names import Pattern, check_shape_of_pattern, unused
-from rewriter.language.check_operators import check_pattern_node, check_reach
-from rewriter.language.check_rewrites import Block, check_blocks
-from rewriter.language.check_sizes import check_sizes
-from rewriter.language.check_source import check_source
-from rewriter.language.check_types import Types
+from rewriter.language.checks.context import Context
+from rewriter.language.checks.expressions import Types
+from rewriter.language.checks.header import bind_params, check_header, check_settings
+from rewriter.language.checks.names import Pattern, check_shape_of_pattern, unused
+from rewriter.language.checks.operators import check_pattern_node, check_reach
+from rewriter.language.checks.rewrites import Block, check_blocks
+from rewriter.language.checks.scope import KIND_WORDS, Binding, Scope
+from rewriter.language.checks.sizes import check_sizes
+from rewriter.language.checks.source import check_source
 from rewriter.language.diagnostics import Diagnostic
-from rewriter.language.scope import KIND_WORDS, Binding, Scope
 from rewriter.language.walk import pattern_nodes
 
 

@@ -15,9 +15,9 @@ from rewriter.errors import RewriterError
 from rewriter.language import ast
 from rewriter.language.ast import Span
 from rewriter.language.diagnostics import RuleFileError, SourceText
-from rewriter.language.format_lines import WIDTH, Lines
-from rewriter.language.format_tokens import Place, joined, pieces, spaced
 from rewriter.language.parse import parse
+from rewriter.language.syntax.format_lines import WIDTH, Lines
+from rewriter.language.syntax.format_tokens import Place, joined, pieces, spaced
 
 if TYPE_CHECKING:
     from lark import Token
@@ -63,7 +63,7 @@ class _RuleLayout:
     """Writes one rule."""
 
     def __init__(self, text: str, rule: ast.Rule, lines: Lines) -> None:
-        from rewriter.language.tables import tokens
+        from rewriter.language.syntax.tables import tokens
 
         self.text = text
         self.rule = rule
@@ -139,9 +139,7 @@ class _RuleLayout:
 
     # --- Parts --------------------------------------------------------------------------------------------------------
 
-    def _line(
-        self, tokens: Sequence[Token], indent: int, place: Place, *, prefix: str = "", blank: bool | None = None
-    ) -> None:
+    def _line(self, tokens: Sequence[Token], indent: int, place: Place, *, prefix: str = "", blank: bool | None = None) -> None:
         """One line; what is too long for one, or holds comments, keeps its own line ends."""
         texts = spaced(tokens, place)
         text = prefix + "".join(texts)

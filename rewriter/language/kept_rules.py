@@ -94,7 +94,8 @@ def _versions() -> str:
     package = Path(rewriter.__file__).parent
     parts = [sys.version, rewriter.__version__, resource("grammar/rules.lark").read_text(encoding="utf-8")]
     parts += _stamps(package, ".py")
-    parts += _stamps(package / "language", ".py")
+    for folder in ("", "analysis", "checks", "pages", "syntax"):
+        parts += _stamps(package / "language" / folder, ".py")
     spec = find_spec("onnx")
     if spec is not None and spec.origin is not None:
         onnx = Path(spec.origin).parent

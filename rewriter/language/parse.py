@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from rewriter.language import ast
 from rewriter.language.ast import Span
 from rewriter.language.diagnostics import Diagnostic
-from rewriter.language.limits import MAX_DEPTH, MAX_FILE_BYTES
-from rewriter.language.scan import Chunk, scan
+from rewriter.language.syntax.limits import MAX_DEPTH, MAX_FILE_BYTES
+from rewriter.language.syntax.scan import Chunk, scan
 
 if TYPE_CHECKING:
     from lark import Tree
@@ -50,9 +50,9 @@ def _rule(text: str, chunk: Chunk, path: str) -> tuple[ast.Rule | None, list[Dia
         return None, chunk.problems
     from lark.exceptions import UnexpectedInput
 
-    from rewriter.language.syntax_errors import explain
-    from rewriter.language.tables import tables
-    from rewriter.language.tree import RuleBuilder
+    from rewriter.language.syntax.syntax_errors import explain
+    from rewriter.language.syntax.tables import tables
+    from rewriter.language.syntax.tree import RuleBuilder
 
     try:
         tree = tables().parse(text[chunk.start : chunk.end])

@@ -264,7 +264,7 @@ def _compiled(name: str, sources: Sequence[SourceText]) -> tuple[list[Rule], tup
     """Parses and checks; what is right is kept under the name. Raises RuleFileError."""
     from rewriter.language import kept_rules
     from rewriter.language.check import check
-    from rewriter.language.check_codes import check_codes
+    from rewriter.language.checks.duplicate_codes import check_codes
     from rewriter.language.parse import parse
 
     found: list[Diagnostic] = []

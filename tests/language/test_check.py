@@ -14,10 +14,10 @@ import pytest
 
 import rewriter.language
 from rewriter.errors import RewriterError
-from rewriter.language.codes import PAGES, explain
-from rewriter.language.codes_set import PAGES as SET
-from rewriter.language.codes_trust import PAGES as TRUST
 from rewriter.language.diagnostics import Diagnostic, RuleFileError, render_all
+from rewriter.language.pages.codes import PAGES, explain
+from rewriter.language.pages.set import PAGES as SET
+from rewriter.language.pages.trust import PAGES as TRUST
 from rewriter.language.rules import load_rules
 
 BAD = Path(__file__).parent.parent / "bad_rules"
@@ -71,13 +71,15 @@ def test_no_expected_text_is_left_over() -> None:
 
 def test_every_code_has_a_page() -> None:
     raised: set[str] = set()
-    for file in Path(rewriter.language.__file__).parent.glob("*.py"):
-        if not file.name.startswith("codes"):
+    for file in Path(rewriter.language.__file__).parent.rglob("*.py"):
+        if file.parent.name != "pages":
             raised |= set(re.findall(r'"([EW]\d{3})"', file.read_text(encoding="utf-8")))
     assert raised == PAGES.keys() - {page.code for page in TRUST}  # what running a rule tells
 
 
-@pytest.mark.parametrize("code", sorted(PAGES.keys() - {page.code for page in (*SET, *TRUST)}))  # those: test_set, proof/test_verify
+@pytest.mark.parametrize(
+    "code", sorted(PAGES.keys() - {page.code for page in (*SET, *TRUST)})
+)  # those: test_set, proof/test_verify
 def test_page(code: str, tmp_path: Path) -> None:
     page = PAGES[code]
     assert page.code == code

@@ -54,7 +54,9 @@ def test_warning_and_wide_margin() -> None:
 
 
 def test_without_place_or_source() -> None:
-    assert render(Diagnostic("E401", "m", NOWHERE, path="f", notes=("n",)), RULE) == "error[E401]: m\n  --> f\n   |\n   = note: n"
+    assert (
+        render(Diagnostic("E401", "m", NOWHERE, path="f", notes=("n",)), RULE) == "error[E401]: m\n  --> f\n   |\n   = note: n"
+    )
     assert render(Diagnostic("E401", "m", Span(3, 4)), None) == "error[E401]: m"
 
 
@@ -100,7 +102,15 @@ def test_error_shows_all() -> None:
 
 @pytest.mark.parametrize(
     ("word", "expected"),
-    [("wher", "where"), ("rewite", "rewrite"), ("mathc", "match"), ("RELU", "Relu"), ("x", None), ("", None), ("q" * 10**6, None)],
+    [
+        ("wher", "where"),
+        ("rewite", "rewrite"),
+        ("mathc", "match"),
+        ("RELU", "Relu"),
+        ("x", None),
+        ("", None),
+        ("q" * 10**6, None),
+    ],
 )
 def test_suggest(word: str, expected: str | None) -> None:
     assert suggest(word, ["where", "rewrite", "match", "Relu", "y"]) == expected

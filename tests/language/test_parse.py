@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.language import ast, limits
+from rewriter.language import ast
 from rewriter.language.diagnostics import Diagnostic, SourceText, render
 from rewriter.language.dtypes import DTYPES
 from rewriter.language.parse import parse
-from rewriter.language.tables import tables
-from rewriter.language.words import KEYWORDS
+from rewriter.language.syntax import limits
+from rewriter.language.syntax.tables import tables
+from rewriter.language.syntax.words import KEYWORDS
 
 HERE = Path(__file__).parent
 REFERENCE = (HERE / "reference.rules").read_text(encoding="utf-8")
@@ -102,7 +103,10 @@ def test_everything() -> None:
     assert [op.domain for op in first.match.nodes[0].ops] == ["", "com.acme"]
     assert [attr.mode for attr in first.match.nodes[0].attrs][3:5] == ["absent", "present"]
     assert first.match.nodes[1].outputs == (ast.Output("parts", True, first.match.nodes[1].outputs[0].span),)
-    assert [rewrite.opset and (rewrite.opset.first, rewrite.opset.last) for rewrite in first.rewrites] == [(None, 12), (13, None)]
+    assert [rewrite.opset and (rewrite.opset.first, rewrite.opset.last) for rewrite in first.rewrites] == [
+        (None, 12),
+        (13, None),
+    ]
     assert [test.after is None for test in first.tests] == [False, True, True]
     assert [name for name, _ in first.tests[0].settings] == ["batch", "sizes"]
     assert first.tests[0].source == '{"n": {"a": 1}}'
@@ -199,7 +203,9 @@ def test_lines_need_no_end() -> None:
 
 def test_blanks_mean_nothing() -> None:
     crowded = 'rule X1 a<kind:exact>match{y=Relu<a=1>(x)}where rank(x)>2 rewrite{y=x}test"t"unchanged~~~g~~~'
-    loose = 'rule X1 a\n<\nkind :exact>match {y\n=Relu <a =1> (x)}\nwhere rank (x)\n>2 rewrite {y=\nx} test "t"\nunchanged ~~~g~~~'
+    loose = (
+        'rule X1 a\n<\nkind :exact>match {y\n=Relu <a =1> (x)}\nwhere rank (x)\n>2 rewrite {y=\nx} test "t"\nunchanged ~~~g~~~'
+    )
     assert bare(rule(crowded)) == bare(rule(loose))
     assert bare(rule(loose.replace("\n", "\r\n"))) == bare(rule(loose))
 
@@ -225,7 +231,9 @@ def test_words_name_no_tensors(word: str) -> None:
 def test_element_types_of_the_grammar() -> None:
     pattern = next(terminal.pattern.to_regexp() for terminal in tables().terminals if terminal.name == "DTYPE")
     assert all(re.fullmatch(pattern, name) for name in DTYPES)
-    for name in [f"{stem}{bits}" for stem in ("float", "int", "uint", "complex", "bfloat") for bits in ("", 1, 2, 4, 8, 16, 32, 64)]:
+    for name in [
+        f"{stem}{bits}" for stem in ("float", "int", "uint", "complex", "bfloat") for bits in ("", 1, 2, 4, 8, 16, 32, 64)
+    ]:
         assert bool(re.fullmatch(pattern, name)) == (name in DTYPES), name
 
 
@@ -256,7 +264,9 @@ def test_words_of_lark_reach_nobody() -> None:
     for text in texts:
         for problem in parse(text)[1]:
             said = render(problem, SourceText("x", text))
-            assert not any(word in said for word in ("LPAR", "LSQB", "_TOUCHING", "$END", "Expected one of", "Token(", "RBRACE"))
+            assert not any(
+                word in said for word in ("LPAR", "LSQB", "_TOUCHING", "$END", "Expected one of", "Token(", "RBRACE")
+            )
 
 
 # --- Limits ----------------------------------------------------------------------------------------------------------------
@@ -317,7 +327,25 @@ def test_at_the_limits() -> None:
 
 def test_mutated_text_is_never_raised_at() -> None:
     chance = random.Random(7)
-    junk = ['"', "~~~", *"{}()[]<>", "///", "rule ", "rule X1 a ", "#", "\n", "\\", "..", "...", "*", "=", "where", "_", "\0", "漢"]
+    junk = [
+        '"',
+        "~~~",
+        *"{}()[]<>",
+        "///",
+        "rule ",
+        "rule X1 a ",
+        "#",
+        "\n",
+        "\\",
+        "..",
+        "...",
+        "*",
+        "=",
+        "where",
+        "_",
+        "\0",
+        "漢",
+    ]
     began = time.perf_counter()
     for _ in range(2_000):
         start = chance.randrange(len(EVERYTHING) - 900)

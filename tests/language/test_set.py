@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.language.codes_set import PAGES
+from rewriter.language.analysis.lint import lint
 from rewriter.language.diagnostics import render_all
-from rewriter.language.lint import lint
+from rewriter.language.pages.set import PAGES
 from rewriter.language.rules import load_rules
 
 BAD = Path(__file__).parent.parent / "bad_sets"
@@ -51,7 +51,7 @@ def test_no_expected_text_is_left_over() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.code)
 def test_page(page: object, tmp_path: Path) -> None:
-    from rewriter.language.page import Page
+    from rewriter.language.pages.page import Page
 
     assert isinstance(page, Page)
     pedantic = page.code.startswith("W")

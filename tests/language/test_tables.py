@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.language.tables import tables
+from rewriter.language.syntax.tables import tables
 
 RULE = "rule X1 a match { y = Relu(x) } rewrite { y = x }"
 posix = pytest.mark.skipif(not hasattr(os, "getuid"), reason="ownership is a matter of POSIX")

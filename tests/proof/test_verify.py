@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.language.codes_trust import PAGES
-from rewriter.language.page import Page
+from rewriter.language.pages.page import Page
+from rewriter.language.pages.trust import PAGES
 from rewriter.language.rules import Rule, load_rules
 from rewriter.proof.lock import lock_path, read_lock, write_lock
 from rewriter.proof.recorded import examine, exports

@@ -1,0 +1,138 @@
+"""The header, the parameters and the settings of the tests: words and values that only this language defines."""
+
+from __future__ import annotations
+
+import re
+
+from rewriter.language import ast, schema
+from rewriter.language.checks import static_types as types
+from rewriter.language.checks.context import Context, did_you_mean
+from rewriter.language.checks.edits import operator_named
+from rewriter.language.checks.expressions import Types
+from rewriter.language.checks.names import PARAM_TYPES
+from rewriter.language.checks.operators import check_operator
+from rewriter.language.checks.scope import Binding, Scope
+from rewriter.language.header import KINDS, PHASES, SEVERITIES
+
+KEYS = (
+    "before", "default", "exporter", "ir", "issue", "kind", "needs", "opset", "phase", "severity", "symptom", "target",
+    "unverified", "versions",
+)  # fmt: skip
+_CHOICES = {"severity": SEVERITIES, "phase": PHASES, "default": ("on", "off"), "needs": ("source",)}
+_LISTS = ("exporter", "issue", "symptom", "before", "needs")
+_VERSIONS = re.compile(r"\s*(==|!=|<=|>=|<|>|~=)\s*\d+(\.\d+)*([a-z0-9.+-]*)(\.\*)?\s*")
+CODE = re.compile(r"[A-Z]+[0-9]+")
+
+
+def check_header(context: Context) -> None:
+    """Every key is known, written once, and has a value of its kind."""
+    seen: set[str] = set()
+    for item in context.rule.meta:
+        if item.key not in KEYS:
+            helps, notes = did_you_mean(item.key, KEYS), (f"keys: {', '.join(KEYS)}",)
+            context.report("E251", f"there is no header key `{item.key}`", item.span, "unknown key", notes, helps)
+        elif item.key in seen:
+            context.report("E252", f"`{item.key}` stands twice in the header", item.span, "again")
+        else:
+            _value(context, item)
+        seen.add(item.key)
+
+
+def _value(context: Context, item: ast.MetaItem) -> None:
+    value = item.value
+    if item.key == "kind":
+        _kind(context, item)
+    elif item.key in ("opset", "ir"):
+        _range(context, item)
+    elif isinstance(value, (ast.Kind, ast.OpsetRange)) or (isinstance(value, tuple) and item.key not in _LISTS):
+        wanted = "a text or a list of texts" if item.key in _LISTS else "a single word or text"
+        context.report("E252", f"`{item.key}` must be {wanted}", item.value_span, "not of this kind")
+    else:
+        for word in value if isinstance(value, tuple) else (value,):
+            _word(context, item, word)
+
+
+def _word(context: Context, item: ast.MetaItem, word: str) -> None:
+    choices = _CHOICES.get(item.key)
+    if choices and word not in choices:
+        message = f"`{item.key}` cannot be `{word}`"
+        helps = did_you_mean(word, choices)
+        context.report("E252", message, item.value_span, "unknown word", (f"one of: {', '.join(choices)}",), helps)
+    elif item.key == "before" and not CODE.fullmatch(word):
+        message = f"`before` names rules by their codes, and `{word}` is no code"
+        context.report("E252", message, item.value_span, "not a code", helps=("write codes as they stand after `rule`: MX001",))
+    elif item.key == "versions" and not all(_VERSIONS.fullmatch(part) for part in word.split(",")):
+        helps = ('write comparisons, separated by commas: ">=1.3,<1.9"',)
+        context.report("E252", f"`{word}` is not a range of versions", item.value_span, "not understood", helps=helps)
+    elif not word.strip():
+        context.report("E252", f"`{item.key}` is empty", item.value_span, "nothing written")
+
+
+def _kind(context: Context, item: ast.MetaItem) -> None:
+    kind = item.value
+    if not isinstance(kind, ast.Kind) or kind.name not in KINDS:
+        word = kind.name if isinstance(kind, ast.Kind) else kind if isinstance(kind, str) else ""
+        message = f"there is no kind `{word}`" if word else "`kind` must be one word"
+        notes = (f"kinds: {', '.join(KINDS)}",)
+        context.report("E252", message, item.value_span, "unknown kind", notes, did_you_mean(word, KINDS))
+    elif kind.name == "approx" and not (kind.rtol > 0 or kind.atol > 0):
+        helps = ("write how far results may be off: approx(rtol=1e-4)", "or promise equality: exact")
+        context.report("E253", "`kind: approx` needs a bound", item.value_span, "how near?", helps=helps)
+    elif kind.name != "approx" and (kind.rtol or kind.atol):
+        context.report("E253", f"`kind: {kind.name}` takes no bound", item.value_span, "only approx has one")
+
+
+def _range(context: Context, item: ast.MetaItem) -> None:
+    value = item.value
+    if not isinstance(value, ast.OpsetRange):
+        context.report(
+            "E252", f"`{item.key}` must be a range", item.value_span, "not a range", helps=("write 7.. or ..12 or 9..12",)
+        )
+        return
+    if value.first is not None and value.last is not None and value.first > value.last:
+        context.report("E252", f"the range {value.first}..{value.last} is empty", item.value_span, "ends before it begins")
+    latest = schema.latest_opset()
+    if item.key == "opset" and value.first is not None and value.first > latest:
+        message = f"there is no opset {value.first} yet"
+        context.report("E252", message, item.value_span, notes=(f"the installed onnx knows opsets up to {latest}",))
+
+
+# --- Parameters and settings ---------------------------------------------------------------------------------------------
+
+
+def bind_params(context: Context, scope: Scope) -> None:
+    """Defines the parameters; a default must be a literal of the parameter's type."""
+    for param in context.rule.params:
+        kind = param.type if param.type in PARAM_TYPES else "any"
+        if kind == "any":
+            notes = (f"types: {', '.join(PARAM_TYPES)}",)
+            helps = did_you_mean(param.type, PARAM_TYPES)
+            span = context.narrow(param.span, param.type)
+            context.report("E213", f"there is no parameter type `{param.type}`", span, "unknown type", notes, helps)
+        elif param.default is not None:
+            _setting(context, param, param.default, "the default")
+        scope.define(Binding(param.name, "param", kind, param.span))
+
+
+def check_settings(context: Context) -> None:
+    """Tests set parameters that the rule has, to values that they can take."""
+    params = {param.name: param for param in context.rule.params}
+    for test in context.rule.tests:
+        for name, value in test.settings:
+            if name in params:
+                _setting(context, params[name], value, "the setting")
+            else:
+                message = f"the rule has no parameter `{name}`"
+                context.report("E213", message, value.span, "set in vain", helps=did_you_mean(name, params))
+
+
+def _setting(context: Context, param: ast.Param, value: ast.Expr, role: str) -> None:
+    if param.type not in PARAM_TYPES:
+        return
+    actual = Types(context, Scope(context)).of(value)
+    accepted = {"op": "string", "dim": "int|string"}.get(param.type, param.type)
+    if not types.fits(actual, accepted):
+        message = f"{role} of `{param.name}: {param.type}` must be {types.describe(accepted)}"
+        context.report("E213", message, value.span, f"this is {types.describe(actual)}")
+    elif param.type == "op" and isinstance(value, ast.Literal) and isinstance(value.value, str):
+        check_operator(context, operator_named(value.value, value.span), in_pattern=True)

@@ -1,0 +1,367 @@
+"""Operators, attributes and operand counts against `onnx.defs`, for every opset that the rule claims.
+
+A pattern may be more liberal than a rewrite. Rules of kind `repair` describe models that break the specification, so in their
+patterns an attribute or a number of operands is wrong only when no version of the operator ever had it; what a rewrite writes
+must be right in every opset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from rewriter.language import ast, schema
+from rewriter.language.checks import static_types as types
+from rewriter.language.checks.context import Context, did_you_mean
+from rewriter.language.schema import Operator
+from rewriter.language.walk import pattern_nodes
+
+
+def check_operator(context: Context, op: ast.Op, in_pattern: bool) -> bool:
+    """Reports an operator that ONNX does not know; True when there is a schema to check against."""
+    if op.param or not schema.is_known_domain(op.domain):
+        return False
+    if schema.history(op.name, op.domain):
+        return True
+    if in_pattern and context.is_repair and not schema.normal(op.domain) and op.name in schema.EXPERIMENTAL | schema.FOREIGN:
+        return False
+    where = f"domain {op.domain}" if schema.normal(op.domain) else "ONNX"
+    elsewhere = [domain for domain in schema.domains_of(op.name) if domain != schema.normal(op.domain)]
+    helps = did_you_mean(op.name, schema.operators(op.domain))
+    if elsewhere:
+        helps = tuple(f"write `{schema.qualified(op.name, domain)}`" for domain in elsewhere)
+    notes = tuple(f"{domain or 'the default domain'} has an operator of this name" for domain in elsewhere)
+    if op.name in schema.EXPERIMENTAL and not schema.normal(op.domain):
+        helps, notes = (), ("ONNX dropped this experimental operator long ago; only patterns of kind `repair` may name it",)
+    elif not helps and not notes:
+        notes = ("operators outside the standard are written with their domain: com.acme.Name",)
+    context.report("E101", f"{where} has no operator `{op.name}`", op.span, "unknown operator", notes, helps)
+    return False
+
+
+def check_reach(context: Context) -> None:
+    """Reports a pattern whose operators never exist together in the declared range."""
+    if context.reach:
+        return
+    for node in pattern_nodes(context.rule.match):
+        op = node.ops[0]
+        present = [v for v in context.declared if any(schema.exists(o.name, o.domain, v) for o in node.ops)]
+        if not present and len(node.ops) == 1:
+            story = _operator_story(op)
+            message = f"`{op.name}` does not exist in opset {context.phrase(context.declared)}"
+            context.report("E110", message, op.span, "the rule can never apply", (story,) if story else ())
+            return
+    message = "no opset of the rule's range has all operators of the pattern"
+    context.report("E110", message, context.rule.match.span, "the rule can never apply")
+
+
+def check_pattern_node(context: Context, node: ast.NodePattern) -> None:
+    """Operators, attribute names and counts of one node of a pattern."""
+    for op in node.ops:
+        if not check_operator(context, op, in_pattern=True):
+            continue
+        reach = _where(context, op, context.reach or context.declared)
+        told: set[int] = set()
+        for attr in node.attrs:
+            told |= _pattern_attribute(context, op, attr, reach)
+        _pattern_inputs(context, op, node, [v for v in reach if v not in told])
+        _pattern_outputs(context, op, node)
+
+
+def check_build(context: Context, build: ast.Build, opsets: Sequence[int], copied: dict[str, tuple[ast.Op, ...]]) -> None:
+    """A new node: everything must be right in each opset of its block.
+
+    `copied` maps the labels of `..n` to the operators whose attributes they may bring.
+    """
+    if not check_operator(context, build.op, in_pattern=False) or not _exists(context, build.op, opsets):
+        return
+    inside = _where(context, build.op, opsets)
+    told: set[int] = set()
+    for attr in build.attrs:
+        if isinstance(attr, ast.AttrSet):
+            told |= check_written(context, build.op, attr.name, attr.name_span, inside)
+    _required(context, build, inside, copied)
+    _built_inputs(context, build, [v for v in inside if v not in told])
+    _built_outputs(context, build, inside)
+
+
+def check_written(context: Context, op: ast.Op, name: str, span: ast.Span, opsets: Sequence[int]) -> set[int]:
+    """An attribute that a rewrite writes exists in all these opsets; in other domains than the default one, in some version.
+
+    Returns the opsets whose operands need no further complaint: the attribute is an input there.
+    """
+    if not _known_attribute(context, op, name, span):
+        return set()
+    missing = [v for v in opsets if schema.attribute(op.name, op.domain, v, name) is None]
+    if missing and not schema.normal(op.domain):
+        return _missing_attribute(context, op, name, span, missing, in_pattern=False)
+    return set()
+
+
+def check_value(context: Context, op: ast.Op, name: str, value: ast.Expr, actual: str) -> None:
+    """The value that is compared with or written to an attribute has a type that the attribute can have."""
+    if op.param or not schema.history(op.name, op.domain):
+        return
+    kinds = {
+        attr.kind
+        for version in _where(context, op, context.declared)
+        if (attr := schema.attribute(op.name, op.domain, version, name)) is not None
+    } or schema.attribute_kinds(op.name, op.domain, name)
+    if not kinds or types.fits_attribute(actual, kinds):
+        return
+    what = types.describe("|".join(sorted(kinds)))
+    helps: tuple[str, ...] = ()
+    if kinds & {"graph", "graphs", "type", "types", "tensors", "sparse tensor", "sparse tensors"}:
+        helps = (f"test for presence instead: <{name}>",)
+    message = f"attribute `{name}` of `{op.name}` is {what}"
+    context.report("E106", message, value.span, f"this is {types.describe(actual)}", (), helps)
+
+
+# --- Attributes ----------------------------------------------------------------------------------------------------------
+
+
+def _known_attribute(context: Context, op: ast.Op, name: str, span: ast.Span) -> bool:
+    if name in schema.all_attributes(op.name, op.domain):
+        return True
+    names = sorted(schema.attributes(op.name, op.domain, _where(context, op, context.declared)))
+    helps = did_you_mean(name, names)
+    notes = (f"its attributes: {', '.join(names)}" if names else "it has no attributes",)
+    for operator in schema.history(op.name, op.domain):
+        position = next((i for i, formal in enumerate(operator.inputs) if formal.name == name), None)
+        if position is not None:
+            notes, helps = (f"it is input {position}: {operator.signature}",), ()
+    context.report("E102", f"`{op.name}` has no attribute `{name}` in any opset", span, "unknown attribute", notes, helps)
+    return False
+
+
+def _pattern_attribute(context: Context, op: ast.Op, attr: ast.AttrPattern, opsets: Sequence[int]) -> set[int]:
+    if not _known_attribute(context, op, attr.name, attr.name_span) or attr.mode == "absent" or schema.normal(op.domain):
+        return set()
+    missing = [v for v in opsets if schema.attribute(op.name, op.domain, v, attr.name) is None]
+    if attr.mode == "equals":
+        defaulted = [v for v in missing if schema.effective_default(op.name, op.domain, v, attr.name) is not None]
+        _never_holds(context, op, attr, defaulted)
+        missing = [v for v in missing if v not in defaulted]
+    if missing and not context.is_repair:
+        return _missing_attribute(context, op, attr.name, attr.name_span, missing, in_pattern=True)
+    return set()
+
+
+def _never_holds(context: Context, op: ast.Op, attr: ast.AttrPattern, lacking: Sequence[int]) -> None:
+    if not lacking or context.is_repair or not isinstance(attr.value, ast.Literal):
+        return
+    default = schema.effective_default(op.name, op.domain, lacking[0], attr.name)
+    if attr.value.value == default:
+        return
+    limit = context.limit(lacking)
+    context.report(
+        "W302",
+        f"`{attr.name}` of `{op.name}` cannot have this value in opset {context.phrase(lacking)}",
+        attr.span,
+        "never holds there",
+        (f"opsets without the attribute behave as if it were {_show(default)}",),
+        (limit,) if limit else (),
+    )
+
+
+def _missing_attribute(
+    context: Context, op: ast.Op, name: str, span: ast.Span, missing: Sequence[int], in_pattern: bool
+) -> set[int]:
+    note, is_input = _attribute_story(op, name, missing)
+    helps = []
+    limit = context.limit(missing)
+    if is_input:
+        helps.append(f"write the {'pattern' if in_pattern else 'node'} for the input form" + (f", or {limit}" if limit else ""))
+    elif limit:
+        helps.append(limit)
+    if not in_pattern and limit:
+        forms = sorted([[v for v in context.declared if v not in missing], list(missing)])
+        blocks = " and ".join(f"`rewrite opset {context.phrase(form)} {{ }}`" for form in forms)
+        helps.append(f"or write one block for each form: {blocks}")
+    message = f"attribute `{name}` of `{op.name}` does not exist in opset {context.phrase(missing)}"
+    context.report("E103", message, span, "not an attribute here", (note,), helps)
+    return set(missing) if is_input else set()
+
+
+def _attribute_story(op: ast.Op, name: str, missing: Sequence[int]) -> tuple[str, bool]:
+    """What became of an attribute, and whether it became an input."""
+    before: Operator | None = None
+    for operator in schema.history(op.name, op.domain):
+        if before and name in before.attributes and name not in operator.attributes and operator.since <= max(missing):
+            if any(formal.name == name for formal in operator.inputs):
+                return f"since opset {operator.since} it is an input: {operator.signature}", True
+            return f"opset {operator.since} removed it; there is {_list(operator.attributes)}", False
+        if name in operator.attributes and operator.since > min(missing):
+            return f"it was added in opset {operator.since}", False
+        before = operator
+    return "no opset of this range has it", False
+
+
+def _required(context: Context, build: ast.Build, opsets: Sequence[int], copied: dict[str, tuple[ast.Op, ...]]) -> None:
+    given = {attr.name for attr in build.attrs if isinstance(attr, ast.AttrSet)}
+    for attr in build.attrs:
+        if isinstance(attr, ast.AttrCopy):
+            for op in copied.get(attr.label, ()):
+                if op.param or not schema.history(op.name, op.domain):
+                    return  # whatever it has, it brings along
+                given |= schema.all_attributes(op.name, op.domain)
+    lacking: dict[str, list[int]] = {}
+    for version in opsets:
+        operator = schema.schema(build.op.name, build.op.domain, version)
+        for name, attribute in operator.attributes.items() if operator else ():
+            if attribute.required and name not in given:
+                lacking.setdefault(name, []).append(version)
+    for name, versions in lacking.items():
+        if schema.normal(build.op.domain) and len(versions) < len(opsets):
+            continue
+        where = "" if len(versions) == len(opsets) else f" in opset {context.phrase(versions)}"
+        message = f"`{build.op.name}` requires the attribute `{name}`{where}"
+        context.report("E107", message, build.op.span, "not given", (), (f"write `{build.op.name}<{name}=...>(...)`",))
+
+
+# --- Operand counts ------------------------------------------------------------------------------------------------------
+
+
+def _pattern_inputs(context: Context, op: ast.Op, node: ast.NodePattern, opsets: Sequence[int]) -> None:
+    needed = 0
+    for position, operand in enumerate(node.inputs):
+        optional = isinstance(operand, ast.Variadic) or (isinstance(operand, ast.Capture) and operand.optional)
+        needed = needed if optional else position + 1
+    open_end = node.more_inputs or any(isinstance(operand, ast.Variadic) for operand in node.inputs)
+    most = None if open_end else len(node.inputs)
+
+    def possible(operator: Operator) -> bool:
+        return (most is None or most >= operator.min_inputs) and needed <= _limit(operator.max_inputs)
+
+    helps = []
+    history = schema.history(op.name, op.domain)
+    if most is not None and most < max(operator.max_inputs or 0 for operator in history):
+        helps.append("end the operands with `...` to allow more of them")
+    _count(context, op, node.ops_span, opsets, possible, _operands(len(node.inputs)), helps)
+
+
+def _pattern_outputs(context: Context, op: ast.Op, node: ast.NodePattern) -> None:
+    listed = [output for output in node.outputs if not output.variadic]
+    most = max(_limit(operator.max_outputs) for operator in schema.history(op.name, op.domain))
+    if len(listed) > most:
+        message = f"`{op.name}` has at most {_operands(most, 'output')}, the pattern lists {len(listed)}"
+        context.report("E104", message, listed[most].span, "too many")
+
+
+def _built_inputs(context: Context, build: ast.Build, opsets: Sequence[int]) -> None:
+    spread = any(isinstance(operand, ast.Ref) and operand.spread for operand in build.inputs)
+    fixed = [operand for operand in build.inputs if not (isinstance(operand, ast.Ref) and operand.spread)]
+    written = len(fixed)
+    while written and isinstance(fixed[written - 1], ast.Absent):
+        written -= 1
+
+    def possible(operator: Operator) -> bool:
+        return written <= _limit(operator.max_inputs) and (written >= operator.min_inputs or spread)
+
+    _count(context, build.op, build.op.span, opsets, possible, _operands(written), [], strict=True)
+    for position, operand in enumerate(build.inputs[:written]):
+        if isinstance(operand, ast.Absent) and not spread:
+            _absent_input(context, build.op, operand, position, opsets)
+
+
+def _absent_input(context: Context, op: ast.Op, absent: ast.Absent, position: int, opsets: Sequence[int]) -> None:
+    """`_` stands for an input that may be left out in each opset."""
+    wrong: list[int] = []
+    signature = ""
+    for version in opsets:
+        operator = schema.schema(op.name, op.domain, version)
+        formal = operator.inputs[position] if operator is not None and position < len(operator.inputs) else None
+        if operator is not None and formal is not None and not formal.optional and not formal.variadic:
+            wrong.append(version)
+            signature = operator.signature
+    if wrong and not schema.normal(op.domain):
+        limit = context.limit(wrong)
+        where = "" if len(wrong) == len(opsets) else f" in opset {context.phrase(wrong)}"
+        message = f"input {position} of `{op.name}` cannot be left out{where}"
+        notes = (f"there it is {signature}",)
+        context.report("E105", message, absent.span, "required", notes, (limit,) if limit else ())
+
+
+def _built_outputs(context: Context, build: ast.Build, opsets: Sequence[int]) -> None:
+    if any(output.variadic for output in build.outputs):
+        return
+    listed = max(1, len(build.outputs))
+
+    def possible(operator: Operator) -> bool:
+        return operator.min_outputs <= listed <= _limit(operator.max_outputs)
+
+    _count(context, build.op, build.op.span, opsets, possible, _operands(listed, "output"), [], strict=True)
+
+
+def _count(
+    context: Context,
+    op: ast.Op,
+    span: ast.Span,
+    opsets: Sequence[int],
+    possible: Callable[[Operator], bool],
+    what: str,
+    helps: list[str],
+    strict: bool = False,
+) -> None:
+    """Reports a number of operands that is impossible always (E104) or in a part of the opsets (E105)."""
+    history = schema.history(op.name, op.domain)
+    if not any(possible(operator) for operator in history):
+        forms = dict.fromkeys(operator.signature for operator in history if not operator.deprecated)
+        context.report("E104", f"`{op.name}` never has {what}", span, what, [f"it is {' or '.join(forms)}"], helps)
+        return
+    wrong = [v for v in opsets if (operator := schema.schema(op.name, op.domain, v)) is not None and not possible(operator)]
+    if not wrong or schema.normal(op.domain) or (context.is_repair and not strict):
+        return
+    operator = schema.schema(op.name, op.domain, wrong[0])
+    notes = [f"since opset {operator.since} it is {operator.signature}"] if operator else []
+    limit = context.limit(wrong)
+    if limit:
+        helps = [*helps, limit]
+    context.report("E105", f"`{op.name}` cannot have {what} in opset {context.phrase(wrong)}", span, what, notes, helps)
+
+
+# --- Small things --------------------------------------------------------------------------------------------------------
+
+
+def _exists(context: Context, op: ast.Op, opsets: Sequence[int]) -> bool:
+    if schema.normal(op.domain):
+        return True
+    missing = [v for v in opsets if not schema.exists(op.name, "", v)]
+    if not missing:
+        return True
+    story = _operator_story(op)
+    limit = context.limit(missing)
+    message = f"`{op.name}` does not exist in opset {context.phrase(missing)}"
+    context.report("E110", message, op.span, "not an operator here", (story,) if story else (), (limit,) if limit else ())
+    return len(missing) < len(opsets)
+
+
+def _operator_story(op: ast.Op) -> str:
+    gone = schema.deprecated_since(op.name, op.domain)
+    first = schema.versions(op.name, op.domain)
+    if gone is not None:
+        return f"it is deprecated since opset {gone}" + (f" and was added in opset {first[0]}" if first[0] > 7 else "")
+    return f"it was added in opset {first[0]}" if first else ""
+
+
+def _where(context: Context, op: ast.Op, opsets: Sequence[int]) -> tuple[int, ...]:
+    """The versions of the operator's own domain to check: `opset` speaks of the default domain only."""
+    if schema.normal(op.domain):
+        opsets = range(1, schema.latest_opset(op.domain) + 1)
+    return tuple(v for v in opsets if schema.schema(op.name, op.domain, v) is not None)
+
+
+def _limit(count: int | None) -> int:
+    return 1 << 31 if count is None else count
+
+
+def _operands(count: int, word: str = "operand") -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+def _list(names: Iterable[str]) -> str:
+    listed = sorted(names)
+    return f"only {', '.join(listed)}" if listed else "no attribute left"
+
+
+def _show(value: object) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)

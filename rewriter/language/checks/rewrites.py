@@ -1,0 +1,224 @@
+"""The statements of `rewrite` blocks: what they name was matched, what they write is legal, and each name is made once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from rewriter.language import ast
+from rewriter.language.checks import static_types as types
+from rewriter.language.checks.context import Context, did_you_mean
+from rewriter.language.checks.copies import check_copies
+from rewriter.language.checks.edits import Edits
+from rewriter.language.checks.expressions import Types
+from rewriter.language.checks.operators import check_build, check_value
+from rewriter.language.checks.scope import KIND_WORDS, Binding, Scope
+from rewriter.language.dtypes import DTYPES
+
+MAX_CONSTANT = 1 << 24
+"""Elements that a constant written with its dimensions may have."""
+
+
+class Block:
+    """One rewrite block, checked for the opsets that it is written for."""
+
+    def __init__(self, context: Context, scope: Scope, rewrite: ast.Rewrite) -> None:
+        self.context = context
+        self.scope = scope.child()
+        self.types = Types(context, self.scope)
+        self.opsets: Sequence[int] = [v for v in context.reach if rewrite.opset is None or v in rewrite.opset]
+        self.statements = rewrite.statements
+        self.edits = Edits(context, self.scope, self.types, self.opsets, self.operand)
+        self.written: set[str] = set()
+
+    def check(self) -> None:
+        """Checks the statements in order; later ones see the tensors that earlier ones make."""
+        for statement in self.statements:
+            match statement:
+                case ast.Build() | ast.Redirect() if self.context.rule.match.graph:
+                    message = "a rule on the model as a whole makes no nodes and replaces no tensors"
+                    helps = ("match the nodes that are to change: match { y = Op(x) }",)
+                    self.context.report("E210", message, statement.span, "nothing to build on", helps=helps)
+                case ast.Build():
+                    self.build(statement)
+                    self._outputs(statement)
+                case ast.Redirect():
+                    self._redirect(statement)
+                case ast.Edit():
+                    self.edits.edit(statement, self.statements)
+                case ast.Delete():
+                    self.edits.delete(statement)
+                case ast.Inline():
+                    self.edits.inline(statement)
+        for binding in self.scope.names.values():
+            if binding.kind == "made" and not binding.uses and not binding.name.startswith("_"):
+                message = f"the new tensor `{binding.name}` is never used"
+                helps = ("to replace an output of the match, give the new node that output's name",)
+                self.context.report("W201", message, binding.span, "made for nothing", helps=helps)
+
+    def build(self, build: ast.Build) -> None:
+        """A new node and its operands; its outputs are named afterwards, for they are not its own operands."""
+        if build.op.param:
+            self._op_param(build.op)
+        copied: dict[str, tuple[ast.Op, ...]] = {}
+        for attr in build.attrs:
+            if isinstance(attr, ast.AttrCopy):
+                copied[attr.label] = self._copied(attr)
+            else:
+                check_value(self.context, build.op, attr.name, attr.value, self.types.of(attr.value))
+        for operand in build.inputs:
+            self.operand(operand)
+        check_build(self.context, build, self.opsets, copied)
+        check_copies(self.context, build, copied, self.opsets)
+
+    def operand(self, operand: ast.NewOperand) -> None:
+        """A tensor that a new node or an edited input reads."""
+        match operand:
+            case ast.Ref():
+                self.ref(operand)
+            case ast.Constant():
+                self._constant(operand)
+            case ast.Build():
+                self.build(operand)
+                self._label(operand)
+            case ast.Absent():
+                pass
+
+    def ref(self, ref: ast.Ref) -> None:
+        """A name that must be a tensor."""
+        found = self.scope.use(ref.name, ref.span)
+        if found is None or found.type == "any":
+            return
+        if found.type == "tensors":
+            if not ref.spread:
+                message = f"`{ref.name}` is a run of tensors"
+                self.context.report("E206", message, ref.span, "one tensor is needed", helps=(f"write `*{ref.name}`",))
+        elif found.type not in ("tensor", "const"):
+            helps = (f"write `{{{ref.name}}}` to make a constant of it",)
+            if found.type == "node":
+                helps = (f"`{ref.name}` is the node; use the name of one of its outputs",)
+            message = f"`{ref.name}` is {KIND_WORDS[found.kind]}, not a tensor"
+            self.context.report("E206", message, ref.span, "a tensor is needed", helps=helps)
+        elif ref.spread:
+            self.context.report(
+                "E206", f"`{ref.name}` is a single tensor", ref.span, "nothing to spread", helps=("leave out the `*`",)
+            )
+
+    def _op_param(self, op: ast.Op) -> None:
+        found = self.scope.use(op.name, op.span)
+        if found is not None and found.type not in ("op", "any"):
+            message = f"`{op.name}` is not a parameter of type `op`"
+            helps = (f"declare it so: param {op.name}: op",)
+            self.context.report("E213", message, op.span, f"this is {types.describe(found.type)}", helps=helps)
+
+    def _copied(self, attr: ast.AttrCopy) -> tuple[ast.Op, ...]:
+        found = self.scope.use(attr.label, attr.span)
+        if found is None:
+            return ()
+        if found.kind != "node":
+            message = (
+                f"`..{attr.label}` copies the attributes of a matched node, and `{attr.label}` is {KIND_WORDS[found.kind]}"
+            )
+            helps = (f"label the node in the pattern: [{attr.label}_node] ... = ...",)
+            self.context.report("E206", message, attr.span, "not a matched node", helps=helps)
+            return ()
+        return found.ops
+
+    def _constant(self, constant: ast.Constant) -> None:
+        if constant.dtype is not None and constant.dtype not in DTYPES:
+            message = f"there is no element type `{constant.dtype}`"
+            self.context.report("E206", message, constant.span, helps=did_you_mean(constant.dtype, DTYPES))
+        if constant.dims is not None and prod(constant.dims) > MAX_CONSTANT:
+            message = f"this constant would have {prod(constant.dims):,} elements"
+            self.context.report("E216", message, constant.span, "too many", (f"at most {MAX_CONSTANT:,} may be written",))
+        elif constant.dims is not None and isinstance(constant.value, ast.ListOf):
+            given, wanted = len(constant.value.items), prod(constant.dims)
+            if given not in (1, wanted):
+                message = f"{given} values for {wanted} elements"
+                self.context.report("E206", message, constant.span, "shape and values disagree")
+        self.types.want(constant.value, "array|list|number|bool|string", "the value of a constant")
+
+    # --- Outputs ---------------------------------------------------------------------------------------------------------
+
+    def _outputs(self, build: ast.Build) -> None:
+        self._label(build)
+        for output in build.outputs:
+            if output.name is not None:
+                self._output(output.name, output.span)
+
+    def _label(self, build: ast.Build) -> None:
+        if build.label is not None:
+            self.scope.define(Binding(build.label, "made node", "node", build.span, (build.op,)))
+
+    def _output(self, name: str, span: ast.Span) -> None:
+        old = self.scope.names.get(name)
+        if name in self.written:
+            self.context.report("E211", f"`{name}` is made twice in this block", span, "again")
+        elif old is None:
+            self.scope.define(Binding(name, "made", "tensor", span))
+        elif old.kind in ("tensor", "variadic") and not old.output:
+            self._input_redefined(name, span)
+        elif old.kind not in ("tensor", "variadic"):
+            self.scope.define(Binding(name, "made", "tensor", span))
+        else:
+            old.uses += 1
+        self.written.add(name)
+
+    def _redirect(self, redirect: ast.Redirect) -> None:
+        target = redirect.target
+        self.operand(target)
+        old = self.scope.names.get(redirect.output)
+        if isinstance(target, ast.Ref) and target.name == redirect.output:
+            self.context.report("E211", f"`{redirect.output}` takes its own place", redirect.span, "changes nothing")
+        elif redirect.output in self.written:
+            self.context.report("E211", f"`{redirect.output}` is made twice in this block", redirect.span, "again")
+        elif old is None:
+            outputs = [name for name, binding in self.scope.names.items() if binding.output]
+            message = f"no matched node makes `{redirect.output}`"
+            notes = ("`y = x` gives all uses of a matched output another tensor",)
+            self.context.report(
+                "E211", message, redirect.span, "nothing to replace", notes, did_you_mean(redirect.output, outputs)
+            )
+        elif old.kind != "tensor":
+            message = f"`{redirect.output}` is {KIND_WORDS[old.kind]}, not an output of the match"
+            self.context.report("E211", message, redirect.span, "not an output")
+        elif not old.output:
+            self._input_redefined(redirect.output, redirect.span)
+        else:
+            old.uses += 1
+        self.written.add(redirect.output)
+
+    def _input_redefined(self, name: str, span: ast.Span) -> None:
+        self.context.report(
+            "E211",
+            f"`{name}` is read by the pattern, not made by it",
+            span,
+            "cannot be redefined",
+            ("other nodes may read the same tensor, the rule cannot change it under them",),
+            (f"give the new tensor another name and let a matched node read it: n.inputs[0] = {name}2",),
+        )
+
+
+def check_blocks(context: Context) -> None:
+    """The opset ranges of the rewrite blocks are disjoint and cover the rule's range."""
+    rewrites = context.rule.rewrites
+    covered: dict[int, ast.Rewrite] = {}
+    for rewrite in rewrites:
+        inside = [v for v in context.declared if rewrite.opset is None or v in rewrite.opset]
+        if not inside and rewrite.opset is not None:
+            message = "this block is outside of the rule's opset range"
+            notes = (f"the rule declares `opset: {context.phrase(context.declared)}`",)
+            context.report("E109", message, rewrite.opset.span, "never used", notes)
+        twice = [v for v in inside if v in covered]
+        if twice:
+            span = rewrite.opset.span if rewrite.opset is not None else rewrite.span
+            message = f"two rewrite blocks claim opset {context.phrase(twice)}"
+            context.report("E108", message, span, "overlaps an earlier block", helps=("make the ranges disjoint",))
+        covered.update(dict.fromkeys(inside, rewrite))
+    gap = [v for v in context.declared if v not in covered and v in context.reach]
+    if gap and rewrites:
+        message = f"no rewrite block for opset {context.phrase(gap)}"
+        limit = context.limit(gap)
+        span = rewrites[-1].opset.span if rewrites[-1].opset else rewrites[-1].span
+        helps = [f"add a block: rewrite opset {context.phrase(gap)} {{ ... }}", *([limit] if limit else [])]
+        context.report("E109", message, span, "the blocks leave a gap", helps=helps)

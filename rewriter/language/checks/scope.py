@@ -1,0 +1,81 @@
+"""The names of one rule: what each stands for, what type it has, and whether anything uses it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rewriter.language import ast
+from rewriter.language.checks.context import Context, did_you_mean
+
+KIND_WORDS = {
+    "tensor": "a tensor",
+    "variadic": "a run of tensors",
+    "node": "a matched node",
+    "attribute": "the value of an attribute",
+    "dim": "a dimension",
+    "let": "a computed value",
+    "param": "a parameter",
+    "made": "a new tensor",
+    "made node": "a new node",
+}
+
+
+@dataclass(slots=True)
+class Binding:
+    """One name.
+
+    Attributes:
+        kind: a key of `KIND_WORDS`.
+        type: static type, see `types`; `const` for a tensor that the pattern requires to be constant.
+        ops: for labels, the operators that the node may have.
+        output: the tensor is made by a matched node.
+        uses: how often the name is read.
+    """
+
+    name: str
+    kind: str
+    type: str
+    span: ast.Span
+    ops: tuple[ast.Op, ...] = ()
+    output: bool = False
+    uses: int = 0
+
+
+@dataclass
+class Scope:
+    """The names visible at one place. `later` are names that a `let` further down will define."""
+
+    context: Context
+    names: dict[str, Binding] = field(default_factory=dict)
+    later: dict[str, ast.Span] = field(default_factory=dict)
+
+    def child(self) -> Scope:
+        """A scope for one rewrite block: what it defines is not seen outside, what it uses is counted."""
+        return Scope(self.context, dict(self.names), self.later)
+
+    def define(self, new: Binding) -> Binding:
+        """Adds a name and returns its binding; a name that is taken is reported and keeps its old meaning."""
+        old = self.names.get(new.name)
+        if old is None:
+            self.names[new.name] = new
+            return new
+        message = f"`{new.name}` already stands for {KIND_WORDS[old.kind]}"
+        self.context.report("E202", message, new.span, f"cannot be {KIND_WORDS[new.kind]} too")
+        old.type = "any"  # no further complaints about what was meant
+        return old
+
+    def use(self, name: str, span: ast.Span) -> Binding | None:
+        """The binding of a name that is read here; reported when there is none."""
+        found = self.names.get(name)
+        if found is not None:
+            found.uses += 1
+            return found
+        if name in self.later:
+            self.context.report(
+                "E201", f"`{name}` is used before its `let`", span, "not known yet", helps=("move the `let` up",)
+            )
+        else:
+            self.context.report(
+                "E201", f"nothing in this rule binds `{name}`", span, "unknown name", helps=did_you_mean(name, self.names)
+            )
+        return None

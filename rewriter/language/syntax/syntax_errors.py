@@ -1,0 +1,244 @@
+"""What is said about text that the grammar does not accept: what stands there and what could, in the words of rule writers.
+
+lark knows which terminals the parser would have taken. They are gathered into phrases ("an operator call such as `Relu(x)`"),
+and the mistakes that people make are recognised one by one, for a help line that says how to mend them.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING
+
+from rewriter.language.ast import Span
+from rewriter.language.diagnostics import Diagnostic, suggest
+from rewriter.language.syntax.scan import Chunk, open_brackets
+from rewriter.language.syntax.tables import tables
+from rewriter.language.syntax.words import PARTS, reserved
+
+if TYPE_CHECKING:
+    from lark import Token
+    from lark.exceptions import UnexpectedInput
+
+_FOUND = re.compile(r'\w+|"(?:[^"\\\n]|\\.)*"?|~~~|\.{2,3}|[=!<>]=|\*\*|//|&&|\|\||.', re.DOTALL)
+_COMPARISONS = {"==", "!=", "<", "<=", ">", ">=", "in"}
+_OPERATORS = frozenset(
+    (
+        *("PLUS", "MINUS", "TIMES", "DIVIDE", "POWER", "COMPARE", "IN", "NOT", "LESSTHAN", "MORETHAN", "AND", "OR", "IF"),
+        *("_TOUCHING", "DOT", "RANGE"),
+    )
+)
+_CONTINUATIONS = frozenset(["LPAR", "LESSTHAN", "DOT", "OPTIONAL", "_TOUCHING", "RANGE", "VBAR"])
+"""What can go on with a name or a call; not worth telling where something else can follow."""
+
+_BEFORE_NAMES = ("const", "ordered", "tensor")
+_AFTER_NAMES = tuple(",)?=")
+_CLOSING = {"(": ")", "[": "]", "{": "}"}
+_LITERALS = frozenset(["INT", "FLOAT", "STRING", "TRUE", "FALSE", "NONE"])
+
+# What stands for a group of terminals: all of the first must be possible, then all of the second are covered.
+_PHRASES: tuple[tuple[frozenset[str], frozenset[str], str], ...] = (
+    (
+        frozenset(["FLOAT", "NAME", "RANGE", "NOT"]),
+        _LITERALS | {"NAME", "LPAR", "LSQB", "NOT", "MINUS", "DTYPE", "RANGE"},
+        "an expression, a range",
+    ),
+    (
+        frozenset(["FLOAT", "NAME", "LBRACE", "LPAR"]),
+        _LITERALS | {"NAME", "LPAR", "LSQB", "NOT", "MINUS", "DTYPE", "LBRACE"},
+        "an expression or a constant such as `{0}`",
+    ),
+    (frozenset(["FLOAT", "NAME"]), _LITERALS | {"NAME", "LPAR", "LSQB", "NOT", "MINUS", "DTYPE"}, "an expression"),
+    (
+        frozenset(["CONST", "ORDERED"]),
+        frozenset(["NAME", "CONST", "DTYPE", "TENSOR", "LBRACE", "TIMES", "ANY", "MORE", "LSQB", "LPAR", "AT", "ORDERED"]),
+        "an operand such as `const w`",
+    ),
+    (frozenset(["ORDERED", "NAME"]), frozenset(["NAME", "LPAR", "AT", "ORDERED"]), "an operator call such as `Relu(x)`"),
+    (
+        frozenset(["ANY", "LBRACE", "NAME", "AT"]),
+        frozenset(["NAME", "LBRACE", "DTYPE", "TIMES", "ANY", "LSQB", "AT"]),
+        "an operand such as `x` or `{2.0}`",
+    ),
+    (
+        frozenset(["AT", "LBRACE", "NAME"]),
+        frozenset(["NAME", "LBRACE", "DTYPE", "AT"]),
+        "an operator call such as `Relu(x)`",
+    ),
+    (
+        frozenset(["DEL", "NAME"]),
+        frozenset(["NAME", "LSQB", "SPREAD", "ANY", "DEL", "INLINE", "AT"]),
+        "a statement such as `y = Relu(x)`",
+    ),
+    (
+        frozenset(["SPREAD", "NAME", "LSQB"]),
+        frozenset(["NAME", "LSQB", "SPREAD", "ANY"]),
+        "a pattern line such as `y = Relu(x)`",
+    ),
+    (frozenset(["WHERE"]), frozenset([*(part.upper() for part in PARTS), "$END"]), "another part of the rule such as `where`"),
+    (frozenset(["INPUT", "OUTPUT"]), frozenset(["INPUT", "OUTPUT"]), "`input x` or `output y`"),
+    (frozenset(["BANG", "NAME"]), frozenset(["BANG", "NAME"]), "an attribute such as `axis=1`"),
+    (frozenset(["INT", "ANY", "NAME"]), frozenset(["INT", "ANY", "NAME", "MORE", "OPTIONAL"]), "a dimension"),
+    (frozenset(["INT", "STRING", "NAME"]), frozenset(["INT", "STRING", "NAME", "LSQB", "RANGE"]), "a value"),
+    (frozenset(["INT", "RANGE"]), frozenset(["INT", "RANGE"]), "a range such as `13..`"),
+    (frozenset(["INT", "FLOAT"]), frozenset(["INT", "FLOAT"]), "a number"),
+    (frozenset(["RANGE", "NAME"]), frozenset(["RANGE", "NAME"]), "an attribute such as `axis=1` or `..node`"),
+    (frozenset(["TENSOR", "NAME"]), frozenset(["TENSOR", "DTYPE", "NAME"]), "a name or a type such as `float[N, 3]`"),
+)
+_NAMES = {
+    "NAME": "a name",
+    "CODE": "a code such as `MX001`",
+    "SLUG": "a name in small letters such as `drop-dropout`",
+    "STRING": "a text in double quotes",
+    "INT": "a whole number",
+    "FLOAT": "a number",
+    "FENCE": "a text between `~~~`",
+    "_TOUCHING": "`[`",
+    "SPREAD": "`*`",
+    "DTYPE": "an element type",
+    "DOC": "`///`",
+    "$END": "the end of the rule",
+}
+
+
+def explain(text: str, chunk: Chunk, error: UnexpectedInput) -> Diagnostic:
+    """The message for the first place of a rule that the grammar does not accept."""
+    at, possible, misread = _place(text[chunk.start : chunk.end], error)
+    at += chunk.start
+    match = _FOUND.match(text, at, chunk.end)
+    found = match[0] if match else ""
+    stack = open_brackets(text, chunk.start, at)
+    where = Span(at, at + len(found))
+    if found in _CLOSING.values() and not stack:
+        return Diagnostic("E002", f"`{found}` closes nothing", where, "nothing is open here")
+    if stack and (not found or (found in PARTS and chunk.unclosed) or _closes_another(text[stack[-1]], found)):
+        return _not_closed(text, stack[-1], found)
+    wanted = _wanted(possible)
+    if "NAME" in possible and found.isidentifier() and reserved(found) and not misread:
+        message = f"`{found}` {reserved(found)} and cannot be used as a name"
+        return Diagnostic("E008", message, where, "not a name", (), (f"choose another name, for instance `{found}_`",))
+    if not found:
+        where = _last_word(text, chunk)
+        return Diagnostic("E001", f"the rule ends too early: expected {wanted}", where, "nothing after this")
+    message = f"expected {wanted}, found {_quoted(found)}"
+    return Diagnostic("E001", message, where, "not expected here", (), _helps(text, at, found, possible))
+
+
+def _place(text: str, error: UnexpectedInput) -> tuple[int, frozenset[str], bool]:
+    """Where the parser had to stop, every terminal that it would have taken there, and whether it misread a word.
+
+    A word such as `where` can be read as a name; when the next token shows that it began a part, the error is at the word.
+    So it is where a word such as `const` was meant as a name.
+    """
+    token = getattr(error, "token", None)
+    at = error.pos_in_stream
+    if at is None or (token is not None and token.type == "$END"):
+        at = len(text)
+    last, possible = _parse_until(text, at)
+    if last is not None and last.type == "NAME" and last in PARTS:
+        at = last.start_pos or 0
+        return at, _parse_until(text, at)[1], True
+    if last is not None and last in _BEFORE_NAMES and text[at : at + 1] in _AFTER_NAMES:
+        at = last.start_pos or 0
+        possible = _parse_until(text, at)[1]
+    return at, possible, False
+
+
+def _parse_until(text: str, end: int) -> tuple[Token | None, frozenset[str]]:
+    """The last token before `end`, and every terminal that can follow it."""
+    from lark.exceptions import UnexpectedInput
+
+    parser = tables().parse_interactive(text)
+    last: Token | None = None
+    with suppress(UnexpectedInput):
+        for token in parser.iter_parse():  # a token is fed when the next one is asked for
+            if (token.start_pos or 0) >= end:
+                break
+            last = token
+    return last, frozenset(parser.accepts())  # type: ignore[no-untyped-call]
+
+
+def _wanted(possible: frozenset[str]) -> str:
+    """The possible terminals in words: "a, b or c"."""
+    rest = set(possible - {"DOC"})
+    phrases = []
+    if "PLUS" in rest:
+        phrases.append("an operator")
+        rest -= _OPERATORS
+    for needed, covered, phrase in _PHRASES:
+        if needed <= rest:
+            phrases.append(phrase)
+            rest -= covered
+    rest = rest if rest <= _CONTINUATIONS and not phrases else rest - _CONTINUATIONS
+    names = [_NAMES.get(terminal) or f"`{_literals().get(terminal, terminal.lower())}`" for terminal in sorted(rest)]
+    phrases.extend(sorted(set(names), key=lambda name: (name.startswith("`"), name)))
+    return phrases[0] if len(phrases) == 1 else f"{', '.join(phrases[:-1])} or {phrases[-1]}"
+
+
+@cache
+def _literals() -> dict[str, str]:
+    """What is written for each terminal that is always written the same."""
+    return {terminal.name: terminal.pattern.value for terminal in tables().terminals if terminal.pattern.type == "str"}
+
+
+def _not_closed(text: str, at: int, found: str) -> Diagnostic:
+    before = f" before `{found}`" if found else ""
+    helps = (f"a `{_CLOSING[text[at]]}` is missing",)
+    return Diagnostic("E002", f"`{text[at]}` is not closed{before}", Span(at, at + 1), "opened here", (), helps)
+
+
+def _closes_another(opening: str, found: str) -> bool:
+    return found in _CLOSING.values() and _CLOSING[opening] != found
+
+
+def _last_word(text: str, chunk: Chunk) -> Span:
+    """The last line's end that holds more than a comment, for a rule that ends too early."""
+    words = list(re.finditer(r"#[^\n]*|(\w+|[^\s\w])", text[chunk.start : chunk.end]))
+    last = next((word for word in reversed(words) if word[1]), None)
+    return Span(chunk.start + last.start(), chunk.start + last.end()) if last else Span(chunk.start, chunk.start + 1)
+
+
+def _quoted(found: str) -> str:
+    if found.startswith('"'):
+        return "a text"
+    return f"`{found}`" if len(found) <= 40 else f"`{found[:40]}...`"
+
+
+def _helps(text: str, at: int, found: str, possible: frozenset[str]) -> tuple[str, ...]:
+    """How to mend it, when the mistake is one that people make."""
+    if found in _FIXED:
+        return _FIXED[found]
+    words = {_literals()[terminal] for terminal in possible if terminal in _literals()}
+    near = suggest(found, [word for word in words if word.isalpha()])
+    if near and found.isidentifier():
+        return (f"did you mean `{near}`?",)
+    if "SLUG" in possible:
+        return ("a rule has a code and a name: rule MX001 gemm-input-not-flattened",)
+    if "CODE" in possible:
+        return ("a code is capital letters and a number: MX001",)
+    if found == "=" and "COMPARE" in possible:
+        return ("`==` compares",)
+    if found in _COMPARISONS and "AND" in possible:
+        return ("comparisons do not chain; write `a < b and b < c`",)
+    if found == "," and {"SPREAD", "DEL"} & possible:
+        return ("lines need no separator",)
+    if possible == {"LPAR"} and text[:at].rstrip().endswith(">"):
+        return ("`>` ends the attributes; put a comparison in parentheses: <axis=(1 if a > b else 0)>",)
+    if found == "[" and "_TOUCHING" in possible:
+        return ("an index touches what it indexes: p[0]",)
+    if found == "(" and {"LBRACE", "WHERE"} & possible:
+        return ("operator calls stand in `match` and `rewrite` only; conditions call functions",)
+    return ()
+
+
+_FIXED = {
+    "&&": ("write `and`",),
+    "||": ("write `or`",),
+    "!": ("write `not`",),
+    "'": ("texts stand in double quotes",),
+    "//": ("a comment begins with `#`",),
+    ";": ("lines need no separator",),
+    "is": ("write `==`",),
+    "None": ("write `none`",),
+}
