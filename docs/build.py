@@ -18,8 +18,8 @@ from pathlib import Path
 from textwrap import dedent
 
 from rewriter.cli.rule_page import facts
-from rewriter.language.pages.codes import PAGES
 from rewriter.language.functions import FUNCTIONS
+from rewriter.language.pages.codes import PAGES
 from rewriter.language.rules import Rule, load_rules
 
 DOCS = Path(__file__).parent

@@ -1,87 +1,43 @@
-"""One rule for people and for machines."""
+"""`rewriter show`: what a model is made of."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import argparse
 from typing import Any
 
-from rewriter.language.ast import OpsetRange
-from rewriter.language.rules import Rule
-from rewriter.report.style import Style, clean
+from rewriter.cli.options import add_format
 
 
-def rule_object(rule: Rule) -> dict[str, Any]:
-    """Everything about a rule, as JSON has it."""
-    return {
-        "code": rule.code,
-        "slug": rule.slug,
-        "title": rule.title,
-        "doc": rule.doc,
-        "kind": {"name": rule.kind.name, "rtol": rule.kind.rtol, "atol": rule.kind.atol},
-        "phase": rule.phase,
-        "severity": rule.severity,
-        "exporters": list(rule.exporters),
-        "versions": rule.versions,
-        "opset": [rule.opset.first, rule.opset.last],
-        "ir": [rule.ir.first, rule.ir.last],
-        "needs_source": rule.needs_source,
-        "before": list(rule.before),
-        "default": rule.default,
-        "target": rule.target,
-        "issues": list(rule.issues),
-        "symptoms": list(rule.header.symptoms),
-        "unverified": rule.header.unverified,
-        "params": [{"name": param.name, "type": param.type, "required": param.default is None} for param in rule.ast.params],
-        "tests": len(rule.ast.tests),
-        "path": rule.path,
-        "digest": rule.digest,
-    }
+def add(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Declares the command."""
+    parser = commands.add_parser(
+        "show",
+        parents=[common],
+        help="show what a model is made of",
+        description="Shows the exporter and what tells of it, opsets, weights, inputs and outputs, operators, subgraphs, local "
+        "functions, external data and metadata. Weights are counted, not read; of external data only the size is asked.",
+        epilog="example: rewriter show net.onnx --nodes",
+    )
+    parser.add_argument("model", metavar="MODEL", help="the model")
+    parser.add_argument("--nodes", action="store_true", help="also a line for each node")
+    add_format(parser)
+    parser.set_defaults(run=run)
 
 
-def rule_lines(rule: Rule, style: Style) -> Iterator[str]:
-    """Everything about a rule, as a page."""
-    yield f"{style.paint('cyan', rule.code)} {style.paint('bold', clean(rule.slug))}"
-    yield ""
-    for line in rule.ast.doc:
-        yield f"  {clean(line)}".rstrip()
-    if rule.ast.doc:
-        yield ""
-    for name, value in facts(rule):
-        yield f"  {style.paint('bold', name.ljust(10))} {clean(value)}"
-    yield ""
-    number, _ = rule.source.line_col(rule.ast.span.start)
-    yield style.paint("dim", f"{clean(rule.path)}:{number}")
-    yield ""
-    for text in rule.source.text[rule.ast.span.start : rule.ast.span.end].splitlines():
-        yield f"  {clean(text.expandtabs(4))}".rstrip()
+def run(args: argparse.Namespace) -> int:
+    """Shows one model; returns 0."""
+    import shutil
+    import sys
+    from pathlib import Path
 
+    from rewriter.cli.output import style_of
+    from rewriter.graph.summary import summarise
+    from rewriter.report.jsonreport import dumps
+    from rewriter.report.summary import summary_lines, summary_object
 
-def facts(rule: Rule) -> Iterator[tuple[str, str]]:
-    """What the header says, with defaults, as (name, value)."""
-    bounds = [f"{name}={value:g}" for name, value in (("rtol", rule.kind.rtol), ("atol", rule.kind.atol)) if value]
-    yield "kind", rule.kind.name + (f" ({', '.join(bounds)})" if bounds else "")
-    yield "runs", "unasked" if rule.default else f"when selected: --select {rule.code}"
-    yield "phase", rule.phase
-    yield "severity", rule.severity
-    yield "exporter", " or ".join(rule.exporters) + (f" {rule.versions}" if rule.versions else "") or "any"
-    yield "opset", _range(rule.opset)
-    if (rule.ir.first, rule.ir.last) != (None, None):
-        yield "ir_version", _range(rule.ir)
-    if rule.needs_source:
-        yield "needs", "the framework's own file (--source)"
-    if rule.target:
-        yield "target", rule.target
-    if rule.before:
-        yield "before", ", ".join(rule.before)
-    for param in rule.ast.params:
-        yield "parameter", f"--set {rule.code}.{param.name}=... ({param.type}{', required' if param.default is None else ''})"
-    if rule.header.unverified:
-        yield "unverified", rule.header.unverified
-    for symptom in rule.header.symptoms:
-        yield "symptom", symptom
-    for issue in rule.issues:
-        yield "issue", issue
-
-
-def _range(versions: OpsetRange) -> str:
-    return f"{'' if versions.first is None else versions.first}..{'' if versions.last is None else versions.last}"
+    found = summarise(Path(args.model), nodes=args.nodes)
+    if args.format == "json":
+        print(dumps(summary_object(found, nodes=args.nodes)))
+    else:
+        print("\n".join(summary_lines(found, shutil.get_terminal_size().columns, style_of(sys.stdout))))
+    return 0

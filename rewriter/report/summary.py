@@ -1,0 +1,128 @@
+"""A model's summary as lines of text or as JSON, which has the fields of `rewriter.graph.summary.Summary` by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from textwrap import wrap
+from typing import Any
+
+from rewriter.graph.summary import NodeLine, Place, Port, Summary, Weights
+from rewriter.report.style import Style, clean
+
+MOST = 12  # bodies, files, metadata entries shown
+LONGEST = 80  # characters of a metadata value
+
+
+def summary_object(found: Summary, *, nodes: bool) -> dict[str, Any]:
+    """The summary as JSON has it; without `lines` unless nodes were asked for."""
+    told = {"schema": 1, "command": "show", **asdict(found)}
+    told["operators"] = dict(_ranked(found))
+    if not nodes:
+        del told["lines"]
+    return told
+
+
+def summary_lines(found: Summary, width: int, style: Style) -> Iterator[str]:
+    """The summary as a page of `width` columns; node lines, where there are any, behind it."""
+    yield f"{style.paint('bold', clean(found.path))}  {_bytes(found.size)}"
+    for name, value in _facts(found):
+        yield from _wrapped(name, value, width, style)
+    for name, ports in (("inputs", found.inputs), ("outputs", found.outputs)):
+        yield from _listed(name, [_port(port) for port in ports], len(ports), style)
+    operators = ", ".join(
+        f"{op} {times}" for op, times in sorted(found.operators.items(), key=lambda item: (-item[1], item[0]))
+    )
+    yield from _wrapped("nodes", f"{found.nodes}: {operators}" if operators else "none", width, style)
+    yield from _listed("subgraphs", [_place(place) for place in found.subgraphs], MOST, style)
+    yield from _listed("functions", [_place(place) for place in found.functions], MOST, style)
+    files = []
+    for file in found.external:
+        size = file.problem or ("?" if file.size is None else _bytes(file.size))
+        files.append(f"{file.location or '(none)'}  {file.tensors} tensor{'' if file.tensors == 1 else 's'}, {size}")
+    yield from _listed("external", files, MOST, style)
+    yield from _listed("metadata", [f"{key} = {_cut(value)}" for key, value in found.metadata.items()], MOST, style)
+    if found.lines:
+        yield ""
+        yield from _node_lines(found.lines, style)
+
+
+def _ranked(found: Summary) -> list[tuple[str, int]]:
+    return sorted(found.operators.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _facts(found: Summary) -> Iterator[tuple[str, str]]:
+    yield "exporter", found.exporter + (f"; signed {found.producer}" if found.producer else "; unsigned")
+    if found.graph:
+        yield "graph", found.graph
+    opsets = [f"{domain or 'ai.onnx'} {version}" for domain, version in found.opsets.items()]
+    yield "opsets", ", ".join(opsets) or "none"
+    yield "ir_version", str(found.ir_version)
+    yield "weights", _weights(found.initializers)
+    if found.listed:
+        yield "", f"{found.listed} of them listed among the inputs, too"
+    if found.constants.tensors:
+        yield "constants", f"{_weights(found.constants)}, in attributes of nodes"
+    yield "typed", f"{found.typed} intermediate tensor{'' if found.typed == 1 else 's'}"
+
+
+def _weights(weights: Weights) -> str:
+    if not weights.tensors:
+        return "none"
+    types = ", ".join(f"{count:,} {name}" for name, count in sorted(weights.by_type.items(), key=lambda item: -item[1]))
+    shared = f", {weights.shared} of them in bytes that others use" if weights.shared else ""
+    return f"{types} in {weights.tensors} tensor{'' if weights.tensors == 1 else 's'}, {_bytes(weights.bytes)}{shared}"
+
+
+def _listed(name: str, items: Sequence[str], most: int, style: Style) -> Iterator[str]:
+    for number, item in enumerate(items[:most]):
+        yield _line(name if number == 0 else "", item, style)
+    if len(items) > most:
+        yield _line("", f"and {len(items) - most} more", style)
+
+
+def _line(name: str, text: str, style: Style) -> str:
+    return f"  {style.paint('bold', name.ljust(10))} {clean(text)}"
+
+
+def _wrapped(name: str, value: str, width: int, style: Style) -> Iterator[str]:
+    lines = wrap(clean(value), max(width - 14, 30), break_long_words=False, break_on_hyphens=False) or [""]
+    for number, line in enumerate(lines):
+        yield _line(name if number == 0 else "", line, style)
+
+
+def _node_lines(nodes: Sequence[NodeLine], style: Style) -> Iterator[str]:
+    place = "main"
+    for node in nodes:
+        if node.place != place:
+            place = node.place
+            yield style.paint("bold", f"in {clean(place)}:")
+        attributes = ", ".join(f"{name} = {value}" for name, value in node.attributes.items())
+        made, read = (", ".join(name or '""' for name in names) for names in (node.outputs, node.inputs))
+        label = f"[{clean(node.name)}] " if node.name else ""
+        op = style.paint("cyan", clean(node.op)) + (clean(f"<{attributes}>") if attributes else "")
+        yield f"  {style.paint('dim', label)}{clean(made)} = {op}({clean(read)})"
+
+
+def _port(port: Port) -> str:
+    return f"{port.name}  {port.type}" if port.type else f"{port.name}  of undeclared type"
+
+
+def _place(place: Place) -> str:
+    return f"{place.path}  {place.nodes} node{'' if place.nodes == 1 else 's'}"
+
+
+def _cut(value: str) -> str:
+    return value if len(value) <= LONGEST else f"{value[:LONGEST]}... ({len(value)} characters)"
+
+
+def _bytes(count: int) -> str:
+    """`97.5 MiB`; exact below 1 KiB."""
+    if count < 1024:
+        return f"{count} byte{'' if count == 1 else 's'}"
+    size, unit = count / 1024, "KiB"
+    for larger in ("MiB", "GiB", "TiB"):
+        if size < 1024:
+            break
+        size, unit = size / 1024, larger
+    return f"{size:.1f} {unit}"
