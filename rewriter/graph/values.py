@@ -18,6 +18,7 @@ from onnx_graphsurgeon.ir.tensor import LazyValues, SparseValues
 from rewriter.errors import RewriterError
 from rewriter.graph.hollow import completed
 from rewriter.graph.links import link
+from rewriter.graph.spill import put_aside
 from rewriter.graph.tensor_types import clean, dtype_number, numpy_dtype
 from rewriter.graph.tensors import Array, gs_dtype, read_sparse, read_tensor
 from rewriter.graph.weights import WeightFile, payload_of
@@ -342,7 +343,7 @@ def new_variable(name: str, dtype: Any = None, shape: Any = None) -> Variable:
 
 def new_constant(name: str, array: Any, elem_type: int | None = None) -> Constant:
     """A constant that holds `array` (a NumPy array or scalar), converted where `elem_type` (TensorProto number) is another
-    type.
+    type. What is large may be put aside into a temporary file, from where it is read as a loaded constant is.
 
     Raises RewriterError when ONNX has no such element type.
     """
@@ -356,7 +357,8 @@ def new_constant(name: str, array: Any, elem_type: int | None = None) -> Constan
         raise RewriterError(f"constant {name!r}: ONNX has no element type for {array.dtype}")
     tensor = object.__new__(Constant)
     fields = tensor.__dict__
-    fields["name"], fields["_values"] = name, array
+    aside = put_aside(array)
+    fields["name"], fields["_values"] = name, array if aside is None else LazyTensor(aside[0], None)
     link(tensor, fields)
     return tensor
 
