@@ -9,6 +9,7 @@ import onnx
 
 from rewriter.errors import RewriterError
 from rewriter.graph import external
+from rewriter.graph.transfer import transfer
 from rewriter.graph.write import write_file
 
 _CHUNK = 1 << 22
@@ -22,8 +23,8 @@ def may_refer(data: bytes) -> bool:
 def carry(model: onnx.ModelProto, source: Path, target: Path, force: bool) -> None:
     """Copies every data file the model refers to from one folder into another, to the same relative place.
 
-    They are copied and not hard-linked: later edits of one would change both, and a hard link out of the folder is refused when
-    the model is read again. A file that is missing is not carried: the new model lacks it as the old one does. A file that is
+    They are copied by the system, which shares the blocks where the file system can. They are not hard-linked: later edits of
+    one would change both, and onnx itself refuses data with several names, as this program refuses those with names elsewhere. A file that is missing is not carried: the new model lacks it as the old one does. A file that is
     there with the same content is left alone, so that several models can share one.
 
     Raises:
@@ -49,16 +50,7 @@ def _copy(source: Path, target: Path, location: str, force: bool) -> None:
             place.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RewriterError(f"{place}: {(error.strerror or str(error)).lower()}") from error
-
-        def fill(output: int) -> None:
-            with os.fdopen(descriptor, "rb", closefd=False) as file:
-                file.seek(0)
-                while chunk := file.read(_CHUNK):
-                    view = memoryview(chunk)
-                    while view:
-                        view = view[os.write(output, view) :]
-
-        write_file(place, fill, force)
+        write_file(place, lambda output: transfer(descriptor, 0, size, output), force)
 
 
 def _same_content(descriptor: int, other: Path, size: int) -> bool:
