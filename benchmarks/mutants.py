@@ -1,7 +1,7 @@
 """The mutation test: how many small damages to the shipped rules are noticed by `rewriter test` and `rewriter verify`.
 
 Each mutant is one rule without one of its conditions or guards, or with one constant or attribute of its rewrite changed. It
-counts as caught when one of the rule's own tests fails or verification finds a counterexample. Of the others, those that do just
+counts as caught when one of its tests fails or verification finds a counterexample. Of the others, those that do just
 what the sound rule does on several hundred instances are counted apart: nobody could see the damage. Survivors are printed.
 
     python benchmarks/mutants.py [--select CODES] [--samples N]

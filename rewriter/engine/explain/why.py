@@ -159,7 +159,7 @@ def _earlier(rule: Rule, answers: list[Answer], log: Log) -> Iterator[Earlier]:
             taken.setdefault((firing.place, name), firing)
     for answer in answers:
         if answer.fires and (answer.place, answer.node) not in fired:
-            by = next((firing for name in answer.matched if (firing := taken.get((answer.place, name)))), None)
+            by = next((taken[answer.place, name] for name in answer.matched if (answer.place, name) in taken), None)
             if by is not None:
                 yield Earlier(answer.place, answer.node, by.rule, by.root)
 
