@@ -24,8 +24,9 @@ def carry(model: onnx.ModelProto, source: Path, target: Path, force: bool) -> No
     """Copies every data file the model refers to from one folder into another, to the same relative place.
 
     They are copied by the system, which shares the blocks where the file system can. They are not hard-linked: later edits of
-    one would change both, and onnx itself refuses data with several names, as this program refuses those with names elsewhere. A file that is missing is not carried: the new model lacks it as the old one does. A file that is
-    there with the same content is left alone, so that several models can share one.
+    one would change both, and onnx itself refuses data with several names, as this program refuses those with names elsewhere.
+    A file that is missing is not carried: the new model lacks it as the old one does. A file that is there with the same
+    content is left alone, so that several models can share one.
 
     Raises:
         RewriterError: a location leads out of the folder, or a file with other content is in the way and `force` is not given.

@@ -1,0 +1,248 @@
+"""Large models from file to file, against copying the file: seconds, their ratio, and peak memory.
+
+    python benchmarks/weights.py [--size 1] [--external 4] [--runs 5] [--folder DIR] [--only NAME]
+
+Makes the models (GB of weights inside, GB beside), then does each job in a process of its own, once to warm up and then
+`--runs` times; between runs the disk is given time to write what is waiting. Prints medians. Exits with 1 when a bound is
+exceeded.
+`--folder` is where the models are made and written; it needs three times their size and should not be in memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+GB = 10**9
+SLOW_RUNS = 3  # of peers, which take many seconds
+
+
+@dataclass(frozen=True)
+class Job:
+    """A model, what to do with it, and what that may take: times copying the file (or seconds), and megabytes."""
+
+    name: str
+    model: str
+    rule: str
+    ratio: float | None
+    seconds: float | None
+    megabytes: int
+
+
+JOBS = (
+    Job("attribute edit", "inside.onnx", "GEN001", 2, None, 200),
+    Job("attribute edit, weights in float_data", "floats.onnx", "GEN001", 2, None, 200),
+    Job("nothing fires", "inside.onnx", "OPT003", 2, None, 200),
+    Job("convolutions folded with BatchNormalization", "folded.onnx", "OPT001", 3, None, 400),
+    Job("attribute edit, external data", "beside.onnx", "GEN001", None, 0.3, 150),
+)
+
+
+# --- models ----------------------------------------------------------------------------------------------------------------
+
+
+def chain(path: Path, size: int, width: int = 2048, kind: str = "raw_data") -> None:
+    """MatMul and Identity in turn, until the weights have that many bytes."""
+    nodes, weights, last = [], [], "x"
+    array = np.random.default_rng(0).standard_normal((width, width), dtype=np.float32)
+    count = max(size // array.nbytes, 1)
+    beside = path.with_suffix(".bin").open("wb") if kind == "external" else None
+    for i in range(count):
+        tensor = TensorProto(name=f"w{i}", data_type=TensorProto.FLOAT, dims=array.shape)
+        if beside is not None:
+            tensor.data_location = TensorProto.EXTERNAL
+            place = {"location": path.with_suffix(".bin").name, "offset": beside.tell(), "length": array.nbytes}
+            for key, value in place.items():
+                tensor.external_data.add(key=key, value=str(value))
+            beside.write(array.data)
+        elif kind == "float_data":
+            tensor.MergeFromString(packed(4, array.tobytes()))
+        else:
+            tensor.raw_data = array.tobytes()
+        weights.append(tensor)
+        nodes.append(helper.make_node("MatMul", [last, f"w{i}"], [f"m{i}"], f"matmul{i}"))
+        nodes.append(helper.make_node("Identity", [f"m{i}"], [f"y{i}"], f"identity{i}"))
+        last = f"y{i}"
+    if beside is not None:
+        beside.close()
+    write(path, nodes, weights, last, ["N", width])
+
+
+def convolutions(path: Path, size: int, channels: int = 512) -> None:
+    """Conv and BatchNormalization in turn, until the weights have that many bytes."""
+    nodes, weights, last = [], [], "x"
+    rng = np.random.default_rng(0)
+    for i in range(max(size // (channels * channels * 36), 1)):
+        kernel = rng.standard_normal((channels, channels, 3, 3), dtype=np.float32)
+        weights.append(TensorProto(name=f"w{i}", data_type=1, dims=kernel.shape, raw_data=kernel.tobytes()))
+        names = [f"{name}{i}" for name in ("gamma", "beta", "mean", "var")]
+        for name in names:
+            values = rng.random(channels, dtype=np.float32) + 1
+            weights.append(TensorProto(name=name, data_type=1, dims=values.shape, raw_data=values.tobytes()))
+        nodes.append(helper.make_node("Conv", [last, f"w{i}"], [f"c{i}"], f"conv{i}", kernel_shape=[3, 3], pads=[1] * 4))
+        nodes.append(helper.make_node("BatchNormalization", [f"c{i}", *names], [f"y{i}"], f"norm{i}"))
+        last = f"y{i}"
+    write(path, nodes, weights, last, ["N", channels, 8, 8])
+
+
+def write(path: Path, nodes: list[onnx.NodeProto], weights: list[TensorProto], last: str, shape: list[str | int]) -> None:
+    values = [helper.make_tensor_value_info(name, 1, shape) for name in ("x", last)]
+    graph = helper.make_graph(nodes, "g", values[:1], values[1:], initializer=weights)
+    path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8).SerializeToString())
+
+
+def packed(number: int, data: bytes) -> bytes:
+    """A length-delimited field, serialised."""
+    result, length = bytearray((number << 3 | 2,)), len(data)
+    while length > 127:
+        result.append(length & 127 | 128)
+        length >>= 7
+    return bytes(result) + bytes((length,)) + data
+
+
+# --- ways ------------------------------------------------------------------------------------------------------------------
+
+
+def ours(source: Path, target: Path, rule: str) -> Callable[[], None]:
+    import rewriter
+    from rewriter.cli.job import Job, Work, process
+    from rewriter.language.rules import RuleSet
+
+    found = [r for r in rewriter.load_rules() if r.code == rule]
+    work = Work(RuleSet(tuple(found), by_id=frozenset((rule,))))
+
+    def run() -> None:
+        outcome = process(Job(str(source), str(target)), work)
+        assert not outcome.error and outcome.log is not None, outcome
+        assert bool(outcome.log.firings) == (rule != "OPT003") and not outcome.log.rolled_back, outcome
+
+    return run
+
+
+def copied(source: Path, target: Path, rule: str) -> Callable[[], None]:
+    def run() -> None:
+        shutil.copyfile(source, target)
+
+    return run
+
+
+def onnx_alone(source: Path, target: Path, rule: str) -> Callable[[], None]:
+    def run() -> None:
+        onnx.save(onnx.load(source, load_external_data=False), target)
+
+    return run
+
+
+def graphsurgeon(source: Path, target: Path, rule: str) -> Callable[[], None]:
+    import onnx_graphsurgeon as gs
+
+    def run() -> None:
+        onnx.save(gs.export_onnx(gs.import_onnx(onnx.load(source, load_external_data=False))), target)
+
+    return run
+
+
+WAYS = {"copy": copied, "rewriter": ours, "onnx": onnx_alone, "graphsurgeon": graphsurgeon}
+
+
+def measure(way: str, source: Path, target: Path, rule: str, runs: int) -> None:
+    """Runs one way and prints the seconds of each run and the peak of memory in megabytes, as JSON."""
+    run, seconds = WAYS[way](source, target, rule), []
+    for _ in range(runs + 1):
+        target.unlink(missing_ok=True)
+        os.sync()
+        started = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - started)
+    target.unlink()
+    print(json.dumps({"seconds": seconds[1:], "peak": peak()}))
+
+
+def peak() -> float:
+    """Most memory that this process has had, in megabytes."""
+    status = Path("/proc/self/status")
+    if status.exists():  # getrusage would count what the parent had before this process began
+        return next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM")) / 1000
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 10**6
+
+
+def measured(way: str, job: Job, folder: Path, runs: int) -> tuple[float, float]:
+    """Median of seconds, and peak of megabytes, of a process of its own."""
+    slow = way in ("onnx", "graphsurgeon")
+    call = [sys.executable, __file__, "--measure", way, "--folder", str(folder), "--only", job.name]
+    answer = subprocess.run([*call, "--runs", str(SLOW_RUNS if slow else runs)], capture_output=True, text=True, check=False)
+    if answer.returncode:
+        raise SystemExit(answer.stderr)
+    found = json.loads(answer.stdout.splitlines()[-1])
+    return statistics.median(found["seconds"]), found["peak"]
+
+
+# --- all of it -------------------------------------------------------------------------------------------------------------
+
+
+def make(folder: Path, job: Job, size: float, external: float) -> None:
+    path = folder / job.model
+    if path.exists():
+        return
+    if job.model == "folded.onnx":
+        convolutions(path, int(size * GB))
+    elif job.model == "beside.onnx":
+        chain(path, int(external * GB), 4096, "external")
+    else:
+        chain(path, int(size * GB), kind="float_data" if job.model == "floats.onnx" else "raw_data")
+
+
+def compare(folder: Path, jobs: list[Job], size: float, external: float, runs: int) -> bool:
+    """Prints the table; whether every bound holds."""
+    good = True
+    print(f"{'job':46}{'way':14}{'seconds':>9}{'copies':>9}{'peak MB':>9}")
+    for job in jobs:
+        make(folder, job, size, external)
+        base = 0.0
+        for way in WAYS:
+            seconds, peak = measured(way, job, folder, runs)
+            base = base or seconds
+            print(f"{job.name:46}{way:14}{seconds:>9.3f}{seconds / base:>9.2f}{peak:>9.0f}", flush=True)
+            if way == "rewriter":
+                held = seconds <= (job.seconds if job.seconds is not None else (job.ratio or 0) * base)
+                good = good and held and peak <= job.megabytes
+                limit = f"{job.seconds} s" if job.seconds is not None else f"{job.ratio} copies"
+                print(f"{'':46}{'':14}bound: {limit}, {job.megabytes} MB{'' if held else '  EXCEEDED'}", flush=True)
+    return good
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", type=float, default=1.0, help="GB of weights inside")
+    parser.add_argument("--external", type=float, default=4.0, help="GB of weights beside")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--only", help="one job, by its name")
+    parser.add_argument("--measure", choices=sorted(WAYS), help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    jobs = [job for job in JOBS if args.only in (None, job.name)]
+    if args.measure:
+        source = args.folder / jobs[0].model
+        measure(args.measure, source, source.with_suffix(".out.onnx"), jobs[0].rule, args.runs)
+        return 0
+    with tempfile.TemporaryDirectory(dir=args.folder) as name:
+        return 0 if compare(Path(name), jobs, args.size, args.external, args.runs) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
