@@ -250,3 +250,11 @@ def test_firings_know_their_parents_and_conditions() -> None:
     assert first.conditions == (("rank(x) == 1", "true"),)
     assert second.parents == (1,)
     assert {change.after for change in first.changes} >= {"y = Sigmoid(x)"}
+
+
+def test_a_scalar_constant_has_no_elements_and_that_is_an_error_of_the_rule() -> None:
+    rule = "rule X1 first <kind: exact> match { y = Mul(x, const c) } where c[0] == 1 rewrite { y = x }"
+    outcome = rewrite_text("g (float[2] x) => (float[2] z) <float c = {1.0}> { y = Mul(x, c) z = Relu(y) }", rule)
+    assert outcome.fired == []
+    assert outcome.log.blocked[0].error
+    assert "no element 0" in outcome.log.blocked[0].reason

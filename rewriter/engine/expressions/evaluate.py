@@ -16,7 +16,7 @@ from rewriter.engine.context import Context
 from rewriter.engine.expressions.attributes import effective
 from rewriter.engine.expressions.functions import FUNCTIONS
 from rewriter.engine.expressions.operators import arithmetic, compare, contains, truth
-from rewriter.engine.expressions.values import ABSENT, LIST_LIMIT, UNKNOWN, DType, Failure, checked, plain
+from rewriter.engine.expressions.values import ABSENT, LIST_LIMIT, UNKNOWN, DType, Failure, checked, plain, show
 from rewriter.language import ast
 from rewriter.language.dtypes import DTYPES
 
@@ -116,7 +116,7 @@ def _index(expr: ast.Index, names: Names, context: Context) -> Any:
     try:
         return plain(base[at])
     except (IndexError, TypeError) as error:
-        raise Failure(f"index {at} is outside of {len(base)} elements") from error
+        raise Failure(f"there is no element {at} in {show(base)}") from error
 
 
 def _list(expr: ast.ListOf, names: Names, context: Context) -> Any:
