@@ -25,6 +25,9 @@ from rewriter.graph.scopes import Scope
 from rewriter.graph.signature import signature
 from rewriter.language import ast
 
+MISTAKES = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
+"""What Python raises when a rule meets a model that nobody thought of: it spoils that rule at that place and nothing else."""
+
 
 @dataclass(slots=True)
 class Fired:
@@ -64,8 +67,8 @@ class Attempt:
                     return fired
         except TooManyAttempts:
             self._block(compiled, root, "too many ways to match here; the search was given up", error=True)
-        except (Failure, RewriterError) as failure:
-            self._block(compiled, root, str(failure), error=True)
+        except (Failure, RewriterError, *MISTAKES) as failure:
+            self._block(compiled, root, _words(failure), error=True)
         else:
             if self.context.doubts and (compiled.code, id(root)) not in self.blocked:
                 self._block(compiled, root, *self.context.doubts[0])
@@ -77,8 +80,8 @@ class Attempt:
         self.blocked.pop((compiled.code, key), None)
         try:
             return self._try(compiled, None, {**compiled.given, **bound}, {}, time.perf_counter())
-        except (Failure, RewriterError) as failure:
-            self._block(compiled, None, str(failure), error=True)
+        except (Failure, RewriterError, *MISTAKES) as failure:
+            self._block(compiled, None, _words(failure), error=True)
             return None
 
     def _matcher(self, compiled: CompiledRule, root: gs.Node) -> Matcher:
@@ -120,8 +123,8 @@ class Attempt:
             mark = len(self.context.doubts)
             try:
                 answer = holds(where.condition, names, self.context)
-            except Failure as failure:
-                self._block(compiled, root, str(failure), where=where, error=True)
+            except (Failure, *MISTAKES) as failure:
+                self._block(compiled, root, _words(failure), where=where, error=True)
                 return None
             if self.coverage is not None:
                 self.coverage.asked(compiled.code, where, answer)
@@ -177,9 +180,9 @@ class Attempt:
             self._take_back(edits, mark)
             self._block(compiled, root, str(refused))
             return None
-        except (Failure, RewriterError) as failure:
+        except (Failure, RewriterError, *MISTAKES) as failure:
             self._take_back(edits, mark)
-            self._block(compiled, root, str(failure), error=True)
+            self._block(compiled, root, _words(failure), error=True)
             return None
         if self.coverage is not None:
             self.coverage.fired[compiled.code] += 1
@@ -215,6 +218,10 @@ class Attempt:
 def node_name(node: gs.Node) -> str:
     """A node's name, or that of its first output where it has none."""
     return str(node.name or next((tensor.name for tensor in node.outputs if tensor.name), node.op))
+
+
+def _words(error: BaseException) -> str:
+    return str(error) if isinstance(error, Failure | RewriterError) else f"{type(error).__name__}: {error}"
 
 
 def _text(compiled: CompiledRule, where: ast.Where) -> str:
