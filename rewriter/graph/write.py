@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rewriter.errors import RewriterError
+from rewriter.graph.transfer import write_all
 
 
 def check_target(path: Path, force: bool) -> os.stat_result | None:
@@ -68,13 +69,7 @@ def write_file(path: Path, fill: Callable[[int], None], force: bool) -> None:
 
 def write_bytes(path: Path, data: bytes, force: bool) -> None:
     """`write_file` for bytes."""
-
-    def fill(descriptor: int) -> None:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view[: 1 << 26]) :]
-
-    write_file(path, fill, force)
+    write_file(path, lambda descriptor: write_all(descriptor, data), force)
 
 
 def _take_name(temporary: Path, path: Path, force: bool) -> None:
