@@ -144,7 +144,7 @@ def index(rules: Sequence[Rule]) -> str:
     parts += ["### any", table([rule for rule in rules if not rule.exporters])]
     parts.append("## By who refuses the model")
     for tool in TOOLS:
-        found = [rule for rule in rules if tool in rule.doc or (rule.target or "").lower() == tool.lower().replace(" ", "")]
+        found = [rule for rule in rules if tool in rule.doc or tool.lower().replace(" ", "") in rule.targets]
         if found:
             parts.append(f"- **{tool}:** {', '.join(map(link, found))}")
     repairs = [rule for rule in rules if rule.kind.name == "repair" and not rule.header.symptoms]

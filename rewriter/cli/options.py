@@ -15,6 +15,17 @@ def add_rule_paths(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_target(parser: argparse.ArgumentParser, what: str) -> None:
+    """`--target`."""
+    parser.add_argument(
+        "--target",
+        metavar="NAMES",
+        action="append",
+        default=[],
+        help=f"comma-separated consumers (tensorrt, ncnn, ...): {what}",
+    )
+
+
 def add_format(parser: argparse.ArgumentParser) -> None:
     """`--format`."""
     parser.add_argument("--format", choices=("text", "json"), default="text", help="how results are printed (default: text)")
@@ -35,9 +46,10 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
 
 
 def add_which_rules(parser: argparse.ArgumentParser) -> None:
-    """`--rules`, `--select`, `--ignore`, `--set`."""
+    """`--rules`, `--target`, `--select`, `--ignore`, `--set`."""
     which = parser.add_argument_group("which rules")
     add_rule_paths(which)  # type: ignore[arg-type]
+    add_target(which, "also rules that bring models into the form that they take")  # type: ignore[arg-type]
     which.add_argument(
         "--select",
         metavar="CODES",

@@ -27,7 +27,7 @@ def rule_object(rule: Rule) -> dict[str, Any]:
         "needs_source": rule.needs_source,
         "before": list(rule.before),
         "default": rule.default,
-        "target": rule.target,
+        "targets": list(rule.targets),
         "issues": list(rule.issues),
         "symptoms": list(rule.header.symptoms),
         "unverified": rule.header.unverified,
@@ -60,7 +60,7 @@ def facts(rule: Rule) -> Iterator[tuple[str, str]]:
     """What the header says, with defaults, as (name, value)."""
     bounds = [f"{name}={value:g}" for name, value in (("rtol", rule.kind.rtol), ("atol", rule.kind.atol)) if value]
     yield "kind", rule.kind.name + (f" ({', '.join(bounds)})" if bounds else "")
-    yield "runs", "unasked" if rule.default else f"when selected: --select {rule.code}"
+    yield "runs", "unasked" if rule.default else when_asked(rule)
     yield "phase", rule.phase
     yield "severity", rule.severity
     yield "exporter", " or ".join(rule.exporters) + (f" {rule.versions}" if rule.versions else "") or "any"
@@ -69,8 +69,8 @@ def facts(rule: Rule) -> Iterator[tuple[str, str]]:
         yield "ir_version", _range(rule.ir)
     if rule.needs_source:
         yield "needs", "the framework's own file (--source)"
-    if rule.target:
-        yield "target", rule.target
+    if rule.targets:
+        yield "target", ", ".join(rule.targets)
     if rule.before:
         yield "before", ", ".join(rule.before)
     for param in rule.ast.params:
@@ -81,6 +81,12 @@ def facts(rule: Rule) -> Iterator[tuple[str, str]]:
         yield "symptom", symptom
     for issue in rule.issues:
         yield "issue", issue
+
+
+def when_asked(rule: Rule) -> str:
+    """What makes a rule run that does not run unasked."""
+    by_target = f"with --target {rule.targets[0]}, or " if rule.header.on_target else ""
+    return f"{by_target}when selected: --select {rule.code}"
 
 
 def _range(versions: OpsetRange) -> str:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rewriter.cli.options import add_format, add_rule_paths
+from rewriter.cli.options import add_format, add_rule_paths, add_target
 
 if TYPE_CHECKING:
     from rewriter.language.rules import Rule
@@ -19,14 +19,16 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         "rules",
         parents=[common],
         help="list the rules",
-        description="Lists rules: code, kind, exporter, whether it runs unasked, and title. With --symptom, the rules that "
-        "answer the message of a tool, best first; the exit code is 1 when none surely does and the nearest are listed.",
+        description="Lists rules: code, kind, exporter, whether it runs unasked or for a target, and title. With --symptom, "
+        "the rules that answer the message of a tool, best first; the exit code is 1 when none surely does and the nearest are "
+        "listed.",
         epilog='example: rewriter rules --symptom "First input does not have rank 2"',
     )
     parser.add_argument(
         "--symptom", metavar="TEXT", help="rules that answer this message; names and numbers in it do not count"
     )
     parser.add_argument("--exporter", metavar="NAME", help="rules for models of this exporter; `any`: those for models of all")
+    add_target(parser, "rules for these, also those that run only when selected")
     add_rule_paths(parser)
     add_format(parser)
     parser.set_defaults(run=run)
@@ -37,10 +39,11 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.cli.catalogue import read_rules
     from rewriter.cli.output import say
     from rewriter.cli.rule_page import rule_object
+    from rewriter.cli.selection import target_names
     from rewriter.language.symptoms import find_answers
     from rewriter.report.jsonreport import dumps
 
-    rules = of_exporter(read_rules(args.rules), args.exporter)
+    rules = for_targets(of_exporter(read_rules(args.rules), args.exporter), target_names(args))
     answers = [] if args.symptom is None else find_answers(rules, args.symptom)
     sure = args.symptom is None or any(answer.sure for answer in answers)
     if args.format == "json":
@@ -76,18 +79,33 @@ def of_exporter(rules: Sequence[Rule], name: str | None) -> Sequence[Rule]:
     return found
 
 
+def for_targets(rules: Sequence[Rule], targets: Sequence[str]) -> Sequence[Rule]:
+    """The rules for one of the targets, also those that run only when selected; no target: all rules.
+
+    Raises:
+        RewriterError: no rule is for a target.
+    """
+    from rewriter.language.rules import require_targets
+
+    require_targets(targets, rules)
+    return [rule for rule in rules if not targets or not set(targets).isdisjoint(rule.targets)]
+
+
 def _print_table(rules: Sequence[Rule]) -> None:
     from rewriter.cli.output import style_of
     from rewriter.report.style import clean
 
     style = style_of(sys.stdout)
     heading = ("code", "kind", "exporter", "runs", "title")
-    rows = [
-        (rule.code, rule.kind.name, ",".join(rule.exporters) or "any", "yes" if rule.default else "asked", rule.title)
-        for rule in rules
-    ]
+    rows = [(rule.code, rule.kind.name, ",".join(rule.exporters) or "any", _runs(rule), rule.title) for rule in rules]
     widths = [max(len(clean(row[i])) for row in (heading, *rows)) for i in range(len(heading) - 1)]
     for number, row in enumerate((heading, *rows)):
         cells = [clean(cell).ljust(width) for cell, width in zip(row, widths, strict=False)]
         cells[0] = style.paint("bold" if number == 0 else "cyan", cells[0])
         print("  ".join([*cells, clean(row[-1])]))
+
+
+def _runs(rule: Rule) -> str:
+    if rule.default:
+        return "yes"
+    return "target" if rule.header.on_target else "asked"

@@ -1,11 +1,10 @@
-"""From `--rules`, `--select`, `--ignore` and `--set` to the rules that run."""
+"""From `--rules`, `--target`, `--select`, `--ignore` and `--set` to the rules that run."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 
 from rewriter.cli.output import say, wants_color
 from rewriter.cli.rule_paths import rule_paths
@@ -22,14 +21,18 @@ def selected(args: argparse.Namespace) -> RuleSet:
         RewriterError: rule files are wrong, or a code, setting or path names nothing.
     """
     known = load(args.rules).with_settings(args.set)
-    select, ignore = codes(args.select), codes(args.ignore)
-    rules = replace(known, rules=(), selected=True) if select == ["NONE"] else known.select(select, ignore)
+    select, targets = codes(args.select), target_names(args)
+    rules = known.select(select, codes(args.ignore), targets)
     for code, name in known.settings:
         if rules.get(code) is None:
             say(f"rewriter: warning: {code}.{name} is set, but {code} is not selected")
+    lossy = [rule.code for rule in known if not set(targets).isdisjoint(rule.targets) and rules.get(rule.code) is None]
+    if lossy and not select:
+        say(f"rewriter: note: for {', '.join(targets)}, but only when selected: {', '.join(map(clean, lossy))}")
     if args.rules and not select:
         shipped = set(map(str, find_rule_files(None)))
         asked = [rule.code for rule in known if rules.get(rule.code) is None and rule.path not in shipped]
+        asked = [code for code in asked if code not in lossy]
         if asked:
             say(f"rewriter: note: these rules run only when selected: {', '.join(map(clean, asked))}")
     return rules
@@ -41,6 +44,11 @@ def load(paths: Sequence[str] | None) -> RuleSet:
     if rules.warnings and paths:
         say(render_all(rules.warnings, rules.sources, wants_color(sys.stderr)))
     return rules
+
+
+def target_names(args: argparse.Namespace) -> list[str]:
+    """The targets of `--target`; capitals do not count."""
+    return [name.lower() for name in codes(args.target)]
 
 
 def codes(texts: Sequence[str]) -> list[str]:

@@ -47,6 +47,8 @@ def run(args: argparse.Namespace) -> int:
     import sys
 
     from rewriter.cli.output import style_of
+    from rewriter.cli.rule_page import when_asked
+    from rewriter.cli.selection import target_names
     from rewriter.cli.sources import source_of
     from rewriter.engine.context import Context
     from rewriter.engine.explain.why import explain
@@ -75,8 +77,8 @@ def run(args: argparse.Namespace) -> int:
             model.graph, rules, source=source, overridable=model.overridable, exporter=exporter, keep=False, detail=False
         ),
     )
-    if not rule.default:
-        notes.append(f"{rule.code} runs only when selected: --select {rule.code}")
+    if not (rule.default or (rule.header.on_target and not set(target_names(args)).isdisjoint(rule.targets))):
+        notes.append(f"{rule.code} runs only {when_asked(rule)}")
     if args.format == "json":
         print(dumps(why_object(found, args.model, str(exporter), notes)))
     else:
@@ -87,10 +89,10 @@ def run(args: argparse.Namespace) -> int:
 def _rules(args: argparse.Namespace) -> tuple[Rule, RuleSet]:
     """The rule, and all selected ones with it among them."""
     from rewriter.cli.catalogue import no_such_rule
-    from rewriter.cli.selection import codes, load
+    from rewriter.cli.selection import codes, load, target_names
 
     known = load(args.rules).with_settings(args.set)
     rule = next((rule for rule in known if rule.code.upper() == args.rule.upper()), None)
     if rule is None:
         raise no_such_rule(args.rule, list(known))
-    return rule, known.select([*(codes(args.select) or ["DEFAULT"]), rule.code], codes(args.ignore))
+    return rule, known.select([*(codes(args.select) or ["DEFAULT"]), rule.code], codes(args.ignore), target_names(args))

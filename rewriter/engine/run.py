@@ -109,6 +109,9 @@ class Run:
     def _suited(self, rules: RuleSet) -> list[Rule]:
         """The rules that are meant for this model; the others are logged."""
         found = []
+        for rule in rules.aside:
+            why = f"it is meant for {', '.join(rule.targets)}; --target {rule.targets[0]} runs it, or select it by its code"
+            self.log.skipped.append(Skipped(rule.code, why))
         for rule in rules:
             reason = refusal(rule, self.context, by_id=rule.code in rules.by_id)
             if reason is None:

@@ -13,6 +13,8 @@ from rewriter.language import ast
 from rewriter.language.schema import OLDEST_OPSET
 
 KINDS = ("exact", "approx", "repair", "lossy", "interface")
+SAME_NUMBERS = ("exact", "approx", "repair")
+"""Kinds that change no result that was right, so that choosing a target is asking for them."""
 SEVERITIES = ("error", "warning", "info")
 PHASES = ("interface", "repair", "canonical", "optimize", "cleanup")
 PHASE_OF_KIND: Mapping[str, str] = MappingProxyType(
@@ -23,7 +25,8 @@ PHASE_OF_KIND: Mapping[str, str] = MappingProxyType(
 @dataclass(frozen=True)
 class Header:
     """The header of one rule. `opset` and `ir` are ranges of versions; `opset` always has a beginning. `unverified` says why
-    running the rule cannot show that it is right.
+    running the rule cannot show that it is right. `default` is whether the rule runs unasked, which one with `targets` never
+    does, and `on_target` whether it runs as soon as one of its targets is chosen.
     """
 
     kind: ast.Kind
@@ -36,21 +39,22 @@ class Header:
     before: tuple[str, ...]
     needs_source: bool
     default: bool
-    target: str | None
+    targets: tuple[str, ...]
+    on_target: bool
     issues: tuple[str, ...]
     symptoms: tuple[str, ...]
     unverified: str | None
 
 
 def read_header(meta: Iterable[ast.MetaItem]) -> Header:
-    """The header's items with defaults: kind exact, opset 7.., severity and phase by kind, `default` by kind and severity."""
+    """The header's items with defaults: kind exact, opset 7.., severity and phase by kind, what runs by kind and severity."""
     items = {item.key: item.value for item in meta}
     kind = items.get("kind")
     if not isinstance(kind, ast.Kind) or kind.name not in KINDS:
         kind = ast.Kind("exact")
     severity = _choice(items.get("severity"), SEVERITIES) or ("error" if kind.name == "repair" else "info")
-    target = items.get("target")
-    unasked = target is None and (kind.name == "repair" or (kind.name == "exact" and severity != "info"))
+    targets = _words(items.get("target"))
+    unasked = kind.name == "repair" or (kind.name == "exact" and severity != "info")
     written = _choice(items.get("default"), ("on", "off"))
     versions, unverified = items.get("versions"), items.get("unverified")
     return Header(
@@ -63,8 +67,9 @@ def read_header(meta: Iterable[ast.MetaItem]) -> Header:
         phase=_choice(items.get("phase"), PHASES) or PHASE_OF_KIND[kind.name],
         before=_words(items.get("before")),
         needs_source="source" in _words(items.get("needs")),
-        default=unasked if written is None else written == "on",
-        target=target if isinstance(target, str) else None,
+        default=not targets and (unasked if written is None else written == "on"),
+        targets=targets,
+        on_target=bool(targets) and kind.name in SAME_NUMBERS and written != "off",
         issues=_words(items.get("issue")),
         symptoms=_words(items.get("symptom")),
         unverified=unverified if isinstance(unverified, str) else None,

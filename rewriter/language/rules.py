@@ -141,8 +141,9 @@ class Rule:
         return self.header.default
 
     @property
-    def target(self) -> str | None:
-        return self.header.target
+    def targets(self) -> tuple[str, ...]:
+        """Consumers for which the rule is; empty: for all."""
+        return self.header.targets
 
     @cached_property
     def digest(self) -> str:
@@ -172,6 +173,7 @@ class RuleSet:
         warnings: what the compiler found doubtful while loading.
         sources: the texts that the warnings point into.
         selected: whether `select` was called; a set as it was loaded also holds rules that nobody asked for.
+        aside: rules that were named, but with others, and are for targets that were not chosen. They do not run.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -180,6 +182,7 @@ class RuleSet:
     warnings: tuple[Diagnostic, ...] = ()
     sources: Mapping[str, SourceText] = field(default_factory=dict, compare=False)
     selected: bool = False
+    aside: tuple[Rule, ...] = ()
 
     def __iter__(self) -> Iterator[Rule]:
         return iter(self.rules)
@@ -201,24 +204,31 @@ class RuleSet:
     def get(self, code: str) -> Rule | None:
         return self._by_code.get(code)
 
-    def select(self, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> RuleSet:
-        """The rules that are named and not ignored.
+    def select(self, select: Sequence[str] = (), ignore: Sequence[str] = (), targets: Sequence[str] = ()) -> RuleSet:
+        """The rules that are named and not ignored, and those for the chosen targets.
 
-        Both lists hold codes ("MX001"), prefixes of codes ("MX"), "ALL", or "DEFAULT" for what runs unasked; nothing selected
-        means "DEFAULT". The longer name decides where both lists name a rule; of equally long ones, ignoring wins.
+        The first two lists hold codes ("MX001"), prefixes of codes ("MX"), "ALL", "NONE", or "DEFAULT" for what runs unasked;
+        nothing selected means "DEFAULT". The longer name decides where both lists name a rule; of equally long ones, ignoring
+        wins. Targets ("tensorrt") add their rules of kind exact, approx and repair, and no rule for other targets is taken
+        unless its whole code is named.
 
         Raises:
-            RewriterError: a name fits no rule.
+            RewriterError: a name fits no rule, or no rule is for a target.
         """
         for name in (*select, *ignore):
             self._known(name)
-        chosen = []
+        require_targets(targets, self.rules)
+        chosen: list[Rule] = []
+        aside: list[Rule] = []
         for rule in self.rules:
-            wanted = max((_strength(name, rule) for name in select or ("DEFAULT",)), default=-1)
+            meant = not rule.targets or not set(targets).isdisjoint(rule.targets)
+            wanted = max(_strength(name, rule) for name in select or ("DEFAULT",))
+            if meant and rule.header.on_target:
+                wanted = max(wanted, 0)
             if wanted > max((_strength(name, rule) for name in ignore), default=-1):
-                chosen.append(rule)
+                (chosen if meant or rule.code in select else aside).append(rule)
         codes = {rule.code for rule in chosen}
-        return replace(self, rules=tuple(chosen), by_id=frozenset(codes & set(select)), selected=True)
+        return replace(self, rules=tuple(chosen), by_id=frozenset(codes & set(select)), selected=True, aside=tuple(aside))
 
     def with_settings(self, texts: Iterable[str]) -> RuleSet:
         """The same rules with parameters set from "CODE.param=value" lines; the last one wins.
@@ -229,11 +239,22 @@ class RuleSet:
         return replace(self, settings={**self.settings, **dict(parse_setting(text, self) for text in texts)})
 
     def _known(self, name: str) -> None:
-        if name in ("ALL", "DEFAULT") or (name and any(rule.code.startswith(name) for rule in self.rules)):
+        if name in ("ALL", "DEFAULT", "NONE") or (name and any(rule.code.startswith(name) for rule in self.rules)):
             return
-        near = suggest(name, [*self._by_code, "ALL", "DEFAULT"])
+        near = suggest(name, [*self._by_code, "ALL", "DEFAULT", "NONE"])
         hint = f"; did you mean {near}?" if near else ""
         raise RewriterError(f"no rule is called {name!r} and no code begins so{hint}")
+
+
+def require_targets(targets: Iterable[str], rules: Iterable[Rule]) -> None:
+    """Raises RewriterError when none of the rules is for one of the targets."""
+    wanted = sorted(set(targets))
+    known = sorted({target for rule in rules for target in rule.targets}) if wanted else []
+    for name in wanted:
+        if name not in known:
+            near = suggest(name, known)
+            hint = f"; did you mean {near}?" if near else ""
+            raise RewriterError(f"no rule is for target {name!r}{hint}; targets: {', '.join(known) or 'none'}")
 
 
 def load_rules(paths: Iterable[Path | str] | None = None) -> RuleSet:
@@ -309,6 +330,8 @@ def parse_setting(text: str, rules: RuleSet) -> tuple[tuple[str, str], object]:
 
 def _strength(name: str, rule: Rule) -> int:
     """How exactly a selector names a rule: -1 not at all, otherwise the more the better."""
+    if name == "NONE":
+        return -1
     if name == "ALL":
         return 0
     if name == "DEFAULT":

@@ -91,14 +91,14 @@ def test_order_is_by_code(rules: RuleSet) -> None:
     ("select", "ignore", "expected", "by_id"),
     [
         ([], [], ["MX003", "OPT2"], []),
-        (["ALL"], [], ["MX001", "MX003", "OPT2", "OPT3", "OPT10", "SURG1"], []),
+        (["ALL"], [], ["MX001", "MX003", "OPT2", "OPT10", "SURG1"], []),
         (["MX"], [], ["MX001", "MX003"], []),
         (["MX"], ["MX003"], ["MX001"], []),
         (["MX003"], ["MX"], ["MX003"], ["MX003"]),
         (["MX003"], ["MX003"], [], []),
         (["DEFAULT", "OPT10"], ["MX"], ["OPT2", "OPT10"], ["OPT10"]),
         ([], ["ALL"], [], []),
-        (["ALL"], ["DEFAULT"], ["MX001", "OPT3", "OPT10", "SURG1"], []),
+        (["ALL", "OPT3"], ["DEFAULT"], ["MX001", "OPT3", "OPT10", "SURG1"], ["OPT3"]),
         (["ALL"], ["ALL"], [], []),
     ],
 )
@@ -106,6 +106,46 @@ def test_select(rules: RuleSet, select: list[str], ignore: list[str], expected: 
     chosen = rules.select(select, ignore)
     assert names(chosen) == expected
     assert sorted(chosen.by_id) == by_id
+
+
+TARGETS = """
+rule TGT1 near <kind: exact, target: ["tensorrt", "ncnn"]> match { y = Neg(x) } rewrite { y = x }
+rule TGT2 off <kind: approx(rtol=1e-3), target: "tensorrt", default: off> match { y = Abs(x) } rewrite { y = x }
+rule TGT3 numbers <kind: lossy, target: "tensorrt"> match { y = Sin(x) } rewrite { y = x }
+rule TGT4 elsewhere <kind: repair, target: "coreml"> match { y = Cos(x) } rewrite { y = x }
+rule USUAL1 usual <kind: repair> match { y = Tan(x) } rewrite { y = x }
+"""
+
+
+@pytest.mark.parametrize(
+    ("select", "ignore", "targets", "expected", "aside"),
+    [
+        ([], [], [], ["USUAL1"], []),
+        ([], [], ["tensorrt"], ["TGT1", "USUAL1"], []),
+        ([], [], ["ncnn", "coreml"], ["TGT1", "TGT4", "USUAL1"], []),
+        (["NONE"], [], ["tensorrt"], ["TGT1"], []),
+        ([], ["TGT1"], ["tensorrt"], ["USUAL1"], []),
+        (["TGT3"], [], [], ["TGT3"], []),
+        (["TGT3"], [], ["tensorrt"], ["TGT1", "TGT3"], []),
+        (["TGT"], [], ["tensorrt"], ["TGT1", "TGT2", "TGT3"], ["TGT4"]),
+        (["TGT"], ["TGT4"], [], [], ["TGT1", "TGT2", "TGT3"]),
+        (["ALL"], [], [], ["USUAL1"], ["TGT1", "TGT2", "TGT3", "TGT4"]),
+    ],
+)
+def test_targets(
+    tmp_path: Path, select: list[str], ignore: list[str], targets: list[str], expected: list[str], aside: list[str]
+) -> None:
+    (tmp_path / "targets.rules").write_text(TARGETS)
+    chosen = load_rules([tmp_path]).select(select, ignore, targets)
+    assert names(chosen) == expected
+    assert [rule.code for rule in chosen.aside] == aside
+
+
+def test_a_target_that_no_rule_has(tmp_path: Path) -> None:
+    (tmp_path / "targets.rules").write_text(TARGETS)
+    message = "no rule is for target 'tensort'; did you mean `?tensorrt`?.*; targets: coreml, ncnn, tensorrt"
+    with pytest.raises(RewriterError, match=message):
+        load_rules([tmp_path]).select(targets=["tensort"])
 
 
 @pytest.mark.parametrize("name", ["MX009", "mx001", "", "FOO"])

@@ -32,6 +32,8 @@ def reaches_all(one: Subject, other: Subject) -> bool:
         other_inside is None or (inside.op.name, inside.attr) != (other_inside.op.name, other_inside.attr)
     ):
         return False
+    if mine.targets:  # with any of the other's targets, this one runs, too
+        return mine.header.on_target and bool(theirs.targets) and set(theirs.targets) <= set(mine.targets)
     return mine.default or not theirs.default
 
 

@@ -19,9 +19,10 @@ KEYS = (
     "unverified", "versions",
 )  # fmt: skip
 _CHOICES = {"severity": SEVERITIES, "phase": PHASES, "default": ("on", "off"), "needs": ("source",)}
-_LISTS = ("exporter", "issue", "symptom", "before", "needs")
+_LISTS = ("exporter", "issue", "symptom", "before", "needs", "target")
 _VERSIONS = re.compile(r"\s*(==|!=|<=|>=|<|>|~=)\s*\d+(\.\d+)*([a-z0-9.+-]*)(\.\*)?\s*")
 CODE = re.compile(r"[A-Z]+[0-9]+")
+_TARGET = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 def check_header(context: Context) -> None:
@@ -36,6 +37,16 @@ def check_header(context: Context) -> None:
         else:
             _value(context, item)
         seen.add(item.key)
+    _unasked(context)
+
+
+def _unasked(context: Context) -> None:
+    """A rule for some consumers would do to the models of all others what only those want."""
+    items = {item.key: item for item in context.rule.meta}
+    if "target" in items and "default" in items and items["default"].value == "on":
+        message = "`default: on` and `target` contradict each other"
+        helps = ("take `default: on` away: a rule with a target runs where --target names it",)
+        context.report("E252", message, items["default"].value_span, "runs for everybody", helps=helps)
 
 
 def _value(context: Context, item: ast.MetaItem) -> None:
@@ -61,6 +72,9 @@ def _word(context: Context, item: ast.MetaItem, word: str) -> None:
     elif item.key == "before" and not CODE.fullmatch(word):
         message = f"`before` names rules by their codes, and `{word}` is no code"
         context.report("E252", message, item.value_span, "not a code", helps=("write codes as they stand after `rule`: MX001",))
+    elif item.key == "target" and not _TARGET.fullmatch(word):
+        helps = ("write small letters, digits and hyphens: tensorrt",)
+        context.report("E252", f"`{word}` cannot be the name of a target", item.value_span, "not such a name", helps=helps)
     elif item.key == "versions" and not all(_VERSIONS.fullmatch(part) for part in word.split(",")):
         helps = ('write comparisons, separated by commas: ">=1.3,<1.9"',)
         context.report("E252", f"`{word}` is not a range of versions", item.value_span, "not understood", helps=helps)

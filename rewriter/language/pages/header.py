@@ -10,7 +10,7 @@ PAGES = (
         "an unknown header key",
         """
 The keys are: kind, exporter, versions, opset, ir, severity, phase, before, needs, default, target, issue,
-symptom.
+symptom, unverified.
 """,
         """
 rule DOC1 header <kind: exact, opsets: 9..>
@@ -34,7 +34,8 @@ rewrite { y = x }
     phase     interface, repair, canonical, optimize, cleanup
     before    the code of a rule, or a list of codes
     needs     source
-    default   on, off
+    default   on, off; not `on` beside a target, which runs only where --target names it
+    target    a consumer in small letters, digits and hyphens, or a list: tensorrt
 
 Each key stands once.
 """,

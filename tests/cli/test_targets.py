@@ -1,0 +1,76 @@
+"""`--target`: rules for one consumer, in every command that takes it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import onnx
+import pytest
+
+from tests.cli.call import Call
+
+RULES = """
+/// Two negations, which only one consumer minds.
+rule TST001 for-one <kind: exact, target: ["acme", "other"]>
+match { t = Neg(x)  y = Neg(t) }
+rewrite { y = Identity(x) }
+
+/// And one that changes numbers.
+rule TST002 on-purpose <kind: lossy, target: "acme">
+match { y = Abs(x) }
+rewrite { y = Identity(x) }
+"""
+MODEL = """
+<ir_version: 8, opset_import: ["": 13]>
+g (float[2] x) => (float[2] y) { a = Abs(x)  t = Neg(a)  y = Neg(t) }
+"""
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    (tmp_path / "my.rules").write_text(RULES)
+    onnx.save(onnx.parser.parse_model(MODEL), tmp_path / "net.onnx")
+    return tmp_path / "net.onnx"
+
+
+def ops(path: Path) -> list[str]:
+    return [node.op_type for node in onnx.load(path).graph.node]
+
+
+def test_fix(call: Call, net: Path) -> None:
+    rules, out = ("--rules", net.with_name("my.rules")), net.with_name("out.onnx")
+    unasked = call("fix", net, "-o", out, *rules)
+    assert (unasked.code, ops(out)) == (0, ["Abs", "Neg", "Neg"])
+    chosen = call("fix", net, "-o", out, "--force", *rules, "--target", "ACME")
+    assert (chosen.code, ops(out)) == (0, ["Abs", "Identity"])
+    assert "for acme, but only when selected: TST002" in chosen.err
+    call("fix", net, "-o", out, "--force", *rules, "--target", "other,acme", "--select", "TST002")
+    assert ops(out) == ["Identity", "Identity"]
+    wrong = call("fix", net, *rules, "--target", "acmi")
+    assert wrong.code == 2
+    assert wrong.err.count("\n") == 1
+    assert "no rule is for target 'acmi'" in wrong.err
+
+
+def test_check_says_what_was_not_tried(call: Call, net: Path) -> None:
+    done = call("check", net, "--rules", net.with_name("my.rules"), "--select", "ALL", "--format", "json")
+    skipped = json.loads(done.out)["models"][0]["skipped"]
+    reason = "it is meant for acme, other; --target acme runs it, or select it by its code"
+    assert skipped[0] == {"rule": "TST001", "reason": reason}
+    assert len(skipped) == 2
+
+
+def test_why(call: Call, net: Path) -> None:
+    rules = ("--rules", net.with_name("my.rules"))
+    assert "runs only with --target acme, or when selected: --select TST001" in call("why", "TST001", net, *rules).out
+    assert "runs only" not in call("why", "TST001", net, *rules, "--target", "other").out
+    assert "runs only when selected" in call("why", "TST002", net, *rules, "--target", "acme").out
+
+
+def test_rules(call: Call, net: Path) -> None:
+    rules = ("--rules", net.with_name("my.rules"))
+    assert "TST001  exact  any       target" in call("rules", *rules, "--target", "acme").out
+    found = json.loads(call("rules", *rules, "--target", "other", "--format", "json").out)["rules"]
+    assert [(rule["code"], rule["targets"], rule["default"]) for rule in found] == [("TST001", ["acme", "other"], False)]
+    assert call("rules", *rules, "--target", "none").code == 2
