@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parent.parent / "rewriter"
 LAYERS = {
     "cli": {"cli", "report", "proof", "engine", "graph", "language", "source"},
     "proof": {"proof", "engine", "graph", "language", "source"},
-    "report": {"report", "engine.log", "engine.explanation", "graph.summary", "graph.diff"},
+    "report": {"report", "engine.log", "engine.explanation", "graph.summary", "graph.diff", "proof.layers.result"},
     "engine": {"engine", "graph", "language", "source"},
     "graph": {"graph", "language.dtypes"},
     "language": {"language"},

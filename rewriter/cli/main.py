@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from rewriter import __version__
-from rewriter.cli import check, coverage, diff, explain, fix, fmt, lint, rule, rules, show, test, verify, why
+from rewriter.cli import check, compare, coverage, diff, explain, fix, fmt, lint, rule, rules, show, test, verify, why
 from rewriter.errors import RewriterError
 
-COMMANDS = (fix, check, why, show, diff, test, verify, lint, rules, rule, coverage, explain, fmt)
+COMMANDS = (fix, check, why, show, diff, compare, test, verify, lint, rules, rule, coverage, explain, fmt)
 
 OK, FINDINGS, BAD_INPUT, INTERNAL = 0, 1, 2, 3
 INTERRUPTED = 130

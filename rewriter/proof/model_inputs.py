@@ -94,7 +94,7 @@ def _array(info: onnx.ValueInfoProto, shape: tuple[int, ...], number: int) -> An
     except KeyError:
         raise RewriterError(f"no value can be made up for input {info.name!r}: element type {code} is unknown") from None
     if code == onnx.TensorProto.BOOL:
-        return random.random(shape) < 0.5
+        return np.asarray(random.random(shape) < 0.5)
     if dtype.kind in "iu":
         return random.integers(0, most, shape).astype(dtype)
     return random.uniform(low, high, shape).astype(dtype)

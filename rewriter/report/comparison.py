@@ -46,8 +46,14 @@ def comparison_object(before: str, after: str, found: Sequence[Difference]) -> d
         "after": after,
         "different": bool(found),
         "counts": dict(Counter(difference.kind for difference in found)),
-        "differences": [_finite(asdict(difference)) for difference in found],
+        "differences": [difference_object(difference) for difference in found],
     }
+
+
+def difference_object(difference: Difference) -> dict[str, Any]:
+    """One difference, as JSON has it."""
+    found: dict[str, Any] = _finite(asdict(difference))
+    return found
 
 
 def _finite(value: Any) -> Any:
@@ -69,10 +75,11 @@ def comparison_lines(before: str, after: str, found: Sequence[Difference], style
         if own:
             yield style.paint("cyan", f"@@ {title}: {len(own)} @@")
             for difference in own:
-                yield from _lines(difference, style)
+                yield from difference_lines(difference, style)
 
 
-def _lines(difference: Difference, style: Style) -> Iterator[str]:
+def difference_lines(difference: Difference, style: Style) -> Iterator[str]:
+    """One difference: what it is about, both sides, and statistics of a constant."""
     if difference.kind != "node":
         yield f" {_subject(difference)}"
     elif difference.place != "main":

@@ -1,0 +1,86 @@
+"""`rewriter compare`: whether two models compute the same, and where they part."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rewriter.cli.options import add_format
+
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def add(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Declares the command."""
+    parser = commands.add_parser(
+        "compare",
+        parents=[common],
+        help="run two models side by side and find the first tensor that differs",
+        description="Runs two models on the same inputs and compares their outputs. Where these differ, or one model does not "
+        "run, it goes through the tensors between, in the order of computation, and names the first that differs, or the node "
+        "that is refused. Which tensor is which is told from the structure, not from names. Tensors may be apart by --atol "
+        "plus --rtol times the largest magnitude of the tensor, plus 16 units in the last place of the coarsest type; NaN "
+        "equals NaN at the same place and nothing else. The exit code is 1 when something differs.",
+        epilog="example: rewriter compare net.onnx net.fixed.onnx --inputs sample.npz --layers",
+    )
+    parser.add_argument("before", metavar="A", help="a model")
+    parser.add_argument("after", metavar="B", help="the model it is compared with")
+    parser.add_argument("--inputs", metavar="FILE", help=".npz file with A's inputs (default: random ones, always the same)")
+    parser.add_argument("--layers", action="store_true", help="list every tensor that has a counterpart")
+    parser.add_argument("--rtol", metavar="X", type=tolerance, default=1e-4, help="relative tolerance (default: 1e-4)")
+    parser.add_argument("--atol", metavar="X", type=tolerance, default=1e-6, help="absolute tolerance (default: 1e-6)")
+    parser.add_argument(
+        "--memory",
+        metavar="SIZE",
+        type=size,
+        default=256 << 20,
+        help="for tensors looked at together, as 64M or 2G (default: 256M)",
+    )
+    add_format(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compares two models; returns 1 when they differ or one does not run."""
+    import sys
+    from pathlib import Path
+
+    from rewriter.cli.output import style_of
+    from rewriter.proof.layers.comparison import compare_models
+    from rewriter.report.jsonreport import dumps
+    from rewriter.report.layers import layers_lines, layers_object
+
+    found = compare_models(
+        Path(args.before),
+        Path(args.after),
+        inputs=args.inputs,
+        rtol=args.rtol,
+        atol=args.atol,
+        memory=args.memory,
+        layers=args.layers,
+    )
+    if args.format == "json":
+        print(dumps(layers_object(args.before, args.after, found)))
+    else:
+        for line in layers_lines(args.before, args.after, found, style_of(sys.stdout)):
+            print(line)
+    return 0 if found.same else 1
+
+
+def tolerance(text: str) -> float:
+    """A number that is not negative."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a tolerance, as 1e-4")
+    return number
+
+
+def size(text: str) -> int:
+    """Bytes, as 1000, 64K, 256M or 2G."""
+    digits, unit = (text[:-1], text[-1:].upper()) if text[-1:].upper() in "KMG" and text else (text, "")
+    if not digits.isascii() or not digits.isdigit() or not 0 < int(digits) < 1 << 40:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size, as 256M")
+    return int(digits) * UNITS[unit]
