@@ -58,6 +58,8 @@ declared_rank(tensor) -> int                      : rank that the model itself w
 declared_shape(tensor) -> list                    : shape that the model itself writes down
 value(tensor) -> any                              : integers that a shape computation is known to give, some possibly unknown
 is_const(tensor) -> bool                          : a compile-time constant
+constant(tensor) -> array                         : what a compile-time constant holds, also one that nodes compute; else unknown
+fill(tensor) -> number                            : the one number that all elements are known to be, of whatever shape
 present(tensor) -> bool                           : the optional operand is there
 uses(tensor) -> int                               : number of nodes that read it
 users(tensor) -> list                             : operator names of the nodes that read it
@@ -86,6 +88,7 @@ known_but_one(list) -> bool                       : at most one item is unknown
 maybe(bool) -> bool                               : true or unknown
 axis(int, tensor|array) -> int                    : an axis counted from the front
 reshape_target(tensor, list) -> ints              : a constant shape for Reshape that means the same as a computed one
+expand_target(tensor, list) -> ints               : a constant shape for Expand that means the same as a computed one
 broadcast(list, list) -> list                     : the shape that two shapes broadcast to
 can_broadcast(list, list) -> bool                 : two shapes broadcast
 default(any, any) -> any                          : the first, or the second where the first is absent

@@ -15,7 +15,14 @@ import numpy as np
 import onnx_graphsurgeon as gs
 
 from rewriter.engine.context import Context
-from rewriter.engine.expressions import array_functions, einsum, fact_functions, list_functions, source_functions
+from rewriter.engine.expressions import (
+    array_functions,
+    contents_functions,
+    einsum,
+    fact_functions,
+    list_functions,
+    source_functions,
+)
 from rewriter.engine.expressions.values import ABSENT, UNKNOWN, Failure, Symbol
 from rewriter.language.functions import FUNCTIONS as DECLARED
 from rewriter.language.functions import Function
@@ -61,6 +68,7 @@ def _bind(function: Function, body: Implementation) -> Implementation:
 def _table() -> Mapping[str, Implementation]:
     bodies: dict[str, Implementation] = {
         **fact_functions.BODIES,
+        **contents_functions.BODIES,
         **source_functions.BODIES,
         **list_functions.BODIES,
         **array_functions.BODIES,

@@ -18,7 +18,9 @@ from rewriter.language.schema import computed_default, normal
 from rewriter.language.walk import walk
 
 _PASSING = frozenset({"uses", "users", "is_output", "is_input"})  # facts that a rewrite may change about old tensors
-_OF_TENSORS = frozenset({"is_const", "present", "producer", "name", "value"})  # what is asked of a constant as a tensor
+_OF_TENSORS = frozenset(
+    {"is_const", "present", "producer", "name", "value", "constant", "fill"}
+)  # what is asked of a constant as a tensor
 _TRUTHS = frozenset({"Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Equal", "And", "Or", "Xor", "Not", "IsNaN", "IsInf"})
 _COUNTS = frozenset({"Shape", "Size", "ArgMax", "ArgMin", "NonZero"})
 _KEEPS_RANK = frozenset({
