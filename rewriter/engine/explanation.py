@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from rewriter.engine.log import Change
+from rewriter.engine.log import Change, Condition
 
 Stage = Literal["place", "pattern", "private", "where", "rewrite"]
 STAGES: tuple[Stage, ...] = ("place", "pattern", "private", "where", "rewrite")
@@ -60,7 +60,7 @@ class Answer:
     question: Question | None = None
     matched: tuple[str, ...] = ()
     changes: tuple[Change, ...] = ()
-    conditions: tuple[tuple[str, str], ...] = ()
+    conditions: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

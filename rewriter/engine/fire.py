@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import onnx_graphsurgeon as gs
 
@@ -14,7 +14,7 @@ from rewriter.engine.context import Context
 from rewriter.engine.coverage import Coverage
 from rewriter.engine.expressions.evaluate import Names, holds
 from rewriter.engine.expressions.values import UNKNOWN, Failure
-from rewriter.engine.log import Blocked
+from rewriter.engine.log import Blocked, Condition
 from rewriter.engine.matching.match import Matcher, TooManyAttempts
 from rewriter.engine.rewriting.rewrite import apply_block
 from rewriter.engine.rewriting.transaction import Refused, Rewriting
@@ -24,6 +24,9 @@ from rewriter.graph.node_text import node_text
 from rewriter.graph.scopes import Scope
 from rewriter.graph.signature import signature
 from rewriter.language import ast
+
+if TYPE_CHECKING:
+    from rewriter.engine.audit import Auditor, Noted
 
 MISTAKES = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 """What Python raises when a rule meets a model that nobody thought of: it spoils that rule at that place and nothing else."""
@@ -37,19 +40,23 @@ class Fired:
     root: gs.Node | None
     nodes: dict[int, gs.Node]
     edits: Edits
-    conditions: tuple[tuple[str, str], ...]
+    conditions: tuple[Condition, ...]
     seconds: float
     scope: Scope
     names: tuple[str, ...]
     op: str
+    noted: Noted | None = None
 
 
 class Attempt:
     """Tries rules at places; what keeps a rule from firing where its pattern stands is collected in `blocked`."""
 
-    def __init__(self, context: Context, *, detail: bool, coverage: Coverage | None = None) -> None:
+    def __init__(
+        self, context: Context, *, detail: bool, coverage: Coverage | None = None, auditor: Auditor | None = None
+    ) -> None:
         self.context = context
         self.detail = detail
+        self.auditor = auditor
         self.coverage = coverage
         self.blocked: dict[tuple[str, int], Blocked] = {}
 
@@ -117,7 +124,7 @@ class Attempt:
             return None
         if self.coverage is not None:
             self.coverage.stood[compiled.code] += 1
-        conditions: list[tuple[str, str]] = []
+        conditions: list[Condition] = []
         doubt: tuple[ast.Where, str, str] | None = None
         for where in compiled.rule.ast.wheres:
             mark = len(self.context.doubts)
@@ -135,11 +142,18 @@ class Attempt:
                 reason, remedy = (self.context.doubts[mark:] or [("the condition is unknown", "")])[0]
                 doubt = where, reason, remedy
             if self.detail:
-                conditions.append((_text(compiled, where), "unknown" if answer is UNKNOWN else "true"))
+                conditions.append(Condition(_text(compiled, where), "unknown" if answer is UNKNOWN else "true"))
         if doubt is not None:
             self._block(compiled, root, doubt[1], doubt[2], where=doubt[0])
             return None
-        return self._rewrite(compiled, root, names, nodes, tuple(conditions), started)
+        noted = None
+        if self.auditor is not None:
+            noted = self.auditor.note(compiled, names, nodes)
+            conditions = [replace(c, found=found) for c, found in zip(conditions, noted.found, strict=True)]
+        fired = self._rewrite(compiled, root, names, nodes, tuple(conditions), started)
+        if fired is not None:
+            fired.noted = noted
+        return fired
 
     def _private(self, compiled: CompiledRule, bound: Mapping[str, Any], nodes: Mapping[int, gs.Node]) -> bool:
         """Whether no tensor that the rule calls private is read outside of the match."""
@@ -161,7 +175,7 @@ class Attempt:
         root: gs.Node | None,
         names: Names,
         nodes: dict[int, gs.Node],
-        conditions: tuple[tuple[str, str], ...],
+        conditions: tuple[Condition, ...],
         started: float,
     ) -> Fired | None:
         index = self.context.index
@@ -193,7 +207,9 @@ class Attempt:
         self.context.index.names.restore(mark[0])
         self.context.index.node_names.restore(mark[1])
 
-    def _snapshot(self, node: gs.Node) -> tuple[int, str]:
+    def _snapshot(self, node: gs.Node) -> tuple[int, Any]:
+        if self.auditor is not None:
+            return signature(node), self.auditor.snapshot(node)
         return signature(node), node_text(node) if self.detail else ""
 
     def _block(

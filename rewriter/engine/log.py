@@ -9,16 +9,61 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from rewriter.engine.scene import Scene
+
 
 @dataclass(slots=True)
 class Change:
-    """One node or graph part that a firing added, removed or edited, as ONNX text; `before`/`after` None where there is
-    none.
+    """One node, or one thing that the model declares, that a firing added, removed or edited.
+
+    Attributes:
+        name: of the node (of its first output where it has none), or what is declared ("model", a tensor's name).
+        before: ONNX text, null for what was added.
+        after: ONNX text, null for what was removed.
     """
 
     name: str
     before: str | None
     after: str | None
+
+
+@dataclass(slots=True)
+class Condition:
+    """A `where` line at a firing.
+
+    Attributes:
+        text: the condition, as the rule has it.
+        value: "true".
+        found: the values of its parts that decided it ("rank(x) is 4"); empty unless an audit was asked for.
+    """
+
+    text: str
+    value: str
+    found: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """A constant that a changed node reads.
+
+    Attributes:
+        name: of the initializer, or of the output of a `Constant` node.
+        type: element type and shape, "float[64,3,7,7]".
+        sha256: of its values, row by row, little-endian; empty when they cannot be read.
+        values: all of them, "{0, -1}", when they are few; otherwise empty.
+        used: "before" the firing, "after" it, or "both".
+    """
+
+    name: str
+    type: str
+    sha256: str
+    values: str
+    used: str
+
+    @property
+    def text(self) -> str:
+        """`float[64,3,7,7]#1a2b3c4d5e6f`."""
+        return f"{self.type}#{self.sha256[:12] or '?'}"
 
 
 @dataclass(slots=True)
@@ -32,9 +77,13 @@ class Firing:
         root: name of the matched root node (its first output where it has no name), `op` its operator.
         matched: names of all matched nodes, pattern order.
         changes: what was added, removed, edited.
-        conditions: text of each `where` line and the value that it had ("true").
+        conditions: each `where` line, and what it saw.
         parents: numbers of earlier firings that made or edited something that this one matched.
         microseconds: time of match and application.
+        omitted: how many further changes are not listed.
+        weights: constants that the changed nodes read; none unless an audit was asked for.
+        verdict: "found" when nobody judged it, as in a check; "kept" when the result was judged and is as valid as the input;
+            "verified" when besides the same numbers came out, as the rule promises. What was rolled back is listed apart.
     """
 
     number: int
@@ -47,9 +96,13 @@ class Firing:
     op: str
     matched: tuple[str, ...]
     changes: tuple[Change, ...]
-    conditions: tuple[tuple[str, str], ...]
+    conditions: tuple[Condition, ...]
     parents: tuple[int, ...]
     microseconds: float
+    omitted: int = 0
+    weights: tuple[Weight, ...] = ()
+    verdict: str = "found"
+    scene: Scene | None = field(default=None, metadata={"shown": False})
 
 
 @dataclass(slots=True)
@@ -94,7 +147,8 @@ class Stop:
 class RolledBack:
     """A firing that was taken back since the model was worse with it: `reason` names the judge and what it said.
 
-    `place` and `root` are empty when the rule was taken back wherever it fired in this model, which was `times`.
+    `place` and `root` are empty when the rule was taken back wherever it fired in this model, which was `times`. `changes` are
+    those of the firing, or of one of them.
     """
 
     rule: str
@@ -105,6 +159,15 @@ class RolledBack:
     op: str
     reason: str
     times: int = 1
+    changes: tuple[Change, ...] = ()
+
+
+@dataclass(slots=True)
+class Judged:
+    """What a judge said of the result: `refusal` is why it refuses it, "" when it takes it, null when it could not be asked."""
+
+    judge: str
+    refusal: str | None
 
 
 @dataclass(slots=True)
@@ -137,6 +200,7 @@ class Log:
     stops: list[Stop] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     rolled_back: list[RolledBack] = field(default_factory=list)
+    judged: list[Judged] = field(default_factory=list)
     verification: Verification | None = None
 
     @property

@@ -2,63 +2,119 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
 import onnx_graphsurgeon as gs
 
 from rewriter.engine.context import Context
 from rewriter.engine.fire import Fired, node_name
 from rewriter.engine.log import Change, Firing, Log
-from rewriter.graph.node_text import node_text
+from rewriter.graph.node_text import node_text, printable
+from rewriter.graph.tensor_types import clean, dtype_number
+from rewriter.language.dtypes import DTYPE_NAMES
+
+if TYPE_CHECKING:
+    from rewriter.engine.audit import Auditor
 
 SHOWN = 64  # changes whose text is kept, of one firing
+SHOWN_TO_AUDITORS = 4096
 
 
 class Recorder:
     """Writes the log of one run; remembers which firing made or edited which node, so that firings know their parents."""
 
-    def __init__(self, log: Log, context: Context, *, detail: bool) -> None:
+    def __init__(self, log: Log, context: Context, *, detail: bool, auditor: Auditor | None = None) -> None:
         self._log = log
         self._context = context
         self._detail = detail
+        self._auditor = auditor
         self._author: dict[int, int] = {}
 
     def record(self, fired: Fired) -> None:
+        """The firing stands; books it."""
         edits, rule = fired.edits, fired.compiled.rule
         number = len(self._log.firings) + 1
         parents = sorted({self._author[id(node)] for node in fired.nodes.values() if id(node) in self._author})
-        self._log.firings.append(
-            Firing(
-                number=number,
-                rule=rule.code,
-                title=rule.title,
-                kind=rule.kind.name,
-                phase=rule.phase,
-                place=fired.scope.path,
-                root=fired.names[0] if fired.names else "",
-                op=fired.op,
-                matched=fired.names,
-                changes=self._changes(fired) if self._detail else (),
-                conditions=fired.conditions,
-                parents=tuple(parents),
-                microseconds=fired.seconds * 1e6,
-            )
+        changes = list(islice(self._changes(fired), SHOWN if self._auditor is None else SHOWN_TO_AUDITORS))
+        firing = Firing(
+            number=number,
+            rule=rule.code,
+            title=rule.title,
+            kind=rule.kind.name,
+            phase=rule.phase,
+            place=fired.scope.path,
+            root=fired.names[0] if fired.names else "",
+            op=fired.op,
+            matched=fired.names,
+            changes=tuple(changes),
+            conditions=fired.conditions,
+            parents=tuple(parents),
+            microseconds=fired.seconds * 1e6,
         )
+        if self._detail:
+            firing.omitted = sum(1 for _ in self._changed(fired)) + len(edits.declared) - len(changes)
+        if self._auditor is not None and fired.noted is not None:
+            firing.weights = self._auditor.weights(edits)
+            self._auditor.count(rule.code, fired.noted)
+        self._log.firings.append(firing)
         for part in (*edits.added, *edits.edited):
             self._author[part] = number
 
-    def _changes(self, fired: Fired) -> tuple[Change, ...]:
+    def depict(self, fired: Fired) -> None:
+        """Adds the surroundings of the firing that was booked last, when they are wanted and its facts are up to date."""
+        if self._auditor is not None and fired.noted is not None and fired.noted.scene:
+            self._log.firings[-1].scene = self._auditor.scene(list(fired.nodes.values()), fired.edits, fired.noted)
+
+    # --- changes -----------------------------------------------------------------------------------------------------------
+
+    def _changes(self, fired: Fired) -> Iterator[Change]:
+        """What was changed; of nodes, first what was removed, then what was edited, then what was added."""
+        if not self._detail:
+            return
         edits = fired.edits
-        changes: list[Change] = []
-        for key, node in edits.removed.items():
-            changes.append(Change(node_name(node), edits.before[key][1], None))
+        for node, kept in self._changed(fired):
+            before = self._before(edits.before[id(node)][1]) if id(node) not in edits.added else None
+            yield Change(node_name(node), before, self._text(node) if kept else None)
+        for (what, name), (before, after) in edits.declared.items():
+            yield _declaration(what, name, before, after)
+
+    def _changed(self, fired: Fired) -> Iterator[tuple[gs.Node, bool]]:
+        """Each node that was changed, and whether it is still there."""
+        edits = fired.edits
+        yield from ((node, False) for node in edits.removed.values())
         for key, node in edits.edited.items():
-            if key in edits.before and node in self._context.index and len(changes) < SHOWN:
-                changes.append(Change(node_name(node), edits.before[key][1], node_text(node)))
-        for node in edits.added.values():
-            changes.append(Change(node_name(node), None, node_text(node)))
-        for tensor in edits.retyped.values():
-            changes.append(Change(tensor.name, None, _type_text(tensor)))
-        return tuple(changes[:SHOWN])
+            if key in edits.before and node in self._context.index:
+                yield node, True
+        yield from ((node, True) for node in edits.added.values())
+
+    def _before(self, snapshot: Any) -> str:
+        return snapshot if self._auditor is None else self._auditor.text(snapshot)
+
+    def _text(self, node: gs.Node) -> str:
+        return node_text(node) if self._auditor is None else self._auditor.text(node)
 
 
-def _type_text(tensor: gs.Tensor) -> str:
-    return f"{tensor.name}: {tensor.dtype} {tensor.shape}"
+def _declaration(what: str, name: str, before: Any, after: Any) -> Change:
+    """What the model says of itself: `x: float[1,3]`, `model.ir_version = 8`, `model.opset["ai.onnx"] = 13`."""
+    shown = printable(name)
+    if what in ("type", "input", "output"):
+        prefix = f"{shown}: " if what == "type" else f"{what} {shown}: "
+        texts = [None if value is None else prefix + _type_text(*value) for value in (before, after)]
+        return Change(shown, texts[0], texts[1])
+    place = f'model.opset["{shown}"]' if what == "opset" else f"model.{shown}"
+    texts = [None if value is None else f"{place} = {_worth(value)}" for value in (before, after)]
+    return Change("model", texts[0], texts[1])
+
+
+def _type_text(dtype: Any, shape: Any) -> str:
+    dims = clean(shape)
+    name = DTYPE_NAMES.get(dtype_number(dtype) or 0, "tensor")
+    return name + ("[...]" if dims is None else f"[{','.join('?' if d is None else printable(str(d)) for d in dims)}]")
+
+
+def _worth(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_worth, value))}]"
+    return f'"{printable(value)}"' if isinstance(value, str) else str(value)

@@ -30,6 +30,7 @@ from rewriter.graph.signature import signature
 from rewriter.language.rules import Rule, RuleSet
 
 if TYPE_CHECKING:
+    from rewriter.engine.audit import Audit, Auditor
     from rewriter.source.info import SourceInfo
 
 ROUNDS = 8  # later phases may enable earlier ones; a round more than this has never been seen to help
@@ -48,6 +49,7 @@ def run(
     detail: bool = True,
     veto: Collection[tuple[str, str, str]] = (),
     coverage: Coverage | None = None,
+    audit: Audit | None = None,
 ) -> Log:
     """Rewrites a graph in place.
 
@@ -63,6 +65,7 @@ def run(
         detail: False leaves texts of nodes and conditions out of the log.
         veto: firings that are not to happen, as (rule, place, root) of an earlier log of the same model.
         coverage: where to count what stood, fired and was blocked; None counts nothing.
+        audit: what else the log is to say of each firing; None nothing. What the run does is the same.
 
     Returns:
         The log of the run.
@@ -76,7 +79,9 @@ def run(
     with collector_off():
         index = GraphIndex(graph)
         context = Context(index, Facts(index, overridable), found, source, {**rules.settings, **(settings or {})})
-        return Run(context, rules, limits or Limits(), detail=detail, veto=veto, coverage=coverage).execute(keep=keep)
+        return Run(context, rules, limits or Limits(), detail=detail, veto=veto, coverage=coverage, audit=audit).execute(
+            keep=keep
+        )
 
 
 class Run:
@@ -91,14 +96,16 @@ class Run:
         detail: bool,
         veto: Collection[tuple[str, str, str]] = (),
         coverage: Coverage | None = None,
+        audit: Audit | None = None,
     ) -> None:
         self.context = context
         self.index = context.index
         self.log = Log()
-        self._attempt = Attempt(context, detail=detail, coverage=coverage)
+        auditor = None if audit is None else _auditor(context, audit)
+        self._attempt = Attempt(context, detail=detail, coverage=coverage, auditor=auditor)
         self._veto = frozenset(veto)
         self._watch = Watch(limits)
-        self._recorder = Recorder(self.log, context, detail=detail)
+        self._recorder = Recorder(self.log, context, detail=detail, auditor=auditor)
         self._generation: dict[int, int] = {}
         self._done: list[Fired] = []
         self._freed: dict[int, gs.Tensor] = {}
@@ -185,6 +192,7 @@ class Run:
                 worklist.watch(root, self.context.seen, self.context.counted)
             elif self._accept(fired):
                 self._spread(fired, worklist)
+                self._recorder.depict(fired)
                 worklist.add(root)
                 return
 
@@ -205,6 +213,7 @@ class Run:
                 fired.edits.rollback()
             elif self._accept(fired):
                 self.context.facts.refresh([*fired.edits.retyped.values(), *_outputs(fired)])
+                self._recorder.depict(fired)
                 return True
         return False
 
@@ -286,6 +295,12 @@ class Run:
         """Notes a reason that ends one rule at one place and not the run."""
         if not any((s.kind, s.rules) == (stop.kind, stop.rules) for s in self.log.stops):
             self.log.stops.append(stop)
+
+
+def _auditor(context: Context, audit: Audit) -> Auditor:
+    from rewriter.engine.audit import Auditor
+
+    return Auditor(context, audit)
 
 
 def _outputs(fired: Fired) -> list[gs.Tensor]:

@@ -23,6 +23,7 @@ class Edits:
         edited: nodes by id whose operator, attributes, inputs or outputs changed.
         freed: constants (initializers) by id that lost their last use.
         retyped: tensors by id whose declared type or shape changed.
+        declared: what the model says of itself and was changed, for logs: (what, name) to the value before and the one after.
     """
 
     def __init__(self, index: GraphIndex, snapshot: Callable[[gs.Node], Any] = id) -> None:
@@ -35,6 +36,7 @@ class Edits:
         self.edited: dict[int, gs.Node] = {}
         self.freed: dict[int, gs.Tensor] = {}
         self.retyped: dict[int, gs.Tensor] = {}
+        self.declared: dict[tuple[str, str], tuple[Any, Any]] = {}
         self.released: dict[int, gs.Tensor] = {}  # tensors that lost a use or their producer: candidates for clean-up
         self._undo: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
 
@@ -45,6 +47,7 @@ class Edits:
             step(*arguments)
         for names in (self.added, self.removed, self.edited, self.freed, self.retyped, self.released, self.before):
             names.clear()
+        self.declared.clear()
 
     @property
     def any(self) -> bool:
@@ -58,6 +61,11 @@ class Edits:
     def later(self, step: Callable[..., Any], *arguments: Any) -> None:
         """Registers what takes back a change that the caller makes itself."""
         self._undo.append((step, arguments))
+
+    def declare(self, what: str, name: str, before: Any, after: Any) -> None:
+        """Notes that the model now says something else of itself; of several steps, the first before and the last after."""
+        first, _ = self.declared.get((what, name), (before, after))
+        self.declared[what, name] = first, after
 
     # --- nodes -------------------------------------------------------------------------------------------------------------
 
@@ -183,6 +191,7 @@ class Edits:
         if (tensor.dtype, tensor.shape) == (dtype, shape):
             return
         self.later(_set_type, tensor, tensor.dtype, tensor.shape)
+        self.declare("type", tensor.name, (tensor.dtype, tensor.shape), (dtype, shape))
         _set_type(tensor, dtype, shape)
         self.retyped[id(tensor)] = tensor
 

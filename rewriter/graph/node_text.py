@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,22 @@ from rewriter.language.dtypes import DTYPE_NAMES
 LONGEST = 120  # characters of one attribute value
 
 
-def node_text(node: gs.Node) -> str:
-    """`y = Gemm<transB = 1>(x, w)`."""
-    attributes = ", ".join(f"{printable(name)} = {_value(value)}" for name, value in node.attrs.items())
+def node_text(node: gs.Node, constant: Callable[[gs.Constant], str] | None = None) -> str:
+    """`y = Gemm<transB = 1>(x, w)`; `constant` says how tensors in attributes are written, `constant_text` unless given."""
+    attributes = ", ".join(f"{name} = {value}" for name, value in attribute_texts(node.attrs, constant))
     domain = f"{printable(node.domain)}." if node.domain and node.domain != "ai.onnx" else ""
     operands = ", ".join(printable(tensor.name) or '""' for tensor in node.inputs)
     outputs = ", ".join(printable(tensor.name) or '""' for tensor in node.outputs)
     return f"{outputs} = {domain}{printable(node.op)}{f'<{attributes}>' if attributes else ''}({operands})"
+
+
+def attribute_texts(
+    attributes: Mapping[str, Any], constant: Callable[[gs.Constant], str] | None = None
+) -> Iterator[tuple[str, str]]:
+    """(name, value) of attributes, as `node_text` has them."""
+    words = constant or constant_text
+    for name, value in attributes.items():
+        yield printable(name), words(value) if isinstance(value, gs.Constant) else _value(value)
 
 
 def printable(text: str) -> str:
@@ -30,8 +40,6 @@ def printable(text: str) -> str:
 def _value(value: Any) -> str:
     if isinstance(value, gs.Graph):
         return f"graph of {len(value.nodes)} nodes"
-    if isinstance(value, gs.Constant):
-        return constant_text(value)
     if isinstance(value, gs.Node.AttributeRef):
         return f"@{printable(value.name)}"
     if isinstance(value, np.ndarray):

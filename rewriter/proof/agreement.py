@@ -17,6 +17,9 @@ import onnx
 from rewriter.graph.external import tensors_of
 from rewriter.language.rules import Rule
 
+PROMISING = frozenset({"exact", "approx"})
+"""Kinds of rules that promise the same outputs, up to a bound."""
+
 ULPS = 2
 """What one firing of kind exact may change."""
 
@@ -57,7 +60,7 @@ def bound_of(rules: Iterable[Rule]) -> Bound:
     """The bound for firings of these rules, one entry a firing; rules of other kinds than exact and approx add nothing."""
     ulps, rtols, atols = [0.0], [0.0], [0.0]
     for rule in rules:
-        if rule.kind.name in ("exact", "approx"):
+        if rule.kind.name in PROMISING:
             ulps.append(ULPS)
         if rule.kind.name == "approx":
             rtols.append(rule.kind.rtol or 0.0)

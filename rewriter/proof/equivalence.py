@@ -15,13 +15,11 @@ from itertools import groupby
 from rewriter.engine.log import Firing, Verification
 from rewriter.errors import RewriterError
 from rewriter.language.rules import RuleSet
-from rewriter.proof.agreement import Bound, Difference, bound_of, coarsest_eps, differences
+from rewriter.proof.agreement import PROMISING, Bound, Difference, bound_of, coarsest_eps, differences
 from rewriter.proof.model_inputs import Feed, random_feeds, recorded_feed
 from rewriter.proof.model_runs import CannotRun, ModelRun, Outputs, runtime_version, runtimes
 from rewriter.proof.replay import Attempt, Culprit, Plan, Replay, first_bad
 from rewriter.proof.validity import Candidate
-
-PROMISING = frozenset({"exact", "approx"})
 
 
 class Baseline:

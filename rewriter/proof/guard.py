@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
-from rewriter.engine.log import RolledBack, Verification
+from rewriter.engine.log import Judged, RolledBack, Verification
+from rewriter.proof.agreement import PROMISING
 from rewriter.proof.replay import Attempt, Culprit, Plan, Replay, first_bad, place_of
 from rewriter.proof.validity import JUDGES, SESSION, Candidate
 
@@ -23,7 +24,6 @@ MOST_OF_ONE_RULE = 3
 
 MOST_RULES_TRIED = 12
 """Rules that are left out one by one to see whether a model that is refused before and after were taken without one."""
-
 
 Verify = Callable[[Attempt, Plan], "Verification | Culprit"]
 """Compares the numbers of a result; a culprit when they differ without leave."""
@@ -171,12 +171,18 @@ class _Guard:
             if firing.rule in everywhere:
                 said.add(firing.rule)
                 count = max(times[firing.rule], 1)
-                log.rolled_back.append(RolledBack(firing.rule, firing.title, firing.kind, "", "", "", culprit.reason, count))
+                where = "", "", ""
             else:
-                place, root, op = firing.place, firing.root, firing.op
-                log.rolled_back.append(RolledBack(firing.rule, firing.title, firing.kind, place, root, op, culprit.reason))
+                count, where = 1, (firing.place, firing.root, firing.op)
+            log.rolled_back.append(
+                RolledBack(firing.rule, firing.title, firing.kind, *where, culprit.reason, count, firing.changes)
+            )
         if log.changed and attempt.candidate.refusal(SESSION) is None and (why := attempt.candidate.too_large()):
             log.notes.append(f"not loaded into ONNX Runtime: {why}")
+        log.judged = [Judged(judge, refusal) for judge, refusal in attempt.candidate.answers]
+        same = log.verification is not None and log.verification.verdict == "agree"
+        for firing in log.firings:
+            firing.verdict = "verified" if same and firing.kind in PROMISING else "kept"
         return attempt
 
 

@@ -89,6 +89,11 @@ class Candidate:
             self._answers[judge] = self._ask(judge)
         return self._answers[judge]
 
+    @property
+    def answers(self) -> list[tuple[str, str | None]]:
+        """What the judges said that were asked so far."""
+        return [(judge, self._answers[judge]) for judge in JUDGES if judge in self._answers]
+
     def first_refusal(self, judges: Sequence[str] = JUDGES) -> tuple[str, str] | None:
         """The first of these judges that refuses the model, with its reason."""
         return next(((judge, reason) for judge in judges if (reason := self.refusal(judge))), None)

@@ -11,7 +11,7 @@ The JSON object holds
     ops               operators of the pattern's root; [""] for a rule on the model as a whole
     counts            {places, fires, unknown, errors, misses}
     answers           [{place, node, op, fires, question, matched, changes: [{name, before, after}],
-                        conditions: [[text, value]]}]
+                        conditions: [{text, value, found}]}]
                       where `question` is null or {stage, kind, depth, asked, found, line, node, unknown, remedy, error}
     later             firings after those of other rules: [{place, node, op, after: [[rule, node]]}]
     earlier           places that another rule takes first: [{place, node, rule, at}]
@@ -96,7 +96,7 @@ def _answer(answer: Answer, guarded: bool, style: Style) -> Iterator[str]:
         word = "would fire, were it tried" if guarded else "fires"
         yield f"{_place(answer.place, answer.node, answer.op)}: {style.paint('green', word)}"
         held = style.paint("bold", "holds")
-        yield from (f"    {held}: {clean(text)}" for text, value in answer.conditions if value == "true")
+        yield from (f"    {held}: {clean(c.text)}" for c in answer.conditions if c.value == "true")
         for change in answer.changes:
             if change.before is not None:
                 yield style.paint("red", f"    - {clean(change.before)}")

@@ -8,6 +8,8 @@ import pytest
 from helpers import rewrite_model, rewrite_text
 from onnx.reference import ReferenceEvaluator
 
+from rewriter.engine.log import Condition
+
 CUSTOM = 'rule SURG001 drop <kind: lossy> param op: op = "devtech::FooOp" match { y = @op(x) } rewrite { y = x }'
 CUSTOM_HEAD = '<ir_version: 8, opset_import: ["": 13, "devtech": 1]>'
 
@@ -247,7 +249,7 @@ def test_firings_know_their_parents_and_conditions() -> None:
     )
     outcome = rewrite_text("g (float[2] x) => (float[2] y) { y = Tanh(x) }", *rules)
     first, second = outcome.log.firings
-    assert first.conditions == (("rank(x) == 1", "true"),)
+    assert first.conditions == (Condition("rank(x) == 1", "true"),)
     assert second.parents == (1,)
     assert {change.after for change in first.changes} >= {"y = Sigmoid(x)"}
 

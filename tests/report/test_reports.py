@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from rewriter.engine.log import Blocked, Change, Firing, Log, Skipped, Stop
+from rewriter.engine.log import Blocked, Change, Condition, Firing, Log, Skipped, Stop
 from rewriter.report.diff import diff_lines
 from rewriter.report.jsonreport import log_object, report
 from rewriter.report.style import Style, clean
@@ -16,7 +16,19 @@ PLAIN = Style()
 def firing(number: int, root: str, place: str = "main") -> Firing:
     change = Change(root, f"{root} = Relu(x)", f"{root} = Elu(x)")
     return Firing(
-        number, "TST001", "A title", "exact", "canonical", place, root, "Relu", (root,), (change,), (("a", "true"),), (), 1.0
+        number,
+        "TST001",
+        "A title",
+        "exact",
+        "canonical",
+        place,
+        root,
+        "Relu",
+        (root,),
+        (change,),
+        (Condition("a", "true"),),
+        (),
+        1.0,
     )
 
 

@@ -27,6 +27,7 @@ def set_model_field(rewriting: Rewriting, field: str, at: Any, value: Any) -> No
         before = getattr(graph, field, None)
         if before != value:
             rewriting.edits.later(setattr, graph, field, before)
+            rewriting.edits.declare("model", field, before, value)
             setattr(graph, field, value)
     else:
         raise Failure(f"model.{field} cannot be set to this")
@@ -61,4 +62,5 @@ def _replace(rewriting: Rewriting, graph: gs.Graph, side: str, tensor: gs.Tensor
     before = list(getattr(graph, side))
     rewriting.edits.later(setattr, graph, side, before)
     rewriting.edits.retyped[id(tensor)] = tensor
+    rewriting.edits.declare(side.removesuffix("s"), tensor.name, (tensor.dtype, tensor.shape), None)
     setattr(graph, side, [item for item in before if item is not tensor])

@@ -39,6 +39,7 @@ def set_outputs(rewriting: Rewriting, names: list[Any]) -> None:
             after = [old if tensor is new else tensor for tensor in after]
         dropped, gained = [], []
     rewriting.edits.later(setattr, graph, "outputs", before)
+    rewriting.edits.declare("model", "outputs", [tensor.name for tensor in before], [tensor.name for tensor in after])
     graph.outputs = after
     for tensor in dropped:
         index.unlist_output(tensor)

@@ -15,6 +15,7 @@ def set_opset(index: GraphIndex, edits: Edits, scope: Scope, domain: str, versio
     graph = index.graph
     if scope.opsets.get(domain) == version:
         return
+    edits.declare("opset", domain or "ai.onnx", scope.opsets.get(domain), version)
     before = list(graph.import_domains or ())
     same = [entry for entry in before if ("" if entry.domain == "ai.onnx" else entry.domain) != domain]
     imports = [*same, onnx.OperatorSetIdProto(domain=domain, version=version)]

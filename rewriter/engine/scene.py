@@ -1,0 +1,60 @@
+"""What a firing looked like: the nodes around it before and after, as data that pictures are drawn from.
+
+A scene holds texts and numbers only. It can be sent to another process, and outlives the graph it was taken of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Role = Literal["added", "removed", "edited", "matched", "around"]
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An operand or output of a node.
+
+    Attributes:
+        tensor: number of the tensor in the scene; 0 for an operand that is left out.
+        name: of the tensor.
+        type: "float[1,64,N]", or "" when unknown.
+        constant: of a constant its element type, shape and hash, or its few values; "" for what is computed or given.
+        more: of an output, how many nodes read it that the scene does not show.
+    """
+
+    tensor: int
+    name: str
+    type: str = ""
+    constant: str = ""
+    more: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A node. A node that stands before and after has the same `key` in both."""
+
+    key: int
+    op: str
+    name: str
+    role: Role
+    attributes: tuple[tuple[str, str], ...]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Some nodes of one graph; `given` and `wanted` are those of their tensors that are inputs and outputs of the graph."""
+
+    boxes: tuple[Box, ...] = ()
+    given: tuple[Port, ...] = ()
+    wanted: tuple[Port, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """The surroundings of a firing before and after it."""
+
+    before: View
+    after: View
