@@ -20,9 +20,8 @@ from rewriter.language.rules import load_rules
 MODELS = sorted((Path(__file__).parent.parent / "models").rglob("*.onnx"))
 FLAT = "rule X1 flat <kind: repair> match { [g] y = Gemm(x, w, ...) } where rank(x) > 2 rewrite { f = Flatten<axis=1>(x) g.inputs[0] = f }"
 DROP = "rule X1 drop <kind: exact> match { y = Identity(x) } rewrite { y = x }"
-GEMM = "g (float[2,3,1,1] x, float[5,3] v) => (float[2,5] y) <float[3,5] w = {%s}> { y = Gemm(x, w) }" % ",".join(
-    map(str, range(15))
-)
+VALUES = ",".join(map(str, range(15)))
+GEMM = f"g (float[2,3,1,1] x) => (float[2,5] y) <float[3,5] w = {{{VALUES}}}> {{ y = Gemm(x, w) }}"
 
 
 @pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
