@@ -12,7 +12,8 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "rewriter"
 LAYERS = {
-    "cli": {"cli", "report", "proof", "engine", "graph", "language", "source"},
+    "cli": {"cli", "config", "report", "proof", "engine", "graph", "language", "source"},
+    "config": {"config", "language"},
     "proof": {"proof", "engine", "graph", "language", "source"},
     "report": {"report", "engine.log", "engine.explanation", "graph.summary", "graph.diff", "proof.layers.result"},
     "engine": {"engine", "graph", "language", "source"},

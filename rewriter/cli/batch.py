@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from rewriter.cli.by_path import unused, vary
 from rewriter.cli.job import Job, Outcome, Work
 from rewriter.cli.output import say, style_of
 from rewriter.cli.pool import run_all
@@ -34,7 +35,7 @@ def run_batch(command: str, jobs: Sequence[Job], args: argparse.Namespace) -> in
         RewriterError: the rules cannot be used, or the source file that was named cannot be read.
     """
     started = time.monotonic()
-    work = make_work(command, args)
+    work, jobs = vary(make_work(command, args), jobs, args)
     outcomes: list[Outcome] = []
     style = style_of(sys.stdout)
     with progress(len(jobs)) as display:
@@ -45,6 +46,8 @@ def run_batch(command: str, jobs: Sequence[Job], args: argparse.Namespace) -> in
             if args.format == "text":
                 for line in _lines(command, outcome, args, style):
                     display.show(line)
+    for one in unused(args, outcomes, jobs):
+        say(f"{clean(one.origin)}: warning: this suppression of {clean(one.rule)} suppresses nothing")
     code = exit_code(command, outcomes)
     summary = summarize(command, outcomes, time.monotonic() - started)
     if args.format == "json":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rewriter.cli.options import add_selection
+from rewriter.cli.options import Switch, add_selection
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -27,10 +27,10 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     target.add_argument("--in-place", action="store_true", help="overwrite models that change")
     parser.add_argument("--force", action="store_true", help="overwrite existing files")
-    parser.add_argument("--tidy", action="store_true", help="also remove nodes, initializers and imports that nothing uses")
+    parser.add_argument("--tidy", action=Switch, help="also remove nodes, initializers and imports that nothing uses")
     parser.add_argument(
         "--verify",
-        action="store_true",
+        action=Switch,
         help="also run each model before and after, and roll back what changes numbers that its rule promises to keep",
     )
     parser.add_argument("--inputs", metavar="FILE", help="inputs for --verify (.npz, by name; default: random ones)")

@@ -15,6 +15,7 @@ from rewriter.engine.log import Log
 from rewriter.errors import RewriterError
 
 if TYPE_CHECKING:
+    from rewriter.config.configuration import Suppression
     from rewriter.engine.coverage import Coverage
     from rewriter.graph.model import Model
     from rewriter.language.rules import RuleSet
@@ -23,11 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One model to work on; `target` None writes nothing, `copy` writes it as it is without trying any rule."""
+    """One model to work on; `target` None writes nothing, `copy` writes it as it is without trying any rule; `variant` is the
+    number of the variant of the work, where there are any.
+    """
 
     path: str
     target: str | None = None
     copy: bool = False
+    variant: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,8 @@ class Work:
         verify: also compare the numbers before and after; `inputs` is an .npz file with the model's inputs, None makes them up.
         coverage: where to count what rules did, for jobs done in this process.
         runtime: a check also puts the model before ONNX Runtime.
+        suppress: firings that are not to happen, by the configuration.
+        variants: the same work with other settings, for models of which a configuration says something of their own.
     """
 
     rules: RuleSet
@@ -56,6 +62,8 @@ class Work:
     inputs: str | None = None
     coverage: Coverage | None = None
     runtime: bool = False
+    suppress: tuple[Suppression, ...] = ()
+    variants: tuple[Work, ...] = ()
 
 
 @dataclass(slots=True)
@@ -98,6 +106,7 @@ def process(job: Job, work: Work) -> Outcome:
     """Does one job. Never raises: what goes wrong is in the outcome, and a model that could be read is written all the same."""
     started = time.monotonic()
     outcome = Outcome(job.path)
+    work = work.variants[job.variant] if work.variants else work
     try:
         _process(job, work, outcome)
     except RewriterError as error:
@@ -177,6 +186,7 @@ class _Runs:
 
     def on(self, model: Model, plan: Plan | None = None) -> Attempt:
         """A run on this model, which is edited."""
+        from rewriter.cli.suppressor import Suppressor
         from rewriter.engine.run import run
         from rewriter.proof.replay import Attempt
 
@@ -187,6 +197,7 @@ class _Runs:
             limits = replace(limits, firings=plan.firings, seconds=None)
         if plan is not None and plan.without:
             rules = replace(rules, rules=tuple(rule for rule in rules if rule.code not in plan.without))
+        suppressed = Suppressor(work.suppress)
         log = run(
             model.graph,
             rules,
@@ -198,8 +209,10 @@ class _Runs:
             detail=plan is None or plan.firings is None,
             veto=() if plan is None else plan.veto,
             coverage=work.coverage,
+            permit=suppressed.permit if work.suppress else None,
         )
         log.notes[:0] = self._notes
+        log.suppressed = suppressed.found
         return Attempt(model, log, _tidy(model, log) if work.tidy else 0)
 
 

@@ -17,7 +17,23 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from rewriter import __version__
-from rewriter.cli import check, compare, coverage, diff, explain, fix, fmt, lint, rule, rules, show, test, verify, why
+from rewriter.cli import (
+    check,
+    compare,
+    configured,
+    coverage,
+    diff,
+    explain,
+    fix,
+    fmt,
+    lint,
+    rule,
+    rules,
+    show,
+    test,
+    verify,
+    why,
+)
 from rewriter.errors import RewriterError
 
 COMMANDS = (fix, check, why, show, diff, compare, test, verify, lint, rules, rule, coverage, explain, fmt)
@@ -53,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # a name may hold what the terminal's encoding cannot show
     args = make_parser().parse_args(argv)
     try:
-        code = int(args.run(args))
+        code = OK if "no_config" in args and configured.settle(args) else int(args.run(args))
         sys.stdout.flush()
         return code
     except RewriterError as error:

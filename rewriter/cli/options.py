@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from typing import Any
 
 
 def add_rule_paths(parser: argparse.ArgumentParser) -> None:
@@ -11,7 +13,8 @@ def add_rule_paths(parser: argparse.ArgumentParser) -> None:
         "--rules",
         metavar="PATH",
         action="append",
-        help="rule file or folder, instead of the shipped rules; may be repeated, and the word `shipped` adds those again",
+        help="rule file or folder, or pack:NAME of an installed package, instead of the shipped rules; may be repeated, and "
+        "the word `shipped` adds those again",
     )
 
 
@@ -21,9 +24,21 @@ def add_target(parser: argparse.ArgumentParser, what: str) -> None:
         "--target",
         metavar="NAMES",
         action="append",
-        default=[],
         help=f"comma-separated consumers (tensorrt, ncnn, ...): {what}",
     )
+
+
+def add_configuration(parser: argparse.ArgumentParser) -> None:
+    """`--config`, `--no-config`, `--show-settings`; options that a file may set have the default None (see `configured`)."""
+    group = parser.add_argument_group("configuration")
+    which = group.add_mutually_exclusive_group()
+    which.add_argument(
+        "--config",
+        metavar="FILE",
+        help="configuration (default: rewriter.toml, or pyproject.toml with [tool.rewriter], here or in a folder above)",
+    )
+    which.add_argument("--no-config", action="store_true", help="use no configuration file")
+    group.add_argument("--show-settings", action="store_true", help="print each setting and where it is from, and do nothing")
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
@@ -33,13 +48,12 @@ def add_format(parser: argparse.ArgumentParser) -> None:
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
     """Everything that decides what `fix` and `check` do with a model."""
-    parser.add_argument("paths", metavar="PATH", nargs="+", help="model, or folder that is searched for *.onnx")
+    parser.add_argument("paths", metavar="PATH", nargs="*", help="model, or folder that is searched for *.onnx")
     add_which_rules(parser)
     add_what_is_known(parser)
+    add_configuration(parser)
     limits = parser.add_argument_group("limits")
-    limits.add_argument(
-        "--jobs", metavar="N", type=count, default=1, help="models worked on at once, each in a process (default: 1)"
-    )
+    limits.add_argument("--jobs", metavar="N", type=count, help="models worked on at once, each in a process (default: 1)")
     limits.add_argument("--max-firings", metavar="N", type=count, help="stop a model after so many rewrites")
     limits.add_argument("--timeout", metavar="SECONDS", type=seconds, help="stop rewriting a model after this time")
     add_format(parser)
@@ -54,13 +68,10 @@ def add_which_rules(parser: argparse.ArgumentParser) -> None:
         "--select",
         metavar="CODES",
         action="append",
-        default=[],
         help="comma-separated codes or beginnings of codes, ALL, or NONE (default: DEFAULT, the rules that run unasked)",
     )
-    which.add_argument("--ignore", metavar="CODES", action="append", default=[], help="codes not to run; the longer name wins")
-    which.add_argument(
-        "--set", metavar="CODE.param=value", action="append", default=[], help="a rule's parameter; may be repeated"
-    )
+    which.add_argument("--ignore", metavar="CODES", action="append", help="codes not to run; the longer name wins")
+    which.add_argument("--set", metavar="CODE.param=value", action="append", help="a rule's parameter; may be repeated")
 
 
 def add_what_is_known(parser: argparse.ArgumentParser) -> None:
@@ -69,16 +80,23 @@ def add_what_is_known(parser: argparse.ArgumentParser) -> None:
     facts.add_argument(
         "--source",
         metavar="FILE",
-        default="auto",
         help="the framework's own file (MXNet symbol.json, or a JSON/CSV table by node name), `none`, or `auto`: "
         "NAME-symbol.json or symbol.json beside the model (default)",
     )
     facts.add_argument(
         "--constant-inputs",
         choices=("auto", "yes", "no"),
-        default="auto",
         help="whether initializers that are also inputs are constants; auto: yes when all are (default)",
     )
+
+
+class Switch(argparse.BooleanOptionalAction):
+    """`--tidy` and `--no-tidy`: what a configuration turns on, an option must be able to turn off."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **others: Any) -> None:
+        described = others.get("help")
+        super().__init__(option_strings, dest, **others)
+        self.help = described  # Python 3.10 to 3.12 would add a default, which is not known here
 
 
 def count(text: str) -> int:

@@ -31,8 +31,10 @@ def find_models(paths: Sequence[str], *, leave_out: str | None = None, skip_fixe
         skip_fixed: leave out `*.fixed.onnx` found in folders.
 
     Raises:
-        RewriterError: there is no model in a folder.
+        RewriterError: nothing is given, or there is no model in a folder.
     """
+    if not paths:
+        raise RewriterError("no model is given; name a file or a folder")
     found: dict[Path, Found] = {}
     hidden = None if leave_out is None else Path(leave_out).resolve()
     for text in paths:

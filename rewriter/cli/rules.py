@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rewriter.cli.options import add_format, add_rule_paths, add_target
+from rewriter.cli.options import add_configuration, add_format, add_rule_paths, add_target
 
 if TYPE_CHECKING:
     from rewriter.language.rules import Rule
@@ -29,7 +29,10 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--exporter", metavar="NAME", help="rules for models of this exporter; `any`: those for models of all")
     add_target(parser, "rules for these, also those that run only when selected")
+    parser.set_defaults(target=[])  # here it says what is listed, which is nothing for a configuration to decide
+    parser.add_argument("--packs", action="store_true", help="list the installed rule packs instead, for --rules pack:NAME")
     add_rule_paths(parser)
+    add_configuration(parser)
     add_format(parser)
     parser.set_defaults(run=run)
 
@@ -43,6 +46,8 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.language.symptoms import find_answers
     from rewriter.report.jsonreport import dumps
 
+    if args.packs:
+        return _print_packs(args)
     rules = for_targets(of_exporter(read_rules(args.rules), args.exporter), target_names(args))
     answers = [] if args.symptom is None else find_answers(rules, args.symptom)
     sure = args.symptom is None or any(answer.sure for answer in answers)
@@ -56,6 +61,26 @@ def run(args: argparse.Namespace) -> int:
     if args.symptom is None or answers:
         _print_table(rules if args.symptom is None else [answer.rule for answer in answers])
     return 0 if sure else 1
+
+
+def _print_packs(args: argparse.Namespace) -> int:
+    """The packs, one a line; no code of the packages that bring them is run."""
+    from rewriter.cli.output import say
+    from rewriter.config.packs import packs
+    from rewriter.language.rule_files import find_rule_files
+    from rewriter.report.jsonreport import dumps
+    from rewriter.report.style import clean
+
+    found = [(pack, len(find_rule_files([pack.folder]))) for pack in packs()]
+    if args.format == "json":
+        listed = [{"name": p.name, "from": p.distribution, "folder": str(p.folder), "files": files} for p, files in found]
+        print(dumps({"schema": 1, "command": "rules", "packs": listed}))
+        return 0
+    for pack, files in found:
+        print(clean(f"pack:{pack.name}  {files} rule file{'' if files == 1 else 's'}, {pack.distribution}, {pack.folder}"))
+    if not found:
+        say("no installed package brings rules")
+    return 0
 
 
 def of_exporter(rules: Sequence[Rule], name: str | None) -> Sequence[Rule]:

@@ -23,7 +23,7 @@ def selected(args: argparse.Namespace) -> RuleSet:
     known = load(args.rules).with_settings(args.set)
     select, targets = codes(args.select), target_names(args)
     rules = known.select(select, codes(args.ignore), targets)
-    for code, name in known.settings:
+    for code, name in known.settings if args.origins["set"].endswith("--set") else ():
         if rules.get(code) is None:
             say(f"rewriter: warning: {code}.{name} is set, but {code} is not selected")
     lossy = [rule.code for rule in known if not set(targets).isdisjoint(rule.targets) and rules.get(rule.code) is None]
@@ -38,10 +38,10 @@ def selected(args: argparse.Namespace) -> RuleSet:
     return rules
 
 
-def load(paths: Sequence[str] | None) -> RuleSet:
-    """The rules of `--rules`, or the shipped ones; what the compiler doubts is said."""
+def load(paths: Sequence[str] | None, *, quiet: bool = False) -> RuleSet:
+    """The rules of `--rules`, or the shipped ones; what the compiler doubts is said, unless `quiet`."""
     rules = load_rules(rule_paths(paths))
-    if rules.warnings and paths:
+    if rules.warnings and paths and not quiet:
         say(render_all(rules.warnings, rules.sources, wants_color(sys.stderr)))
     return rules
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from rewriter.cli.options import add_format, add_what_is_known, add_which_rules, count
+from rewriter.cli.options import add_configuration, add_format, add_what_is_known, add_which_rules, count
 
 if TYPE_CHECKING:
     from rewriter.language.rules import Rule, RuleSet
@@ -35,6 +35,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     add_which_rules(parser)
     add_what_is_known(parser)
+    add_configuration(parser)
     parser.add_argument(
         "--limit", metavar="N", type=count, default=PLACES, help=f"places shown in full (default: {PLACES}); JSON has all"
     )

@@ -45,6 +45,7 @@ class Fired:
     scope: Scope
     names: tuple[str, ...]
     op: str
+    mark: tuple[int, int]
     noted: Noted | None = None
 
 
@@ -200,7 +201,11 @@ class Attempt:
             return None
         if self.coverage is not None:
             self.coverage.fired[compiled.code] += 1
-        return Fired(compiled, root, nodes, edits, conditions, time.perf_counter() - started, scope, matched, op)
+        return Fired(compiled, root, nodes, edits, conditions, time.perf_counter() - started, scope, matched, op, mark)
+
+    def take_back(self, fired: Fired) -> None:
+        """Undoes a rewrite that is the last one, with the names that it took."""
+        self._take_back(fired.edits, fired.mark)
 
     def _take_back(self, edits: Edits, mark: tuple[int, int]) -> None:
         edits.rollback()

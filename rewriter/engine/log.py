@@ -171,6 +171,19 @@ class Judged:
 
 
 @dataclass(slots=True)
+class Suppressed:
+    """A firing that was ready to happen and that a configuration forbids: `reason` is the user's, `origin` where it stands."""
+
+    rule: str
+    title: str
+    place: str
+    root: str
+    op: str
+    reason: str
+    origin: str
+
+
+@dataclass(slots=True)
 class Verification:
     """What a comparison of the model before and after showed.
 
@@ -202,6 +215,7 @@ class Log:
     rolled_back: list[RolledBack] = field(default_factory=list)
     judged: list[Judged] = field(default_factory=list)
     verification: Verification | None = None
+    suppressed: list[Suppressed] = field(default_factory=list)
 
     @property
     def counts(self) -> Counter[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import onnx_graphsurgeon as gs
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from rewriter.engine.audit import Audit, Auditor
     from rewriter.source.info import SourceInfo
 
+Permit = Callable[[Fired], bool]
+
 ROUNDS = 8  # later phases may enable earlier ones; a round more than this has never been seen to help
 
 
@@ -50,6 +52,7 @@ def run(
     veto: Collection[tuple[str, str, str]] = (),
     coverage: Coverage | None = None,
     audit: Audit | None = None,
+    permit: Permit | None = None,
 ) -> Log:
     """Rewrites a graph in place.
 
@@ -66,6 +69,7 @@ def run(
         veto: firings that are not to happen, as (rule, place, root) of an earlier log of the same model.
         coverage: where to count what stood, fired and was blocked; None counts nothing.
         audit: what else the log is to say of each firing; None nothing. What the run does is the same.
+        permit: is asked for each firing that is ready to happen; None permits all.
 
     Returns:
         The log of the run.
@@ -79,9 +83,10 @@ def run(
     with collector_off():
         index = GraphIndex(graph)
         context = Context(index, Facts(index, overridable), found, source, {**rules.settings, **(settings or {})})
-        return Run(context, rules, limits or Limits(), detail=detail, veto=veto, coverage=coverage, audit=audit).execute(
-            keep=keep
+        started = Run(
+            context, rules, limits or Limits(), detail=detail, veto=veto, coverage=coverage, audit=audit, permit=permit
         )
+        return started.execute(keep=keep)
 
 
 class Run:
@@ -97,6 +102,7 @@ class Run:
         veto: Collection[tuple[str, str, str]] = (),
         coverage: Coverage | None = None,
         audit: Audit | None = None,
+        permit: Permit | None = None,
     ) -> None:
         self.context = context
         self.index = context.index
@@ -104,6 +110,7 @@ class Run:
         auditor = None if audit is None else _auditor(context, audit)
         self._attempt = Attempt(context, detail=detail, coverage=coverage, auditor=auditor)
         self._veto = frozenset(veto)
+        self._permit = permit
         self._watch = Watch(limits)
         self._recorder = Recorder(self.log, context, detail=detail, auditor=auditor)
         self._generation: dict[int, int] = {}
@@ -233,6 +240,9 @@ class Run:
             edits.rollback()
             if too_deep:
                 self._once(_generation_stop(fired, self._watch.limits))
+            return False
+        if self._permit is not None and not self._permit(fired):
+            self._attempt.take_back(fired)
             return False
         for number in (*edits.added, *(n for n in edits.edited if self._is_matched(fired, n))):
             self._generation[number] = generation

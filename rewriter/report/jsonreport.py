@@ -19,6 +19,7 @@ A model's object holds what `Log` holds, under the same names (see `rewriter.eng
     stops             [{kind, message, rules, nodes}]
     notes             [text]
     rolled_back       [{rule, title, kind, place, root, op, reason, times}]
+    suppressed        [{rule, title, place, root, op, reason, origin}]
     verification      {verdict, runtime, inputs, outputs, largest, findings}, or null
 
 A report is {"schema": 1, "command", "exit_code", "summary": {...}, "models": [...]}. The number of the schema rises when a

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rewriter.engine.log import Blocked, Firing, Log, RolledBack
+from rewriter.engine.log import Blocked, Firing, Log, RolledBack, Suppressed
 from rewriter.report.style import Style, clean
 
 PLACES = 8  # places listed of one rule in `fix_lines`
@@ -51,6 +51,8 @@ def _unfinished(log: Log, prefix: str, style: Style) -> Iterator[str]:
         if blocked.remedy and blocked.remedy not in seen:
             seen.add(blocked.remedy)
             yield f"{' ' * (len(prefix) - len(prefix.lstrip()))}    {style.paint('bold', 'help')}: {clean(blocked.remedy)}"
+    for one in log.suppressed:
+        yield f"{prefix}{style.paint('dim', 'suppressed')} {one.rule} {_place(one)}: {clean(one.reason)}"
     for stop in log.stops:
         nodes = f" (at {', '.join(map(clean, stop.nodes[:PLACES]))})" if stop.nodes else ""
         yield f"{prefix}{style.paint('red', 'stopped')} {stop.kind}: {clean(stop.message)}{nodes}"
@@ -68,7 +70,7 @@ def _rolled(rolled: RolledBack) -> str:
     return _place(rolled) if rolled.place else f"everywhere ({rolled.times} place{'' if rolled.times == 1 else 's'})"
 
 
-def _place(at: Firing | Blocked | RolledBack) -> str:
+def _place(at: Firing | Blocked | RolledBack | Suppressed) -> str:
     """`fc1 (Gemm)`, with the graph in front where it is not the main one."""
     where = "" if at.place in ("", "main") else f"{clean(at.place)}: "
     return f"{where}{clean(at.root) or 'model'}" + (f" ({clean(at.op)})" if at.op else "")

@@ -1,0 +1,216 @@
+"""A configuration file, read and checked: what is wrong in it is one line that names file, line and the nearest key."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from rewriter.config.find import OWN, candidates
+from rewriter.config.schema import SETTINGS, TABLES, is_text, is_texts
+from rewriter.config.toml_text import Key, line_of, lines, parse
+from rewriter.errors import RewriterError
+
+MOST_BYTES = 1 << 20
+SHIPPED, PACK = "shipped", "pack:"
+
+_MENTIONED = re.compile(r"tool\W+rewriter|^\s*\[\s*tool\s*\]", re.MULTILINE)  # most files are passed over without parsing them
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value as the option of the same name would have it, and the place in the file that it is from."""
+
+    value: Any
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class PathTable:
+    """Settings of the models whose paths fit one of the patterns."""
+
+    patterns: tuple[str, ...]
+    values: Mapping[str, Value]
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Suppression:
+    """A rule (or all whose codes begin so) that is to leave some nodes alone.
+
+    Attributes:
+        node: pattern of the name of a matched node; None: any.
+        patterns: of paths of models; empty: any.
+    """
+
+    rule: str
+    node: str | None
+    patterns: tuple[str, ...]
+    reason: str
+    origin: str
+
+    def covers(self, rule: str, matched: tuple[str, ...]) -> bool:
+        """Whether a firing is to be suppressed."""
+        if not rule.startswith(self.rule):
+            return False
+        return self.node is None or any(fnmatchcase(name, self.node) for name in matched)
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What a file says."""
+
+    path: Path
+    values: Mapping[str, Value] = field(default_factory=dict)
+    per_path: tuple[PathTable, ...] = ()
+    suppress: tuple[Suppression, ...] = ()
+
+    def fits(self, patterns: tuple[str, ...], model: str) -> bool:
+        """Whether a model's path, seen from the folder of the file, fits one of the patterns."""
+        try:
+            seen = os.path.relpath(os.path.realpath(model), os.path.realpath(self.path.parent)).replace(os.sep, "/")
+        except ValueError:  # another drive of Windows
+            seen = model
+        return any(fnmatchcase(seen, pattern) for pattern in patterns)
+
+
+def nearest() -> Configuration | None:
+    """The configuration of the folder in which one works, None when there is none. Raises RewriterError."""
+    for path in candidates():
+        text = _text(path)
+        if path.name == OWN:
+            return _Reader(path, text, ()).read(parse(text, str(path)))
+        if _MENTIONED.search(text):
+            table = _own_table(parse(text, str(path)), path)
+            if table is not None:
+                return _Reader(path, text, ("tool", "rewriter")).read(table)
+    return None
+
+
+def named(path: Path) -> Configuration:
+    """The configuration in a file, whatever it is called.
+
+    Raises:
+        RewriterError: it cannot be read, is no TOML, or something in it is wrong.
+    """
+    text = _text(path)
+    document = parse(text, str(path))
+    table = _own_table(document, path)
+    if table is not None:
+        return _Reader(path, text, ("tool", "rewriter")).read(table)
+    if path.name == "pyproject.toml":
+        raise RewriterError(f"{path}: it has no table [tool.rewriter]")
+    return _Reader(path, text, ()).read(document)
+
+
+def _own_table(document: Mapping[str, Any], path: Path) -> Mapping[str, Any] | None:
+    tools = document.get("tool")
+    table = tools.get("rewriter") if isinstance(tools, dict) else None
+    if table is not None and not isinstance(table, dict):
+        raise RewriterError(f"{path}: `tool.rewriter` is no table")
+    return table
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise RewriterError(f"{path}: more than {MOST_BYTES} bytes, too big for a configuration")
+        return data.decode("utf-8").replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        raise RewriterError(f"{path}: not UTF-8 text") from None
+    except OSError as error:
+        raise RewriterError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+class _Reader:
+    def __init__(self, path: Path, text: str, prefix: Key) -> None:
+        self.path = path
+        self.prefix = prefix
+        self.lines = lines(text)
+
+    def read(self, table: Mapping[str, Any]) -> Configuration:
+        """Checks everything."""
+        self.known(table, (), (*SETTINGS, *TABLES))
+        per_path = [
+            PathTable(tuple(entry["path"]), dict(self.values(entry, way)), self.origin(way))
+            for way, entry in self.entries(table, "per-path")
+        ]
+        suppress = [
+            Suppression(entry["rule"], entry.get("node"), tuple(entry.get("path", ())), entry["reason"], self.origin(way))
+            for way, entry in self.entries(table, "suppress")
+        ]
+        return Configuration(self.path, dict(self.values(table, ())), tuple(per_path), tuple(suppress))
+
+    def values(self, table: Mapping[str, Any], way: Key) -> Iterator[tuple[str, Value]]:
+        for name, setting in SETTINGS.items():
+            if name in table:
+                if not setting.takes(table[name]):
+                    raise self.error((*way, name), f"`{name}` is {setting.wanted}")
+                yield name, Value(self.converted(name, table[name]), self.origin((*way, name)))
+
+    def entries(self, table: Mapping[str, Any], name: str) -> Iterator[tuple[Key, Mapping[str, Any]]]:
+        found = table.get(name, [])
+        if not (isinstance(found, list) and all(isinstance(entry, dict) for entry in found)):
+            header = ".".join((*map(str, self.prefix), name))
+            raise self.error((name,), f"`{name}` is an array of tables; each begins with [[{header}]]")
+        for number, entry in enumerate(found):
+            way = (name, number)
+            self.known(entry, way, tuple(TABLES[name]))
+            entry = {**entry, "path": [entry["path"]]} if is_text(entry.get("path")) else entry
+            for key, needed in TABLES[name].items():
+                if needed and key not in entry:
+                    raise self.error(way, f"a table of `{name}` needs `{key}`")
+                if key in entry and key not in SETTINGS and not (is_texts if key == "path" else is_text)(entry[key]):
+                    raise self.error(
+                        (*way, key), f"`{key}` is {'a pattern or a list of patterns' if key == 'path' else 'a text'}"
+                    )
+            yield way, entry
+
+    def known(self, table: Mapping[str, Any], way: Key, keys: tuple[str, ...]) -> None:
+        for name in table:
+            if name not in keys:
+                from rewriter.language.diagnostics import suggest
+
+                option = name.replace("_", "-")
+                near = option if option in keys else suggest(option, keys)
+                hint = f"did you mean `{near}`?" if near else f"there are {', '.join(keys)}"
+                raise self.error((*way, name), f"there is no key `{name}`; {hint}")
+
+    def converted(self, name: str, value: Any) -> Any:
+        """A value as the command line would have it: paths from the folder of the file on, parameters as lines."""
+        if name == "rules":
+            return [text if text == SHIPPED or text.startswith(PACK) else self.path_of(text) for text in value]
+        if name == "source":
+            return value if value in ("auto", "none") else self.path_of(value)
+        if name == "set":
+            pairs = [
+                (f"{code}.{parameter}" if parameter else code, one)
+                for code, inner in value.items()
+                for parameter, one in (inner.items() if isinstance(inner, dict) else [("", inner)])
+            ]
+            return [f"{place}={_parameter(one)}" for place, one in pairs]
+        return value
+
+    def path_of(self, text: str) -> str:
+        return os.path.normpath(self.path.parent / os.path.expanduser(text))
+
+    def origin(self, way: Key) -> str:
+        return f"{self.path}:{line_of(self.lines, (*self.prefix, *way))}"
+
+    def error(self, way: Key, text: str) -> RewriterError:
+        return RewriterError(f"{self.origin(way)}: {text}")
+
+
+def _parameter(value: Any) -> str:
+    """A parameter as it is typed behind `--set`."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return f'"{value}"' if isinstance(value, str) else str(value)
