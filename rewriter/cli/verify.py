@@ -60,7 +60,8 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.proof.oracles import require_runtime
 
     rules = load(args.rules or None)
-    chosen = rules.select(codes(args.select) or ["ALL"])
+    named = rules.select(codes(args.select) or ["ALL"])
+    chosen = [*named, *named.aside]  # a promise holds for every target
     place = lock_path(_place(args.rules))
     locked = {} if args.no_lock else read_lock(place)
     known = {rule.code: locked[rule.code] for rule in chosen if _holds(locked.get(rule.code), rule.digest)}

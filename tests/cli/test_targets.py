@@ -68,6 +68,12 @@ def test_why(call: Call, net: Path) -> None:
     assert "runs only when selected" in call("why", "TST002", net, *rules, "--target", "acme").out
 
 
+def test_verify_asks_for_no_target(call: Call, net: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    done = call("verify", net.with_name("my.rules"), "--samples", "5", "--format", "json")
+    assert {verdict["rule"] for verdict in json.loads(done.out)["rules"]} == {"TST001", "TST002"}
+
+
 def test_rules(call: Call, net: Path) -> None:
     rules = ("--rules", net.with_name("my.rules"))
     assert "TST001  exact  any       target" in call("rules", *rules, "--target", "acme").out
