@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rewriter.engine.expressions.values import DType
-from rewriter.engine.matching.glance import Glance
+from rewriter.engine.matching.glance import Glance, Roots
 from rewriter.errors import RewriterError
 from rewriter.language import ast
 from rewriter.language.dtypes import DTYPES
@@ -47,7 +47,7 @@ class PhasePlan:
     """The rules of one phase: by the operator of their root, and the ways back from a changed node to roots that may see it."""
 
     name: str
-    by_root: dict[OpKey, list[CompiledRule]] = field(default_factory=dict)
+    by_root: dict[OpKey, Roots] = field(default_factory=dict)
     on_graph: list[CompiledRule] = field(default_factory=list)
     ways: dict[OpKey, dict[Path, None]] = field(default_factory=dict)
 
@@ -96,7 +96,7 @@ def plan(rules: Iterable[CompiledRule]) -> list[PhasePlan]:
             continue
         pattern = compiled.pattern
         for op in pattern.nodes[pattern.root].ops:
-            phase.by_root.setdefault(op, []).append(compiled)
+            phase.by_root.setdefault(op, Roots()).add(compiled)
         for number, path in pattern.paths:
             for op in pattern.nodes[number].ops:
                 phase.ways.setdefault(op, {})[tuple(path)] = None

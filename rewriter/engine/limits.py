@@ -53,7 +53,7 @@ class Watch:
 
     def exhausted(self, code: str, root: int) -> bool:
         """Whether a rule fired as often at this root as it may."""
-        return self._per_root[code, root] >= self.limits.per_root
+        return self._per_root.get((code, root), 0) >= self.limits.per_root
 
     def would_repeat(self, delta: int) -> bool:
         """Whether a change leaves the graph exactly as it is."""

@@ -185,9 +185,8 @@ class Run:
     def _visit(self, phase: PhasePlan, worklist: Worklist, root: gs.Node) -> None:
         """Tries the rules at one root, best first; after one has fired the root is tried anew."""
         self._halt(self._watch.out_of_time())
-        for compiled in phase.by_root.get(operator_key(root), ()):
-            if compiled.glance is not None and not compiled.glance(root, self.index):
-                continue
+        roots = phase.by_root.get(operator_key(root))
+        for compiled in () if roots is None else roots.at(root, self.index):
             if self._watch.exhausted(compiled.code, id(root)):
                 self._once(Stop("Budget", "a rule fired too often at one node", (compiled.code,), (node_name(root),)))
                 continue

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 
 import onnx_graphsurgeon as gs
 
 from rewriter.engine.compile import Path, PhasePlan
 from rewriter.graph.index import CROWD, GraphIndex, operator_key
+
+Position = tuple[int, int]
 
 
 class Worklist:
@@ -22,7 +24,8 @@ class Worklist:
     def __init__(self, phase: PhasePlan, index: GraphIndex) -> None:
         self._phase = phase
         self._index = index
-        self._heap: list[tuple[tuple[int, int], int, gs.Node]] = []
+        self._first: list[tuple[Position, gs.Node]] = []  # the last one comes first
+        self._back: list[tuple[Position, int, gs.Node]] = []
         self._waiting: set[int] = set()
         self._count = 0
         self._watchers: dict[int, dict[int, gs.Node]] = {}
@@ -30,23 +33,29 @@ class Worklist:
         self.incomplete = False
 
     def fill(self) -> None:
-        """All nodes that a rule of the phase may have as its root."""
-        roots = (node for node in self._index.all_nodes() if operator_key(node) in self._phase.by_root)
-        self._heap = [(self._index.position(node), number, node) for number, node in enumerate(roots)]
-        self._count = len(self._heap)
-        heapify(self._heap)
-        self._waiting = {id(node) for _, _, node in self._heap}
+        """All nodes at which a first look shows that a rule of the phase may stand."""
+        by_root, index = self._phase.by_root, self._index
+        names = {name for _, name in by_root}
+        found = []
+        for scope in index.scopes:
+            for node in index.members(scope):
+                if node.op in names and (roots := by_root.get(operator_key(node))) is not None and roots.at(node, index):
+                    found.append((index.position(node), node))
+        found.reverse()
+        self._first, self._back = found, []
+        self._waiting = {id(node) for _, node in found}
         self.incomplete = False
 
     def add(self, node: gs.Node) -> None:
         if id(node) not in self._waiting and node in self._index and operator_key(node) in self._phase.by_root:
             self._count += 1
             self._waiting.add(id(node))
-            heappush(self._heap, (self._index.position(node), self._count, node))
+            heappush(self._back, (self._index.position(node), self._count, node))
 
     def __iter__(self) -> Iterator[gs.Node]:
-        while self._heap:
-            node = heappop(self._heap)[2]
+        first, back = self._first, self._back
+        while first or back:
+            node = heappop(back)[2] if not first or (back and back[0][0] < first[-1][0]) else first.pop()[1]
             self._waiting.discard(id(node))
             if node in self._index:
                 yield node

@@ -139,26 +139,23 @@ def node_facts(
 
 def output_facts(
     facts: NodeFacts, imports: Mapping[str, int], operands: Sequence[Fact | None], arrays: Callable[[], list[Array | None]]
-) -> list[Fact]:
-    """What is known of each output of an ordinary node.
+) -> tuple[list[Fact], bool]:
+    """What is known of each output of an ordinary node, and whether what the file declares of them went into it.
 
     Args:
         facts, imports, operands: as in `node_facts`.
         arrays: the arrays of all operands; called only where all are constant and the result is small enough to carry a shape.
     """
-    types = output_types(facts, imports)
+    types, declared = output_types(facts, imports), False
     for i, tensor in enumerate(facts.node.outputs):
-        if tensor.name and not types[i].other and not _complete(types[i]):
-            types[i] = refine(types[i], declared_type(tensor))
+        if tensor.name and not types[i].other and not types[i].complete:
+            types[i], before = refine(types[i], declared_type(tensor)), types[i]
+            declared = declared or types[i] != before
     values = output_values(facts, types)
     found = [Fact(kind, value, _value_mark(kind, value)) for kind, value in zip(types, values, strict=True)]
     if found and found[0].mark is None:
         found[0] = _folded(facts, operands, found[0], arrays)
-    return found
-
-
-def _complete(known: TensorType) -> bool:
-    return known.dtype is not None and known.shape is not None and all(isinstance(dim, int) for dim in known.shape)
+    return found, declared
 
 
 def _value_mark(known: TensorType, value: ShapeValue | None) -> int | None:

@@ -34,6 +34,7 @@ from rewriter.graph.derive import (
 )
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.reaction import Reaction
+from rewriter.graph.repeats import Repeats, look
 from rewriter.graph.scopes import Scope
 from rewriter.graph.shape_values import ShapeValue, join_values
 from rewriter.graph.tensor_types import Dim, refine
@@ -67,6 +68,7 @@ class Facts:
         self._seen: dict[int, gs.Tensor] | None = None
         self._contents: dict[int, tuple[int, object]] = {}  # of constants: mark, and what it stands for
         self._marks = itertools.count()
+        self._repeats = Repeats()
 
     # --- questions ---------------------------------------------------------------------------------------------------------
 
@@ -262,8 +264,25 @@ class Facts:
     def _of_ordinary_node(self, node: gs.Node) -> list[Fact]:
         imports: Mapping[str, int] = self.index.scope(node).opsets
         operands: list[Fact | None] = self._operands(node, None)
-        facts = node_facts(node, imports, operands, lambda i: self._array(node.inputs[i]))
-        return output_facts(facts, imports, operands, lambda: [self._array(t) if t.name else None for t in node.inputs])
+        view = look(node, imports, operands)
+        known = None if view is None else self._repeats.known(view, node)
+        if known is not None:
+            return known
+        unseen = False  # whether anything was looked at that the view does not show
+
+        def constant(i: int) -> Array | None:
+            nonlocal unseen
+            fact = operands[i]
+            unseen = unseen or fact is None or fact.value is None or fact.value.known() is None
+            return self._array(node.inputs[i])
+
+        facts = node_facts(node, imports, operands, constant)
+        found, declared = output_facts(
+            facts, imports, operands, lambda: [self._array(t) if t.name else None for t in node.inputs]
+        )
+        if view is not None and not unseen and not declared:
+            self._repeats.remember(view, found)
+        return found
 
     def _mark(self, tensor: gs.Tensor, contents: object) -> int:
         """The mark of a constant: the one it had, as long as it holds the very same contents."""

@@ -13,7 +13,7 @@ from itertools import chain
 import onnx_graphsurgeon as gs
 
 from rewriter.graph.names import NameTable
-from rewriter.graph.objects import Graph
+from rewriter.graph.objects import Function, Graph
 from rewriter.graph.order import NoRoom, Order, stable_sort
 from rewriter.graph.scopes import Scope, find_scopes
 
@@ -35,8 +35,9 @@ class GraphIndex:
     def __init__(self, graph: gs.Graph) -> None:
         self.graph = graph
         self.scopes: list[Scope] = find_scopes(graph)
+        lists = [scope.graph.nodes for scope in self.scopes]
+        self._members: list[dict[int, gs.Node]] = [dict(zip(map(id, nodes), nodes, strict=True)) for nodes in lists]
         self._scope: dict[int, Scope] = {}
-        self._members: list[dict[int, gs.Node]] = [{} for _ in self.scopes]
         self._producers: dict[int, gs.Node | None] = {}
         self._uses: dict[int, dict[int, gs.Node]] = {}
         self._outputs: dict[int, list[Scope]] = {}
@@ -48,9 +49,7 @@ class GraphIndex:
         self._node_names: NameTable | None = None
         self._crowds: dict[int, dict[tuple[str, str], dict[int, gs.Node]]] = {}
         for scope in self.scopes:
-            for node in scope.graph.nodes:
-                self._scope[id(node)] = scope
-                self._members[scope.number][id(node)] = node
+            self._scope.update(dict.fromkeys(self._members[scope.number], scope))
             for tensor in scope.graph.outputs:
                 self._outputs.setdefault(id(tensor), []).append(scope)
             self._inputs.update(id(tensor) for tensor in scope.graph.inputs)
@@ -152,10 +151,13 @@ class GraphIndex:
             for tensor in (*scope.graph.inputs, *scope.graph.outputs):
                 yield tensor.name
         for node in self.all_nodes():
-            for tensor in (*node.inputs, *node.outputs):
+            for tensor in node.inputs:
                 yield tensor.name
-        if isinstance(self.graph, Graph):
-            yield from self.graph.reserved_names
+            for tensor in node.outputs:
+                yield tensor.name
+        for scope in self.scopes:
+            if isinstance(scope.graph, Graph | Function):
+                yield from scope.graph.origin.names()
 
     def before(self, node: gs.Node) -> Iterator[gs.Node]:
         """Nodes of the same scope whose outputs this node, or a body inside it, reads."""
@@ -263,7 +265,7 @@ class GraphIndex:
 
     def members(self, scope: Scope) -> list[gs.Node]:
         """The nodes of one scope in execution order."""
-        return sorted(self._members[scope.number].values(), key=self._orders[scope.number].key)
+        return self._orders[scope.number].arranged(self._members[scope.number])
 
     def key_at(self, node: gs.Node) -> int:
         scope = self._scope[id(node)]
@@ -300,7 +302,7 @@ class GraphIndex:
 
     def _relabel(self, scope: Scope) -> None:
         order = self._orders[scope.number]
-        order.relabel(sorted(self._members[scope.number].values(), key=order.key))
+        order.relabel(order.arranged(self._members[scope.number]))
         self._changed_scopes.add(scope.number)
 
     def finish(self) -> None:
@@ -308,7 +310,7 @@ class GraphIndex:
         tensors.
         """
         for number in self._changed_scopes:
-            self.scopes[number].graph.nodes[:] = sorted(self._members[number].values(), key=self._orders[number].key)
+            self.scopes[number].graph.nodes[:] = self._orders[number].arranged(self._members[number])
         for tensor in self._touched.values():
             maker = self._producers[id(tensor)]
             users = self._uses[id(tensor)].values()

@@ -137,6 +137,11 @@ class Origin:
     opset: int | None = None
     imports: list[onnx.OperatorSetIdProto] = field(default_factory=list)
 
+    def names(self) -> Iterator[str]:
+        """Names that no new tensor may take although no node need mention them."""
+        yield from (tensor.name for tensor in (*self.constants, *self.sparse))
+        yield from (info.name for info in self.proto.value_info if isinstance(info.name, str))
+
 
 class Graph(gs.Graph):  # type: ignore[misc]
     """A graph or subgraph that remembers its message.
@@ -166,18 +171,6 @@ class Graph(gs.Graph):  # type: ignore[misc]
 
     __eq__ = object.__eq__
     __hash__ = object.__hash__
-
-    @property
-    def reserved_names(self) -> Iterator[str]:
-        """Names that no new tensor or node may take although no node mentions them, in this graph and all that belong to it."""
-        waiting: list[Any] = [self, *self.functions]
-        while waiting:
-            graph = waiting.pop()
-            if isinstance(graph, (Graph, Function)):
-                origin = graph.origin
-                yield from (tensor.name for tensor in (*origin.constants, *origin.sparse))
-                yield from (info.name for info in origin.proto.value_info if isinstance(info.name, str))
-            waiting.extend(graph.subgraphs())
 
 
 class Function(gs.Function):  # type: ignore[misc]

@@ -9,7 +9,7 @@ cycle.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
 import onnx_graphsurgeon as gs
@@ -57,13 +57,17 @@ class Order:
     """Keys of the nodes of one scope."""
 
     def __init__(self, nodes: Sequence[gs.Node]) -> None:
-        self._keys = {id(node): i * GAP for i, node in enumerate(nodes, 1)}
+        self._keys = dict(zip(map(id, nodes), range(GAP, GAP * (len(nodes) + 1), GAP), strict=True))
 
     def __contains__(self, node: gs.Node) -> bool:
         return id(node) in self._keys
 
     def key(self, node: gs.Node) -> int:
         return self._keys[id(node)]
+
+    def arranged(self, nodes: Mapping[int, gs.Node]) -> list[gs.Node]:
+        """Nodes, given by id(), in their order."""
+        return [nodes[number] for number in sorted(nodes, key=self._keys.__getitem__)]
 
     def set(self, node: gs.Node, key: int) -> None:
         self._keys[id(node)] = key
@@ -80,7 +84,7 @@ class Order:
 
     def relabel(self, nodes: Sequence[gs.Node]) -> None:
         """Spreads the keys of `nodes` (in their present order) evenly again."""
-        self._keys = {id(node): i * GAP for i, node in enumerate(nodes, 1)}
+        self._keys = dict(zip(map(id, nodes), range(GAP, GAP * (len(nodes) + 1), GAP), strict=True))
 
     def link(self, first: gs.Node, then: gs.Node, followers: Callable[[gs.Node], Iterator[gs.Node]]) -> bool:
         """Makes `first` come before `then`; False (and nothing changed) when `then` already leads to `first`.

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 import onnx_graphsurgeon as gs
 
+from rewriter.graph.objects import Node
+
 
 @dataclass(eq=False, slots=True)
 class Scope:
@@ -52,6 +54,11 @@ def bodies(node: gs.Node) -> Iterator[tuple[str, gs.Graph]]:
             yield name, value
 
 
+def _may_hold_bodies(node: gs.Node) -> bool:
+    """False for the many nodes of a loaded model that hold no subgraph and whose attributes nobody has looked at."""
+    return not isinstance(node, Node) or node._attrs is not None or bool(node._bodies)
+
+
 def find_scopes(graph: gs.Graph) -> list[Scope]:
     """All scopes of a model: the main graph, then its functions, each followed by the bodies inside it."""
     roots = [Scope(graph, "main", opset_versions(graph))]
@@ -74,7 +81,7 @@ def find_scopes(graph: gs.Graph) -> list[Scope]:
                 attr,
                 is_function=scope.is_function,
             )
-            for node in scope.graph.nodes
+            for node in filter(_may_hold_bodies, scope.graph.nodes)
             for attr, body in bodies(node)
         ]
         waiting.extend(reversed(inner))

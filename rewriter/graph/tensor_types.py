@@ -28,6 +28,11 @@ class TensorType(NamedTuple):
     shape: tuple[Dim, ...] | None = None
     other: bytes = b""
 
+    @property
+    def complete(self) -> bool:
+        """Whether the element type and every length are known."""
+        return self.dtype is not None and self.shape is not None and all(isinstance(dim, int) for dim in self.shape)
+
 
 UNKNOWN = TensorType()
 

@@ -1,10 +1,17 @@
-"""A first look at a root: the questions of a pattern that need no search and no facts, asked before a match is begun.
+"""A first look at a root: the questions of all rules of one root operator that need no search and no facts.
 
-At most places where the operator is right the rule is not, and for one of these reasons. Nothing has to be remembered of a
-glance that failed: its answers change only with nodes that the worklist follows anyway.
+At most places where the operator is right a rule is not, and for one of these reasons: the number of operands, who makes them,
+attributes that are or are not written. A node shows so little of this that few views of it are different: the rules that may
+stand at a view are found once, by asking each, and kept. Most nodes are then settled by one look into a dictionary, however
+many rules there are.
+
+Nothing has to be remembered of a glance that failed: its answers change only with nodes that the worklist follows anyway.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 import onnx_graphsurgeon as gs
 
@@ -12,50 +19,114 @@ from rewriter.graph.index import GraphIndex, operator_key
 from rewriter.language import schema
 from rewriter.language.pattern import Made, Pattern
 
+if TYPE_CHECKING:
+    from rewriter.engine.compile import CompiledRule
+
 OpKey = tuple[str, str]
 
 
-class Glance:
-    """What the root of a pattern shows at once: number of operands, attributes that are or are not written, who makes its
-    operands.
+class View(NamedTuple):
+    """What a node shows at once.
+
+    Attributes:
+        listed: number of operands, omitted ones included; `given` without trailing omitted ones. Both up to what matters.
+        makers: operators that make the operands, by position; None where no rule asks for the operator.
+        among: those of all operands together.
+        written: attributes that are written, of those that rules ask for.
     """
 
-    __slots__ = ("_absent", "_fixed", "_makers", "_most", "_present")
+    listed: int
+    given: int
+    makers: tuple[OpKey | None, ...]
+    among: frozenset[OpKey]
+    written: frozenset[str]
+
+
+class Glance:
+    """What the root of a pattern must show."""
+
+    __slots__ = ("absent", "fixed", "makers", "most", "present")
 
     def __init__(self, pattern: Pattern) -> None:
         root = pattern.nodes[pattern.root]
-        self._fixed = root.fixed
-        self._most = root.most
+        self.fixed = root.fixed
+        self.most = root.most
         attrs = root.source.attrs
-        self._present = tuple(attr.name for attr in attrs if attr.mode == "present")
-        self._absent = tuple(attr.name for attr in attrs if attr.mode == "absent")
+        self.present = frozenset(attr.name for attr in attrs if attr.mode == "present")
+        self.absent = frozenset(attr.name for attr in attrs if attr.mode == "absent")
         # In a commutative operator an operand may stand anywhere.
         free = not root.source.ordered and any(schema.is_commutative(op, domain) for domain, op in root.ops)
-        self._makers: list[tuple[int | None, frozenset[OpKey]]] = [
+        self.makers: list[tuple[int | None, frozenset[OpKey]]] = [
             (None if free else position, pattern.nodes[operand.node].ops)
             for position, operand in enumerate(root.inputs)
             if isinstance(operand, Made) and operand.run is None
         ]
 
-    def __call__(self, node: gs.Node, index: GraphIndex) -> bool:
-        """False when the pattern cannot stand here."""
-        inputs = node.inputs
-        count = len(inputs)
-        if count < self._fixed:
+    def allows(self, view: View) -> bool:
+        """False when the pattern cannot stand where this is seen."""
+        if view.listed < self.fixed or (self.most is not None and view.given > self.most):
             return False
-        if self._most is not None and count > self._most and any(tensor.name for tensor in inputs[self._most :]):
+        if not self.present <= view.written or self.absent & view.written:
             return False
-        if self._present or self._absent:
-            attrs = node.attrs
-            if any(name not in attrs for name in self._present) or any(name in attrs for name in self._absent):
+        for position, ops in self.makers:
+            if position is None:
+                if not ops & view.among:
+                    return False
+            elif position >= len(view.makers) or view.makers[position] not in ops:
                 return False
-        return all(self._made(inputs, position, ops, index) for position, ops in self._makers)
+        return True
 
-    @staticmethod
-    def _made(inputs: list[gs.Tensor], position: int | None, ops: frozenset[OpKey], index: GraphIndex) -> bool:
-        candidates = inputs if position is None else inputs[position : position + 1]
-        for tensor in candidates:
+
+class Roots:
+    """The rules of one phase that may have a certain operator as their root, the best ones first."""
+
+    def __init__(self) -> None:
+        self._rules: list[CompiledRule] = []
+        self._known: dict[View, tuple[CompiledRule, ...]] = {}
+        self._attributes: frozenset[str] = frozenset()
+        self._operators: frozenset[OpKey] = frozenset()
+        self._positions = 0
+        self._anywhere = False
+        self._widest = 0
+
+    def __iter__(self) -> Iterator[CompiledRule]:
+        return iter(self._rules)
+
+    def add(self, compiled: CompiledRule) -> None:
+        """Adds a rule behind the others."""
+        self._rules.append(compiled)
+        glance = compiled.glance
+        if glance is None:
+            return
+        self._attributes |= glance.present | glance.absent
+        self._widest = max(self._widest, glance.fixed, 0 if glance.most is None else glance.most + 1)
+        for position, ops in glance.makers:
+            self._operators |= ops
+            self._anywhere |= position is None
+            self._positions = max(self._positions, 0 if position is None else position + 1)
+
+    def at(self, node: gs.Node, index: GraphIndex) -> tuple[CompiledRule, ...]:
+        """The rules whose first questions this node answers."""
+        view = self._view(node, index)
+        found = self._known.get(view)
+        if found is None:
+            found = tuple(rule for rule in self._rules if rule.glance is None or rule.glance.allows(view))
+            self._known[view] = found
+        return found
+
+    def _view(self, node: gs.Node, index: GraphIndex) -> View:
+        inputs = node.inputs
+        given = len(inputs)
+        while given and not inputs[given - 1].name:
+            given -= 1
+        makers = tuple(self._asked(inputs[: self._positions], index)) if self._positions else ()
+        among = frozenset(op for op in self._asked(inputs, index) if op is not None) if self._anywhere else frozenset()
+        written = self._attributes.intersection(node.attrs) if self._attributes else self._attributes
+        return View(min(len(inputs), self._widest), min(given, self._widest), makers, among, written)
+
+    def _asked(self, tensors: Iterable[gs.Tensor], index: GraphIndex) -> Iterator[OpKey | None]:
+        operators = self._operators
+        for tensor in tensors:
             maker = index.producer(tensor)
-            if maker is not None and operator_key(maker) in ops:
-                return True
-        return False
+            op = None if maker is None else operator_key(maker)
+            yield op if op in operators else None
