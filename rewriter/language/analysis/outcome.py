@@ -88,17 +88,20 @@ def _reads(block: ast.Rewrite) -> set[str]:
 def _taken(of: Subject, block: ast.Rewrite) -> set[Ref]:
     """Matched nodes that nothing reads any more: all outputs redefined, none of the old values read again."""
     assert of.pattern is not None
-    gone: set[Ref] = set()
+    gone: set[int] = set()
     redefined, reads = _redefined(block), _reads(block)
     private = {name for item in of.rule.ast.privates for name in item.names}
-    for node in of.pattern.nodes:
-        source = node.source
-        names = {output.name for output in source.outputs}
-        taken = bool(names) and names <= (redefined | (private - reads)) and not names & reads
-        if taken and (node.number == of.pattern.root or names & (redefined | private)):
-            gone.add(Ref("node", of.names.side, node.number))
+    before = None
+    while before != gone:  # a private result stays as long as a node that reads it does
+        before = set(gone)
+        for node in of.pattern.nodes:
+            names = {output.name for output in node.source.outputs}
+            free = redefined | (private - reads if gone.issuperset(node.uses) else set())
+            if names and names <= free and not names & reads:
+                gone.add(node.number)
     deleted = {s.place.base for s in block.statements if isinstance(s, ast.Delete) and s.place.field is None}
-    return gone | {ref for name in deleted if isinstance(ref := of.names.known.get(name), Ref) and ref.kind == "node"}
+    taken = {Ref("node", of.names.side, number) for number in gone}
+    return taken | {ref for name in deleted if isinstance(ref := of.names.known.get(name), Ref) and ref.kind == "node"}
 
 
 class _Writer:
