@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from rewriter.errors import RewriterError
     from rewriter.graph.model import Model, load
     from rewriter.language.rules import load_rules
+    from rewriter.provenance.stamp import stamp
 
 __version__ = "0.1.0"
 
-__all__ = ["Limits", "Log", "Model", "RewriterError", "__version__", "check", "load", "load_rules", "rewrite"]
+__all__ = ["Limits", "Log", "Model", "RewriterError", "__version__", "check", "load", "load_rules", "rewrite", "stamp"]
 
 _HOMES = {
     "Limits": "rewriter.engine.limits",
@@ -33,6 +34,7 @@ _HOMES = {
     "load": "rewriter.graph.model",
     "load_rules": "rewriter.language.rules",
     "rewrite": "rewriter.api",
+    "stamp": "rewriter.provenance.stamp",
 }
 
 

@@ -12,10 +12,19 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "rewriter"
 LAYERS = {
-    "cli": {"cli", "config", "report", "proof", "engine", "graph", "language", "source"},
+    "cli": {"cli", "config", "provenance", "report", "proof", "engine", "graph", "language", "source"},
     "config": {"config", "language"},
     "proof": {"proof", "engine", "graph", "language", "source"},
-    "report": {"report", "engine.log", "engine.explanation", "graph.summary", "graph.diff", "proof.layers.result"},
+    "provenance": {"provenance", "engine", "graph", "language", "source"},
+    "report": {
+        "provenance",
+        "report",
+        "engine.log",
+        "engine.explanation",
+        "graph.summary",
+        "graph.diff",
+        "proof.layers.result",
+    },
     "engine": {"engine", "graph", "language", "source"},
     "graph": {"graph", "language.dtypes"},
     "language": {"language"},

@@ -78,6 +78,7 @@ def make_work(command: str, args: argparse.Namespace) -> Work:
         force=getattr(args, "force", False),
         tidy=getattr(args, "tidy", False),
         verify=getattr(args, "verify", False),
+        stamp=getattr(args, "stamp", False),
         inputs=getattr(args, "inputs", None),
         runtime=getattr(args, "ask_runtime", False),
     )

@@ -34,6 +34,9 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         help="also run each model before and after, and roll back what changes numbers that its rule promises to keep",
     )
     parser.add_argument("--inputs", metavar="FILE", help="inputs for --verify (.npz, by name; default: random ones)")
+    parser.add_argument(
+        "--stamp", action=Switch, help="leave a record in models that change, for `history` and `audit` (default: yes)"
+    )
     parser.add_argument("--diff", action="store_true", help="also print what changed, as ONNX text")
     parser.set_defaults(run=run)
 

@@ -45,6 +45,7 @@ class Work:
         force: existing files may be replaced.
         tidy: also remove what was dead before any rule fired.
         verify: also compare the numbers before and after; `inputs` is an .npz file with the model's inputs, None makes them up.
+        stamp: a model that changes gets a record of the run.
         coverage: where to count what rules did, for jobs done in this process.
         runtime: a check also puts the model before ONNX Runtime.
         suppress: firings that are not to happen, by the configuration.
@@ -59,6 +60,7 @@ class Work:
     force: bool = False
     tidy: bool = False
     verify: bool = False
+    stamp: bool = False
     inputs: str | None = None
     coverage: Coverage | None = None
     runtime: bool = False
@@ -155,6 +157,10 @@ def _rewrite(model: Model, work: Work, outcome: Outcome) -> Model:
         attempt = guarded(attempt, runs.again, Verifier(work.rules, runs.again, work.inputs) if work.verify else None)
     outcome.log = attempt.log
     outcome.tidied = attempt.tidied
+    if work.keep and work.stamp and outcome.changed:
+        from rewriter.provenance.stamp import stamp
+
+        stamp(attempt.model, attempt.log, work.rules, source=runs.source, tidy=work.tidy)
     return attempt.model
 
 
@@ -168,11 +174,11 @@ class _Runs:
         model.constant_inputs = work.constant_inputs
         self._path = outcome.path
         self._work = work
-        self._source, self._notes = source_of(model, outcome.path, work.source)
+        self.source, self._notes = source_of(model, outcome.path, work.source)
         self._exporter = detect(model.graph)
-        if self._source is not None:
-            outcome.source = self._source.path
-            self._exporter = informed(self._exporter, self._source.framework, self._source.version)
+        if self.source is not None:
+            outcome.source = self.source.path
+            self._exporter = informed(self._exporter, self.source.framework, self.source.version)
         outcome.exporter = str(self._exporter)
         outcome.constant_inputs = model.inputs_are_constant if model.listed else None
 
@@ -201,7 +207,7 @@ class _Runs:
         log = run(
             model.graph,
             rules,
-            source=self._source,
+            source=self.source,
             limits=limits,
             overridable=model.overridable,
             exporter=self._exporter,

@@ -18,6 +18,7 @@ from typing import NoReturn
 
 from rewriter import __version__
 from rewriter.cli import (
+    audit,
     check,
     compare,
     configured,
@@ -26,6 +27,7 @@ from rewriter.cli import (
     explain,
     fix,
     fmt,
+    history,
     lint,
     rule,
     rules,
@@ -36,7 +38,7 @@ from rewriter.cli import (
 )
 from rewriter.errors import RewriterError
 
-COMMANDS = (fix, check, why, show, diff, compare, test, verify, lint, rules, rule, coverage, explain, fmt)
+COMMANDS = (fix, check, why, show, diff, compare, history, audit, test, verify, lint, rules, rule, coverage, explain, fmt)
 
 OK, FINDINGS, BAD_INPUT, INTERNAL = 0, 1, 2, 3
 INTERRUPTED = 130

@@ -74,6 +74,7 @@ SETTINGS: dict[str, Setting] = {
     "timeout": Setting(None, "a time in seconds", _is_time),
     "tidy": Setting(False, "true or false", _is_flag),
     "verify": Setting(False, "true or false", _is_flag),
+    "stamp": Setting(True, "true or false", _is_flag),
 }
 
 TABLES = {

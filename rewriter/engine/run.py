@@ -13,6 +13,7 @@ from rewriter.engine.coverage import Coverage
 from rewriter.engine.fire import Attempt, Fired, node_name
 from rewriter.engine.guards import refusal
 from rewriter.engine.limits import Limits, Watch
+from rewriter.engine.lineage import note_lineage
 from rewriter.engine.log import Log, Skipped, Stop
 from rewriter.engine.matching.interface import interface_matches
 from rewriter.engine.prepared import prepared
@@ -157,6 +158,7 @@ class Run:
         mend_stale_types(self.index, self.context.facts, changed)
         declare_anew(self.index, self.context.facts, retyped)
         complete_outputs(self.context)
+        note_lineage((fired.compiled.code, fired.edits) for fired in self._done)
         self.index.finish()
         for scope in self.index.scopes:
             if isinstance(scope.graph, Graph) and self._freed:

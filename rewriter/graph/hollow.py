@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from hashlib import sha256
 
 import onnx
 
@@ -28,6 +29,7 @@ _WIRES = {1: (0, 2), 2: (0,), 3: (2,), 4: (2, 5), 5: (0, 2), 6: (2,), 7: (0, 2),
 """How the fields of a tensor are written; protobuf moves to the end what is written otherwise."""
 
 _SMALL = 1 << 16  # bytes of weights that pass through memory, together with what stands around them
+_CHUNK = 1 << 20  # bytes of weights that are digested at once
 _MANY = 64  # such pieces are written at once
 
 
@@ -111,6 +113,18 @@ def joined(pieces: Sequence[bytes | Payload]) -> bytes:
 def length(pieces: Iterable[bytes | Payload]) -> int:
     """Bytes of all pieces together."""
     return sum(len(piece) if isinstance(piece, bytes) else piece.length for piece in pieces)
+
+
+def digest(pieces: Iterable[bytes | Payload]) -> str:
+    """SHA-256 of all pieces together, in hexadecimal. Raises RewriterError when the weights cannot be read."""
+    found = sha256()
+    for piece in pieces:
+        if isinstance(piece, bytes):
+            found.update(piece)
+            continue
+        for offset in range(piece.offset, piece.offset + piece.length, _CHUNK):
+            found.update(piece.file.read(offset, min(_CHUNK, piece.offset + piece.length - offset)))
+    return found.hexdigest()
 
 
 def write_pieces(descriptor: int, pieces: Iterable[bytes | Payload]) -> None:

@@ -25,7 +25,7 @@ from rewriter.errors import RewriterError
 from rewriter.graph import carry
 from rewriter.graph.collector import collector_off
 from rewriter.graph.exporter import detect
-from rewriter.graph.hollow import joined, length, with_weights, write_pieces
+from rewriter.graph.hollow import digest, joined, length, with_weights, write_pieces
 from rewriter.graph.load import build
 from rewriter.graph.objects import Constant, Graph, Origin
 from rewriter.graph.outline import Outline, outline
@@ -36,6 +36,7 @@ from rewriter.graph.weights import Payload, WeightFile
 from rewriter.graph.write import check_target, write_file
 
 ConstantInputs = Literal["auto", "yes", "no"]
+NODES_HAVE_METADATA = 10  # first ir_version
 LISTING_EXPORTERS = ("mxnet", "caffe2")  # list every weight among the inputs, yet not the constants that they add themselves
 
 
@@ -48,6 +49,7 @@ class Model:
         path: the file it was read from, None for a model from a message.
         folder: against which external data are resolved; None when unknown.
         metadata: metadata_props by key, to be edited.
+        marks_nodes: whether nodes are written with the rules that made or changed them, where ir_version is 10 or newer.
         constant_inputs: whether an initializer that is also a graph input is constant: "yes", "no" (a caller may override it),
             or "auto": yes when ir_version < 4, all initializers are listed so, or MXNet or Caffe2 wrote the model.
     """
@@ -68,6 +70,7 @@ class Model:
         self.graph.weights = weights
         self.metadata: dict[str, str] = _metadata(proto)
         self.constant_inputs: ConstantInputs = "auto"
+        self.marks_nodes = False
         self._stamp: tuple[int, int] | None = None
 
     @classmethod
@@ -136,6 +139,25 @@ class Model:
         """Whether the model differs from what was read; asks by comparing all of it."""
         return _serialised(self._message()) != _serialised(self._proto)
 
+    def read_digest(self) -> str:
+        """SHA-256 of the file that the model was read from, in hexadecimal.
+
+        Raises:
+            RewriterError: the file was changed meanwhile, or the model is from none.
+        """
+        if self._weights is not None:
+            return digest([Payload(self._weights, 0, self._weights.size)])
+        if self.path is None:
+            raise RewriterError("the model was read from no file")
+        data = read_bytes(self.path)
+        if _stamp(data) != self._stamp:
+            raise RewriterError(f"{self.path}: the file was changed after it was read")
+        return digest([data])
+
+    def written_digest(self) -> str:
+        """SHA-256 of what `save` would write, in hexadecimal. Raises RewriterError as it does."""
+        return digest(self._pieces(_serialised(self._message())))
+
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Writes the model, at once or not at all. An unedited model is written byte for byte as it was read.
 
@@ -165,7 +187,8 @@ class Model:
 
     def _message(self) -> onnx.ModelProto:
         """The model as it is now; of weights that stayed in a file the message says where they are."""
-        writer = Writer(self.folder, self._lists_all(), int(self.graph.ir_version or 0))
+        ir_version = int(self.graph.ir_version or 0)
+        writer = Writer(self.folder, self._lists_all(), ir_version, self.marks_nodes and ir_version >= NODES_HAVE_METADATA)
         try:
             with collector_off():
                 return self._written(writer)

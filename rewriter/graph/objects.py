@@ -17,6 +17,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter.graph.attributes import read_attributes
 from rewriter.graph.links import Inputs, Outputs
+from rewriter.graph.metadata_keys import RULES
 from rewriter.graph.values import (
     Constant,
     Variable,
@@ -44,6 +45,13 @@ __all__ = [
 ]
 
 
+def rules_of(proto: onnx.NodeProto | None) -> tuple[str, ...]:
+    """The rules that a node's message says have made or changed it."""
+    if proto is None or not proto.metadata_props:
+        return ()
+    return next((tuple(str(entry.value).split()) for entry in proto.metadata_props if entry.key == RULES), ())
+
+
 class Node(gs.Node):  # type: ignore[misc]
     """A node that remembers its message.
 
@@ -51,6 +59,7 @@ class Node(gs.Node):  # type: ignore[misc]
         op, name, domain (None: not written), inputs, outputs: as in graphsurgeon.
         proto: the message it came from; None for a new node.
         folder: of the model, for tensor attributes whose data are elsewhere.
+        rules: those that made or changed it, and that made what it came from, first to last.
     """
 
     op: str
@@ -86,6 +95,15 @@ class Node(gs.Node):  # type: ignore[misc]
         if self._attrs is None:
             return self._bodies
         return {name: value for name, value in self._attrs.items() if isinstance(value, gs.Graph)}
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        found = self.__dict__.get("_rules")
+        return rules_of(self.proto) if found is None else found
+
+    @rules.setter
+    def rules(self, rules: tuple[str, ...]) -> None:
+        self.__dict__["_rules"] = rules
 
     @property
     def overload(self) -> str:

@@ -19,7 +19,8 @@ from google.protobuf.unknown_fields import UnknownFieldSet  # type: ignore[impor
 from rewriter.errors import RewriterError
 from rewriter.graph.attributes import AttributeWriter
 from rewriter.graph.load import MOST_LEVELS
-from rewriter.graph.objects import Function, Graph, Node, Origin
+from rewriter.graph.metadata_keys import RULES
+from rewriter.graph.objects import Function, Graph, Node, Origin, rules_of
 from rewriter.graph.save_values import Message, has_type, info_message, tensor_message
 from rewriter.graph.tensors import text
 from rewriter.graph.values import Constant
@@ -68,12 +69,14 @@ class Writer:
         folder: of the model that is written.
         list_new: whether a new initializer of the main graph is to be listed among its inputs.
         ir_version: of the model.
+        marks: whether nodes are written with the rules that made or changed them.
         new_domains: those of new nodes, whose operator sets the model must import.
     """
 
-    def __init__(self, folder: Path | None, list_new: bool, ir_version: int) -> None:
+    def __init__(self, folder: Path | None, list_new: bool, ir_version: int, marks: bool = False) -> None:
         self.folder = folder
         self.ir_version = ir_version
+        self.marks = marks
         self.list_new = list_new
         self.new_domains: dict[str, None] = {}
 
@@ -195,8 +198,10 @@ class Writer:
         name, domain = node.name or "", node.domain or ""
         unread = isinstance(node, Node) and node._attrs is None and not node._bodies
         attributes = None if unread else self.attributes(node, proto, level, visible)
+        marked = self.marks and isinstance(node, Node) and node.rules != rules_of(proto)
         if (
             attributes is None
+            and not marked
             and proto is not None
             and proto.input == inputs
             and proto.output == outputs
@@ -213,6 +218,9 @@ class Writer:
         for field, values in (("input", inputs), ("output", outputs)):
             if getattr(source, field) != values:
                 fields[field] = values
+        if marked:
+            kept = [entry for entry in source.metadata_props if entry.key != RULES]
+            fields["metadata_props"] = [*kept, onnx.StringStringEntryProto(key=RULES, value=" ".join(node.rules))]
         result = onnx.NodeProto()
         assemble(result, source, fields)
         return result

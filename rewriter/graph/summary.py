@@ -142,12 +142,12 @@ class _Survey:
     def summary(self, size: int, with_nodes: bool) -> Summary:
         model = self._model
         main = model.graph
-        places = list(_places(model))
+        graphs = list(places(model))
         operators: Counter[str] = Counter()
         initializers, constants = Weights(), Weights()
         lines: list[NodeLine] = []
         typed = 0
-        for place, graph in places:
+        for place, graph in graphs:
             for node in graph.node:
                 operators[_op(node)] += 1
                 for attribute in node.attribute:
@@ -177,8 +177,8 @@ class _Survey:
             initializers=initializers,
             constants=constants,
             typed=typed,
-            subgraphs=[place for place, graph in places[1:] if isinstance(graph, onnx.GraphProto)],
-            functions=[place for place, graph in places if isinstance(graph, onnx.FunctionProto)],
+            subgraphs=[place for place, graph in graphs[1:] if isinstance(graph, onnx.GraphProto)],
+            functions=[place for place, graph in graphs if isinstance(graph, onnx.FunctionProto)],
             external=sorted(self._files.values(), key=lambda file: file.location),
             metadata={text(entry.key): text(entry.value) for entry in model.metadata_props},
             lines=lines,
@@ -232,7 +232,7 @@ class _Survey:
         file.tensors += 1
 
 
-def _places(model: onnx.ModelProto) -> Iterator[tuple[Place, onnx.GraphProto | onnx.FunctionProto]]:
+def places(model: onnx.ModelProto) -> Iterator[tuple[Place, onnx.GraphProto | onnx.FunctionProto]]:
     """The main graph and all others, each before the bodies inside it."""
     waiting: list[tuple[str, onnx.GraphProto | onnx.FunctionProto]] = [
         (f"function {text(function.domain)}::{text(function.name)}", function) for function in reversed(model.functions)

@@ -14,6 +14,7 @@ from rewriter.graph.diff.constants import Constant, Statistics, statistics
 from rewriter.graph.diff.pairing import Pairing
 from rewriter.graph.diff.sides import Side, attribute_digest
 from rewriter.graph.message_text import attribute_text, type_text
+from rewriter.graph.metadata_keys import HISTORY
 from rewriter.graph.read import read_model_file
 from rewriter.graph.tensors import text
 
@@ -90,6 +91,8 @@ def _model(one: onnx.ModelProto, other: onnx.ModelProto) -> Iterator[Difference]
     yield from _changed("model", "", "graph name", _plain(one.graph.name), _plain(other.graph.name))
     yield from _tables("opset", _opsets(one), _opsets(other))
     props = [{text(entry.key): text(entry.value) for entry in model.metadata_props} for model in (one, other)]
+    for table in props:
+        table.pop(HISTORY, None)
     yield from _tables("metadata", *props)
 
 

@@ -1,0 +1,47 @@
+"""`rewriter audit`: whether a model is what the record in it says."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rewriter.cli.options import add_configuration, add_format, add_rule_paths
+
+
+def add(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Declares the command."""
+    parser = commands.add_parser(
+        "audit",
+        parents=[common],
+        help="say whether a result is what the recorded rules make of its input",
+        description="Does again what the record in OUTPUT says was done to INPUT, and compares bytes. The exit code is 1 when "
+        "the output is something else, when it has no record, or when a rule has changed since. Nothing is written.",
+        epilog="example: rewriter audit net.onnx net.fixed.onnx",
+    )
+    parser.add_argument("input", metavar="INPUT", help="the model before")
+    parser.add_argument("output", metavar="OUTPUT", help="the model after")
+    parser.add_argument("--source", metavar="FILE", help="the framework's own file, where it is not beside INPUT")
+    add_rule_paths(parser)
+    add_configuration(parser)
+    add_format(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Audits one model; returns 1 when it is not as recorded."""
+    import sys
+    from pathlib import Path
+
+    from rewriter.cli.output import style_of
+    from rewriter.cli.selection import load
+    from rewriter.provenance.audit import audit
+    from rewriter.report.history import audit_lines, audit_object
+    from rewriter.report.jsonreport import dumps
+
+    source = None if args.source in (None, "auto", "none") else Path(args.source)
+    found = audit(Path(args.input), Path(args.output), load(args.rules), source)
+    if args.format == "json":
+        print(dumps(audit_object(args.input, args.output, found)))
+    else:
+        print("\n".join(audit_lines(args.input, args.output, found, style_of(sys.stdout))))
+    return 0 if found.true else 1

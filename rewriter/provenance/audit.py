@@ -1,0 +1,183 @@
+"""Whether a model is what the record in it says: the recorded rules are run again, and the result is compared byte for byte."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from rewriter import __version__
+from rewriter.engine.limits import Limits
+from rewriter.engine.log import Log
+from rewriter.engine.run import run as run_rules
+from rewriter.errors import RewriterError
+from rewriter.graph.diff.difference import Difference, compare
+from rewriter.graph.exporter import detect, informed
+from rewriter.graph.metadata_keys import HISTORY
+from rewriter.graph.model import Model, load
+from rewriter.graph.tidy import tidy
+from rewriter.language.rules import RuleSet
+from rewriter.provenance.record import SHORT, Run, Unreadable, history
+from rewriter.provenance.stamp import fired_only, source_digest, write
+from rewriter.source.find import find, load_source
+from rewriter.source.info import SourceInfo
+
+
+@dataclass(slots=True)
+class Audit:
+    """What came of it.
+
+    Attributes:
+        runs: that were done again.
+        findings: why the output is not what the record says, a sentence each; none when it is.
+        notes: what else is to be said.
+        differences: between what the record gives and the output, the former first.
+    """
+
+    runs: list[Run] = field(default_factory=list)
+    findings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
+
+    @property
+    def true(self) -> bool:
+        return not self.findings
+
+
+def audit(before: Path, after: Path, known: RuleSet, source: Path | None = None) -> Audit:
+    """Does again what the record in `after` says was done to `before`.
+
+    Args:
+        before, after: the files.
+        known: rules, among which the recorded ones are looked for.
+        source: the framework's own file; None: the one beside `before`.
+    Raises:
+        RewriterError: a model or the source file cannot be read.
+    """
+    found = Audit()
+    output = load(after)
+    try:
+        runs = history(output.metadata)
+    except Unreadable as error:
+        raise RewriterError(f"{after}: the record in it cannot be read: {error}") from None
+    model = load(before)
+    digest = model.read_digest()
+    if digest == output.read_digest():
+        found.notes.append("both files are the same")
+        return found
+    if not runs:
+        found.findings.append(f"there is no record in {after}")
+        return found
+    start = next((number for number, run in enumerate(runs) if run.input == digest), None)
+    if start is None:
+        found.findings.append(f"no recorded run began with {before}: its SHA-256 is {digest}")
+        return found
+    return _Replay(model, before, known, source, found).through(runs, start, output)
+
+
+class _Replay:
+    def __init__(self, model: Model, path: Path, known: RuleSet, source: Path | None, found: Audit) -> None:
+        self.model = model
+        self.path = path
+        self.known = known
+        self.source = source
+        self.found = found
+
+    def through(self, runs: tuple[Run, ...], start: int, output: Model) -> Audit:
+        """All runs from one on, and the comparison at the end."""
+        for number in range(start, len(runs)):
+            run = runs[number]
+            if number > start and self.model.written_digest() != run.input:
+                self.found.findings.append(f"something else changed the model between runs {number} and {number + 1}")
+                return self.found
+            if number > start:
+                self.model = Model.from_proto(self.model.to_proto(), self.model.folder)
+            if not self.once(run, runs[:number]):
+                return self.found
+            self.found.runs.append(run)
+        self.compare(output)
+        return self.found
+
+    def once(self, run: Run, before: tuple[Run, ...]) -> bool:
+        """One run; False when it could not be done again as it is recorded."""
+        findings = self.found.findings
+        if run.version != __version__:
+            self.found.notes.append(f"recorded by version {run.version}, done again by {__version__}")
+        for code, (_, digest) in run.rules.items():
+            rule = self.known.get(code)
+            if rule is None:
+                findings.append(f"rule {code} is not among the rules (--rules)")
+            elif rule.digest[:SHORT] != digest:
+                findings.append(f"rule {code} has changed: recorded {digest}, now {rule.digest[:SHORT]}")
+        source = self.source_of(run)
+        if findings:
+            return False
+        log = replay(self.model, run, self.known, source)
+        for code, (count, _) in run.rules.items():
+            if log.counts[code] != count:
+                findings.append(f"{code} fired {log.counts[code]} times, but {count} times are recorded")
+        write(self.model, (*before, run))
+        return True
+
+    def source_of(self, run: Run) -> SourceInfo | None:
+        if run.source is None:
+            return None
+        name, digest = run.source
+        path = self.source or find(self.path)
+        if path is None:
+            self.found.findings.append(f"the source file {name} is missing (--source)")
+            return None
+        source = load_source(path)
+        if source_digest(source)[1] != digest:
+            self.found.findings.append(f"{path} is not the recorded source file {name}, whose SHA-256 is {digest}")
+        return source
+
+    def compare(self, output: Model) -> None:
+        if self.model.written_digest() == output.read_digest():
+            return
+        mine, theirs = self.model.to_proto(), output.to_proto()
+        self.found.differences = list(compare(mine, theirs, self.model.folder, output.folder))
+        if self.found.differences:
+            self.found.findings.append("the output is not what the recorded rules make of the input")
+        else:
+            what = "the record" if _without_record(mine) == _without_record(theirs) else "names, doc strings, types or order"
+            self.found.findings.append(f"the output computes what the recorded rules make of the input, but {what} differ")
+
+
+def replay(model: Model, run: Run, known: RuleSet, source: SourceInfo | None) -> Log:
+    """Runs recorded rules on a model, which is edited."""
+    rules = replace(known, by_id=frozenset(run.asked), settings=_settings(run.set))
+    if run.constant_inputs is not None:
+        model.constant_inputs = "yes" if run.constant_inputs else "no"
+    exporter = detect(model.graph)
+    if source is not None:
+        exporter = informed(exporter, source.framework, source.version)
+    log = run_rules(
+        model.graph,
+        fired_only(rules, frozenset(run.rules)),
+        source=source,
+        limits=Limits() if run.firings is None else Limits(firings=run.firings),
+        overridable=model.overridable,
+        exporter=exporter,
+        detail=False,
+        veto=run.left_out,
+    )
+    if run.tidy:
+        tidy(model.graph)
+    return log
+
+
+def _settings(recorded: Mapping[str, Any]) -> dict[tuple[str, str], Any]:
+    return {(code, name): value for place, value in recorded.items() for code, _, name in [place.partition(".")]}
+
+
+def _without_record(model: onnx.ModelProto) -> bytes:
+    kept = [entry for entry in model.metadata_props if entry.key != HISTORY]
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    del copy.metadata_props[:]
+    copy.metadata_props.extend(kept)
+    return bytes(copy.SerializeToString(deterministic=True))

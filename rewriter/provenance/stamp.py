@@ -1,0 +1,95 @@
+"""Writing the record of a run into the model that it changed."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+from rewriter import __version__
+from rewriter.engine.log import Log
+from rewriter.errors import RewriterError
+from rewriter.graph.metadata_keys import HISTORY
+from rewriter.graph.model import Model
+from rewriter.language.rules import RuleSet
+from rewriter.provenance.record import SHORT, Place, Run, Unreadable, dumps, history
+from rewriter.source.info import SourceInfo
+
+_ENDED = ("Budget", "Time")
+
+
+def stamp(
+    model: Model, log: Log, rules: RuleSet, *, source: SourceInfo | None = None, tidy: bool = False, digest: str | None = None
+) -> None:
+    """Adds a run to the record in a model's metadata, and has its nodes say which rules made or changed them.
+
+    Nothing is done when no rule fired. What stands under the key and is no record is left as it is, and the log says so.
+
+    Args:
+        model: the model, after the run.
+        log: of the run.
+        rules: the rules of the run, as they were selected.
+        source: the framework's own file that was used.
+        tidy: whether `graph.tidy` was run as well, which by itself is reason enough for a record.
+        digest: SHA-256 of what the model was read from; None: of its file.
+    Raises:
+        RewriterError: the file that the model was read from was changed meanwhile, or cannot be read.
+    """
+    if not (log.changed or tidy):
+        return
+    try:
+        before = history(model.metadata)
+    except Unreadable as error:
+        log.notes.append(f"no record was written: the metadata entry {HISTORY} cannot be read ({error})")
+        return
+    write(model, (*before, _run(model, log, rules, source, tidy, digest or model.read_digest())))
+
+
+def write(model: Model, runs: tuple[Run, ...]) -> None:
+    """Puts a record into a model, and has its nodes say which rules made or changed them."""
+    model.metadata[HISTORY] = dumps(runs)
+    model.marks_nodes = True
+
+
+def fired_only(rules: RuleSet, codes: frozenset[str]) -> RuleSet:
+    """The rules of some codes, with their parameters."""
+    return replace(
+        rules,
+        rules=tuple(rule for rule in rules if rule.code in codes),
+        by_id=rules.by_id & codes,
+        settings={place: value for place, value in rules.settings.items() if place[0] in codes},
+        selected=True,
+    )
+
+
+def source_digest(source: SourceInfo) -> tuple[str, str]:
+    """Name and SHA-256 of a source file. Raises RewriterError when it cannot be read."""
+    try:
+        return Path(source.path).name, hashlib.sha256(Path(source.path).read_bytes()).hexdigest()
+    except OSError as error:
+        raise RewriterError(f"{source.path}: cannot be read: {error.strerror or error}") from None
+
+
+def _run(model: Model, log: Log, rules: RuleSet, source: SourceInfo | None, tidy: bool, digest: str) -> Run:
+    counts = log.counts
+    used = fired_only(rules, frozenset(counts))
+    return Run(
+        version=__version__,
+        input=digest,
+        rules={rule.code: (counts[rule.code], rule.digest[:SHORT]) for rule in used},
+        rule_set=used.digest[:SHORT],
+        asked=tuple(sorted(used.by_id)),
+        set={f"{code}.{name}": value for (code, name), value in sorted(used.settings.items())},
+        source=None if source is None else source_digest(source),
+        constant_inputs=model.inputs_are_constant if model.listed else None,
+        left_out=_left_out(log),
+        firings=len(log.firings) if any(stop.kind in _ENDED for stop in log.stops) else None,
+        tidy=tidy,
+    )
+
+
+def _left_out(log: Log) -> tuple[Place, ...]:
+    """Firings of rules that fired elsewhere; those of the others are left out by leaving out the rule."""
+    places = {(one.rule, one.place, one.root) for one in log.rolled_back if one.place}
+    places |= {(one.rule, one.place, one.root) for one in log.suppressed}
+    return tuple(sorted(place for place in places if place[0] in log.counts))
