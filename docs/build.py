@@ -18,6 +18,7 @@ from pathlib import Path
 from textwrap import dedent
 
 from rewriter.cli.rule_page import facts
+from rewriter.language.faults import FAULTS
 from rewriter.language.functions import FUNCTIONS
 from rewriter.language.pages.codes import PAGES
 from rewriter.language.rules import Rule, load_rules
@@ -206,6 +207,13 @@ def filled(text: str) -> str:
     return re.sub(r"(?s)(<!-- made: (\w+) -->)\n.*?(<!-- end -->)", made, text)
 
 
+def faults() -> Iterator[str]:
+    yield from ("| fault | names | mended |", "|---|---|---|")
+    for fault in FAULTS.values():
+        rule = ", in rules of kind `interface`" if fault.interface else ""
+        yield f"| `model.{fault.name}` | {cell(fault.doc)} | {cell(fault.mended)}{rule} |"
+
+
 def functions() -> Iterator[str]:
     yield from ("| function | gives |", "|---|---|")
     for function in FUNCTIONS.values():
@@ -218,7 +226,7 @@ def codes() -> Iterator[str]:
         yield f"| {page.code} | {cell(page.title)} |"
 
 
-TABLES: dict[str, Callable[[], Iterator[str]]] = {"functions": functions, "codes": codes}
+TABLES: dict[str, Callable[[], Iterator[str]]] = {"faults": faults, "functions": functions, "codes": codes}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -220,7 +220,8 @@ class Run:
             if self._veto and (compiled.code, fired.scope.path, "") in self._veto:
                 fired.edits.rollback()
             elif self._accept(fired):
-                self.context.facts.refresh([*fired.edits.retyped.values(), *_outputs(fired)])
+                edits = fired.edits
+                self.context.facts.refresh([*edits.retyped.values(), *edits.corrected.values(), *_outputs(fired)])
                 self._recorder.depict(fired)
                 return True
         return False

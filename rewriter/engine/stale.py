@@ -23,7 +23,7 @@ def mend_stale_types(index: GraphIndex, facts: Facts, changed: Iterable[gs.Node]
 
     A tensor that declares nothing says nothing about those behind it; one that declares what is true vouches for them.
     """
-    if not _declares_inner(index):
+    if not declares_inner(index):
         return
     waiting = [node for node in changed if node in index]
     seen = {id(node) for node in waiting}
@@ -34,7 +34,7 @@ def mend_stale_types(index: GraphIndex, facts: Facts, changed: Iterable[gs.Node]
             dtype, shape = facts.declared(tensor)
             if (dtype is not None or shape is not None) and not index.output_of(tensor):
                 now, dims = facts.dtype(tensor), facts.shape(tensor)
-                if _agrees(dtype, shape, now, dims):
+                if agrees(dtype, shape, now, dims):
                     continue
                 edits.set_type(tensor, gs_dtype(now) if now else None, None if dims is None else list(dims))
             for follower in index.uses(tensor):
@@ -74,12 +74,13 @@ def _behind(index: GraphIndex, tensors: Iterable[gs.Tensor]) -> list[gs.Node]:
     return sorted(found.values(), key=index.position)
 
 
-def _declares_inner(index: GraphIndex) -> bool:
+def declares_inner(index: GraphIndex) -> bool:
     """Whether any tensor but inputs and outputs may declare a type; a graph that was not loaded here may."""
     return any(not isinstance(s.graph, Graph | Function) or s.graph.origin.infos for s in index.scopes)
 
 
-def _agrees(dtype: int | None, shape: tuple[Dim, ...] | None, found: int | None, found_shape: tuple[Dim, ...] | None) -> bool:
+def agrees(dtype: int | None, shape: tuple[Dim, ...] | None, found: int | None, found_shape: tuple[Dim, ...] | None) -> bool:
+    """Whether a declared element type and shape can be those that were found; what is unknown agrees with all."""
     if dtype and found and dtype != found:
         return False
     if shape is None or found_shape is None:

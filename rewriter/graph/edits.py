@@ -22,7 +22,8 @@ class Edits:
         added, removed: nodes by id, in the order in which it happened.
         edited: nodes by id whose operator, attributes, inputs or outputs changed.
         freed: constants (initializers) by id that lost their last use.
-        retyped: tensors by id whose declared type or shape changed.
+        retyped: tensors by id whose type or shape changed, so that those behind them do.
+        corrected: tensors by id whose declaration was wrong and was put right; nothing follows from it.
         declared: what the model says of itself and was changed, for logs: (what, name) to the value before and the one after.
     """
 
@@ -36,6 +37,7 @@ class Edits:
         self.edited: dict[int, gs.Node] = {}
         self.freed: dict[int, gs.Tensor] = {}
         self.retyped: dict[int, gs.Tensor] = {}
+        self.corrected: dict[int, gs.Tensor] = {}
         self.declared: dict[tuple[str, str], tuple[Any, Any]] = {}
         self.released: dict[int, gs.Tensor] = {}  # tensors that lost a use or their producer: candidates for clean-up
         self._undo: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
@@ -45,8 +47,9 @@ class Edits:
         while self._undo:
             step, arguments = self._undo.pop()
             step(*arguments)
-        for names in (self.added, self.removed, self.edited, self.freed, self.retyped, self.released, self.before):
+        for names in (self.added, self.removed, self.edited, self.freed, self.retyped, self.corrected, self.released):
             names.clear()
+        self.before.clear()
         self.declared.clear()
 
     @property
@@ -194,6 +197,26 @@ class Edits:
         self.declare("type", tensor.name, (tensor.dtype, tensor.shape), (dtype, shape))
         _set_type(tensor, dtype, shape)
         self.retyped[id(tensor)] = tensor
+
+    def correct_type(self, tensor: gs.Tensor, dtype: Any, shape: Any) -> None:
+        """Corrects the declared element type and shape of a variable, which are in truth others already."""
+        self.later(_set_type, tensor, tensor.dtype, tensor.shape)
+        self.declare("type", tensor.name, (tensor.dtype, tensor.shape), (dtype, shape))
+        _set_type(tensor, dtype, shape)
+        self.corrected[id(tensor)] = tensor
+
+    # --- names and order ---------------------------------------------------------------------------------------------------
+
+    def rename(self, part: gs.Node | gs.Tensor, name: str) -> None:
+        """Gives a node or a tensor another name; its readers have the object and follow."""
+        self.declare("node" if isinstance(part, gs.Node) else "tensor", name, part.name, name)
+        self.later(setattr, part, "name", part.name)
+        part.name = name
+
+    def reorder(self, scope: Scope) -> None:
+        """Has the nodes of a scope written in the order in which they can run."""
+        if self.index.mark_changed(scope):
+            self.later(self.index.unmark_changed, scope)
 
     # --- clean-up ----------------------------------------------------------------------------------------------------------
 

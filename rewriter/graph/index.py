@@ -263,6 +263,37 @@ class GraphIndex:
         """By name, the tensors that nodes of one scope make."""
         return {tensor.name: tensor for node in self.members(scope) for tensor in node.outputs if tensor.name}
 
+    def nodes_of(self, scope: Scope) -> Iterable[gs.Node]:
+        """The nodes of one scope in no particular order."""
+        return self._members[scope.number].values()
+
+    def misplaced(self, scope: Scope) -> list[gs.Node]:
+        """Nodes that stand before one whose output they need; none in a scope that is going to be written in order, or that
+        has a cycle.
+        """
+        order, nodes = self._orders[scope.number], scope.graph.nodes
+        if scope.number in self._changed_scopes:
+            return []
+        found, least = [], None
+        for node in reversed(nodes):
+            key = order.key(node)
+            if least is not None and key > least:
+                found.append(node)
+            least = key if least is None else min(least, key)
+        if not found or any(order.key(other) >= order.key(node) for node in nodes for other in self.before(node)):
+            return []
+        return found[::-1]
+
+    def mark_changed(self, scope: Scope) -> bool:
+        """Has `finish` write the nodes of a scope in execution order; False where it was going to."""
+        if scope.number in self._changed_scopes:
+            return False
+        self._changed_scopes.add(scope.number)
+        return True
+
+    def unmark_changed(self, scope: Scope) -> None:
+        self._changed_scopes.discard(scope.number)
+
     def members(self, scope: Scope) -> list[gs.Node]:
         """The nodes of one scope in execution order."""
         return self._orders[scope.number].arranged(self._members[scope.number])

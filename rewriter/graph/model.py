@@ -251,7 +251,7 @@ class Model:
 
     def _lists_all(self) -> bool:
         constants = self._initializers()
-        return 0 < self._proto.ir_version < 4 or (bool(constants) and all(constant.listed for constant in constants))
+        return 0 < (self.graph.ir_version or 0) < 4 or (bool(constants) and all(constant.listed for constant in constants))
 
     def _initializers(self) -> list[Constant]:
         origin = self.graph.origin if isinstance(self.graph, Graph) else None

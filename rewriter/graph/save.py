@@ -374,11 +374,11 @@ def written_imports(
         domain = "" if domain == "ai.onnx" else domain
         if domain not in known and (domain or origin.imports):
             known.add(domain)
-            imports.append(onnx.OperatorSetIdProto(domain=domain, version=_version(domain, ir_version)))
+            imports.append(onnx.OperatorSetIdProto(domain=domain, version=newest_import(domain, ir_version)))
     return None if imports == origin.imports else imports
 
 
-def _version(domain: str, ir_version: int) -> int:
+def newest_import(domain: str, ir_version: int) -> int:
     """Version under which to import a domain that nobody imported yet: the newest that goes with the model's ir_version."""
     column = {"": 2, "ai.onnx.ml": 3}.get(domain)
     if column is None:

@@ -52,14 +52,18 @@ def _unused_initializers(scope: Scope, index: GraphIndex) -> int:
 
 
 def _unused_imports(index: GraphIndex) -> int:
-    """Imports of domains that no node of the scopes sharing them belongs to; the default domain stays."""
+    graph, gone = index.graph, unused_domains(index)
+    if gone:
+        graph.import_domains = [entry for entry in graph.import_domains if entry.domain not in gone]
+    return len(gone)
+
+
+def unused_domains(index: GraphIndex) -> list[str]:
+    """Imported domains that no node of the scopes sharing the imports belongs to; the default domain is none of them."""
     graph = index.graph
-    if not graph.import_domains:
-        return 0
-    needed = {"", "ai.onnx"} | {node.domain or "" for node in index.all_nodes()}
+    imported = [entry.domain for entry in graph.import_domains or () if entry.domain not in ("", "ai.onnx")]
+    if not imported:
+        return []
+    needed = {node.domain or "" for node in index.all_nodes()}
     needed |= {domain for function in getattr(graph, "functions", ()) for domain in opset_versions(function)}
-    kept = [entry for entry in graph.import_domains if entry.domain in needed]
-    removed = len(graph.import_domains) - len(kept)
-    if removed:
-        graph.import_domains = kept
-    return removed
+    return [domain for domain in imported if domain not in needed]

@@ -289,7 +289,16 @@ class Inline:
     span: Span = NOWHERE
 
 
-Statement = Build | Redirect | Edit | Delete | Inline
+@record(frozen=True, slots=True)
+class Mend:
+    """`mend model.unsorted_nodes`: puts right all faults of one kind; `faults.py` has the kinds."""
+
+    base: str
+    fault: str
+    span: Span = NOWHERE
+
+
+Statement = Build | Redirect | Edit | Delete | Inline | Mend
 
 
 @record(frozen=True, slots=True)

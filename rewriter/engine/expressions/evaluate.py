@@ -17,6 +17,8 @@ from rewriter.engine.expressions.attributes import effective
 from rewriter.engine.expressions.functions import FUNCTIONS
 from rewriter.engine.expressions.operators import arithmetic, compare, contains, truth
 from rewriter.engine.expressions.values import ABSENT, LIST_LIMIT, UNKNOWN, DType, Failure, checked, plain, show
+from rewriter.engine.faults.table import FIND
+from rewriter.engine.faults.versions import least_ir_version
 from rewriter.language import ast
 from rewriter.language.dtypes import DTYPES
 
@@ -91,6 +93,10 @@ def _model_field(name: str, context: Context) -> Any:
         return context.opset(None)
     if name == "outputs":
         return [tensor.name for tensor in context.index.graph.outputs]
+    if name in FIND:
+        return FIND[name](context)
+    if name == "least_ir_version":
+        return least_ir_version(context)
     found = getattr(context.index.graph, name, None)
     return found if isinstance(found, str) else context.doubt(f"model.{name} is not known")
 

@@ -11,8 +11,10 @@ from rewriter.language import schema
 
 
 def set_opset(index: GraphIndex, edits: Edits, scope: Scope, domain: str, version: int) -> None:
-    """Sets or adds the import of a domain for the main graph and all scopes that share its imports."""
-    graph = index.graph
+    """Sets or adds the import of a domain for the graph or function that a scope belongs to, with all inside of it."""
+    while scope.parent is not None:
+        scope = scope.parent
+    graph = scope.graph if scope.opsets is not index.scopes[0].opsets else index.graph
     if scope.opsets.get(domain) == version:
         return
     edits.declare("opset", domain or "ai.onnx", scope.opsets.get(domain), version)
@@ -24,10 +26,8 @@ def set_opset(index: GraphIndex, edits: Edits, scope: Scope, domain: str, versio
     if domain == "":
         edits.later(setattr, graph, "opset", graph.opset)
         graph.opset = version
-    for other in index.scopes:
-        if other.opsets is index.scopes[0].opsets or other is scope:
-            edits.later(_set_version, other.opsets, domain, other.opsets.get(domain))
-            other.opsets[domain] = version
+    edits.later(_set_version, scope.opsets, domain, scope.opsets.get(domain))
+    scope.opsets[domain] = version  # the scopes inside share this table
 
 
 def _set_version(versions: dict[str, int], domain: str, version: int | None) -> None:

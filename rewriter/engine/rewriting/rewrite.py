@@ -10,6 +10,7 @@ from typing import Any
 
 import onnx_graphsurgeon as gs
 
+from rewriter.engine.faults.table import MEND
 from rewriter.engine.rewriting.build import build, redirect
 from rewriter.engine.rewriting.inline import inline
 from rewriter.engine.rewriting.place import apply_delete, apply_edit
@@ -37,6 +38,8 @@ def _perform(rewriting: Rewriting, statement: ast.Statement, value: Any, at: Any
         apply_edit(rewriting, statement, value, at)
     elif isinstance(statement, ast.Delete):
         apply_delete(rewriting, statement, at)
+    elif isinstance(statement, ast.Mend):
+        MEND[statement.fault](rewriting)
     else:
         inline(rewriting, statement)
 

@@ -9,6 +9,7 @@ from rewriter.language.checks.context import Context, did_you_mean
 from rewriter.language.checks.expressions import MODEL_FIELDS, Types
 from rewriter.language.checks.operators import check_operator, check_value, check_written
 from rewriter.language.checks.scope import KIND_WORDS, Binding, Scope
+from rewriter.language.faults import FAULTS, MODEL_FACTS
 
 _TENSOR_EDITS = {"shape": "list", "dtype": "dtype"}
 Value = ast.Expr | ast.Constant | ast.Absent | ast.Build
@@ -83,6 +84,20 @@ class Edits:
                 f"its subgraphs: {', '.join(graphs)}" if graphs else "it is an operator of ONNX, not a call of a function",
             )
             self.context.report("E210", f"`{op.name}` has no {what} to inline", inline.span, "nothing to inline", notes)
+
+    def mend(self, mend: ast.Mend) -> None:
+        """`mend model.unsorted_nodes`."""
+        fault = FAULTS.get(mend.fault) if mend.base == "model" else None
+        if fault is None:
+            notes = (f"what can be mended: {', '.join(FAULTS)}",)
+            known = [f"write model.{mend.fault}"] if mend.fault in FAULTS else []
+            helps = tuple(known) or did_you_mean(mend.fault, FAULTS)
+            message = f"`{mend.base}.{mend.fault}` is no kind of fault"
+            self.context.report("E210", message, mend.span, "nothing to mend", notes, helps)
+            return
+        self._whole_model(mend.span)
+        if fault.interface and not self.context.is_interface:
+            self._interface_only(f"model.{fault.name}, which belong to what callers see,", mend.span)
 
     # --- Places ----------------------------------------------------------------------------------------------------------
 
@@ -189,6 +204,10 @@ class Edits:
         )
 
     def _model(self, place: ast.Place, value: Value) -> None:
+        if place.field in FAULTS or place.field in MODEL_FACTS:
+            mends = (f"write `mend model.{place.field}`",) if place.field in FAULTS else ()
+            self.context.report("E210", f"model.{place.field} is found, not set", place.span, "not a place", helps=mends)
+            return
         actual_type = MODEL_FIELDS.get(place.field or "")
         if actual_type is None:
             notes = (f"its parts: {', '.join(MODEL_FIELDS)}",)
@@ -196,9 +215,7 @@ class Edits:
             helps = did_you_mean(place.field or "", MODEL_FIELDS)
             self.context.report("E210", message, place.span, "not a place", notes, helps)
             return
-        if not self.context.rule.match.graph:
-            message = "a rule that changes the model as a whole must match it as a whole"
-            self.context.report("E210", message, place.span, "not matched", helps=("write `match graph { }`",))
+        self._whole_model(place.span)
         informed = self.context.is_repair and self.context.header.needs_source
         if place.field == "outputs" and not (self.context.is_interface or informed):
             self._interface_only("which tensors the model gives out", place.span)
@@ -207,6 +224,11 @@ class Edits:
         elif place.index is not None:
             self.context.report("E210", f"model.{place.field} has no items", place.span, "not a place")
         self._value(value, actual_type, f"model.{place.field}")
+
+    def _whole_model(self, span: ast.Span) -> None:
+        if not self.context.rule.match.graph:
+            message = "a rule that changes the model as a whole must match it as a whole"
+            self.context.report("E210", message, span, "not matched", helps=("write `match graph { }`",))
 
     def _value(self, value: Value, wanted: str, role: str) -> str:
         if isinstance(value, ast.Constant):

@@ -11,6 +11,7 @@ from rewriter.language.checks import static_types as types
 from rewriter.language.checks.context import Context, did_you_mean
 from rewriter.language.checks.scope import Scope
 from rewriter.language.dtypes import DTYPES
+from rewriter.language.faults import FAULTS, MODEL_FACTS
 from rewriter.language.functions import FUNCTIONS
 
 NODE_FIELDS = {"inputs": "tensors", "outputs": "tensors", "op": "string"}
@@ -19,6 +20,7 @@ MODEL_FIELDS = {
     "ir_version": "int", "opset": "int", "producer_name": "string", "producer_version": "string", "name": "string",
     "doc_string": "string", "outputs": "list",
 }  # fmt: skip
+_MODEL_READS = {**MODEL_FIELDS, **dict.fromkeys(FAULTS, "list"), **dict.fromkeys(MODEL_FACTS, "int")}
 
 
 class Types:
@@ -118,7 +120,7 @@ class Types:
         base = self.of(expr.value)
         if base == "node" and isinstance(expr.value, ast.Name):
             return self._node_field(expr, expr.value.id)
-        fields = {"tensor": TENSOR_FIELDS, "const": TENSOR_FIELDS, "model": MODEL_FIELDS}.get(base)
+        fields = {"tensor": TENSOR_FIELDS, "const": TENSOR_FIELDS, "model": _MODEL_READS}.get(base)
         if fields is not None:
             if expr.name in fields:
                 return fields[expr.name]

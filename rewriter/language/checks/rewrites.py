@@ -50,6 +50,8 @@ class Block:
                     self.edits.delete(statement)
                 case ast.Inline():
                     self.edits.inline(statement)
+                case ast.Mend():
+                    self.edits.mend(statement)
         for binding in self.scope.names.values():
             if binding.kind == "made" and not binding.uses and not binding.name.startswith("_"):
                 message = f"the new tensor `{binding.name}` is never used"

@@ -11,7 +11,8 @@ PAGES = (
         """
 A rewrite changes in place what was matched: attributes, inputs and the operator of a labelled node, type and
 shape of a tensor, and, after `match graph`, the model's ir_version, opset and texts. Nodes and attributes can
-be deleted; tensors vanish by themselves when nothing reads them. `inline` needs a subgraph, or a call of a
+be deleted; tensors vanish by themselves when nothing reads them. `mend` takes the faults of the model as a whole, which
+are found and not set: `mend model.unsorted_nodes`. `inline` needs a subgraph, or a call of a
 local function.
 """,
         """

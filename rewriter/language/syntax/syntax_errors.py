@@ -68,7 +68,7 @@ _PHRASES: tuple[tuple[frozenset[str], frozenset[str], str], ...] = (
     ),
     (
         frozenset(["DEL", "NAME"]),
-        frozenset(["NAME", "LSQB", "SPREAD", "ANY", "DEL", "INLINE", "AT"]),
+        frozenset(["NAME", "LSQB", "SPREAD", "ANY", "DEL", "INLINE", "MEND", "AT"]),
         "a statement such as `y = Relu(x)`",
     ),
     (

@@ -29,6 +29,9 @@ class RewriteBuilder(PatternBuilder):
             return ast.Edit(self._place(place), self._edit_value(place, value), self.span(tree))
         if tree.data == "delete":
             return ast.Delete(self._place(tree.children[0]), self.span(tree))
+        if tree.data == "mend":
+            base, fault = tree.children
+            return ast.Mend(str(base), str(fault), self.span(tree))
         label, attr = tree.children
         return ast.Inline(str(label), None if attr is None else str(attr), self.span(tree))
 

@@ -1,0 +1,41 @@
+"""What finds and what mends each fault of `language/faults.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from rewriter.engine.context import Context
+from rewriter.engine.faults import declarations, imports, inputs, names, order
+
+if TYPE_CHECKING:
+    from rewriter.engine.rewriting.transaction import Rewriting
+
+Find = Callable[[Context], list[str]]
+Mend = Callable[["Rewriting"], None]
+
+FIND: Mapping[str, Find] = {
+    "repeated_nodes": names.repeated_nodes,
+    "repeated_tensors": names.repeated_tensors,
+    "unsorted_nodes": order.unsorted_nodes,
+    "unnamed_nodes": names.unnamed_nodes,
+    "odd_names": names.odd_names,
+    "missing_imports": imports.missing_imports,
+    "unused_imports": imports.unused_imports,
+    "misdeclared_tensors": declarations.misdeclared_tensors,
+    "misdeclared_outputs": declarations.misdeclared_outputs,
+    "listed_initializers": inputs.listed_initializers,
+}
+
+MEND: Mapping[str, Mend] = {
+    "repeated_nodes": names.name_repeated_nodes,
+    "repeated_tensors": names.name_repeated_tensors,
+    "unsorted_nodes": order.sort_nodes,
+    "unnamed_nodes": names.name_unnamed_nodes,
+    "odd_names": names.name_odd_parts,
+    "missing_imports": imports.add_imports,
+    "unused_imports": imports.drop_imports,
+    "misdeclared_tensors": declarations.declare_inner,
+    "misdeclared_outputs": declarations.declare_outputs,
+    "listed_initializers": inputs.unlist_initializers,
+}

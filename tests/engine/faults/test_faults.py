@@ -1,0 +1,123 @@
+"""Faults of a model as a whole: what names and order become, which the tests inside the rules do not look at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+from rewriter.engine.faults.table import FIND, MEND
+from rewriter.engine.log import Log
+from rewriter.engine.run import run
+from rewriter.graph.model import Model
+from rewriter.language.faults import FAULTS
+from rewriter.language.rules import load_rules
+
+RULES = load_rules([Path(__file__).parents[3] / "rules" / "hygiene"])
+HEAD = '<ir_version: 8, opset_import: ["": 13]>'
+
+
+def fixed(text: str, *codes: str) -> tuple[onnx.ModelProto, Log]:
+    before = onnx.parser.parse_model(text if text.startswith("<") else f"{HEAD} {text}")
+    model = Model.from_proto(before)
+    log = run(model.graph, RULES.select(list(codes)), overridable=model.overridable)
+    return model.to_proto(), log
+
+
+def accepted(model: onnx.ModelProto) -> bool:
+    onnx.checker.check_model(model, full_check=True)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return True
+
+
+def names(model: onnx.ModelProto) -> list[str]:
+    return [node.name for node in model.graph.node]
+
+
+def test_every_fault_is_found_and_mended() -> None:
+    assert FIND.keys() == MEND.keys() == FAULTS.keys()
+
+
+def test_the_first_node_keeps_the_name() -> None:
+    model, log = fixed(
+        "g (float[2] x) => (float[2] y) { [n] a = Relu(x) [n_1] b = Neg(a) [n] c = Abs(b) [n] y = Neg(c) }", "HYG001"
+    )
+    assert names(model) == ["n", "n_1", "n_2", "n_3"] and accepted(model)
+    assert [change.after for change in log.firings[0].changes] == ['node "n_2"', 'node "n_3"']
+
+
+def test_nodes_are_sorted_stably() -> None:
+    text = "g (float[2] x) => (float[2] y) { [d] y = Add(a, b) [c] c = Abs(x) [a] a = Relu(x) [e] e = Abs(c) [b] b = Neg(x) }"
+    model, log = fixed(text, "HYG003")
+    assert names(model) == ["c", "a", "e", "b", "d"] and accepted(model)
+    assert [change.after for change in log.firings[0].changes] == ['order "d behind what it reads"']
+
+
+def test_a_rule_that_changes_a_node_and_the_order() -> None:
+    model, log = fixed("g (float[2] x) => (float[2] y) { [n] y = Abs(a) [n] a = Relu(x) }", "HYG001", "HYG003")
+    assert names(model) == ["n", "n_1"] and len(log.firings) == 2 and accepted(model)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "g (float[2] x) => (float[2] y) { a = Relu(x) a = Neg(a) y = Abs(a) }",
+        "g (float[2] x) => (float[2] y) { x = Relu(x) y = Abs(x) }",
+        "g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { a = Add(x, w) w = Relu(a) y = Abs(w) }",
+        "g (float[2] x) => (float[2] y) { y = Relu(x) y = Neg(y) y = Abs(y) }",
+        """g (float[2] x, bool c) => (float[2] y) { a = Relu(x) b = If (c) <
+           then_branch = t () => (float[2] a) { a = Abs(a) a = Neg(a) }, else_branch = e () => (float[2] x) { x = Neg(x) }>
+           y = Add(a, b) }""",
+    ],
+)
+def test_each_name_is_defined_once(text: str) -> None:
+    model, _ = fixed(text, "HYG002")
+    assert [port.name for port in (*model.graph.input, *model.graph.output)][-1] == "y" and accepted(model)
+
+
+def test_a_name_of_an_input_and_of_an_output_stays() -> None:
+    _model, log = fixed("g (float[2] x) => (float[2] x) { x = Relu(x) }", "HYG002")
+    assert not log.changed and not log.blocked
+
+
+def test_values_of_repeated_names() -> None:
+    model, _ = fixed("g (float[2] x) => (float[2] y) { x = Neg(x) a = Relu(x) a = Neg(a) y = Add(a, x) }", "HYG002")
+    given = {"x": [-1.0, 2.0]}
+    session = ReferenceEvaluator(model)
+
+    assert session.run(None, {"x": np.array(given["x"], np.float32)})[0].tolist() == [0.0, -2.0]
+
+
+def test_what_is_only_looked_at_stays() -> None:
+    text = "g (float[2] x) => (float[2] y) { [n] y = Abs(a) [n] a = Relu(x) a = Neg(x) }"
+    model = Model.from_proto(onnx.parser.parse_model(f"{HEAD} {text}"))
+    log = run(model.graph, RULES.select(["HYG001", "HYG002", "HYG003"]), keep=False)
+    assert log.changed and not model.edited
+
+
+def test_a_function_gets_its_import() -> None:
+    model, _ = fixed(
+        """<ir_version: 8, opset_import: ["": 13, "l": 1]> g (float[2] x) => (float[2] y) { y = l.F(x) }
+        <domain: "l", opset_import: ["": 13]> F (a) => (b) { b = acme.Foo(a) }""",
+        "HYG004",
+    )
+    assert [(entry.domain, entry.version) for entry in model.functions[0].opset_import] == [("", 13), ("acme", 1)]
+    assert [entry.domain for entry in model.opset_import] == ["", "l"]
+
+
+def test_new_initializers_are_not_listed_once_the_others_are_not() -> None:
+    text = '<ir_version: 3, opset_import: ["": 9]> g (float[2] x, float[2] w) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }'
+    model, _ = fixed(text, "HYG013")
+    assert [port.name for port in model.graph.input] == ["x"] and model.ir_version == 4 and accepted(model)
+
+
+def test_a_wrong_declaration_is_put_right_before_other_rules_look() -> None:
+    model, _ = fixed("g (float[2] x) => (float[2] y) <int64[3] a> { a = Relu(x) y = Neg(a) }", "HYG005")
+    kind = model.graph.value_info[0].type.tensor_type
+    assert (kind.elem_type, [dim.dim_value for dim in kind.shape.dim]) == (1, [2]) and accepted(model)
