@@ -151,10 +151,12 @@ def _rewrite(model: Model, work: Work, outcome: Outcome) -> Model:
     runs = _Runs(model, work, outcome)
     attempt = runs.on(model)
     if work.keep and attempt.log.changed:
+        from rewriter.proof.batches import BatchCheck
         from rewriter.proof.equivalence import Verifier
         from rewriter.proof.guard import guarded
 
-        attempt = guarded(attempt, runs.again, Verifier(work.rules, runs.again, work.inputs) if work.verify else None)
+        verifier = Verifier(work.rules, runs.again, work.inputs) if work.verify else None
+        attempt = guarded(attempt, runs.again, BatchCheck(runs.again, verifier))
     outcome.log = attempt.log
     outcome.tidied = attempt.tidied
     if work.keep and work.stamp and outcome.changed:

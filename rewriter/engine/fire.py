@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,8 @@ from rewriter.engine.context import Context
 from rewriter.engine.coverage import Coverage
 from rewriter.engine.expressions.evaluate import Names, holds
 from rewriter.engine.expressions.values import UNKNOWN, Failure
+from rewriter.engine.flow.follow import Follower, named_dimensions
+from rewriter.engine.flow.refusal import DoesNotFlow
 from rewriter.engine.log import Blocked, Condition
 from rewriter.engine.matching.match import Matcher, TooManyAttempts
 from rewriter.engine.rewriting.rewrite import apply_block
@@ -91,6 +93,32 @@ class Attempt:
         except (Failure, RewriterError, *MISTAKES) as failure:
             self._block(compiled, None, _words(failure), error=True)
             return None
+
+    def follow(self, compiled: CompiledRule, group: Sequence[Fired]) -> Fired | None:
+        """What a group of firings on the interface entails where they gave names to dimensions; None when that is nothing.
+
+        Raises:
+            DoesNotFlow: the dimensions cannot be followed; the graph is as it was.
+        """
+        sizes = named_dimensions(fired.edits for fired in group)
+        if not sizes:
+            return None
+        index, started = self.context.index, time.perf_counter()
+        edits, mark = Edits(index, self._snapshot), (index.names.mark(), index.node_names.mark())
+        try:
+            Follower(self.context, edits, sizes).follow()
+            edits.sweep(())
+        except DoesNotFlow:
+            self._take_back(edits, mark)
+            raise
+        seconds = time.perf_counter() - started
+        last = group[-1]
+        scope, seen = index.scopes[0], (last.conditions, seconds)
+        return Fired(compiled, None, {}, edits, *seen, scope, (), "", mark, last.noted) if edits.any else None
+
+    def refuse(self, compiled: CompiledRule, reason: str) -> None:
+        """Notes why a rule on the model as a whole was taken back."""
+        self._block(compiled, None, reason, error=True)
 
     def _matcher(self, compiled: CompiledRule, root: gs.Node) -> Matcher:
         assert compiled.pattern is not None

@@ -11,6 +11,7 @@ from rewriter.engine.compile import CompiledRule, PhasePlan
 from rewriter.engine.context import Context
 from rewriter.engine.coverage import Coverage
 from rewriter.engine.fire import Attempt, Fired, node_name
+from rewriter.engine.flow.refusal import DoesNotFlow
 from rewriter.engine.guards import refusal
 from rewriter.engine.limits import Limits, Watch
 from rewriter.engine.lineage import note_lineage
@@ -207,10 +208,30 @@ class Run:
     def _interface(self, phase: PhasePlan) -> None:
         """Rules on the model's interface: each fires once for each of its matches, as long as it finds any."""
         for compiled in phase.on_graph:
+            before = len(self._done)
             for _ in range(self._watch.limits.per_root):
                 fired = self._fire_on_graph(compiled)
                 if not fired or self._halted is not None:
                     break
+            self._follow(compiled, before)
+
+    def _follow(self, compiled: CompiledRule, start: int) -> None:
+        """Dimensions that the firings from `start` on have given a name are followed through the graph, as a firing of its own;
+        where they do not flow, all of it is taken back.
+        """
+        group = self._done[start:]
+        try:
+            fired = self._attempt.follow(compiled, group)
+        except DoesNotFlow as error:
+            for one in reversed(group):
+                self._attempt.take_back(one)
+                self.context.facts.refresh(list(one.edits.retyped.values()))
+            del self._done[start:], self.log.firings[len(self.log.firings) - len(group) :]
+            self._attempt.refuse(compiled, str(error))
+            return
+        if fired is not None and self._accept(fired):
+            self.context.facts.refresh([*fired.edits.retyped.values(), *_outputs(fired)])
+            self._recorder.depict(fired)
 
     def _fire_on_graph(self, compiled: CompiledRule) -> bool:
         for bound in interface_matches(compiled.rule.ast.match, self.context, compiled.given):

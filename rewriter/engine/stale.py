@@ -49,10 +49,11 @@ def declare_anew(index: GraphIndex, facts: Facts, changed: Iterable[gs.Tensor]) 
     What a declaration said before cannot be used to find it: a fixed length would outlive the input that it came from.
     """
     edits = Edits(index)
-    for node in _behind(index, changed):
+    told = {id(tensor): tensor for tensor in changed}
+    for node in _behind(index, told.values()):
         for tensor in node.outputs:
             dtype, shape = facts.declared(tensor)
-            if dtype is None and shape is None:
+            if (dtype is None and shape is None) or id(tensor) in told:
                 continue
             edits.set_type(tensor, None, None)
             facts.refresh([tensor])

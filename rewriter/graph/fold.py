@@ -141,6 +141,13 @@ def _gather(operands: Operands) -> Array:
     return np.take(operands[0], operands[1], axis)
 
 
+def _gather_elements(operands: Operands) -> Array:
+    axis = operands.facts.integer("axis", 0)
+    if axis is None or operands[0].ndim != operands[1].ndim:
+        raise CannotFold
+    return np.take_along_axis(operands[0], operands[1].astype(np.int64), axis)
+
+
 def _by_items(function: Callable[..., Any]) -> Callable[[Operands], Array]:
     return lambda operands: np.asarray(function(*(operands[i] for i in range(len(operands.arrays)))))
 
@@ -209,6 +216,7 @@ FUNCTIONS: dict[str, Callable[[Operands], Array]] = {
     "Concat": _concat,
     "Slice": _slice,
     "Gather": _gather,
+    "GatherElements": _gather_elements,
     "Neg": _by_items(np.negative),
     "Abs": _by_items(np.abs),
     "Floor": _by_items(np.floor),
@@ -220,6 +228,14 @@ FUNCTIONS: dict[str, Callable[[Operands], Array]] = {
     "Mul": _by_items(np.multiply),
     "Div": _by_items(_divide),
     "Equal": _by_items(np.equal),
+    "Less": _by_items(np.less),
+    "LessOrEqual": _by_items(np.less_equal),
+    "Greater": _by_items(np.greater),
+    "GreaterOrEqual": _by_items(np.greater_equal),
+    "And": _by_items(np.logical_and),
+    "Or": _by_items(np.logical_or),
+    "Xor": _by_items(np.logical_xor),
+    "Not": _by_items(np.logical_not),
     "Where": _by_items(np.where),
     "ConstantOfShape": _constant_of_shape,
     "Expand": _expand,

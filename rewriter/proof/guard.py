@@ -25,8 +25,8 @@ MOST_OF_ONE_RULE = 3
 MOST_RULES_TRIED = 12
 """Rules that are left out one by one to see whether a model that is refused before and after were taken without one."""
 
-Verify = Callable[[Attempt, Plan], "Verification | Culprit"]
-"""Compares the numbers of a result; a culprit when they differ without leave."""
+Verify = Callable[[Attempt, Plan], "Verification | Culprit | None"]
+"""Compares the numbers of a result; a culprit when they differ without leave, None when there is nothing to say of them."""
 
 
 def guarded(first: Attempt, replay: Replay, verify: Verify | None = None) -> Attempt:

@@ -88,7 +88,8 @@ def test_what_the_model_declares_is_told_before_and_after() -> None:
         "rule X1 batch <kind: interface> match graph { input x output y } where dim(x, 0) == 2 "
         'rewrite { x.shape[0] = "N" x.dtype = double model.ir_version = 9 model.opset["ai.onnx.ml"] = 3 }'
     )
-    (firing,) = rewrite_text("g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }", rule).log.firings
+    firing, follows = rewrite_text("g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }", rule).log.firings
+    assert [(change.before, change.after) for change in follows.changes] == [("y: float[2,3]", "y: double[N,3]")]
     assert [(change.name, change.before, change.after) for change in firing.changes] == [
         ("x", "x: float[2,3]", "x: double[N,3]"),
         ("model", "model.ir_version = 8", "model.ir_version = 9"),
