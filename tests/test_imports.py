@@ -12,9 +12,10 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "rewriter"
 LAYERS = {
-    "cli": {"cli", "config", "provenance", "report", "proof", "engine", "graph", "language", "source"},
+    "cli": {"cli", "config", "plans", "provenance", "report", "proof", "engine", "graph", "language", "source"},
     "config": {"config", "language"},
     "proof": {"proof", "engine", "graph", "language", "source"},
+    "plans": {"plans", "config.toml_text", "engine", "language"},
     "provenance": {"provenance", "engine", "graph", "language", "source"},
     "report": {
         "provenance",

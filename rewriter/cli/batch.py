@@ -66,8 +66,8 @@ def make_work(command: str, args: argparse.Namespace) -> Work:
         from rewriter.source.find import load_source
 
         load_source(args.source)  # a bad file is one error, not one for each model
-    limits = Limits(seconds=args.timeout)
-    if args.max_firings is not None:
+    limits = Limits(seconds=getattr(args, "timeout", None))
+    if getattr(args, "max_firings", None) is not None:
         limits = replace(limits, firings=args.max_firings)
     return Work(
         rules,

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rewriter.engine.coverage import Coverage
     from rewriter.graph.model import Model
     from rewriter.language.rules import RuleSet
+    from rewriter.plans.document import Proposal
+    from rewriter.plans.execution import Chooser
     from rewriter.proof.replay import Attempt, Plan
 
 
@@ -49,6 +51,7 @@ class Work:
         coverage: where to count what rules did, for jobs done in this process.
         runtime: a check also puts the model before ONNX Runtime.
         suppress: firings that are not to happen, by the configuration.
+        plan: the only firings that may happen, with the name of the file that says so; None: all may.
         variants: the same work with other settings, for models of which a configuration says something of their own.
     """
 
@@ -65,6 +68,7 @@ class Work:
     coverage: Coverage | None = None
     runtime: bool = False
     suppress: tuple[Suppression, ...] = ()
+    plan: tuple[str, tuple[Proposal, ...]] | None = None
     variants: tuple[Work, ...] = ()
 
 
@@ -205,7 +209,7 @@ class _Runs:
             limits = replace(limits, firings=plan.firings, seconds=None)
         if plan is not None and plan.without:
             rules = replace(rules, rules=tuple(rule for rule in rules if rule.code not in plan.without))
-        suppressed = Suppressor(work.suppress)
+        chooser = Suppressor(work.suppress) if work.plan is None else _chooser(*work.plan)
         log = run(
             model.graph,
             rules,
@@ -217,11 +221,17 @@ class _Runs:
             detail=plan is None or plan.firings is None,
             veto=() if plan is None else plan.veto,
             coverage=work.coverage,
-            permit=suppressed.permit if work.suppress else None,
+            permit=chooser.permit if work.suppress or work.plan is not None else None,
         )
         log.notes[:0] = self._notes
-        log.suppressed = suppressed.found
+        log.suppressed = chooser.found
         return Attempt(model, log, _tidy(model, log) if work.tidy else 0)
+
+
+def _chooser(origin: str, proposals: tuple[Proposal, ...]) -> Chooser:
+    from rewriter.plans.execution import Chooser
+
+    return Chooser(proposals, origin)
 
 
 def _tidy(model: Model, log: Log) -> int:

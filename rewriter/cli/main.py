@@ -18,6 +18,7 @@ from typing import NoReturn
 
 from rewriter import __version__
 from rewriter.cli import (
+    apply,
     audit,
     check,
     compare,
@@ -29,6 +30,7 @@ from rewriter.cli import (
     fmt,
     history,
     lint,
+    plan,
     rule,
     rules,
     show,
@@ -38,7 +40,26 @@ from rewriter.cli import (
 )
 from rewriter.errors import RewriterError
 
-COMMANDS = (fix, check, why, show, diff, compare, history, audit, test, verify, lint, rules, rule, coverage, explain, fmt)
+COMMANDS = (
+    fix,
+    check,
+    plan,
+    apply,
+    why,
+    show,
+    diff,
+    compare,
+    history,
+    audit,
+    test,
+    verify,
+    lint,
+    rules,
+    rule,
+    coverage,
+    explain,
+    fmt,
+)
 
 OK, FINDINGS, BAD_INPUT, INTERNAL = 0, 1, 2, 3
 INTERRUPTED = 130

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import onnx
 
@@ -20,8 +18,8 @@ from rewriter.graph.metadata_keys import HISTORY
 from rewriter.graph.model import Model, load
 from rewriter.graph.tidy import tidy
 from rewriter.language.rules import RuleSet
-from rewriter.provenance.record import SHORT, Run, Unreadable, history
-from rewriter.provenance.stamp import fired_only, source_digest, write
+from rewriter.provenance.record import SHORT, Run, Unreadable, history, settings_of
+from rewriter.provenance.stamp import file_digest, fired_only, write
 from rewriter.source.find import find, load_source
 from rewriter.source.info import SourceInfo
 
@@ -131,7 +129,7 @@ class _Replay:
             self.found.findings.append(f"the source file {name} is missing (--source)")
             return None
         source = load_source(path)
-        if source_digest(source)[1] != digest:
+        if file_digest(Path(path)) != digest:
             self.found.findings.append(f"{path} is not the recorded source file {name}, whose SHA-256 is {digest}")
         return source
 
@@ -149,7 +147,7 @@ class _Replay:
 
 def replay(model: Model, run: Run, known: RuleSet, source: SourceInfo | None) -> Log:
     """Runs recorded rules on a model, which is edited."""
-    rules = replace(known, by_id=frozenset(run.asked), settings=_settings(run.set))
+    rules = replace(known, by_id=frozenset(run.asked), settings=settings_of(run.set))
     if run.constant_inputs is not None:
         model.constant_inputs = "yes" if run.constant_inputs else "no"
     exporter = detect(model.graph)
@@ -168,10 +166,6 @@ def replay(model: Model, run: Run, known: RuleSet, source: SourceInfo | None) ->
     if run.tidy:
         tidy(model.graph)
     return log
-
-
-def _settings(recorded: Mapping[str, Any]) -> dict[tuple[str, str], Any]:
-    return {(code, name): value for place, value in recorded.items() for code, _, name in [place.partition(".")]}
 
 
 def _without_record(model: onnx.ModelProto) -> bytes:

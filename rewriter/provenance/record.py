@@ -93,6 +93,11 @@ def history(metadata: Mapping[str, str]) -> tuple[Run, ...]:
     return loads(metadata[HISTORY]) if HISTORY in metadata else ()
 
 
+def settings_of(recorded: Mapping[str, Any]) -> dict[tuple[str, str], Any]:
+    """Parameters by "CODE.name" as a set of rules has them."""
+    return {(code, name): value for place, value in recorded.items() for code, _, name in [place.partition(".")]}
+
+
 def _run(value: Any) -> Run:
     try:
         if not isinstance(value, dict):

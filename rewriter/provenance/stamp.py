@@ -62,12 +62,12 @@ def fired_only(rules: RuleSet, codes: frozenset[str]) -> RuleSet:
     )
 
 
-def source_digest(source: SourceInfo) -> tuple[str, str]:
-    """Name and SHA-256 of a source file. Raises RewriterError when it cannot be read."""
+def file_digest(path: Path) -> str:
+    """SHA-256 of a small file. Raises RewriterError when it cannot be read."""
     try:
-        return Path(source.path).name, hashlib.sha256(Path(source.path).read_bytes()).hexdigest()
+        return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
-        raise RewriterError(f"{source.path}: cannot be read: {error.strerror or error}") from None
+        raise RewriterError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
 def _run(model: Model, log: Log, rules: RuleSet, source: SourceInfo | None, tidy: bool, digest: str) -> Run:
@@ -80,7 +80,7 @@ def _run(model: Model, log: Log, rules: RuleSet, source: SourceInfo | None, tidy
         rule_set=used.digest[:SHORT],
         asked=tuple(sorted(used.by_id)),
         set={f"{code}.{name}": value for (code, name), value in sorted(used.settings.items())},
-        source=None if source is None else source_digest(source),
+        source=None if source is None else (Path(source.path).name, file_digest(Path(source.path))),
         constant_inputs=model.inputs_are_constant if model.listed else None,
         left_out=_left_out(log),
         firings=len(log.firings) if any(stop.kind in _ENDED for stop in log.stops) else None,

@@ -1,0 +1,122 @@
+"""`rewriter apply`: carries out a plan."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from rewriter.cli.options import Switch, add_format
+
+if TYPE_CHECKING:
+    from rewriter.cli.job import Outcome, Work
+    from rewriter.plans.document import Document
+    from rewriter.plans.execution import Missing
+    from rewriter.report.style import Style
+
+
+def add(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Declares the command."""
+    parser = commands.add_parser(
+        "apply",
+        parents=[common],
+        help="carry out a plan",
+        description="Does the rewrites that a plan accepts, and no other. Nothing is written when the model, a rule or the "
+        "source file is not what it was when the plan was made. The exit code is 1 when an accepted rewrite did not happen "
+        "though all that it follows did, or when one that is not in the plan was ready to happen; it is not done.",
+        epilog="example: rewriter apply plan.toml -o net.fixed.onnx",
+    )
+    parser.add_argument("plan", metavar="PLAN", help="file written by `rewriter plan`")
+    parser.add_argument("-o", "--output", metavar="FILE", help="the result (default: NAME.fixed.onnx beside the model)")
+    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
+    parser.add_argument("--verify", action="store_true", help="also run the model before and after, as `fix --verify` does")
+    parser.add_argument("--stamp", action=Switch, help="leave a record in the result (default: yes)")
+    add_format(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carries out a plan; returns the exit code."""
+    import sys
+    from pathlib import Path
+
+    from rewriter.cli.batch import exit_code, model_object
+    from rewriter.cli.job import process
+    from rewriter.cli.output import say, style_of
+    from rewriter.cli.paths import Found, plan
+    from rewriter.plans.document import read
+    from rewriter.plans.execution import UNPLANNED, missing
+    from rewriter.report.jsonreport import dumps
+    from rewriter.report.style import clean
+
+    found = read(Path(args.plan))
+    (job,) = plan([Found(found.model, Path(found.model.name))], output=args.output, out=None, in_place=False)
+    outcome = process(job, _work(found, args))
+    absent = [] if outcome.log is None else missing(found.proposals, outcome.log)
+    unplanned = [] if outcome.log is None else [one for one in outcome.log.suppressed if one.reason == UNPLANNED]
+    code = exit_code("fix", [outcome]) or int(bool(unplanned) or any(not one.because for one in absent))
+    if args.format == "json":
+        lost = [{"rewrite": one.proposal.number, "because": one.because} for one in absent]
+        print(dumps({**model_object("fix", outcome), "schema": 1, "command": "apply", "exit_code": code, "missing": lost}))
+    elif not outcome.error:
+        print("\n".join(_lines(found, outcome, absent, style_of(sys.stdout))))
+    if outcome.error:
+        say(f"rewriter: error: {clean(outcome.error)}")
+    return code
+
+
+def _lines(plan: Document, outcome: Outcome, absent: list[Missing], style: Style) -> list[str]:
+    from rewriter.report.style import clean
+    from rewriter.report.terminal import fix_lines
+
+    assert outcome.log is not None
+    accepted = sum(proposal.apply for proposal in plan.proposals)
+    done = f"{len(outcome.log.firings)} of {accepted} accepted rewrites -> {clean(str(outcome.output))}"
+    lines = [f"{style.paint('bold', clean(outcome.path))}: {done}", *fix_lines(outcome.log, style)]
+    for one in absent:
+        what = f"{one.proposal.number} {clean(one.proposal.rule)} at {clean(one.proposal.node)}"
+        if one.because:
+            before = ", ".join(map(str, one.because))
+            lines.append(f"  {style.paint('dim', 'not done')} {what}: it follows {before}, which did not happen")
+        else:
+            lines.append(f"  {style.paint('red', 'did not happen')} {what}")
+    return lines
+
+
+def _work(plan: Document, args: argparse.Namespace) -> Work:
+    """What the plan says, when all that it is about is as it was.
+
+    Raises:
+        RewriterError: the model, a rule or the source file is another one now.
+    """
+    from dataclasses import replace
+
+    from rewriter.cli.job import Work
+    from rewriter.cli.selection import load
+    from rewriter.errors import RewriterError
+    from rewriter.graph.model import load as load_model
+    from rewriter.provenance.record import SHORT, settings_of
+    from rewriter.provenance.stamp import file_digest, fired_only
+
+    found = load_model(plan.model).read_digest()
+    if found != plan.sha256:
+        raise RewriterError(f"{plan.model} is not the model of the plan: its SHA-256 is {found}, the plan's {plan.sha256}")
+    known = load(plan.rule_paths)
+    for code, digest in plan.rules.items():
+        rule = known.get(code)
+        if rule is None:
+            raise RewriterError(f"{args.plan}: rule {code} is not among the rules any more")
+        if rule.digest[:SHORT] != digest:
+            raise RewriterError(f"{args.plan}: rule {code} has changed since the plan was made; make a new one")
+    if plan.source is not None and file_digest(plan.source[0]) != plan.source[1]:
+        raise RewriterError(f"{plan.source[0]} has changed since the plan was made; make a new one")
+    rules = fired_only(replace(known, by_id=frozenset(plan.asked), settings=settings_of(plan.set)), frozenset(plan.rules))
+    return Work(
+        rules,
+        source="none" if plan.source is None else str(plan.source[0]),
+        constant_inputs=plan.constant_inputs,  # type: ignore[arg-type]
+        force=args.force,
+        tidy=plan.tidy,
+        verify=args.verify,
+        stamp=args.stamp is not False,
+        plan=(args.plan, plan.proposals),
+    )
