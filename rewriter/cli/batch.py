@@ -17,7 +17,7 @@ from rewriter.cli.pool import run_all
 from rewriter.cli.progress import progress
 from rewriter.cli.selection import selected
 from rewriter.engine.limits import Limits
-from rewriter.report.diff import diff_lines
+from rewriter.report.comparison import comparison_lines
 from rewriter.report.jsonreport import log_object, report
 from rewriter.report.style import Style, clean
 from rewriter.report.terminal import check_lines, fix_lines, refusal_lines
@@ -80,6 +80,7 @@ def make_work(command: str, args: argparse.Namespace) -> Work:
         verify=getattr(args, "verify", False),
         stamp=getattr(args, "stamp", False),
         inputs=getattr(args, "inputs", None),
+        diff=getattr(args, "diff", False),
         runtime=getattr(args, "ask_runtime", False),
     )
 
@@ -154,7 +155,7 @@ def _lines(command: str, outcome: Outcome, args: argparse.Namespace, style: Styl
     yield f"{style.paint('bold', clean(outcome.path))}: {style.paint('green', what) if outcome.changed else what}{where}"
     yield from fix_lines(outcome.log, style)
     if args.diff:
-        yield from diff_lines(outcome.path, outcome.output or outcome.path, outcome.log, style)
+        yield from comparison_lines(outcome.path, outcome.output or outcome.path, outcome.differences, style)
 
 
 def answers_to(outcome: Outcome, args: argparse.Namespace) -> list[Answer]:

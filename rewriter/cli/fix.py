@@ -37,7 +37,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--stamp", action=Switch, help="leave a record in models that change, for `history` and `audit` (default: yes)"
     )
-    parser.add_argument("--diff", action="store_true", help="also print what changed, as ONNX text")
+    parser.add_argument("--diff", action="store_true", help="also print how the result differs, as `rewriter diff` does")
     parser.set_defaults(run=run)
 
 

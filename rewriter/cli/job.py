@@ -17,6 +17,7 @@ from rewriter.errors import RewriterError
 if TYPE_CHECKING:
     from rewriter.config.configuration import Suppression
     from rewriter.engine.coverage import Coverage
+    from rewriter.graph.diff.difference import Difference
     from rewriter.graph.model import Model
     from rewriter.language.rules import RuleSet
     from rewriter.plans.document import Proposal
@@ -49,6 +50,7 @@ class Work:
         verify: also compare the numbers before and after; `inputs` is an .npz file with the model's inputs, None makes them up.
         stamp: a model that changes gets a record of the run.
         coverage: where to count what rules did, for jobs done in this process.
+        diff: also compare the result with what it was.
         runtime: a check also puts the model before ONNX Runtime.
         suppress: firings that are not to happen, by the configuration.
         plan: the only firings that may happen, with the name of the file that says so; None: all may.
@@ -66,6 +68,7 @@ class Work:
     stamp: bool = False
     inputs: str | None = None
     coverage: Coverage | None = None
+    diff: bool = False
     runtime: bool = False
     suppress: tuple[Suppression, ...] = ()
     plan: tuple[str, tuple[Proposal, ...]] | None = None
@@ -82,6 +85,7 @@ class Outcome:
         error: why the model failed, "" otherwise; `crash` is the traceback when that was a mistake of this program.
         constant_inputs: whether initializers that are also inputs were taken as constants; None when there are none.
         tidied: how many nodes, initializers and imports were removed because nothing used them.
+        differences: of the result from the model as it was, when they were asked for.
         refusal: why ONNX Runtime does not load the model as it is, "" when it does, None when it was not asked.
     """
 
@@ -94,6 +98,7 @@ class Outcome:
     source: str | None = None
     constant_inputs: bool | None = None
     tidied: int = 0
+    differences: list[Difference] = field(default_factory=list)
     refusal: str | None = None
     seconds: float = 0.0
 
@@ -131,6 +136,7 @@ def process(job: Job, work: Work) -> Outcome:
 
 def _process(job: Job, work: Work, outcome: Outcome) -> None:
     from rewriter.graph.model import load
+    from rewriter.graph.read import read_model_file
 
     in_place = job.target == job.path
     if job.target is not None and not in_place and not work.force and os.path.lexists(job.target):
@@ -142,8 +148,14 @@ def _process(job: Job, work: Work, outcome: Outcome) -> None:
         return
     target = Path(job.target)
     _make_folder(target.parent)
+    before = read_model_file(Path(job.path)) if work.diff and outcome.changed else None
     model.save(target, force=work.force or in_place)
     outcome.output = job.target
+    if before is not None:
+        from rewriter.graph.diff.difference import compare
+
+        folders = Path(job.path).absolute().parent, target.absolute().parent
+        outcome.differences = list(compare(before.proto, read_model_file(target).proto, *folders))
 
 
 def _rewrite(model: Model, work: Work, outcome: Outcome) -> Model:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 from rewriter.engine.log import Blocked, Change, Condition, Firing, Log, Skipped, Stop
-from rewriter.report.diff import diff_lines
 from rewriter.report.jsonreport import log_object, report
 from rewriter.report.style import Style, clean
 from rewriter.report.terminal import check_lines, fix_lines
@@ -65,17 +64,6 @@ def test_a_check_names_the_file_in_every_line() -> None:
     assert lines[0] == "m.onnx: TST001 n0 (Relu): A title"
     assert lines[10] == "m.onnx: TST001 If_3.then_branch: inner (Relu): A title"
     assert all(line.startswith(("m.onnx: ", "    help: ")) for line in lines)
-
-
-def test_a_diff() -> None:
-    assert list(diff_lines("a", "b", Log(), PLAIN)) == []
-    assert list(diff_lines("a", "b", Log([firing(1, "n", "f")]), PLAIN)) == [
-        "--- a",
-        "+++ b",
-        "@@ 1 TST001 at f: n @@",
-        "-n = Relu(x)",
-        "+n = Elu(x)",
-    ]
 
 
 def test_json_holds_all_of_the_log() -> None:
