@@ -13,6 +13,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.scopes import Scope
+from rewriter.graph.signature import attribute_key
 
 
 class Edits:
@@ -167,12 +168,7 @@ class Edits:
         before = dict(node.attrs)
         if value is None and name not in before:
             return
-        if (
-            value is not None
-            and type(value) is type(before.get(name))
-            and not isinstance(value, gs.Tensor)
-            and value == before[name]
-        ):
+        if name in before and not isinstance(value, gs.Tensor) and attribute_key(value) == attribute_key(before[name]):
             return
         self._touch(node)
         if value is None:
@@ -189,13 +185,14 @@ class Edits:
         for user in list(self.index.uses(old) if users is None else users):
             self.set_inputs(user, [new if tensor is old else tensor for tensor in user.inputs])
 
-    def set_type(self, tensor: gs.Tensor, dtype: Any, shape: Any) -> None:
-        """Sets the declared element type and shape of a variable."""
-        if (tensor.dtype, tensor.shape) == (dtype, shape):
+    def set_type(self, tensor: gs.Variable, dtype: Any, shape: Any, kind: str | None = None) -> None:
+        """Sets the declared element type and shape of a variable, and what it is (`tensor_type`, ...) where `kind` says so."""
+        kind = tensor.type if kind is None else kind
+        if (tensor.dtype, tensor.shape, tensor.type) == (dtype, shape, kind):
             return
-        self.later(_set_type, tensor, tensor.dtype, tensor.shape)
+        self.later(_set_type, tensor, tensor.dtype, tensor.shape, tensor.type)
         self.declare("type", tensor.name, (tensor.dtype, tensor.shape), (dtype, shape))
-        _set_type(tensor, dtype, shape)
+        _set_type(tensor, dtype, shape, kind)
         self.retyped[id(tensor)] = tensor
 
     def correct_type(self, tensor: gs.Tensor, dtype: Any, shape: Any) -> None:
@@ -256,5 +253,5 @@ def _set_attributes(node: gs.Node, attributes: dict[str, Any]) -> None:
     node.attrs.update(attributes)
 
 
-def _set_type(tensor: gs.Tensor, dtype: Any, shape: Any) -> None:
-    tensor.dtype, tensor.shape = dtype, shape
+def _set_type(tensor: gs.Variable, dtype: Any, shape: Any, kind: str | None) -> None:
+    tensor.dtype, tensor.shape, tensor.type = dtype, shape, kind

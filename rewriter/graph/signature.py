@@ -12,7 +12,7 @@ SMALL = 1024  # bytes of a constant that are looked at; larger ones are told apa
 
 def signature(node: gs.Node) -> int:
     """Equal for nodes of the same operator, attributes and operands; valid within one process."""
-    attributes = tuple(sorted((name, _key(value)) for name, value in node.attrs.items()))
+    attributes = tuple(sorted((name, attribute_key(value)) for name, value in node.attrs.items()))
     return hash(
         (node.domain or "", node.op, attributes, tuple(map(_operand, node.inputs)), tuple(t.name for t in node.outputs))
     )
@@ -27,7 +27,10 @@ def _operand(tensor: gs.Tensor) -> Any:
     return tensor.name
 
 
-def _key(value: Any) -> Any:
+def attribute_key(value: Any) -> Any:
+    """Equal for attribute values that are written alike."""
     if isinstance(value, list | tuple):
-        return tuple(map(_key, value))
-    return value if isinstance(value, int | float | str | bytes) else id(value)
+        return tuple(map(attribute_key, value))
+    if isinstance(value, float):  # 2.0 is another attribute than 2
+        return "float", value
+    return value if isinstance(value, int | str | bytes) else id(value)

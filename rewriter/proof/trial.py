@@ -19,6 +19,7 @@ from rewriter.language.rules import Rule, RuleSet
 from rewriter.proof import onnx_runtime
 from rewriter.proof.arrays import EDGES, STYLES
 from rewriter.proof.compare import Bound, Difference, compare
+from rewriter.proof.declared import asks_otherwise, outputs_as_before
 from rewriter.proof.feed import NoInputs, feed
 from rewriter.proof.instance import Array, Instance
 from rewriter.proof.oracles import ORACLES, Answer, Loaded, Refusal
@@ -150,6 +151,9 @@ def _equal(
     *,
     interface: bool,
 ) -> Trial:
+    if interface and asks_otherwise(instance.model, after):
+        return _lossy(instance, after)
+    kept = outputs_as_before(instance.model, after) if interface else None
     found: list[Trial] = []
     answers: dict[tuple[str, str], tuple[Answer, Answer]] = {}
     valid_before = not checked(instance.model)
@@ -162,6 +166,8 @@ def _equal(
             wanted = before(inputs)
             if isinstance(wanted, Refusal):
                 continue
+            if kept is not None:
+                wanted = {name: array for name, array in wanted.items() if name in kept}
             result = changed if isinstance(changed, Refusal) else changed(_known(after, inputs) if interface else inputs)
             answers[oracle.name, style] = wanted, result
             if isinstance(result, Refusal) and oracle is not ORACLES[0]:

@@ -62,7 +62,7 @@ def _edit_tensor(rewriting: Rewriting, tensor: gs.Tensor, place: ast.Place, valu
     if not isinstance(tensor, gs.Variable):
         raise Failure("the type of a constant cannot be edited")
     if place.field == "dtype":
-        rewriting.edits.set_type(tensor, gs_dtype(int(value)), tensor.shape)
+        rewriting.edits.set_type(tensor, gs_dtype(int(value)), tensor.shape, "tensor_type")
         return
     if place.field != "shape":
         raise Failure(f"`{place.field}` of a tensor cannot be set")
