@@ -195,11 +195,11 @@ class Edits:
         _set_type(tensor, dtype, shape, kind)
         self.retyped[id(tensor)] = tensor
 
-    def correct_type(self, tensor: gs.Tensor, dtype: Any, shape: Any) -> None:
+    def correct_type(self, tensor: gs.Variable, dtype: Any, shape: Any) -> None:
         """Corrects the declared element type and shape of a variable, which are in truth others already."""
-        self.later(_set_type, tensor, tensor.dtype, tensor.shape)
+        self.later(_set_type, tensor, tensor.dtype, tensor.shape, tensor.type)
         self.declare("type", tensor.name, (tensor.dtype, tensor.shape), (dtype, shape))
-        _set_type(tensor, dtype, shape)
+        _set_type(tensor, dtype, shape, tensor.type)
         self.corrected[id(tensor)] = tensor
 
     # --- names and order ---------------------------------------------------------------------------------------------------
