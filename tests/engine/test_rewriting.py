@@ -260,3 +260,13 @@ def test_a_scalar_constant_has_no_elements_and_that_is_an_error_of_the_rule() ->
     assert outcome.fired == []
     assert outcome.log.blocked[0].error
     assert "no element 0" in outcome.log.blocked[0].reason
+
+
+def test_an_attribute_that_the_caller_of_a_function_gives_is_unknown() -> None:
+    rule = "rule X1 sum <kind: exact> match { [c] y = Concat(a, a) } where c.axis != 0 rewrite { y = Identity(a) }"
+    functions = """<domain: "local", opset_import: ["": 13]> Two<axis>(a) => (y) { y = Concat<axis: int = @axis>(a, a) }"""
+    text = "g (float[2,2] x) => (float[2,4] y) { y = local.Two<axis=1>(x) }"
+    model = f'<ir_version: 8, opset_import: ["": 13, "local": 1]>\n{text}\n{functions}'
+    outcome = rewrite_text(model, rule)
+    assert outcome.fired == []
+    assert "whatever the caller of the function says" in outcome.log.blocked[0].reason
