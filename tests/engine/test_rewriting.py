@@ -270,3 +270,10 @@ def test_an_attribute_that_the_caller_of_a_function_gives_is_unknown() -> None:
     outcome = rewrite_text(model, rule)
     assert outcome.fired == []
     assert "whatever the caller of the function says" in outcome.log.blocked[0].reason
+
+
+def test_a_number_in_a_list_is_true_unless_it_is_0_as_in_an_array() -> None:
+    text = "g (float[1,1,5] x) => (float[1,1,6] y) { y = MaxPool<kernel_shape=[3], pads=[1,2]>(x) }"
+    for condition, holds in (("any(p)", True), ("all(p)", True), ("any([0, 0])", False), ("all([2, 0])", False)):
+        rule = f"rule X1 some <kind: lossy> match {{ y = MaxPool<pads=p>(x) }} where {condition} and len(p) == 2 rewrite {{ y = Relu(x) }}"
+        assert rewrite_text(text, rule).fired == ["X1"] * holds, condition

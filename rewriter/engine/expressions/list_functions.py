@@ -17,7 +17,7 @@ def _all(context: Context, value: Any) -> Any:
         return bool(np.all(value))
     if not isinstance(value, list):
         return truth(value)
-    answers = [truth(item) for item in value]
+    answers = [_element(item) for item in value]
     return False if False in answers else UNKNOWN if UNKNOWN in answers else True
 
 
@@ -26,8 +26,13 @@ def _any(context: Context, value: Any) -> Any:
         return bool(np.any(value))
     if not isinstance(value, list):
         return truth(value)
-    answers = [truth(item) for item in value]
+    answers = [_element(item) for item in value]
     return True if True in answers else UNKNOWN if UNKNOWN in answers else False
+
+
+def _element(item: Any) -> Any:
+    """An element of a list counts as the same element of an array does: a number is true unless it is 0."""
+    return item != 0 if isinstance(item, int | float) else truth(item)
 
 
 def _range(context: Context, *bounds: int) -> list[int]:
