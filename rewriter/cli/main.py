@@ -22,7 +22,6 @@ from rewriter.cli import (
     audit,
     check,
     compare,
-    configured,
     coverage,
     diff,
     explain,
@@ -66,13 +65,25 @@ INTERRUPTED = 130
 BROKEN_PIPE = 141
 
 
+EPILOG = """\
+examples:
+  rewriter check net.onnx                        what is wrong with a model, and which rules answer it
+  rewriter fix net.onnx -o net.fixed.onnx        repair it; rewriter fix exported/ --out repaired/ does a folder
+  rewriter plan net.onnx -o plan.toml            decide on each rewrite first, then: rewriter apply plan.toml
+  rewriter audit net.onnx net.fixed.onnx         whether a result is what its record says
+  rewriter fix --show-settings                   what a configuration file sets
+
+exit codes: 0 done or nothing found, 1 findings or something not repaired, 2 bad input, rule or option, 3 internal error
+"""
+
+
 def make_parser() -> argparse.ArgumentParser:
     """The parser of all commands; a command's function is `args.run`."""
     parser = argparse.ArgumentParser(
         prog="rewriter",
         description="Repairs and optimizes ONNX models by declarative rewrite rules.",
-        epilog="exit codes: 0 done or nothing found, 1 findings or something not repaired, 2 bad input, rule or option, "
-        "3 internal error",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"rewriter {__version__}")
     common = argparse.ArgumentParser(add_help=False)
@@ -92,7 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # a name may hold what the terminal's encoding cannot show
     args = make_parser().parse_args(argv)
     try:
-        code = OK if "no_config" in args and configured.settle(args) else int(args.run(args))
+        code = OK if _settled(args) else int(args.run(args))
         sys.stdout.flush()
         return code
     except RewriterError as error:
@@ -107,6 +118,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return BROKEN_PIPE
     except Exception as error:
         return _internal(error, debug=args.debug or bool(os.environ.get("REWRITER_DEBUG")))
+
+
+def _settled(args: argparse.Namespace) -> bool:
+    """Brings the configuration in, for commands that have one; whether to show it was all that was asked for."""
+    if "no_config" not in args:
+        return False
+    from rewriter.cli.configured import settle
+
+    return settle(args)
 
 
 def entry() -> NoReturn:

@@ -80,6 +80,10 @@ def run(args: argparse.Namespace) -> int:
     )
     if not (rule.default or (rule.header.on_target and not set(target_names(args)).isdisjoint(rule.targets))):
         notes.append(f"{rule.code} runs only {when_asked(rule)}")
+    configuration = args.configuration
+    for one in () if configuration is None else configuration.suppress:
+        if rule.code.startswith(one.rule) and (not one.patterns or configuration.fits(one.patterns, args.model)):
+            notes.append(f"{one.origin} suppresses {one.rule}" + (f" at {one.node}" if one.node else "") + f": {one.reason}")
     if args.format == "json":
         print(dumps(why_object(found, args.model, str(exporter), notes)))
     else:

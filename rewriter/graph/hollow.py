@@ -29,7 +29,7 @@ _WIRES = {1: (0, 2), 2: (0,), 3: (2,), 4: (2, 5), 5: (0, 2), 6: (2,), 7: (0, 2),
 """How the fields of a tensor are written; protobuf moves to the end what is written otherwise."""
 
 _SMALL = 1 << 16  # bytes of weights that pass through memory, together with what stands around them
-_CHUNK = 1 << 20  # bytes of weights that are digested at once
+_CHUNK = 1 << 18  # bytes of weights that are digested at once: few enough to stay in a processor's own memory
 _MANY = 64  # such pieces are written at once
 
 
@@ -117,13 +117,16 @@ def length(pieces: Iterable[bytes | Payload]) -> int:
 
 def digest(pieces: Iterable[bytes | Payload]) -> str:
     """SHA-256 of all pieces together, in hexadecimal. Raises RewriterError when the weights cannot be read."""
-    found = sha256()
+    found, buffer = sha256(), memoryview(bytearray(_CHUNK))
     for piece in pieces:
         if isinstance(piece, bytes):
             found.update(piece)
             continue
-        for offset in range(piece.offset, piece.offset + piece.length, _CHUNK):
-            found.update(piece.file.read(offset, min(_CHUNK, piece.offset + piece.length - offset)))
+        end = piece.offset + piece.length
+        for offset in range(piece.offset, end, _CHUNK):
+            part = buffer[: min(_CHUNK, end - offset)]
+            piece.file.read_into(part, offset)
+            found.update(part)
     return found.hexdigest()
 
 

@@ -69,6 +69,8 @@ def test_suppressions(call: Call, project: Path) -> None:
     assert (project / "out" / "new" / "pool.onnx").read_bytes() != (project / "new" / "pool.onnx").read_bytes()
     warnings = [line for line in done.err.splitlines() if "warning" in line]
     assert warnings == [f"{project / 'rewriter.toml'}:5: warning: this suppression of MX003 suppresses nothing"]
+    why = call("why", "MX001", "old/gemm.onnx").out
+    assert f"{project / 'rewriter.toml'}:1 suppresses MX001 at fc*: the old runtime flattens" in why
     found = json.loads(call("check", "old", "--format", "json").out)["models"][0]
     assert found["counts"] == {}
     assert [(one["rule"], one["root"], one["reason"]) for one in found["suppressed"]] == [

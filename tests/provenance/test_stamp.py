@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -10,6 +11,7 @@ import onnx
 import pytest
 
 import rewriter
+from rewriter.graph import hollow
 from rewriter.graph.model import load
 from rewriter.provenance.record import history
 from tests.cli.call import GEMM, MODELS, POOL, Call
@@ -183,3 +185,14 @@ def test_a_record_is_no_difference(call: Call, tmp_path: Path) -> None:
     call("fix", POOL, "-o", tmp_path / "b.onnx", "--no-stamp")
     assert (tmp_path / "a.onnx").read_bytes() != (tmp_path / "b.onnx").read_bytes()
     assert call("diff", tmp_path / "a.onnx", tmp_path / "b.onnx").code == 0
+
+
+def test_models_whose_weights_stay_in_their_file(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    call("fix", GEMM, "-o", tmp_path / "small.onnx")
+    monkeypatch.setattr(hollow, "LEAST_FILE", 0)
+    monkeypatch.setattr(hollow, "LEAST_FIELD", 1)
+    call("fix", GEMM, "-o", tmp_path / "large.onnx")
+    assert (tmp_path / "large.onnx").read_bytes() == (tmp_path / "small.onnx").read_bytes()
+    digest = hashlib.sha256(GEMM.read_bytes()).hexdigest()
+    assert rewriter.load(GEMM).read_digest() == rewriter.load(GEMM).written_digest() == digest
+    assert call("audit", GEMM, tmp_path / "large.onnx").code == 0
