@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import onnx_graphsurgeon as gs
 
-from rewriter.engine.camera import Camera, NodeState
+from rewriter.engine.camera import Camera
 from rewriter.engine.compile import CompiledRule
 from rewriter.engine.context import Context
 from rewriter.engine.explain.conditions import Witnessed
@@ -26,6 +26,7 @@ from rewriter.errors import RewriterError
 from rewriter.graph.derive import constant_node_array
 from rewriter.graph.edits import Edits
 from rewriter.graph.index import operator_key
+from rewriter.graph.node_state import NodeState
 from rewriter.graph.node_text import constant_text, node_text, printable
 from rewriter.graph.tensor_types import dtype_number
 from rewriter.graph.values import constant_array
@@ -77,16 +78,11 @@ class Auditor:
         wanted = self._taken[compiled.code] < self._audit.scenes or self._number + 1 == self._audit.scene_of
         return Noted(found, self._camera.types(nodes.values()) if wanted else {}, wanted)
 
-    @staticmethod
-    def snapshot(node: gs.Node) -> NodeState:
-        """A node that is about to be edited or removed, as it is now."""
-        return NodeState.of(node)
-
     # --- after the rewrite -------------------------------------------------------------------------------------------------
 
     def weights(self, edits: Edits) -> tuple[Weight, ...]:
         """The constants that the changed nodes read before and after, each once."""
-        before = [tensor for _, state in edits.before.values() for tensor in state.inputs]
+        before = [tensor for state in edits.before.values() for tensor in state.inputs]
         now = [*edits.added.values(), *(node for node in edits.edited.values() if node in self._context.index)]
         after = [tensor for node in now for tensor in node.inputs]
         used = {id(tensor) for tensor in before}, {id(tensor) for tensor in after}

@@ -7,8 +7,6 @@ that nobody wants.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import onnx_graphsurgeon as gs
 
@@ -16,6 +14,7 @@ from rewriter.engine.context import Context
 from rewriter.engine.scene import Box, Port, Role, Scene, View
 from rewriter.graph.edits import Edits
 from rewriter.graph.index import operator_key
+from rewriter.graph.node_state import NodeState
 from rewriter.graph.node_text import attribute_texts, printable
 from rewriter.graph.scopes import Scope
 from rewriter.language.dtypes import DTYPE_NAMES
@@ -24,23 +23,6 @@ READERS = 3  # of one tensor, that are shown around a firing
 ATTRIBUTES = 12  # of one node
 CORE = 96  # nodes of a firing that are shown on either side
 CONSTANT = ("", "Constant")
-
-
-@dataclass(frozen=True, slots=True)
-class NodeState:
-    """A node as it was at some moment."""
-
-    op: str
-    domain: str
-    name: str
-    inputs: tuple[gs.Tensor, ...]
-    outputs: tuple[gs.Tensor, ...]
-    attrs: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, node: gs.Node) -> NodeState:
-        """The node as it is now."""
-        return cls(node.op, node.domain or "", node.name or "", tuple(node.inputs), tuple(node.outputs), dict(node.attrs))
 
 
 States = dict[int, NodeState]
@@ -64,7 +46,7 @@ class Camera:
     def scene(self, matched: Sequence[gs.Node], edits: Edits, types: Mapping[int, str]) -> Scene:
         """The surroundings of a firing that stands."""
         index = self.index
-        states: States = {number: state for number, (_, state) in edits.before.items()}
+        states: States = dict(edits.before)
         changed: dict[int, Role] = dict.fromkeys(edits.removed, "removed")
         changed |= {number: "edited" for number in edits.edited if number in states and index.has(number)}
         changed |= {id(node): "matched" for node in matched if id(node) not in changed and index.has(id(node))}
@@ -73,8 +55,8 @@ class Camera:
         added = [number for number, node in edits.added.items() if node in index][:CORE]
         nodes |= {id(node): node for node in edits.added.values()}
         scope = next((index.scope(nodes[n]) for n in (*core, *added) if index.has(n)), index.scopes[0])
-        before = {n: states.get(n) or NodeState.of(nodes[n]) for n in core}
-        after = {n: NodeState.of(nodes[n]) for n in (*core, *added) if changed.get(n) != "removed"}
+        before = {n: states.get(n) or NodeState(nodes[n]) for n in core}
+        after = {n: NodeState(nodes[n]) for n in (*core, *added) if changed.get(n) != "removed"}
         around = self._around(scope, before, after, edits, nodes)
         roles: dict[int, Role] = {**changed, **dict.fromkeys(added, "added"), **dict.fromkeys(around, "around")}
         painter = _Painter(self, scope, roles)
@@ -82,7 +64,7 @@ class Camera:
 
     def view(self, nodes: Sequence[gs.Node], scope: Scope) -> View:
         """Nodes of one graph as they are, in their order."""
-        states = {id(node): NodeState.of(node) for node in nodes if operator_key(node) != CONSTANT}
+        states = {id(node): NodeState(node) for node in nodes if operator_key(node) != CONSTANT}
         return _Painter(self, scope, dict.fromkeys(states, "matched")).view(states, {}, ())
 
     def near(self, node: gs.Node, hops: int, most: int) -> list[gs.Node]:
@@ -93,7 +75,7 @@ class Camera:
         for _ in range(hops):
             following: list[gs.Node] = []
             for here in edge:
-                for other in self._neighbours(NodeState.of(here), scope):
+                for other in self._neighbours(NodeState(here), scope):
                     if id(other) not in found and len(found) < most:
                         found[id(other)] = other
                         following.append(other)
@@ -120,7 +102,7 @@ class Camera:
                 if id(node) not in before and id(node) not in after and id(node) not in edits.before:
                     found.setdefault(id(node), node)
         kept = sorted((node for number, node in found.items() if number not in edits.added), key=self.index.key_at)
-        return {id(node): NodeState.of(node) for node in kept[:CORE]}
+        return {id(node): NodeState(node) for node in kept[:CORE]}
 
     # --- words -------------------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,8 @@ from typing import Any
 
 from rewriter.engine.expressions.values import DType
 from rewriter.engine.matching.glance import Glance, Roots
+from rewriter.engine.matching.straight import Step, straight
+from rewriter.engine.rewriting.rewrite import Block
 from rewriter.errors import RewriterError
 from rewriter.language import ast
 from rewriter.language.dtypes import DTYPES
@@ -25,17 +27,40 @@ PHASES = ("interface", "repair", "canonical", "optimize", "cleanup")
 
 @dataclass(eq=False, slots=True)
 class CompiledRule:
-    """One rule of a run. `pattern` is None for `match graph`; `given` are the values of its parameters."""
+    """One rule of a run.
+
+    Attributes:
+        pattern: None for `match graph`.
+        given: values of the rule's parameters.
+        glance, steps: what is asked of a root first, and all questions of a pattern that leaves no choice.
+        inside, private, wheres: of the rule: where it matches, names of its private tensors, its conditions with their texts.
+        blocks: the rewrite blocks, made ready.
+    """
 
     rule: Rule
     pattern: Pattern | None
     given: dict[str, Any]
     lets: dict[str, ast.Expr]
     glance: Glance | None = None
+    steps: tuple[Step, ...] | None = None
+    code: str = field(init=False)
+    inside: ast.Inside | None = field(init=False)
+    private: tuple[str, ...] = field(init=False)
+    wheres: tuple[tuple[ast.Where, str], ...] = field(init=False)
+    blocks: tuple[Block, ...] = field(init=False)
 
-    @property
-    def code(self) -> str:
-        return self.rule.code
+    def __post_init__(self) -> None:
+        tree, text = self.rule.ast, self.rule.source.text
+        self.code = self.rule.code
+        self.inside = tree.match.inside
+        self.private = tuple(name for private in tree.privates for name in private.names)
+        spans = ((where, where.condition.span) for where in tree.wheres)
+        self.wheres = tuple((where, " ".join(text[span.start : span.end].split())) for where, span in spans)
+        self.blocks = tuple(Block(block) for block in tree.rewrites)
+
+    def block(self, version: int) -> Block | None:
+        """What to do to a model of this opset."""
+        return next((block for block in self.blocks if block.opset is None or version in block.opset), None)
 
     @property
     def specificity(self) -> int:
@@ -83,7 +108,9 @@ def compile_rule(rule: Rule, settings: Mapping[tuple[str, str], Any]) -> Compile
     given = parameters(rule, settings)
     pattern = None if rule.ast.match.graph else compile_pattern(rule.ast.match, given)
     lets = {let.name: let.value for let in rule.ast.lets}
-    return CompiledRule(rule, pattern, given, lets, None if pattern is None else Glance(pattern))
+    if pattern is None:
+        return CompiledRule(rule, None, given, lets)
+    return CompiledRule(rule, pattern, given, lets, Glance(pattern), straight(pattern))
 
 
 def plan(rules: Iterable[CompiledRule]) -> list[PhasePlan]:

@@ -18,13 +18,12 @@ from rewriter.engine.flow.follow import Follower, named_dimensions
 from rewriter.engine.flow.refusal import DoesNotFlow
 from rewriter.engine.log import Blocked, Condition
 from rewriter.engine.matching.match import Matcher, TooManyAttempts
+from rewriter.engine.matching.straight import StraightMatcher
 from rewriter.engine.rewriting.rewrite import apply_block
 from rewriter.engine.rewriting.transaction import Refused, Rewriting
 from rewriter.errors import RewriterError
 from rewriter.graph.edits import Edits
-from rewriter.graph.node_text import node_text
 from rewriter.graph.scopes import Scope
-from rewriter.graph.signature import signature
 from rewriter.language import ast
 
 if TYPE_CHECKING:
@@ -104,7 +103,7 @@ class Attempt:
         if not sizes:
             return None
         index, started = self.context.index, time.perf_counter()
-        edits, mark = Edits(index, self._snapshot), (index.names.mark(), index.node_names.mark())
+        edits, mark = Edits(index), index.names_made()
         try:
             Follower(self.context, edits, sizes).follow()
             edits.sweep(())
@@ -122,18 +121,19 @@ class Attempt:
 
     def _matcher(self, compiled: CompiledRule, root: gs.Node) -> Matcher:
         assert compiled.pattern is not None
-        return Matcher(compiled.pattern, self.context, self._given(compiled, root), compiled.lets)
+        arguments = compiled.pattern, self.context, self._given(compiled, root), compiled.lets
+        return Matcher(*arguments) if compiled.steps is None else StraightMatcher(compiled.steps, *arguments)
 
     def _given(self, compiled: CompiledRule, root: gs.Node) -> dict[str, Any]:
         given = compiled.given
         owner = self.context.index.scope(root).owner
-        return {**given, "outer": owner} if compiled.rule.ast.match.inside is not None and owner is not None else given
+        return {**given, "outer": owner} if compiled.inside is not None and owner is not None else given
 
     def _inside(self, compiled: CompiledRule, root: gs.Node) -> bool:
         scope = self.context.index.scope(root)
         if (version := scope.opsets.get("")) is not None and version not in compiled.rule.opset:
             return False
-        wanted = compiled.rule.ast.match.inside
+        wanted = compiled.inside
         if wanted is None:
             return True
         owner = scope.owner
@@ -155,7 +155,7 @@ class Attempt:
             self.coverage.stood[compiled.code] += 1
         conditions: list[Condition] = []
         doubt: tuple[ast.Where, str, str] | None = None
-        for where in compiled.rule.ast.wheres:
+        for where, text in compiled.wheres:
             mark = len(self.context.doubts)
             try:
                 answer = holds(where.condition, names, self.context)
@@ -171,7 +171,7 @@ class Attempt:
                 reason, remedy = (self.context.doubts[mark:] or [("the condition is unknown", "")])[0]
                 doubt = where, reason, remedy
             if self.detail:
-                conditions.append(Condition(_text(compiled, where), "unknown" if answer is UNKNOWN else "true"))
+                conditions.append(Condition(text, "unknown" if answer is UNKNOWN else "true"))
         if doubt is not None:
             self._block(compiled, root, doubt[1], doubt[2], where=doubt[0])
             return None
@@ -186,14 +186,13 @@ class Attempt:
 
     def _private(self, compiled: CompiledRule, bound: Mapping[str, Any], nodes: Mapping[int, gs.Node]) -> bool:
         """Whether no tensor that the rule calls private is read outside of the match."""
-        matched = {id(node) for node in nodes.values()}
-        for private in compiled.rule.ast.privates:
-            for name in private.names:
-                found = bound[name]
-                for tensor in found if isinstance(found, list) else [found]:
-                    self.context.count(tensor)
-                    if self.context.index.output_of(tensor) or not self.context.index.users(tensor).keys() <= matched:
-                        return False
+        matched = {id(node) for node in nodes.values()} if compiled.private else set()
+        for name in compiled.private:
+            found = bound[name]
+            for tensor in found if isinstance(found, list) else [found]:
+                self.context.count(tensor)
+                if self.context.index.output_of(tensor) or not self.context.index.users(tensor).keys() <= matched:
+                    return False
         return True
 
     # --- rewriting ---------------------------------------------------------------------------------------------------------
@@ -209,10 +208,10 @@ class Attempt:
     ) -> Fired | None:
         index = self.context.index
         version = (index.scopes[0] if root is None else index.scope(root)).opsets.get("", 1)
-        block = next((b for b in compiled.rule.ast.rewrites if b.opset is None or version in b.opset), None)
+        block = compiled.block(version)
         if block is None:
             return None
-        edits, mark = Edits(index, self._snapshot), (index.names.mark(), index.node_names.mark())
+        edits, mark = Edits(index), index.names_made()
         scope, op = (index.scopes[0], "") if root is None else (index.scope(root), root.op)
         matched = tuple(node_name(node) for node in nodes.values())
         try:
@@ -237,13 +236,7 @@ class Attempt:
 
     def _take_back(self, edits: Edits, mark: tuple[int, int]) -> None:
         edits.rollback()
-        self.context.index.names.restore(mark[0])
-        self.context.index.node_names.restore(mark[1])
-
-    def _snapshot(self, node: gs.Node) -> tuple[int, Any]:
-        if self.auditor is not None:
-            return signature(node), self.auditor.snapshot(node)
-        return signature(node), node_text(node) if self.detail else ""
+        self.context.index.give_back(mark)
 
     def _block(
         self,
@@ -271,8 +264,3 @@ def node_name(node: gs.Node) -> str:
 
 def _words(error: BaseException) -> str:
     return str(error) if isinstance(error, Failure | RewriterError) else f"{type(error).__name__}: {error}"
-
-
-def _text(compiled: CompiledRule, where: ast.Where) -> str:
-    span = where.condition.span
-    return " ".join(compiled.rule.source.text[span.start : span.end].split())

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rewriter.engine.cycles import SUSPICIOUS
 from rewriter.engine.log import Stop
 
 
@@ -34,9 +35,9 @@ class Watch:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self._deadline = None if limits.seconds is None else time.monotonic() + limits.seconds
-        self._per_root: Counter[tuple[str, int]] = Counter()
+        self._per_root: dict[tuple[str, int], int] = {}
         self._state = 0
-        self._states: dict[int, int] = {0: 0}
+        self._states: dict[int, int] | None = None
         self._rules: list[str] = []
 
     def out_of_time(self) -> Stop | None:
@@ -55,14 +56,32 @@ class Watch:
         """Whether a rule fired as often at this root as it may."""
         return self._per_root.get((code, root), 0) >= self.limits.per_root
 
-    def would_repeat(self, delta: int) -> bool:
-        """Whether a change leaves the graph exactly as it is."""
-        return delta == 0
+    def suspects(self, code: str, root: int, generation: int) -> bool:
+        """Whether a firing may bring back what was there before: at a node where the rule fired already, or of nodes that
+        descend from rewritten ones. No circle is without such a firing.
+        """
+        return generation >= SUSPICIOUS or (code, root) in self._per_root
+
+    def recall(self, deltas: Sequence[int]) -> None:
+        """Remembers the states after the firings so far, by how much each of them changed the graph."""
+        self._states = {0: 0}
+        for number, delta in enumerate(deltas, 1):
+            self._state = (self._state + delta) & 0xFFFF_FFFF_FFFF_FFFF
+            self._states.setdefault(self._state, number)
+
+    @property
+    def recalls(self) -> bool:
+        """Whether states are remembered."""
+        return self._states is not None
 
     def record(self, code: str, root: int, root_name: str, delta: int) -> Stop | None:
-        """Counts a firing that changes the state by `delta`; a state that was there before is a cycle."""
-        self._per_root[code, root] += 1
+        """Counts a firing; where states are remembered, `delta` is by how much it changed the state, and a state that was there
+        before is a cycle.
+        """
+        self._per_root[code, root] = self._per_root.get((code, root), 0) + 1
         self._rules.append(code)
+        if self._states is None:
+            return None
         self._state = (self._state + delta) & 0xFFFF_FFFF_FFFF_FFFF
         first = self._states.setdefault(self._state, len(self._rules))
         if first == len(self._rules):

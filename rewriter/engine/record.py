@@ -11,6 +11,7 @@ import onnx_graphsurgeon as gs
 from rewriter.engine.context import Context
 from rewriter.engine.fire import Fired, node_name
 from rewriter.engine.log import Change, Firing, Log
+from rewriter.graph.node_state import NodeState
 from rewriter.graph.node_text import node_text, printable
 from rewriter.graph.tensor_types import clean, dtype_number
 from rewriter.language.dtypes import DTYPE_NAMES
@@ -75,7 +76,7 @@ class Recorder:
             return
         edits = fired.edits
         for node, kept in self._changed(fired):
-            before = self._before(edits.before[id(node)][1]) if id(node) not in edits.added else None
+            before = self._text(edits.before[id(node)]) if id(node) not in edits.added else None
             yield Change(node_name(node), before, self._text(node) if kept else None)
         for (what, name), (before, after) in edits.declared.items():
             yield _declaration(what, name, before, after)
@@ -89,10 +90,7 @@ class Recorder:
                 yield node, True
         yield from ((node, True) for node in edits.added.values())
 
-    def _before(self, snapshot: Any) -> str:
-        return snapshot if self._auditor is None else self._auditor.text(snapshot)
-
-    def _text(self, node: gs.Node) -> str:
+    def _text(self, node: gs.Node | NodeState) -> str:
         return node_text(node) if self._auditor is None else self._auditor.text(node)
 
 

@@ -10,6 +10,7 @@ import onnx_graphsurgeon as gs
 from rewriter.engine.compile import CompiledRule, PhasePlan
 from rewriter.engine.context import Context
 from rewriter.engine.coverage import Coverage
+from rewriter.engine.cycles import changes_nothing, deltas
 from rewriter.engine.fire import Attempt, Fired, node_name
 from rewriter.engine.flow.refusal import DoesNotFlow
 from rewriter.engine.guards import refusal
@@ -28,7 +29,6 @@ from rewriter.graph.exporter import Exporter, detect, informed
 from rewriter.graph.facts import Facts
 from rewriter.graph.index import GraphIndex, operator_key
 from rewriter.graph.objects import Graph
-from rewriter.graph.signature import signature
 from rewriter.language.rules import Rule, RuleSet
 
 if TYPE_CHECKING:
@@ -253,13 +253,8 @@ class Run:
         """Books a firing, or takes it back when a limit says so."""
         edits = fired.edits
         generation = self._next_generation(fired)
-        delta = sum(signature(node) for node in edits.added.values()) - sum(edits.before[n][0] for n in edits.removed)
-        for number, node in edits.edited.items():
-            if number in edits.before and node in self.index:
-                delta += signature(node) - edits.before[number][0]
-        unchanged = delta == 0 and bool(edits.before) and not edits.retyped
         too_deep = generation > self._watch.limits.generations
-        if unchanged or too_deep or self._halt(self._watch.out_of_budget()):
+        if changes_nothing(edits) or too_deep or self._halt(self._watch.out_of_budget()):
             edits.rollback()
             if too_deep:
                 self._once(_generation_stop(fired, self._watch.limits))
@@ -267,40 +262,38 @@ class Run:
         if self._permit is not None and not self._permit(fired):
             self._attempt.take_back(fired)
             return False
-        for number in (*edits.added, *(n for n in edits.edited if self._is_matched(fired, n))):
+        matched = {id(node) for node in fired.nodes.values()}
+        for number in (*edits.added, *(n for n in edits.edited if n in matched)):
             self._generation[number] = generation
         self._freed.update(edits.freed)
-        self._release_names(fired)
+        self.index.release(edits.removed.values(), edits.freed.values())
         self._done.append(fired)
         self._recorder.record(fired)
-        root = id(fired.root) if fired.root is not None else 0
         if edits.before or edits.added:
-            name = node_name(fired.root) if fired.root is not None else ""
-            self._halt(self._watch.record(fired.compiled.code, root, name, delta))
+            self._watch_over(fired, generation)
         return True
 
-    @staticmethod
-    def _is_matched(fired: Fired, number: int) -> bool:
-        return any(id(node) == number for node in fired.nodes.values())
+    def _watch_over(self, fired: Fired, generation: int) -> None:
+        """Counts a firing that changed nodes, and stops the run when it closes a circle."""
+        watch, root = self._watch, id(fired.root) if fired.root is not None else 0
+        delta = 0
+        if not watch.recalls and watch.suspects(fired.compiled.code, root, generation):
+            *before, delta = deltas([one.edits for one in self._done if one.edits.before or one.edits.added])
+            watch.recall(before)
+        elif watch.recalls:
+            delta = deltas([fired.edits])[0]
+        name = node_name(fired.root) if fired.root is not None else ""
+        self._halt(watch.record(fired.compiled.code, root, name, delta))
 
     def _next_generation(self, fired: Fired) -> int:
         """One more than the oldest line among the nodes that the firing consumed or edited; the same when it leaves fewer
         nodes.
         """
         edits = fired.edits
-        touched = [*edits.removed, *(n for n in edits.edited if self._is_matched(fired, n))]
+        matched = {id(node) for node in fired.nodes.values()}
+        touched = [*edits.removed, *(n for n in edits.edited if n in matched)]
         highest = max((self._generation.get(number, 0) for number in touched), default=0)
         return highest if len(edits.added) < len(edits.removed) else highest + 1
-
-    def _release_names(self, fired: Fired) -> None:
-        names = self.index.names
-        for node in fired.edits.removed.values():
-            self.index.node_names.release(node.name)
-            for tensor in node.outputs:
-                if self.index.producer(tensor) is None and not self.index.is_used(tensor):
-                    names.release(tensor.name)
-        for tensor in fired.edits.freed.values():
-            names.release(tensor.name)
 
     def _spread(self, fired: Fired, worklist: Worklist) -> None:
         """Brings back every root that could see the change."""

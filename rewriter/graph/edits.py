@@ -12,6 +12,7 @@ from typing import Any
 import onnx_graphsurgeon as gs
 
 from rewriter.graph.index import GraphIndex
+from rewriter.graph.node_state import NodeState
 from rewriter.graph.scopes import Scope
 from rewriter.graph.signature import attribute_key
 
@@ -20,6 +21,7 @@ class Edits:
     """A transaction on an indexed graph. After the edits, `commit`; to take all back, `rollback`.
 
     Attributes:
+        before: by id, the nodes that were edited or removed, as they were.
         added, removed: nodes by id, in the order in which it happened.
         edited: nodes by id whose operator, attributes, inputs or outputs changed.
         freed: constants (initializers) by id that lost their last use.
@@ -28,11 +30,9 @@ class Edits:
         declared: what the model says of itself and was changed, for logs: (what, name) to the value before and the one after.
     """
 
-    def __init__(self, index: GraphIndex, snapshot: Callable[[gs.Node], Any] = id) -> None:
-        """`snapshot(node)` is kept in `before` for every node that is about to be edited or removed for the first time."""
+    def __init__(self, index: GraphIndex) -> None:
         self.index = index
-        self._snapshot = snapshot
-        self.before: dict[int, Any] = {}
+        self.before: dict[int, NodeState] = {}
         self.added: dict[int, gs.Node] = {}
         self.removed: dict[int, gs.Node] = {}
         self.edited: dict[int, gs.Node] = {}
@@ -60,7 +60,7 @@ class Edits:
 
     def _touch(self, node: gs.Node) -> None:
         if id(node) not in self.before and id(node) not in self.added:
-            self.before[id(node)] = self._snapshot(node)
+            self.before[id(node)] = NodeState(node)
 
     def later(self, step: Callable[..., Any], *arguments: Any) -> None:
         """Registers what takes back a change that the caller makes itself."""
@@ -116,18 +116,21 @@ class Edits:
         if _same(before, operands):
             return
         self._touch(node)
-        self._put_inputs(node, operands)
+        self.released.update(self._put_inputs(node, operands))
         self.edited[id(node)] = node
-        self.released.update((id(tensor), tensor) for tensor in before)
         self.later(self._put_inputs, node, before)
 
-    def _put_inputs(self, node: gs.Node, operands: Sequence[gs.Tensor]) -> None:
-        for tensor in node.inputs:
-            self.index.unuse(tensor, node)
+    def _put_inputs(self, node: gs.Node, operands: Sequence[gs.Tensor]) -> dict[int, gs.Tensor]:
+        """Replaces the operands; those that the node reads no more."""
+        before = {id(tensor): tensor for tensor in node.inputs}
         list.clear(node.inputs)
         list.extend(node.inputs, operands)
         for tensor in operands:
-            self.index.use(tensor, node)
+            if before.pop(id(tensor), None) is None:
+                self.index.use(tensor, node)
+        for tensor in before.values():
+            self.index.unuse(tensor, node)
+        return before
 
     def set_outputs(self, node: gs.Node, outputs: Sequence[gs.Tensor]) -> None:
         """Replaces the output list; tensors that this node made before and makes no more are left without a producer."""
@@ -165,18 +168,20 @@ class Edits:
 
     def set_attribute(self, node: gs.Node, name: str, value: Any) -> None:
         """Sets an attribute; `None` removes it."""
-        before = dict(node.attrs)
+        before = node.attrs
         if value is None and name not in before:
             return
         if name in before and not isinstance(value, gs.Tensor) and attribute_key(value) == attribute_key(before[name]):
             return
         self._touch(node)
+        after = before.copy()
         if value is None:
-            node.attrs.pop(name, None)
+            del after[name]
         else:
-            node.attrs[name] = value
+            after[name] = value
+        node.attrs = after
         self.edited[id(node)] = node
-        self.later(_set_attributes, node, before)
+        self.later(setattr, node, "attrs", before)
 
     # --- tensors -----------------------------------------------------------------------------------------------------------
 
@@ -246,11 +251,6 @@ class Edits:
 
 def _same(one: Sequence[gs.Tensor], other: Sequence[gs.Tensor]) -> bool:
     return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
-
-
-def _set_attributes(node: gs.Node, attributes: dict[str, Any]) -> None:
-    node.attrs.clear()
-    node.attrs.update(attributes)
 
 
 def _set_type(tensor: gs.Variable, dtype: Any, shape: Any, kind: str | None) -> None:

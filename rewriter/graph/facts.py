@@ -156,10 +156,8 @@ class Facts:
             step = id(tensor) if node is None else id(node)
             if step not in begun:  # a second visit computes, also where a cycle left an operand open
                 begun.add(step)
-                missing = [
-                    t for t in self._rests_on(tensor, node) if t.name and id(t) not in facts and self._step(t) not in begun
-                ]
-                if missing:
+                missing = [t for t in self._rests_on(tensor, node) if id(t) not in facts and t.name]
+                if missing and (missing := [t for t in missing if self._step(t) not in begun]):
                     stack.extend(missing)
                     continue
             if node is None:
@@ -184,7 +182,7 @@ class Facts:
         if node is None:
             place = self.body_input(tensor)
             return () if place is None or place[0].owner is None else place[0].owner.inputs
-        graphs = self.inner_graphs(node)
+        graphs = self.inner_graphs(node) if node.op in control_flow.KINDS else None
         return [*node.inputs, *(output for graph in graphs for output in graph.outputs)] if graphs else node.inputs
 
     def inner_graphs(self, node: gs.Node) -> list[gs.Graph]:

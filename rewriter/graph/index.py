@@ -87,11 +87,12 @@ class GraphIndex:
 
     def producer(self, tensor: gs.Tensor) -> gs.Node | None:
         """The node that makes this tensor; None for inputs, initializers and omitted operands."""
-        found = self._producers.get(id(tensor), self)
-        if found is self:
+        try:
+            return self._producers[id(tensor)]
+        except KeyError:
             found = next((node for node in tensor.inputs if id(node) in self._scope), None)
             self._producers[id(tensor)] = found
-        return found
+            return found
 
     def users(self, tensor: gs.Tensor) -> dict[int, gs.Node]:
         """Distinct consumers by id, those in inner scopes included. The live dictionary: copy before editing."""
@@ -145,6 +146,29 @@ class GraphIndex:
         if self._node_names is None:
             self._node_names = NameTable(node.name for node in self.all_nodes())
         return self._node_names
+
+    def names_made(self) -> tuple[int, int]:
+        """How many names of tensors and of nodes were made so far, a point to come back to with `give_back`."""
+        return self._names.mark() if self._names else 0, self._node_names.mark() if self._node_names else 0
+
+    def give_back(self, mark: tuple[int, int]) -> None:
+        """Gives back every name made since then."""
+        for table, made in zip((self._names, self._node_names), mark, strict=True):
+            if table is not None:
+                table.restore(made)
+
+    def release(self, nodes: Iterable[gs.Node], tensors: Iterable[gs.Tensor]) -> None:
+        """Gives back the names of nodes that went, of what they alone made, and of tensors, as far as they were made here."""
+        for node in nodes:
+            if self._node_names is not None:
+                self._node_names.release(node.name)
+            if self._names is not None:
+                for tensor in node.outputs:
+                    if self.producer(tensor) is None and not self.is_used(tensor):
+                        self._names.release(tensor.name)
+        if self._names is not None:
+            for tensor in tensors:
+                self._names.release(tensor.name)
 
     def _all_names(self) -> Iterator[str]:
         for scope in self.scopes:

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import onnx_graphsurgeon as gs
 
+from rewriter.graph.node_state import NodeState
 from rewriter.graph.values import elem_type, static_shape
 from rewriter.language.dtypes import DTYPE_NAMES
 
 LONGEST = 120  # characters of one attribute value
 
 
-def node_text(node: gs.Node, constant: Callable[[gs.Constant], str] | None = None) -> str:
+def node_text(node: gs.Node | NodeState, constant: Callable[[gs.Constant], str] | None = None) -> str:
     """`y = Gemm<transB = 1>(x, w)`; `constant` says how tensors in attributes are written, `constant_text` unless given."""
     attributes = ", ".join(f"{name} = {value}" for name, value in attribute_texts(node.attrs, constant))
     domain = f"{printable(node.domain)}." if node.domain and node.domain != "ai.onnx" else ""

@@ -70,6 +70,7 @@ class Node(gs.Node):  # type: ignore[misc]
     proto: onnx.NodeProto | None = None
     folder: Path | None = None
     _attrs: dict[str, Any] | None = None
+    _loaded: dict[str, Any] | None = None
     _bodies: Mapping[str, Graph] = {}
 
     __eq__ = object.__eq__
@@ -82,12 +83,17 @@ class Node(gs.Node):  # type: ignore[misc]
         if attrs is None:
             proto = self.proto
             attrs = read_attributes(proto.attribute, self._bodies, self.folder) if proto is not None else {}
-            self.__dict__["_attrs"] = attrs
+            self.__dict__["_attrs"] = self.__dict__["_loaded"] = attrs
         return attrs
 
     @attrs.setter
     def attrs(self, attrs: dict[str, Any]) -> None:
         self.__dict__["_attrs"] = attrs
+
+    @property
+    def loaded_attrs(self) -> Mapping[str, Any]:
+        """The attributes as they were read, also when the node has got others since."""
+        return self.attrs if self._loaded is None else self._loaded
 
     @property
     def bodies(self) -> Mapping[str, gs.Graph]:

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import onnx_graphsurgeon as gs
 
+from rewriter.graph.node_state import NodeState
+
 SMALL = 1024  # bytes of a constant that are looked at; larger ones are told apart by identity
 
 
-def signature(node: gs.Node) -> int:
+def signature(node: gs.Node | NodeState) -> int:
     """Equal for nodes of the same operator, attributes and operands; valid within one process."""
     attributes = tuple(sorted((name, attribute_key(value)) for name, value in node.attrs.items()))
     return hash(

@@ -162,3 +162,12 @@ def test_firings_that_enable_each_other_run_along_a_chain_of_any_length() -> Non
     outcome = soon(lambda: rewrite_model(float_model(nodes, ["t500"]), spread), 4.0)
     assert set(outcome.ops) == {"Relu"}
     assert outcome.log.stops == []
+
+
+def test_a_circle_after_many_firings_that_are_none_is_found_at_once() -> None:
+    """States are looked at only once something is suspicious; those before it are made up for."""
+    nodes = [helper.make_node("Identity", ["x" if not i else f"i{i - 1}"], [f"i{i}"]) for i in range(50)]
+    nodes += [helper.make_node("Tanh", ["i49"], ["y"])]
+    outcome = rewrite_model(float_model(nodes, ["y"]), DROP_IDENTITY.replace("X1", "X3"), TO_SIGMOID, TO_TANH)
+    assert [stop.kind for stop in outcome.log.stops] == ["Cycle"]
+    assert set(outcome.log.stops[0].rules) == {"X1", "X2"} and len(outcome.fired) == 52

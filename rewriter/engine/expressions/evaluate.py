@@ -135,8 +135,7 @@ def _call(expr: ast.Call, names: Names, context: Context) -> Any:
         raise Failure(f"unknown function `{expr.function}`")
     values = [evaluate(item, names, context) for item in expr.args]
     try:
-        with np.errstate(all="ignore"):
-            result = plain(function(context, *values))
+        result = plain(function(context, *values))
     except (
         TypeError,
         ValueError,

@@ -32,35 +32,42 @@ Implementation = Callable[..., Any]
 _LENIENT = frozenset({"known", "known_but_one", "maybe", "default", "present"})
 """Functions that look at unknown or absent arguments themselves."""
 
+_COMPUTING = frozenset({*array_functions.BODIES, *contents_functions.BODIES, *list_functions.BODIES})
+"""Functions in which NumPy may divide by zero or overflow, of which it is not to warn."""
 
-def _prepare(function: Function, context: Context, values: tuple[Any, ...]) -> list[Any] | None:
-    """The arguments as their declared types want them; None when one of them is unknown."""
-    prepared: list[Any] = []
-    for position, value in enumerate(values):
-        kinds = function.argument(position).split("|")
-        if value is UNKNOWN:
-            return None
-        if value is ABSENT and "any" not in kinds:
-            raise Failure(f"argument {position + 1} is an operand or attribute that is not there")
-        if isinstance(value, gs.Tensor) and "tensor" not in kinds and "any" not in kinds:
-            value = context.array(value)
-        if isinstance(value, list) and "list" not in kinds and "array" in kinds:
-            if any(item is UNKNOWN or isinstance(item, Symbol) for item in value):
-                return None
-            value = np.asarray(value)
-        prepared.append(value)
-    return prepared
+
+def _prepare(kinds: frozenset[str], position: int, value: Any, context: Context) -> Any:
+    """An argument as its declared types want it; UNKNOWN when it is, or holds something that is."""
+    if value is ABSENT and "any" not in kinds:
+        raise Failure(f"argument {position + 1} is an operand or attribute that is not there")
+    if isinstance(value, gs.Tensor) and "tensor" not in kinds and "any" not in kinds:
+        return context.array(value)
+    if isinstance(value, list) and "list" not in kinds and "array" in kinds:
+        if any(item is UNKNOWN or isinstance(item, Symbol) for item in value):
+            return UNKNOWN
+        return np.asarray(value)
+    return value
 
 
 def _bind(function: Function, body: Implementation) -> Implementation:
     if function.name in _LENIENT:
         return body
+    least, most = function.minimum, function.maximum
+    kinds = [frozenset(function.argument(position).split("|")) for position in range(len(function.args))]
+    last = len(kinds) - 1
+    if function.name in _COMPUTING:
+        body = np.errstate(all="ignore")(body)
 
     def call(context: Context, *values: Any) -> Any:
-        if len(values) < function.minimum or (function.maximum is not None and len(values) > function.maximum):
+        if len(values) < least or (most is not None and len(values) > most):
             raise Failure(f"{function.signature} takes other arguments")
-        prepared = _prepare(function, context, values)
-        return UNKNOWN if prepared is None else body(context, *prepared)
+        prepared = []
+        for position, value in enumerate(values):
+            found = value if value is UNKNOWN else _prepare(kinds[min(position, last)], position, value, context)
+            if found is UNKNOWN:
+                return UNKNOWN
+            prepared.append(found)
+        return body(context, *prepared)
 
     return call
 

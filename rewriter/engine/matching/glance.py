@@ -11,7 +11,7 @@ Nothing has to be remembered of a glance that failed: its answers change only wi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import onnx_graphsurgeon as gs
 
@@ -82,7 +82,7 @@ class Roots:
 
     def __init__(self) -> None:
         self._rules: list[CompiledRule] = []
-        self._known: dict[View, tuple[CompiledRule, ...]] = {}
+        self._known: dict[tuple[Any, ...], tuple[CompiledRule, ...]] = {}
         self._attributes: frozenset[str] = frozenset()
         self._operators: frozenset[OpKey] = frozenset()
         self._positions = 0
@@ -107,22 +107,21 @@ class Roots:
 
     def at(self, node: gs.Node, index: GraphIndex) -> tuple[CompiledRule, ...]:
         """The rules whose first questions this node answers."""
-        view = self._view(node, index)
-        found = self._known.get(view)
-        if found is None:
-            found = tuple(rule for rule in self._rules if rule.glance is None or rule.glance.allows(view))
-            self._known[view] = found
-        return found
-
-    def _view(self, node: gs.Node, index: GraphIndex) -> View:
         inputs = node.inputs
-        given = len(inputs)
+        count = given = len(inputs)
         while given and not inputs[given - 1].name:
             given -= 1
         makers = tuple(self._asked(inputs[: self._positions], index)) if self._positions else ()
         among = frozenset(op for op in self._asked(inputs, index) if op is not None) if self._anywhere else frozenset()
         written = self._attributes.intersection(node.attrs) if self._attributes else self._attributes
-        return View(min(len(inputs), self._widest), min(given, self._widest), makers, among, written)
+        widest = self._widest
+        view = count if count < widest else widest, given if given < widest else widest, makers, among, written
+        found = self._known.get(view)
+        if found is None:
+            shown = View(*view)
+            found = tuple(rule for rule in self._rules if rule.glance is None or rule.glance.allows(shown))
+            self._known[shown] = found
+        return found
 
     def _asked(self, tensors: Iterable[gs.Tensor], index: GraphIndex) -> Iterator[OpKey | None]:
         operators = self._operators

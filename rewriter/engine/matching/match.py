@@ -20,6 +20,7 @@ from rewriter.engine.expressions import attributes
 from rewriter.engine.expressions.evaluate import Names, evaluate
 from rewriter.engine.expressions.operators import compare
 from rewriter.engine.expressions.values import ABSENT, UNKNOWN, Symbol
+from rewriter.engine.matching.questions import cost, is_late, is_plain
 from rewriter.graph.index import operator_key
 from rewriter.language import ast, schema
 from rewriter.language.dtypes import DTYPES
@@ -61,12 +62,15 @@ class Matcher:
 
         Raises TooManyAttempts.
         """
-        self.bound, self.nodes, self._taken, self._trail, self._attempts = dict(self._given), {}, set(), [], 0
-        self._scope = self._context.index.scope(root)
+        self._start(root)
         goals: Goals = None
         for join in reversed(self._pattern.joins):
             goals = (("join", *join), goals)
         return self._solve((("node", self._pattern.root, root), goals))
+
+    def _start(self, root: gs.Node) -> None:
+        self.bound, self.nodes, self._taken, self._trail, self._attempts = dict(self._given), {}, set(), [], 0
+        self._scope = self._context.index.scope(root)
 
     # --- search ------------------------------------------------------------------------------------------------------------
 
@@ -136,16 +140,21 @@ class Matcher:
             if self.nodes[pattern.number] is node:
                 yield ()
             return
+        if self._takes(pattern, node):
+            attrs = pattern.source.attrs
+            yield (("orders", pattern.number, node), *(("late", attr, node) for attr in attrs if is_late(attr)))
+
+    def _takes(self, pattern: PatternNode, node: gs.Node) -> bool:
+        """Whether a node fits by itself: operator, number of operands, outputs, attributes; it is taken then."""
         if not self._fits(pattern, node):
-            return
+            return False
         self.nodes[pattern.number] = node
         self._taken.add(id(node))
         self._trail.append(("node", pattern.number))
         source = pattern.source
         if source.label is not None and not self._bind(source.label, node):
-            return
-        if self._outputs(source, node) and all(self._attribute(attr, node) for attr in source.attrs):
-            yield (("orders", pattern.number, node), *(("late", attr, node) for attr in source.attrs if _is_late(attr)))
+            return False
+        return self._outputs(source, node) and all(self._attribute(attr, node) for attr in source.attrs)
 
     def _fits(self, pattern: PatternNode, node: gs.Node) -> bool:
         """The cheap questions: operator, arity, scope, not taken by another pattern node."""
@@ -182,7 +191,7 @@ class Matcher:
         if isinstance(value, ast.Name) and value.id not in self.bound and value.id not in DTYPES:
             found = attributes.effective(self._context, node, attr.name)
             return found is not UNKNOWN and found is not ABSENT and self._bind(value.id, found)
-        return _is_late(attr) or self._equals(attr, node)
+        return is_late(attr) or self._equals(attr, node)
 
     def _equals(self, attr: ast.AttrPattern, node: gs.Node) -> bool:
         found = attributes.effective(self._context, node, attr.name)
@@ -232,7 +241,7 @@ class Matcher:
             if not self._possible(operand, tensor):
                 return None
             goals.append(("operand", operand, tensor))
-        return sorted(goals, key=_cost)
+        return sorted(goals, key=lambda goal: cost(goal[1]))
 
     def _possible(self, operand: Operand, tensor: gs.Tensor | None) -> bool:
         there = tensor is not None and bool(tensor.name)
@@ -246,11 +255,11 @@ class Matcher:
             yield ()
         elif isinstance(operand, Made):
             assert tensor is not None
-            maker = self._context.producer(tensor)
-            if maker is not None and operand.output < len(maker.outputs) and maker.outputs[operand.output] is tensor:
+            maker = self._maker(operand, tensor)
+            if maker is not None:
                 yield (("node", operand.node, maker),)
         elif isinstance(operand, ast.ConstPattern):
-            if not _is_plain(operand.value):
+            if not is_plain(operand.value):
                 yield (("late", operand, tensor),)
             elif tensor is not None and self._constant(operand, tensor):
                 yield ()
@@ -263,9 +272,23 @@ class Matcher:
                 yield ()
             return
         assert isinstance(operand, Made)
-        maker = self._context.producer(tensors[0]) if tensors else None
-        if maker is not None and len(maker.outputs) == len(tensors) and all(map(_is, maker.outputs, tensors)):
+        maker = self._maker_of_run(tensors)
+        if maker is not None:
             yield (("node", operand.node, maker),)
+
+    def _maker(self, operand: Made, tensor: gs.Tensor) -> gs.Node | None:
+        """The node of which the tensor is the output that the pattern says."""
+        maker = self._context.producer(tensor)
+        if maker is None or operand.output >= len(maker.outputs) or maker.outputs[operand.output] is not tensor:
+            return None
+        return maker
+
+    def _maker_of_run(self, tensors: Sequence[gs.Tensor]) -> gs.Node | None:
+        """The node of which the tensors are all outputs, in their order."""
+        maker = self._context.producer(tensors[0]) if tensors else None
+        if maker is None or len(maker.outputs) != len(tensors) or not all(map(_is, maker.outputs, tensors)):
+            return None
+        return maker
 
     def _capture(self, operand: ast.Capture, tensor: gs.Tensor | None) -> bool:
         if tensor is None or not tensor.name:
@@ -337,25 +360,6 @@ def _given(node: gs.Node) -> int:
 
 def _is(one: object, other: object) -> bool:
     return one is other
-
-
-def _cost(goal: Goal) -> int:
-    """Order of operand questions: structure first, then names, constants' contents last."""
-    operand = goal[1]
-    if isinstance(operand, Made):
-        return 0
-    return 2 if isinstance(operand, ast.ConstPattern) else 1
-
-
-def _is_late(attr: ast.AttrPattern) -> bool:
-    return attr.mode == "equals" and not isinstance(attr.value, ast.Name) and not _is_plain(attr.value)
-
-
-def _is_plain(value: ast.Expr | None) -> bool:
-    """Whether an expression needs no name: a number, a text, a list of such."""
-    if isinstance(value, ast.ListOf):
-        return all(map(_is_plain, value.items))
-    return isinstance(value, ast.Literal) or (isinstance(value, ast.Unary) and _is_plain(value.operand))
 
 
 def _last(goals: Goals, goal: Goal) -> Goals:

@@ -19,10 +19,30 @@ from rewriter.engine.rewriting.transaction import Refused, Rewriting
 from rewriter.language import ast
 
 
-def apply_block(rewriting: Rewriting, block: ast.Rewrite) -> None:
+class Block:
+    """A rewrite block, with what can be told of it before any match.
+
+    Attributes:
+        opset: for which it is written, None for all.
+        statements: in their order.
+        reread: names that it redefines and also reads; their old values get names of their own.
+    """
+
+    __slots__ = ("opset", "reread", "statements")
+
+    def __init__(self, block: ast.Rewrite) -> None:
+        self.opset = block.opset
+        self.statements = block.statements
+        redefined = {o.name for s in block.statements if isinstance(s, ast.Build) for o in s.outputs if o.name}
+        self.reread = tuple(sorted(redefined.intersection(_read(block))))
+
+
+def apply_block(rewriting: Rewriting, block: Block) -> None:
     """Builds and wires. Raises Failure or Refused; the caller rolls back."""
     prepared = [prepare(rewriting, statement) for statement in block.statements]
-    _keep_old_values(rewriting, block)
+    for name in block.reread:
+        if isinstance(rewriting.names.bound.get(name), gs.Tensor):
+            rewriting.kept[name] = rewriting.fresh("before")
     for statement, (value, at) in zip(block.statements, prepared, strict=True):
         _perform(rewriting, statement, value, at)
     _order(rewriting)
@@ -42,14 +62,6 @@ def _perform(rewriting: Rewriting, statement: ast.Statement, value: Any, at: Any
         MEND[statement.fault](rewriting)
     else:
         inline(rewriting, statement)
-
-
-def _keep_old_values(rewriting: Rewriting, block: ast.Rewrite) -> None:
-    """Names that the block redefines and also reads: their old values get names of their own."""
-    redefined = {o.name for s in block.statements if isinstance(s, ast.Build) for o in s.outputs if o.name}
-    for name in sorted(redefined.intersection(_read(block))):
-        if isinstance(rewriting.names.bound.get(name), gs.Tensor):
-            rewriting.kept[name] = rewriting.fresh("before")
 
 
 def _order(rewriting: Rewriting) -> None:

@@ -1,0 +1,25 @@
+"""Which questions of a pattern are asked first: the cheap ones, and those that need nothing but what is already known."""
+
+from __future__ import annotations
+
+from rewriter.language import ast
+from rewriter.language.pattern import Made, Operand
+
+
+def cost(operand: Operand) -> int:
+    """Order of operand questions: structure first, then names, constants' contents last."""
+    if isinstance(operand, Made):
+        return 0
+    return 2 if isinstance(operand, ast.ConstPattern) else 1
+
+
+def is_late(attr: ast.AttrPattern) -> bool:
+    """Whether an attribute is compared with something that the whole match binds."""
+    return attr.mode == "equals" and not isinstance(attr.value, ast.Name) and not is_plain(attr.value)
+
+
+def is_plain(value: ast.Expr | None) -> bool:
+    """Whether an expression needs no name: a number, a text, a list of such."""
+    if isinstance(value, ast.ListOf):
+        return all(map(is_plain, value.items))
+    return isinstance(value, ast.Literal) or (isinstance(value, ast.Unary) and is_plain(value.operand))

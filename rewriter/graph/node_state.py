@@ -1,0 +1,42 @@
+"""A node as it was at some moment.
+
+Keeping one costs next to nothing, since edits replace the attributes of a node and never write into them: what a log, a picture
+or a search for cycles wants to know of it is worked out only when it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import onnx_graphsurgeon as gs
+
+from rewriter.graph.objects import Node
+
+
+class NodeState:
+    """A node as it is now, whatever becomes of it; it reads like the node itself.
+
+    Attributes:
+        op, domain, name: "" where the node has none.
+        inputs, outputs: its tensors.
+    """
+
+    __slots__ = ("_attrs", "_node", "domain", "inputs", "name", "op", "outputs")
+
+    def __init__(self, node: gs.Node) -> None:
+        self.op: str = node.op
+        self.domain: str = node.domain or ""
+        self.name: str = node.name or ""
+        self.inputs: tuple[gs.Tensor, ...] = tuple(node.inputs)
+        self.outputs: tuple[gs.Tensor, ...] = tuple(node.outputs)
+        self._node = node
+        self._attrs: Mapping[str, Any] | None = node._attrs if isinstance(node, Node) else node.attrs
+
+    @property
+    def attrs(self) -> Mapping[str, Any]:
+        """The attributes that it had; those of a node whose attributes nobody had read were those of its message."""
+        found = self._attrs
+        if found is None:
+            found = self._attrs = self._node.loaded_attrs
+        return found
