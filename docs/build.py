@@ -3,8 +3,8 @@
     python docs/build.py            writes them
     python docs/build.py --check    names those that are out of date, and exits with 1 when there are any
 
-Made are docs/rules/ (a page for each rule, and the index), docs/catalogue.md from docs/catalogue.json, and the tables between
-the `<!-- made: NAME -->` and `<!-- end -->` marks of docs/language.md.
+Made are docs/rules/ (a page for each rule, and the index), docs/catalogue.md from docs/catalogue.json, the schema of reports
+docs/schema/report.json, and the tables between the `<!-- made: NAME -->` and `<!-- end -->` marks of docs/language.md.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from rewriter.language.faults import FAULTS
 from rewriter.language.functions import FUNCTIONS
 from rewriter.language.pages.codes import PAGES
 from rewriter.language.rules import Rule, load_rules
+from rewriter.report.schema import report_schema
 
 DOCS = Path(__file__).parent
 RULES = DOCS.parent / "rules"
@@ -65,6 +66,7 @@ def build() -> dict[Path, str]:
     pages[DOCS / "rules" / "README.md"] = index(rules)
     pages[DOCS / "catalogue.md"] = catalogue(json.loads((DOCS / "catalogue.json").read_text(encoding="utf-8")))
     pages[DOCS / "language.md"] = filled((DOCS / "language.md").read_text(encoding="utf-8"))
+    pages[DOCS / "schema" / "report.json"] = f"{json.dumps(report_schema(), indent=1)}\n"
     return pages
 
 

@@ -21,6 +21,7 @@ LAYERS = {
         "provenance",
         "report",
         "engine.log",
+        "engine.scene",
         "engine.explanation",
         "graph.summary",
         "graph.diff",

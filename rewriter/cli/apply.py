@@ -39,13 +39,13 @@ def run(args: argparse.Namespace) -> int:
     import sys
     from pathlib import Path
 
-    from rewriter.cli.batch import exit_code, model_object
     from rewriter.cli.job import process
     from rewriter.cli.output import say, style_of
     from rewriter.cli.paths import Found, plan
+    from rewriter.cli.record import exit_code, model_record
     from rewriter.plans.document import read
     from rewriter.plans.execution import UNPLANNED, missing
-    from rewriter.report.jsonreport import dumps
+    from rewriter.report.jsonreport import dumps, plain
     from rewriter.report.style import clean
 
     found = read(Path(args.plan))
@@ -56,7 +56,8 @@ def run(args: argparse.Namespace) -> int:
     code = exit_code("fix", [outcome]) or int(bool(unplanned) or any(not one.because for one in absent))
     if args.format == "json":
         lost = [{"rewrite": one.proposal.number, "because": one.because} for one in absent]
-        print(dumps({**model_object("fix", outcome), "schema": 1, "command": "apply", "exit_code": code, "missing": lost}))
+        record = plain(model_record("fix", outcome))
+        print(dumps({**record, "schema": 1, "command": "apply", "exit_code": code, "missing": lost}))
     elif not outcome.error:
         print("\n".join(_lines(found, outcome, absent, style_of(sys.stdout))))
     if outcome.error:

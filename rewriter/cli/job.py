@@ -16,6 +16,7 @@ from rewriter.errors import RewriterError
 
 if TYPE_CHECKING:
     from rewriter.config.configuration import Suppression
+    from rewriter.engine.audit import Audit
     from rewriter.engine.coverage import Coverage
     from rewriter.graph.diff.difference import Difference
     from rewriter.graph.model import Model
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rewriter.plans.document import Proposal
     from rewriter.plans.execution import Chooser
     from rewriter.proof.replay import Attempt, Plan
+    from rewriter.report.document import FileRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class Work:
         suppress: firings that are not to happen, by the configuration.
         plan: the only firings that may happen, with the name of the file that says so; None: all may.
         variants: the same work with other settings, for models of which a configuration says something of their own.
+        audit: what a report wants to know of firings besides; files are then hashed, too. None: no report is made.
     """
 
     rules: RuleSet
@@ -73,6 +76,7 @@ class Work:
     suppress: tuple[Suppression, ...] = ()
     plan: tuple[str, tuple[Proposal, ...]] | None = None
     variants: tuple[Work, ...] = ()
+    audit: Audit | None = None
 
 
 @dataclass(slots=True)
@@ -87,6 +91,7 @@ class Outcome:
         tidied: how many nodes, initializers and imports were removed because nothing used them.
         differences: of the result from the model as it was, when they were asked for.
         refusal: why ONNX Runtime does not load the model as it is, "" when it does, None when it was not asked.
+        files: what was read and written, when a report is wanted.
     """
 
     path: str
@@ -100,6 +105,7 @@ class Outcome:
     tidied: int = 0
     differences: list[Difference] = field(default_factory=list)
     refusal: str | None = None
+    files: list[FileRecord] = field(default_factory=list)
     seconds: float = 0.0
 
     @property
@@ -135,6 +141,7 @@ def process(job: Job, work: Work) -> Outcome:
 
 
 def _process(job: Job, work: Work, outcome: Outcome) -> None:
+    from rewriter.cli.file_records import records_of
     from rewriter.graph.model import load
     from rewriter.graph.read import read_model_file
 
@@ -142,15 +149,19 @@ def _process(job: Job, work: Work, outcome: Outcome) -> None:
     if job.target is not None and not in_place and not work.force and os.path.lexists(job.target):
         raise RewriterError(f"{job.target} exists; --force overwrites it")
     model = load(job.path)
+    if work.audit is not None and not outcome.files:
+        outcome.files.extend(records_of("input", job.path, model, Path(job.path).parent))
     if not job.copy:
         model = _rewrite(model, work, outcome)
     if job.target is None or (in_place and not outcome.changed):
         return
     target = Path(job.target)
-    _make_folder(target.parent)
+    make_folder(target.parent)
     before = read_model_file(Path(job.path)) if work.diff and outcome.changed else None
     model.save(target, force=work.force or in_place)
     outcome.output = job.target
+    if work.audit is not None:
+        outcome.files.extend(records_of("output", job.target, model, target.parent))
     if before is not None:
         from rewriter.graph.diff.difference import compare
 
@@ -186,6 +197,7 @@ class _Runs:
     """Runs of the rules on one model: the first one, and those that leave something out."""
 
     def __init__(self, model: Model, work: Work, outcome: Outcome) -> None:
+        from rewriter.cli.file_records import file_record
         from rewriter.cli.sources import source_of
         from rewriter.graph.exporter import detect, informed
 
@@ -196,6 +208,8 @@ class _Runs:
         self._exporter = detect(model.graph)
         if self.source is not None:
             outcome.source = self.source.path
+            if work.audit is not None:
+                outcome.files.append(file_record("source", self.source.path))
             self._exporter = informed(self._exporter, self.source.framework, self.source.version)
         outcome.exporter = str(self._exporter)
         outcome.constant_inputs = model.inputs_are_constant if model.listed else None
@@ -234,6 +248,7 @@ class _Runs:
             veto=() if plan is None else plan.veto,
             coverage=work.coverage,
             permit=chooser.permit if work.suppress or work.plan is not None else None,
+            audit=work.audit,
         )
         log.notes[:0] = self._notes
         log.suppressed = chooser.found
@@ -256,7 +271,8 @@ def _tidy(model: Model, log: Log) -> int:
     return total
 
 
-def _make_folder(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
+    """A folder with those around it, unless it is there. Raises RewriterError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

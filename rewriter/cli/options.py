@@ -56,7 +56,21 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     limits.add_argument("--jobs", metavar="N", type=count, help="models worked on at once, each in a process (default: 1)")
     limits.add_argument("--max-firings", metavar="N", type=count, help="stop a model after so many rewrites")
     limits.add_argument("--timeout", metavar="SECONDS", type=seconds, help="stop rewriting a model after this time")
-    add_format(parser)
+    results = parser.add_argument_group("what is told")
+    results.add_argument(
+        "--format",
+        choices=("text", "json", "github"),
+        default="text",
+        help="how results are printed: as text (default), as JSON, or as annotations of a GitHub workflow",
+    )
+    results.add_argument(
+        "--report",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="also write a report, of the sort that the ending says: .html, .md, .json, .sarif, .csv, .junit.xml or .xml; "
+        "may be repeated; an existing file is replaced",
+    )
 
 
 def add_which_rules(parser: argparse.ArgumentParser) -> None:

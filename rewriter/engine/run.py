@@ -70,7 +70,8 @@ def run(
         detail: False leaves texts of nodes and conditions out of the log.
         veto: firings that are not to happen, as (rule, place, root) of an earlier log of the same model.
         coverage: where to count what stood, fired and was blocked; None counts nothing.
-        audit: what else the log is to say of each firing; None nothing. What the run does is the same.
+        audit: what else the log is to say of each firing, when it is to say details at all; None nothing. What the run does is
+            the same.
         permit: is asked for each firing that is ready to happen; None permits all.
 
     Returns:
@@ -109,7 +110,7 @@ class Run:
         self.context = context
         self.index = context.index
         self.log = Log()
-        auditor = None if audit is None else _auditor(context, audit)
+        auditor = None if audit is None or not detail else _auditor(context, audit)
         self._attempt = Attempt(context, detail=detail, coverage=coverage, auditor=auditor)
         self._veto = frozenset(veto)
         self._permit = permit

@@ -1,52 +1,30 @@
-"""A log as JSON, for machines.
-
-A model's object holds what `Log` holds, under the same names (see `rewriter.engine.log`), and
-
-    path, output      files read and written; output is null when nothing was written
-    status            of fix: "changed", "unchanged" or "failed"; of check: "findings", "clean", "refused" or "failed"
-    refusal           why ONNX Runtime does not load the model as it is; "" when it does, null when it was not asked
-    answers           rules that answer the refusal: [{rule, symptom, score}]
-    exporter, source  who wrote the model as far as is known, and the source file that was used, or null
-    constant_inputs   whether initializers that are also inputs were taken as constants; null when there are none
-    tidied            how many unused nodes, initializers and imports were removed
-    seconds           time for the whole model
-    error             why it failed, or null
-    counts            firings by rule
-    firings           [{number, rule, title, kind, phase, place, root, op, matched, changes: [{name, before, after}],
-                        conditions: [[text, value]], parents, microseconds}]
-    blocked           [{rule, title, place, root, op, reason, line, remedy, error}]
-    skipped           [{rule, reason}]
-    stops             [{kind, message, rules, nodes}]
-    notes             [text]
-    rolled_back       [{rule, title, kind, place, root, op, reason, times}]
-    suppressed        [{rule, title, place, root, op, reason, origin}]
-    verification      {verdict, runtime, inputs, outputs, largest, findings}, or null
-
-A report is {"schema": 1, "command", "exit_code", "summary": {...}, "models": [...]}. The number of the schema rises when a
-field goes or changes its meaning, not when one is added.
-"""
+"""Results as JSON, for machines: the record of a call field by field, and what other commands print."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
-from rewriter.engine.log import Log
-
-SCHEMA = 1
+from rewriter.report.document import Report
 
 
-def log_object(log: Log) -> dict[str, Any]:
-    """The part of a model's object that is its log."""
-    return {"counts": dict(sorted(log.counts.items())), **asdict(log)}
+def report_text(report: Report) -> str:
+    """The record of a call; its format is `docs/schema/report.json`."""
+    return dumps(plain(report))
 
 
-def report(command: str, models: Sequence[Mapping[str, Any]], summary: Mapping[str, Any], exit_code: int) -> str:
-    """The report of one call, as text."""
-    whole = {"schema": SCHEMA, "command": command, "exit_code": exit_code, "summary": dict(summary), "models": list(models)}
-    return dumps(whole)
+def plain(value: Any) -> Any:
+    """A record as dictionaries, lists, texts and numbers; what no number can say (infinity, NaN) is null."""
+    if is_dataclass(value):
+        return {f.name: plain(getattr(value, f.name)) for f in fields(value) if f.metadata.get("shown", True)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def dumps(value: object) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rewriter.engine.log import Blocked, Firing, Log, RolledBack, Suppressed
+from rewriter.engine.log import Blocked, Firing, Log, RolledBack
+from rewriter.report.entries import place_text
 from rewriter.report.style import Style, clean
 
 PLACES = 8  # places listed of one rule in `fix_lines`
@@ -17,7 +18,7 @@ def fix_lines(log: Log, style: Style) -> Iterator[str]:
         by_rule.setdefault(firing.rule, []).append(firing)
     for code, firings in sorted(by_rule.items()):
         yield f"  {style.paint('cyan', code)} {clean(firings[0].title)}"
-        yield from (f"      {_place(firing)}" for firing in firings[:PLACES])
+        yield from (f"      {place_text(firing)}" for firing in firings[:PLACES])
         if len(firings) > PLACES:
             yield f"      and {len(firings) - PLACES} more"
     for rolled in log.rolled_back:
@@ -32,7 +33,7 @@ def check_lines(path: str, log: Log, style: Style) -> Iterator[str]:
     """What a check found in one model, one finding a line, each line complete in itself."""
     shown = clean(path)
     for firing in log.firings:
-        yield f"{shown}: {style.paint('cyan', firing.rule)} {_place(firing)}: {clean(firing.title)}"
+        yield f"{shown}: {style.paint('cyan', firing.rule)} {place_text(firing)}: {clean(firing.title)}"
     yield from _unfinished(log, f"{shown}: ", style)
 
 
@@ -52,7 +53,7 @@ def _unfinished(log: Log, prefix: str, style: Style) -> Iterator[str]:
             seen.add(blocked.remedy)
             yield f"{' ' * (len(prefix) - len(prefix.lstrip()))}    {style.paint('bold', 'help')}: {clean(blocked.remedy)}"
     for one in log.suppressed:
-        yield f"{prefix}{style.paint('dim', 'suppressed')} {one.rule} {_place(one)}: {clean(one.reason)}"
+        yield f"{prefix}{style.paint('dim', 'suppressed')} {one.rule} {place_text(one)}: {clean(one.reason)}"
     for stop in log.stops:
         nodes = f" (at {', '.join(map(clean, stop.nodes[:PLACES]))})" if stop.nodes else ""
         yield f"{prefix}{style.paint('red', 'stopped')} {stop.kind}: {clean(stop.message)}{nodes}"
@@ -63,14 +64,8 @@ def _unfinished(log: Log, prefix: str, style: Style) -> Iterator[str]:
 def _blocked(blocked: Blocked, style: Style) -> str:
     word = style.paint("red", "failed") if blocked.error else style.paint("yellow", "blocked")
     line = f" (line {blocked.line} of the rule)" if blocked.line else ""
-    return f"{word} {blocked.rule} {_place(blocked)}: {clean(blocked.reason)}{line}"
+    return f"{word} {blocked.rule} {place_text(blocked)}: {clean(blocked.reason)}{line}"
 
 
 def _rolled(rolled: RolledBack) -> str:
-    return _place(rolled) if rolled.place else f"everywhere ({rolled.times} place{'' if rolled.times == 1 else 's'})"
-
-
-def _place(at: Firing | Blocked | RolledBack | Suppressed) -> str:
-    """`fc1 (Gemm)`, with the graph in front where it is not the main one."""
-    where = "" if at.place in ("", "main") else f"{clean(at.place)}: "
-    return f"{where}{clean(at.root) or 'model'}" + (f" ({clean(at.op)})" if at.op else "")
+    return place_text(rolled) if rolled.place else f"everywhere ({rolled.times} place{'' if rolled.times == 1 else 's'})"

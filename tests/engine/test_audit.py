@@ -83,6 +83,11 @@ def test_digests_go_by_value_and_not_by_byte_order_or_layout() -> None:
     assert digest(np.zeros((0, 3), np.float32)) == sha256(b"").hexdigest()
 
 
+def test_without_details_nothing_is_audited() -> None:
+    (firing,) = rewrite_text(GEMM, FLAT, audit=Audit(scenes=1), detail=False).log.firings
+    assert (firing.changes, firing.conditions, firing.weights, firing.scene) == ((), (), (), None)
+
+
 def test_what_the_model_declares_is_told_before_and_after() -> None:
     rule = (
         "rule X1 batch <kind: interface> match graph { input x output y } where dim(x, 0) == 2 "

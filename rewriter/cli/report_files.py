@@ -1,0 +1,80 @@
+"""`--report` and `--format`: from the record of a call to files and to what is printed."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rewriter.cli.job import Job, make_folder
+from rewriter.errors import RewriterError
+from rewriter.report.document import Report
+from rewriter.report.formats import ENDINGS, form_of, text_of
+
+SCENES = 3
+"""Firings of each rule in each model that an HTML report shows as pictures."""
+
+MANY = 40
+"""Models from which on there is one picture for each rule and model; from ten times as many, there is none."""
+
+
+def check_reports(paths: Sequence[str], jobs: Sequence[Job], args: argparse.Namespace) -> None:
+    """Refuses, before any work is done, what could not be written or would overwrite something else.
+
+    Raises:
+        RewriterError: an ending names no format, a file is named twice, is read or written by this call, or cannot be written.
+    """
+    if not paths:
+        return
+    from rewriter.graph.write import check_target
+
+    taken: dict[str, str] = {os.path.realpath(path): path for path in _used(jobs, args)}
+    for path in paths:
+        if form_of(path) is None:
+            raise RewriterError(f"--report {path}: the ending says what a report is; it is one of {', '.join(ENDINGS)}")
+        if (real := os.path.realpath(path)) in taken:
+            raise RewriterError(f"--report {path} would overwrite {taken[real]}, which this call uses itself")
+        taken[real] = path
+        if Path(path).parent.exists():  # `--out` makes its folder when the first model is written
+            check_target(Path(path), force=True)
+
+
+def scenes(paths: Sequence[str], models: int) -> int:
+    """How many firings of each rule in each model are pictured; pictures are for HTML alone."""
+    if not any(form_of(path) == "html" for path in paths) or models >= 10 * MANY:
+        return 0
+    return SCENES if models < MANY else 1
+
+
+def printed(report: Report, form: str) -> str:
+    """The record as `--format` wants it on stdout."""
+    return text_of(report, form).removesuffix("\n")
+
+
+def write_reports(report: Report, paths: Sequence[str]) -> None:
+    """Writes each report at once and completely.
+
+    Raises:
+        RewriterError: one cannot be written; those before it are there.
+    """
+    from rewriter.graph.write import write_bytes
+
+    sources = {os.path.realpath(model.source) for model in report.models if model.source is not None}
+    for path in paths:
+        if os.path.realpath(path) in sources:  # found beside a model, and therefore not known before
+            raise RewriterError(f"--report {path} would overwrite the framework's own file; nothing was written to it")
+        make_folder(Path(path).parent)
+        write_bytes(Path(path), text_of(report, form_of(path) or "").encode("utf-8", "backslashreplace"), force=True)
+
+
+def _used(jobs: Sequence[Job], args: argparse.Namespace) -> Iterator[str]:
+    """Files that the call reads or writes."""
+    for job in jobs:
+        yield job.path
+        if job.target is not None:
+            yield job.target
+    if args.source not in ("auto", "none"):
+        yield args.source
+    if getattr(args, "inputs", None):
+        yield args.inputs

@@ -1,0 +1,200 @@
+"""The record of one call of `fix` or `check`: everything it did and found, as data.
+
+All formats of reports are made of this and of nothing else. The fields here, and those of `rewriter.engine.log`, are what the
+JSON report holds; its schema is made of these types (`rewriter.report.schema`). The number of the schema rises when a field
+goes or changes its meaning, not when one is added.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from rewriter.engine.log import Blocked, Firing, Judged, RolledBack, Skipped, Stop, Suppressed, Verification
+
+SCHEMA = 1
+
+Status = Literal["changed", "unchanged", "findings", "clean", "refused", "failed"]
+FileRole = Literal["input", "input data", "source", "output", "output data"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """A file that was read or written.
+
+    Attributes:
+        role: "input" and "output" are the model before and after, "input data" and "output data" the files beside it with its
+            weights, "source" is the framework's own file.
+        path: as it was given; of data, as the model refers to it.
+        sha256: of its bytes, in hexadecimal; null when it cannot be read.
+        bytes: its size; null when it cannot be read.
+    """
+
+    role: FileRole
+    path: str
+    sha256: str | None
+    bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RuleRecord:
+    """A rule that fired, was blocked, was rolled back or answers a refusal.
+
+    Attributes:
+        title: the first line of its doc comment.
+        kind: what it promises: "exact", "approx", "repair", "lossy" or "interface".
+        severity: "error", "warning" or "info".
+        path: the file that it stands in.
+        sha256: of what it says; layout and comments do not change it.
+        exporters: whose models it is for; empty for any.
+        versions: of the exporter, as comparisons, or null.
+        issues: upstream threads.
+        symptoms: words with which a tool refuses such a model.
+    """
+
+    code: str
+    slug: str
+    title: str
+    kind: str
+    severity: str
+    phase: str
+    path: str
+    sha256: str
+    exporters: tuple[str, ...] = ()
+    versions: str | None = None
+    issues: tuple[str, ...] = ()
+    symptoms: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSetRecord:
+    """The rules that were selected.
+
+    Attributes:
+        sha256: over the rules and the settings of their parameters.
+        rules: how many there are.
+        settings: of parameters, "CODE.name=value".
+    """
+
+    sha256: str
+    rules: int
+    settings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRecord:
+    """A rule whose symptom is what ONNX Runtime says against the model; `score` says how well they agree, at most 1."""
+
+    rule: str
+    symptom: str
+    score: float
+
+
+@dataclass(slots=True)
+class ModelRecord:
+    """What became of one model.
+
+    Attributes:
+        path: the file read.
+        output: the file written, or null.
+        status: of fix "changed", "unchanged" or "failed"; of check "findings", "clean", "refused" or "failed".
+        error: why it failed, or null.
+        exporter: who wrote the model as far as is known, or null.
+        source: the framework's own file that was used, or null.
+        constant_inputs: whether initializers that are also inputs were taken as constants; null when there are none.
+        tidied: how many unused nodes, initializers and imports were removed.
+        refusal: why ONNX Runtime does not load the model as it is; "" when it does, null when it was not asked.
+        answers: rules that answer the refusal.
+        seconds: time for the whole model.
+        files: what was read and written, with hashes; "source" and data only where there are any.
+        stop: why the run of the rules ended: "fixpoint" when nothing fires any more, else the kind of the first of `stops`;
+            null when the model failed.
+        counts: firings by rule.
+        firings: in their order.
+        blocked: what an unknown fact, or an error, kept from being decided.
+        skipped: rules that were not tried on this model.
+        stops: everything that was stopped.
+        notes: what else is to be said.
+        rolled_back: what was taken back since the model was worse with it.
+        suppressed: firings that a configuration forbids.
+        judged: what the judges of validity said of the result; empty when nothing was changed or written.
+        verification: what a comparison of numbers showed, or null when none was asked for.
+    """
+
+    path: str
+    output: str | None = None
+    status: Status = "unchanged"
+    error: str | None = None
+    exporter: str | None = None
+    source: str | None = None
+    constant_inputs: bool | None = None
+    tidied: int = 0
+    refusal: str | None = None
+    answers: tuple[AnswerRecord, ...] = ()
+    seconds: float = 0.0
+    files: tuple[FileRecord, ...] = ()
+    stop: str | None = None
+    counts: dict[str, int] = field(default_factory=dict)
+    firings: list[Firing] = field(default_factory=list)
+    blocked: list[Blocked] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    stops: list[Stop] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    rolled_back: list[RolledBack] = field(default_factory=list)
+    suppressed: list[Suppressed] = field(default_factory=list)
+    judged: list[Judged] = field(default_factory=list)
+    verification: Verification | None = None
+
+    def file(self, role: FileRole) -> FileRecord | None:
+        """The first file of a role."""
+        return next((file for file in self.files if file.role == role), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Totals of a call.
+
+    Attributes:
+        models: how many there were.
+        statuses: models by status.
+        unfinished: models with something that could not be repaired.
+        rolled_back: entries under `rolled_back` of all models.
+        firings: by rule, of the models that did not fail.
+        seconds: of the whole call.
+    """
+
+    models: int
+    statuses: dict[str, int]
+    unfinished: int
+    rolled_back: int
+    firings: dict[str, int]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The record of one call.
+
+    Attributes:
+        schema: version of this format, 1.
+        command: what was called.
+        version: of rewriter.
+        exit_code: 0 done or nothing found, 1 findings or something not repaired, 2 bad input, 3 a mistake of the program.
+        summary: totals.
+        rule_set: the rules that were selected.
+        rules: those of them that did something, by code.
+        models: in the order of the input.
+    """
+
+    schema: int
+    command: Literal["fix", "check"]
+    version: str
+    exit_code: int
+    summary: Summary
+    rule_set: RuleSetRecord
+    rules: tuple[RuleRecord, ...]
+    models: tuple[ModelRecord, ...]
+
+    def rule(self, code: str) -> RuleRecord | None:
+        """The rule of a code."""
+        return next((rule for rule in self.rules if rule.code == code), None)

@@ -1,0 +1,62 @@
+"""How all formats call the entries of a record: where something happened, and how many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rewriter.engine.log import Blocked, Change, Firing, RolledBack, Suppressed
+from rewriter.report.document import ModelRecord, Report
+from rewriter.report.style import clean
+
+
+def place_text(at: Firing | Blocked | RolledBack | Suppressed) -> str:
+    """`fc1 (Gemm)`, with the graph in front where it is not the main one."""
+    where = "" if at.place in ("", "main") else f"{clean(at.place)}: "
+    return f"{where}{clean(at.root) or 'model'}" + (f" ({clean(at.op)})" if at.op else "")
+
+
+def rolled_place(rolled: RolledBack) -> str:
+    """Where a firing was taken back."""
+    return place_text(rolled) if rolled.place else f"everywhere ({number(rolled.times, 'place')})"
+
+
+def change_lines(changes: Iterable[Change]) -> Iterator[str]:
+    """`-before` and `+after`, each on one line."""
+    for change in changes:
+        if change.before is not None:
+            yield f"-{clean(change.before)}"
+        if change.after is not None:
+            yield f"+{clean(change.after)}"
+
+
+def number(count: int, noun: str) -> str:
+    """`1 rule`, `2,000 rules`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def by_rule(firings: Iterable[Firing]) -> dict[str, list[Firing]]:
+    """Firings by rule, rules in the order of their codes."""
+    found: dict[str, list[Firing]] = {}
+    for firing in firings:
+        found.setdefault(firing.rule, []).append(firing)
+    return dict(sorted(found.items()))
+
+
+def verb(report: Report) -> str:
+    """What a firing is to the command: it has rewritten something, or it would."""
+    return "rewrite" if report.command == "fix" else "finding"
+
+
+def severity(report: Report, code: str) -> str:
+    """The severity of a rule."""
+    rule = report.rule(code)
+    return "error" if rule is None else rule.severity
+
+
+def models_with_something(report: Report) -> list[ModelRecord]:
+    """The models of which there is more to say than that nothing fires."""
+    return [
+        model
+        for model in report.models
+        if model.error or model.firings or model.blocked or model.rolled_back or model.refusal or model.stops or model.tidied
+    ]
