@@ -120,12 +120,18 @@ class Run:
         self._done: list[Fired] = []
         self._freed: dict[int, gs.Tensor] = {}
         self._halted: Stop | None = None
-        suited = self._suited(rules)
-        self._plans = prepared(rules, context.settings).plans(suited, take_inventory(self.index))
+        self._rules = rules
+        self._plans = self._planned()
+
+    def _planned(self) -> list[PhasePlan]:
+        """The rules that can find something in the model as it is now, by phase."""
+        suited = self._suited(self._rules)
+        return prepared(self._rules, self.context.settings).plans(suited, take_inventory(self.index))
 
     def _suited(self, rules: RuleSet) -> list[Rule]:
         """The rules that are meant for this model; the others are logged."""
         found = []
+        self.log.skipped.clear()
         for rule in rules.aside:
             why = f"it is meant for {', '.join(rule.targets)}; --target {rule.targets[0]} runs it, or select it by its code"
             self.log.skipped.append(Skipped(rule.code, why))
@@ -140,9 +146,13 @@ class Run:
     def execute(self, *, keep: bool = True) -> Log:
         """Runs all phases; again, while a later phase has given an earlier one something to do."""
         for _ in range(ROUNDS):
-            before = len(self._done)
+            before, opsets = len(self._done), self._opsets()
             fired = [self._phase(phase) for phase in self._plans]
-            if self._halted is not None or len(self._done) == before or not any(fired[1:]):
+            raised = self._opsets() != opsets
+            if raised:  # other rules are meant for the model now, and more can be known of it
+                self.context.facts.refresh([tensor for node in self.index.all_nodes() for tensor in node.outputs])
+                self._plans = self._planned()
+            if self._halted is not None or len(self._done) == before or not (raised or any(fired[1:])):
                 break
         standing = (b for (_, root), b in self._attempt.blocked.items() if b.op == "" or self.index.has(root))
         self.log.blocked = sorted(standing, key=lambda blocked: (blocked.rule, blocked.place, blocked.root))
@@ -153,6 +163,9 @@ class Run:
                 fired_one.edits.rollback()
             self.index.finish()
         return self.log
+
+    def _opsets(self) -> list[dict[str, int]]:
+        return [dict(scope.opsets) for scope in self.index.scopes]
 
     def _finish(self) -> None:
         changed = [node for fired in self._done for node in (*fired.edits.added.values(), *fired.edits.edited.values())]

@@ -36,6 +36,11 @@ _TABLE = (
         "names of nodes and inner tensors that are not made of letters, digits and `_ . - /`, or begin with `_ - /`",
         "each other character becomes `_`, and `n` is put before a bad beginning",
     ),
+    Fault(
+        "early_nodes",
+        "nodes that ONNX has not yet in the imported opset, or not for their element types",
+        "the opset is raised to the first that has them, if no other node means something else there",
+    ),
     Fault("missing_imports", "domains of operators that the model or function does not import", "they are imported"),
     Fault("unused_imports", "domains that are imported and of which there is no operator", "the imports go"),
     Fault(

@@ -80,6 +80,7 @@ source_is_output(node) -> bool                    : the framework's own graph ha
 source_outputs() -> list                          : names of the tensors that the framework's own graph gives out, in its order
 source_has(node) -> bool                          : the framework's own file describes the node
 opset(string?) -> int                             : version that the model imports of a domain
+keeps_meaning(int, string?) -> bool               : no node of the model means something else at this version of the domain
 exporter() -> string                              : name of the program that wrote the model
 exporter_version() -> string                      : its version
 ir_version() -> int                               : the model's ir_version

@@ -11,6 +11,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter.engine.context import Context, label
 from rewriter.engine.expressions.values import ABSENT, UNKNOWN, DType, Failure, Symbol
+from rewriter.engine.faults.opsets import obstacle
 
 
 def _shape(context: Context, part: Any) -> Any:
@@ -174,6 +175,7 @@ BODIES: dict[str, Callable[..., Any]] = {
     "n_inputs": lambda context, node: len(node.inputs),
     "n_outputs": lambda context, node: len(node.outputs),
     "opset": lambda context, domain="": context.opset(None, domain),
+    "keeps_meaning": lambda context, version, domain="": not obstacle(context, domain, version),
     "exporter": lambda context: context.exporter.name,
     "exporter_version": lambda context: context.exporter.version,
     "ir_version": lambda context: context.ir_version,

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from helpers import rule_set
 from onnx.reference import ReferenceEvaluator
 
 from rewriter.engine.faults.table import FIND, MEND
@@ -99,6 +100,30 @@ def test_what_is_only_looked_at_stays() -> None:
     model = Model.from_proto(onnx.parser.parse_model(f"{HEAD} {text}"))
     log = run(model.graph, RULES.select(["HYG001", "HYG002", "HYG003"]), keep=False)
     assert log.changed and not model.edited
+
+
+LATER = "rule LATER1 x <kind: exact, opset: 13..> match { y = Relu(x) } rewrite { y = Abs(x) }"
+
+
+def test_rules_of_the_raised_opset_are_tried() -> None:
+    text = '<ir_version: 6, opset_import: ["": 9]> g (bfloat16[2] x) => (bfloat16[2] y) { a = Relu(x) y = Abs(a) }'
+    rules = rule_set(
+        "rule LATER2 raise <kind: repair, opset: 7..> match graph { } where model.early_nodes != []"
+        " rewrite { mend model.early_nodes }",
+        LATER,
+    )
+    model = Model.from_proto(onnx.parser.parse_model(text))
+    log = run(model.graph, rules)
+    assert [firing.rule for firing in log.firings] == ["LATER2", "LATER1"] and not log.skipped
+    assert model.to_proto().opset_import[0].version == 13
+
+
+def test_what_is_in_the_way_of_a_later_opset_is_named() -> None:
+    text = """<ir_version: 6, opset_import: ["": 9]>
+    g (bfloat16[2,3,4] x) => (bfloat16[2,3,4] y) { [s] a = Softmax<axis=1>(x) y = Abs(a) }"""
+    _, log = fixed(text, "HYG006")
+    assert not log.changed and "from opset 9 to 13, Softmax 's' would mean something else" in log.blocked[0].reason
+    assert not log.blocked[0].error
 
 
 def test_a_function_gets_its_import() -> None:
