@@ -116,7 +116,9 @@ def _arrays(name: str, old: np.ndarray[Any, Any], new: np.ndarray[Any, Any], bou
     if old.shape != new.shape:
         return Difference(name, np.inf, f"has shape {list(new.shape)} instead of {list(old.shape)}")
     if old.dtype.kind in "OUSbiu":
-        wrong = int(np.count_nonzero(old != new))
+        steps = bound.atol if old.dtype.kind in "iu" and bound.atol >= 1 else 0.0
+        apart = np.abs(old.astype(np.float64) - new.astype(np.float64)) > steps if steps else old != new
+        wrong = int(np.count_nonzero(apart))
         return Difference(name, np.inf, f"differs in {wrong} of {old.size} places") if wrong else Difference(name, 0.0)
     wide = np.complex128 if old.dtype.kind == "c" else np.float64
     eps = _eps(old.dtype)

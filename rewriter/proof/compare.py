@@ -21,7 +21,7 @@ class Bound:
     """How far results may be off: `ulps` units in the last place, or |a - b| <= atol + rtol * |b|.
 
     `scale` measures rtol against the largest magnitude of the tensor, since a sum that cancels has no relative precision. No
-    rtol asks for more than 16 units in the last place of the element type.
+    rtol asks for more than 16 units in the last place of the element type. Integers are equal, unless atol allows whole steps.
     """
 
     ulps: int = ULPS
@@ -62,6 +62,8 @@ def difference(wanted: Array, found: Array, bound: Bound) -> tuple[str, float]:
         return f"has the shape {list(found.shape)} instead of {list(wanted.shape)}", 0.0
     if wanted.dtype.kind not in "fV" and wanted.dtype.name != "bfloat16":
         wrong = wanted != found
+        if wanted.dtype.kind in "iu" and bound.atol >= 1 and np.any(wrong):  # a promise in whole steps
+            wrong = np.abs(wanted.astype(np.float64) - found.astype(np.float64)) > bound.atol
         return (_where(wanted, found, wrong) if np.any(wrong) else ""), 0.0
     if bound.rtol or bound.atol:
         finest = 16 * {2: 2.0**-10, 4: 2.0**-23}.get(wanted.dtype.itemsize, 2.0**-52)
