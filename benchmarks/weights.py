@@ -118,13 +118,13 @@ def packed(number: int, data: bytes) -> bytes:
 # --- ways ------------------------------------------------------------------------------------------------------------------
 
 
-def ours(source: Path, target: Path, rule: str) -> Callable[[], None]:
+def ours(source: Path, target: Path, rule: str, *, stamp: bool = False) -> Callable[[], None]:
     import rewriter
     from rewriter.cli.job import Job, Work, process
     from rewriter.language.rules import RuleSet
 
     found = [r for r in rewriter.load_rules() if r.code == rule]
-    work = Work(RuleSet(tuple(found), by_id=frozenset((rule,))))
+    work = Work(RuleSet(tuple(found), by_id=frozenset((rule,))), stamp=stamp)
 
     def run() -> None:
         outcome = process(Job(str(source), str(target)), work)
@@ -132,6 +132,11 @@ def ours(source: Path, target: Path, rule: str) -> Callable[[], None]:
         assert bool(outcome.log.firings) == (rule != "OPT003") and not outcome.log.rolled_back, outcome
 
     return run
+
+
+def recorded(source: Path, target: Path, rule: str) -> Callable[[], None]:
+    """As `fix` does it unless told otherwise: with a record, for which the input is digested."""
+    return ours(source, target, rule, stamp=True)
 
 
 def copied(source: Path, target: Path) -> Callable[[], None]:
@@ -157,7 +162,7 @@ def graphsurgeon(source: Path, target: Path, rule: str) -> Callable[[], None]:
     return run
 
 
-WAYS = {"rewriter": ours, "onnx": onnx_alone, "graphsurgeon": graphsurgeon}
+WAYS = {"rewriter": ours, "and a record": recorded, "onnx": onnx_alone, "graphsurgeon": graphsurgeon}
 
 
 def measure(way: str, source: Path, target: Path, rule: str, runs: int) -> None:

@@ -26,6 +26,7 @@ from rewriter.graph import carry
 from rewriter.graph.collector import collector_off
 from rewriter.graph.exporter import detect
 from rewriter.graph.hollow import digest, joined, length, with_weights, write_pieces
+from rewriter.graph.late_digest import LateDigest
 from rewriter.graph.load import build
 from rewriter.graph.objects import Constant, Graph, Origin
 from rewriter.graph.outline import Outline, outline
@@ -71,6 +72,7 @@ class Model:
         self.metadata: dict[str, str] = _metadata(proto)
         self.constant_inputs: ConstantInputs = "auto"
         self.marks_nodes = False
+        self._late: LateDigest | None = None
         self._stamp: tuple[int, int] | None = None
 
     @classmethod
@@ -154,6 +156,13 @@ class Model:
             raise RewriterError(f"{self.path}: the file was changed after it was read")
         return digest([data])
 
+    def digest_to_record(self) -> str:
+        """`read_digest`, to be put into `metadata`; of a large model a text that stands for it until the model is written."""
+        if self._weights is None:
+            return self.read_digest()
+        self._late = self._late or LateDigest(self._weights)
+        return self._late.placeholder
+
     def written_digest(self) -> str:
         """SHA-256 of what `save` would write, in hexadecimal. Raises RewriterError as it does."""
         return digest(self._pieces(_serialised(self._message())))
@@ -171,7 +180,7 @@ class Model:
         """
         target = Path(path)
         check_target(target, force)
-        message = self._message()
+        message = self._message(wait=False)
         data = _serialised(message)
         pieces = self._pieces(data)
         size = length(pieces)
@@ -181,12 +190,24 @@ class Model:
             )
         if self.folder is not None and carry.may_refer(data):
             carry.carry(message, self.folder, target.parent, force)
-        write_file(target, lambda descriptor: write_pieces(descriptor, pieces), force)
+        write_file(target, lambda descriptor: self._fill(descriptor, pieces), force)
 
     # --- inside ------------------------------------------------------------------------------------------------------------
 
-    def _message(self) -> onnx.ModelProto:
-        """The model as it is now; of weights that stayed in a file the message says where they are."""
+    def _fill(self, descriptor: int, pieces: Sequence[bytes | Payload]) -> None:
+        write_pieces(descriptor, pieces)
+        if self._late is not None:
+            self._late.write(descriptor, pieces)
+
+    def _message(self, *, wait: bool = True) -> onnx.ModelProto:
+        """The model as it is now; of weights that stayed in a file the message says where they are.
+
+        Unless one is to `wait` for it, something else stands for a digest that is not known yet.
+        """
+        if wait and self._late is not None:
+            late, self._late = self._late, None
+            digest = late.result()
+            self.metadata = {key: value.replace(late.placeholder, digest) for key, value in self.metadata.items()}
         ir_version = int(self.graph.ir_version or 0)
         writer = Writer(self.folder, self._lists_all(), ir_version, self.marks_nodes and ir_version >= NODES_HAVE_METADATA)
         try:

@@ -42,7 +42,7 @@ def stamp(
     except Unreadable as error:
         log.notes.append(f"no record was written: the metadata entry {HISTORY} cannot be read ({error})")
         return
-    write(model, (*before, _run(model, log, rules, source, tidy, digest or model.read_digest())))
+    write(model, (*before, _run(model, log, rules, source, tidy, digest or model.digest_to_record())))
 
 
 def write(model: Model, runs: tuple[Run, ...]) -> None:

@@ -196,3 +196,13 @@ def test_models_whose_weights_stay_in_their_file(call: Call, tmp_path: Path, mon
     digest = hashlib.sha256(GEMM.read_bytes()).hexdigest()
     assert rewriter.load(GEMM).read_digest() == rewriter.load(GEMM).written_digest() == digest
     assert call("audit", GEMM, tmp_path / "large.onnx").code == 0
+    model, rules = rewriter.load(GEMM), rewriter.load_rules()
+    log = rewriter.rewrite(model.graph, rules)
+    rewriter.stamp(model, log, rules)
+    model.save(tmp_path / "first.onnx")
+    model.save(tmp_path / "second.onnx")
+    (run,) = history({entry.key: entry.value for entry in model.to_proto().metadata_props})
+    model.save(tmp_path / "third.onnx")
+    assert run.input == digest
+    written = {(tmp_path / f"{name}.onnx").read_bytes() for name in ("first", "second", "third")}
+    assert {hashlib.sha256(data).hexdigest() for data in written} == {model.written_digest()}
