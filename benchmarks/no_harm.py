@@ -1,6 +1,6 @@
 """Default `fix` over models that need no repair, onnx's own backend tests: no output changes, and nothing becomes invalid.
 
-    python benchmarks/no_harm.py [--only WORD] [--select CODES] [--ignore CODES] [--verbose]
+    python benchmarks/no_harm.py [--only WORD] [--select CODES] [--ignore CODES] [--target NAMES] [--verbose]
 
 The models are those inside the onnx wheel (light, simple, pytorch-operator, pytorch-converted) and the operator tests that
 onnx.backend.test generates. A model in which nothing fired must come out byte for byte. A model that was changed is run before
@@ -184,9 +184,12 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="WORD", help="models with this in their name")
     parser.add_argument("--select", default="DEFAULT", metavar="CODES", help="rules (default: those that run unasked)")
     parser.add_argument("--ignore", default="", metavar="CODES", help="rules not to run")
+    parser.add_argument("--target", default="", metavar="NAMES", help="also rules for these consumers, or for `ALL` of them")
     parser.add_argument("--verbose", action="store_true", help="name every model that was changed")
     args = parser.parse_args()
-    rules = load_rules().select(args.select.split(","), [code for code in args.ignore.split(",") if code])
+    known = load_rules()
+    targets = {target for rule in known for target in rule.targets} if args.target == "ALL" else names(args.target)
+    rules = known.select(names(args.select), names(args.ignore), sorted(targets))
     work, tally = Work(rules, source="none", force=True), Tally()
     with tempfile.TemporaryDirectory() as folder:
         path, target = Path(folder) / "model.onnx", Path(folder) / "fixed.onnx"
@@ -195,6 +198,11 @@ def main() -> int:
                 examine(case, path, target, work, tally, verbose=args.verbose)
     report(tally)
     return 1 if tally.harmed else 0
+
+
+def names(text: str) -> list[str]:
+    """What stands between commas."""
+    return [name for name in text.split(",") if name]
 
 
 def examine(case: Case, path: Path, target: Path, work: Work, tally: Tally, *, verbose: bool) -> None:
