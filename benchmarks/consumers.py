@@ -3,9 +3,9 @@
     rewriter fix MODELS --out FIXED --select NONE --target opencv
     python benchmarks/consumers.py opencv MODELS FIXED
 
-MODELS holds folders with a model.onnx and a data.npz of what the framework computed (in_NAME and out_0, out_1 ...). The consumer must
-be installed where this runs; nothing else is imported, so that an old one with its old NumPy will do. Each model is read in a
-process of its own, since some end it. Exits with 1 when a model fares worse after `fix` than before.
+MODELS holds folders with a model.onnx and a data.npz of what the framework computed (in_NAME, out_0, out_1 ...). The
+consumer must be installed where this runs; nothing else is imported, so that an old one with its old NumPy will do. Each model
+is read in a process of its own, since some end it. Exits with 1 when a model fares worse after `fix` than before.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ def block(text: str, language: str) -> str:
 
 
 def index(rules: Sequence[Rule]) -> str:
-    """All rules by exporter, by who refuses the model, and by the words of the refusal."""
+    """All rules by exporter, by target, by who refuses the model, and by the words of the refusal."""
     unasked = sum(rule.default for rule in rules)
     parts = [
         "# The rules",
@@ -144,7 +144,11 @@ def index(rules: Sequence[Rule]) -> str:
     exporters = sorted({exporter for rule in rules for exporter in rule.exporters})
     for exporter in exporters:
         parts += [f"### {exporter}", table([rule for rule in rules if exporter in rule.exporters])]
-    parts += ["### any", table([rule for rule in rules if not rule.exporters])]
+    parts += ["### any", table([rule for rule in rules if not (rule.exporters or rule.targets)])]
+    parts += ["### any, for [a target](../targets.md)", table([rule for rule in rules if rule.targets])]
+    parts.append("## By target")
+    for target in sorted({target for rule in rules for target in rule.targets}):
+        parts.append(f"- **{target}:** {', '.join(link(rule) for rule in rules if target in rule.targets)}")
     parts.append("## By who refuses the model")
     for tool in TOOLS:
         found = [rule for rule in rules if tool in rule.doc or tool.lower().replace(" ", "") in rule.targets]
@@ -163,8 +167,13 @@ def index(rules: Sequence[Rule]) -> str:
 
 
 def table(rules: Sequence[Rule]) -> str:
-    rows = (f"| {link(r)} | {r.kind.name} | {'yes' if r.default else 'asked'} | {cell(r.title)} |" for r in rules)
+    rows = (f"| {link(r)} | {r.kind.name} | {when(r)} | {cell(r.title)} |" for r in rules)
     return "\n".join(["| rule | kind | runs | what it does |", "|---|---|---|---|", *rows])
+
+
+def when(rule: Rule) -> str:
+    """What makes a rule run."""
+    return "yes" if rule.default else ", ".join(rule.targets) if rule.header.on_target else "asked"
 
 
 def link(rule: Rule) -> str:
