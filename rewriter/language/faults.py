@@ -54,6 +54,7 @@ _TABLE = (
         "they are declared as they are",
         interface=True,
     ),
+    Fault("function_calls", "nodes that call a local function", "the body takes their place; functions that nobody calls go"),
     Fault(
         "listed_initializers",
         "initializers that are listed as inputs",

@@ -19,7 +19,9 @@ def inline(rewriting: Rewriting, statement: ast.Inline) -> None:
     """Raises Failure when the body cannot stand in the scope of its node."""
     node = rewriting.node(statement.label)
     if statement.attr is None:
-        _inline_function(rewriting, node)
+        function = _function(rewriting, node)
+        _same_opsets(function, rewriting.index.scope(node))
+        inline_function(rewriting, node, function)
     else:
         _inline_body(rewriting, node, statement.attr)
 
@@ -83,11 +85,11 @@ def _hand_over(
     edits.remove(node)
 
 
-def _inline_function(rewriting: Rewriting, call: gs.Node) -> None:
-    """Copies the body of the local function that a node calls, its attributes filled in."""
+def inline_function(rewriting: Rewriting, call: gs.Node, function: gs.Function) -> None:
+    """Copies the body of the local function that a node calls, its attributes filled in. Raises Failure for one with
+    subgraphs.
+    """
     index, edits = rewriting.index, rewriting.edits
-    function = _function(rewriting, call)
-    _same_opsets(function, index.scope(call))
     if any(True for node in function.nodes for _ in bodies(node)):
         raise Failure(f"function {function.name} contains subgraphs, which are not inlined")
     tensors: dict[int, gs.Tensor] = {}

@@ -71,7 +71,7 @@ def _order(rewriting: Rewriting) -> None:
         if node in index and not all(index.link(maker, node) for maker in index.before(node)):
             raise Refused("it would close a cycle")
     for node in rewriting.new_nodes:
-        if not all(index.link(node, follower) for follower in list(index.followers(node))):
+        if node in index and not all(index.link(node, follower) for follower in list(index.followers(node))):
             raise Refused("it would close a cycle")
 
 

@@ -146,3 +146,31 @@ def test_a_wrong_declaration_is_put_right_before_other_rules_look() -> None:
     model, _ = fixed("g (float[2] x) => (float[2] y) <int64[3] a> { a = Relu(x) y = Neg(a) }", "HYG005")
     kind = model.graph.value_info[0].type.tensor_type
     assert (kind.elem_type, [dim.dim_value for dim in kind.shape.dim]) == (1, [2]) and accepted(model)
+
+
+FUNCTIONS = """<ir_version: 8, opset_import: ["": 13, "l": 1]>
+g (float[2] x) => (float[2] y) { [f] a = l.F(x) [h] y = l.G(a) }
+<domain: "l", opset_import: ["": 13, "l": 1]> F (a) => (b) { c = Relu(a) b = l.H(c) }
+<domain: "l", opset_import: ["": 13, "l": 1]> G (a) => (b) { b = l.G(a) }
+<domain: "l", opset_import: ["": 13, "k": 1]> H (a) => (b) { b = k.Foo(a) }"""
+
+
+def test_functions_that_call_themselves_stay() -> None:
+    model, _ = fixed(FUNCTIONS, "HYG032")
+    assert [node.op_type for node in model.graph.node] == ["Relu", "Foo", "G"]
+    assert [function.name for function in model.functions] == ["G"]
+    assert {entry.domain: entry.version for entry in model.opset_import} == {"": 13, "l": 1, "k": 1}
+
+
+def test_functions_that_were_only_looked_at_stay() -> None:
+    model = Model.from_proto(onnx.parser.parse_model(FUNCTIONS))
+    assert run(model.graph, RULES.select(["HYG032"]), keep=False).changed and not model.edited
+
+
+def test_functions_that_stand_for_too_much_stay() -> None:
+    text = """<ir_version: 8, opset_import: ["": 13, "l": 1]> g (float[2] x) => (float[2] y) { y = l.F20(x) }
+    <domain: "l", opset_import: ["": 13]> F0 (a) => (b) { b = Relu(a) }"""
+    for i in range(20):
+        text += f"""<domain: "l", opset_import: ["": 13, "l": 1]> F{i + 1} (a) => (b) {{ c = l.F{i}(a) b = l.F{i}(c) }}"""
+    model, log = fixed(text, "HYG032")
+    assert not log.changed and "would be more than" in log.blocked[0].reason and len(model.functions) == 21
