@@ -253,3 +253,9 @@ def test_hostile_conditions_are_left_alone(tmp_path: Path) -> None:
     many = " and ".join(f"(rank(x) == {i} or dim(x, {i}) == 1)" for i in range(40))
     text = f"rule A1 r <kind: lossy>\nmatch {{ y = Relu(x) }}\nlet v0 = rank(x)\n{lets}where v59 > 2\nwhere {many}\nrewrite {{ y = Abs(x) }}\n"
     assert found(tmp_path, text + text.replace("A1", "A2").replace("Abs", "Neg"), pedantic=True) == ["E406"]
+
+
+def test_an_operand_inside_the_match_that_is_made_anew(tmp_path: Path) -> None:
+    """The reader stays and reads another node than the pattern says: nothing is known of it, and nothing breaks."""
+    rule = "rule X1 mask <kind: lossy, opset: 13..> match { m = Add(s, const c)  y = Softmax(m) } private m where any(c < 0) rewrite { m = Add(s, {max(c, 0)}) }"
+    assert found(tmp_path, rule) == []

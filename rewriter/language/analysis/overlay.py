@@ -187,7 +187,10 @@ class _Laying:
 
     def _made(self, way: Overlay, one: Ref, other: Ref) -> Iterator[Overlay]:
         if other.kind == "made":
-            if other.part == one.part:
+            if Ref("node", other.side, other.at) not in self._other.nodes:  # its rewrite makes this operand anew, somehow
+                way.covers, way.unsure = False, True
+                yield way
+            elif other.part == one.part:
                 yield from self.node(way, Ref("node", one.side, one.at), Ref("node", other.side, other.at))
             return
         way.covers = False
