@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -98,6 +100,22 @@ def test_a_wrong_file_stops_a_call_in_one_line(call: Call, project: Path) -> Non
     assert done.err == f"rewriter: error: {project / 'rewriter.toml'}:1: `jobs` is a positive number\n"
     assert not (project / "out").exists()
     assert call("explain", "E103").code == 0
+
+
+@pytest.mark.parametrize("text", [None, "[tool.ruff]\nline-length = 100\n"])
+def test_without_a_table_no_toml_is_parsed(project: Path, text: str | None) -> None:
+    if text is not None:
+        (project / "pyproject.toml").write_text(text)
+    program = (
+        "import sys, rewriter.cli.main as m\n"
+        "assert m.main(['fix', '--show-settings']) == 0\n"
+        "assert not {'tomllib', 'tomli'} & set(sys.modules)\n"
+    )
+    path = [str(Path(__file__).parents[2])]
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path[:0] = {path!r}\n{program}"], capture_output=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_rules_beside_the_file(call: Call, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
