@@ -174,24 +174,30 @@ class _Builder:
         known, use, define, folder = names.tensors, names.use, names.define, self.folder
         result = []
         for proto in protos:
-            inputs = [known.get(name) or use(name) for name in proto.input]
-            bodies = None
-            for attribute in proto.attribute:
-                if attribute.type == _GRAPH and not attribute.ref_attr_name:
-                    if bodies is None:
-                        bodies = {}
-                    bodies[text(attribute.name)] = self.graph(attribute.g, names)
-            outputs = [define(name) for name in proto.output]
+            inputs = [known.get(name) or use(name) for name in proto.input[:]]
+            bodies = self.bodies(proto.attribute, names) if proto.attribute else None
+            outputs = []
+            for name in proto.output[:]:
+                if name and name not in known:
+                    known[name] = tensor = new_variable(name)
+                else:
+                    tensor = define(name)
+                outputs.append(tensor)
             domain = proto.domain or ("" if proto.HasField("domain") else None)
             node = bare_node(proto.op_type, proto.name, domain, inputs, outputs)
             fields = node.__dict__
             fields["proto"] = proto
-            if bodies is not None:
+            if bodies:
                 fields["_bodies"] = bodies
             if folder is not None:
                 fields["folder"] = folder
             result.append(node)
         return result
+
+    def bodies(self, attributes: Iterable[onnx.AttributeProto], names: _Names) -> dict[str, Graph]:
+        """The subgraphs of a node, by attribute."""
+        graphs = (a for a in attributes if a.type == _GRAPH and not a.ref_attr_name)
+        return {text(attribute.name): self.graph(attribute.g, names) for attribute in graphs}
 
     def assemble(self, graph: Any, origin: Origin, name: str, doc_string: str) -> Any:
         fields = graph.__dict__
@@ -251,13 +257,14 @@ def _declare(tensor: gs.Tensor, info: onnx.ValueInfoProto) -> None:
         tensor.__dict__["infos"] = (*tensor.infos, info)
 
 
-def _check_names(tensors: Iterable[str], nodes: Iterable[Node]) -> None:
+def _check_names(tensors: Iterable[str], nodes: Sequence[Node]) -> None:
     """Refuses names that are not UTF-8: protobuf hands them out as bytes, and nothing could refer to them in writing."""
-    for name in tensors:
-        if not isinstance(name, str):
+    plain = {str, type(None)}
+    if not {*map(type, tensors)} <= plain:
+        for name in tensors:
             _check_text(name)
-    for node in nodes:
-        if not (isinstance(node.name, str) and isinstance(node.op, str) and (not node.domain or isinstance(node.domain, str))):
+    if not {kind for node in nodes for kind in (type(node.name), type(node.op), type(node.domain))} <= plain:
+        for node in nodes:
             for name in (node.name, node.op, node.domain or ""):
                 _check_text(name)
 

@@ -18,6 +18,7 @@ import onnx_graphsurgeon as gs
 from rewriter.graph.attributes import read_attributes
 from rewriter.graph.links import Inputs, Outputs
 from rewriter.graph.metadata_keys import RULES
+from rewriter.graph.tensors import text
 from rewriter.graph.values import (
     Constant,
     Variable,
@@ -256,3 +257,10 @@ def bare_node(op: str, name: str, domain: str | None, inputs: Sequence[gs.Tensor
     for tensor in outputs:
         append(tensor.inputs, node)
     return node
+
+
+def written_names(node: gs.Node) -> Iterable[str]:
+    """Names of the attributes that are written on a node; none is converted for that."""
+    if isinstance(node, Node) and node._attrs is None and node.proto is not None:
+        return [text(attribute.name) for attribute in node.proto.attribute]
+    return node.attrs  # type: ignore[no-any-return]

@@ -103,7 +103,8 @@ class Writer:
             fields["node"] = nodes
         self.set_list(fields, "input", origin.proto.input, self.inputs(graph, origin, constants, level))
         self.set_list(fields, "output", origin.proto.output, _infos(graph.outputs, origin.outputs, origin.proto.output))
-        alive = _alive(graph, constants) if fields else None
+        described = origin.infos or origin.annotations
+        alive = _alive(graph, constants) if fields and described else None
         self.set_list(fields, "value_info", origin.proto.value_info, _value_infos(graph, origin, alive))
         self.set_list(fields, "quantization_annotation", origin.proto.quantization_annotation, _annotations(origin, alive))
         return origin.proto, fields

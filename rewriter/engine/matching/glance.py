@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import onnx_graphsurgeon as gs
 
 from rewriter.graph.index import GraphIndex, operator_key
+from rewriter.graph.objects import written_names
 from rewriter.language import schema
 from rewriter.language.pattern import Made, Pattern
 
@@ -113,7 +114,7 @@ class Roots:
             given -= 1
         makers = tuple(self._asked(inputs[: self._positions], index)) if self._positions else ()
         among = frozenset(op for op in self._asked(inputs, index) if op is not None) if self._anywhere else frozenset()
-        written = self._attributes.intersection(node.attrs) if self._attributes else self._attributes
+        written = self._attributes.intersection(written_names(node)) if self._attributes else self._attributes
         widest = self._widest
         view = count if count < widest else widest, given if given < widest else widest, makers, among, written
         found = self._known.get(view)
