@@ -67,15 +67,17 @@ def _dtypes(index: GraphIndex, ops: set[OpKey], typed: list[gs.Node], versions: 
         if dtype is None:
             return None
         found.add(dtype)
-    for tensor in _declared(index):
-        dtype = elem_type(tensor)
-        if dtype:
-            found.add(dtype)
-    return frozenset(found)
+    for scope in index.scopes:
+        if isinstance(scope.graph, Graph | Function):
+            found.update(info.type.tensor_type.elem_type for info in scope.graph.origin.proto.value_info)
+    found.update(elem_type(tensor) or 0 for tensor in _declared(index))
+    return frozenset(found - {0})
 
 
 def _declared(index: GraphIndex) -> Iterator[gs.Tensor]:
-    """Everything that may declare an element type: inputs, outputs and constants of all scopes, and value_info."""
+    """Tensors that may declare an element type: inputs, outputs and constants of all scopes, and those of value_info that are
+    no plain tensors, or that got another type since.
+    """
     for scope in index.scopes:
         yield from scope.graph.inputs
         yield from scope.graph.outputs
@@ -84,7 +86,10 @@ def _declared(index: GraphIndex) -> Iterator[gs.Tensor]:
                 if isinstance(tensor, gs.Constant):
                     yield tensor
         if isinstance(scope.graph, Graph | Function):
-            yield from (tensor for tensor in scope.graph.origin.infos if tensor is not None)
+            origin = scope.graph.origin
+            for tensor, info in zip(origin.infos, origin.proto.value_info, strict=True):
+                if tensor is not None and ("_dtype" in tensor.__dict__ or not info.type.HasField("tensor_type")):
+                    yield tensor
         else:
             yield from (tensor for node in scope.graph.nodes for tensor in node.outputs)
 

@@ -22,7 +22,7 @@ from rewriter.engine.prepared import prepared
 from rewriter.engine.record import Recorder
 from rewriter.engine.requirements import take_inventory
 from rewriter.engine.rewriting.model_outputs import complete_outputs
-from rewriter.engine.stale import declare_anew, mend_stale_types
+from rewriter.engine.stale import changed_types, declare_anew, mend_stale_types
 from rewriter.engine.worklist import Worklist
 from rewriter.graph.collector import collector_off
 from rewriter.graph.exporter import Exporter, detect, informed
@@ -168,7 +168,7 @@ class Run:
         return [dict(scope.opsets) for scope in self.index.scopes]
 
     def _finish(self) -> None:
-        changed = [node for fired in self._done for node in (*fired.edits.added.values(), *fired.edits.edited.values())]
+        changed = changed_types(self.index, self.context.facts, (fired.edits for fired in self._done))
         retyped = [tensor for fired in self._done for tensor in fired.edits.retyped.values()]
         mend_stale_types(self.index, self.context.facts, changed)
         declare_anew(self.index, self.context.facts, retyped)

@@ -6,13 +6,14 @@ change is looked at, and only as far as declarations disagree; declared outputs 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import onnx_graphsurgeon as gs
 
 from rewriter.graph.edits import Edits
 from rewriter.graph.facts import Facts
 from rewriter.graph.index import GraphIndex
+from rewriter.graph.node_state import NodeState
 from rewriter.graph.objects import Function, Graph
 from rewriter.graph.tensor_types import Dim
 from rewriter.graph.tensors import gs_dtype
@@ -41,6 +42,32 @@ def mend_stale_types(index: GraphIndex, facts: Facts, changed: Iterable[gs.Node]
                 if id(follower) not in seen:
                     seen.add(id(follower))
                     waiting.append(follower)
+
+
+def changed_types(index: GraphIndex, facts: Facts, done: Iterable[Edits]) -> Iterator[gs.Node]:
+    """The nodes that edits made, and those that they changed otherwise than by handing them operands of the same types."""
+    declares = declares_inner(index)
+    for edits in done if declares else ():
+        yield from edits.added.values()
+        for number, node in edits.edited.items():
+            state = edits.before.get(number)
+            if state is None or not _reads_alike(facts, state, node):
+                yield node
+
+
+def _reads_alike(facts: Facts, state: NodeState, node: gs.Node) -> bool:
+    """Whether a node is what it was but for operands that are declared just as those before them.
+
+    Only of operands of rank 2 or more, since the values of others may decide what comes out.
+    """
+    if not state.differs_in_operands_alone(node):
+        return False
+    for before, now in zip(state.inputs, node.inputs, strict=True):
+        if before is not now:
+            known = facts.declared(now)
+            if known[0] is None or known[1] is None or len(known[1]) < 2 or known != facts.declared(before):
+                return False
+    return True
 
 
 def declare_anew(index: GraphIndex, facts: Facts, changed: Iterable[gs.Tensor]) -> None:

@@ -40,3 +40,13 @@ class NodeState:
         if found is None:
             found = self._attrs = self._node.loaded_attrs
         return found
+
+    def differs_in_operands_alone(self, node: gs.Node) -> bool:
+        """Whether the node has still its operator, its attributes, its outputs and as many operands."""
+        attrs = node._attrs if isinstance(node, Node) else node.attrs
+        return (
+            (self.op, self.domain, len(self.inputs)) == (node.op, node.domain or "", len(node.inputs))
+            and (attrs is self._attrs or (self._attrs is None and attrs is self._node.loaded_attrs))
+            and len(self.outputs) == len(node.outputs)
+            and all(before is now for before, now in zip(self.outputs, node.outputs, strict=True))
+        )

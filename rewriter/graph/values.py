@@ -115,9 +115,18 @@ class Variable(gs.Variable):  # type: ignore[misc]
     __hash__ = object.__hash__
 
     @property
+    def said(self) -> Declared:
+        """What its messages say."""
+        known = self.__dict__.get("_said")
+        if known is None or known[0] is not self.infos:
+            known = self.__dict__["_said"] = self.infos, declared(self.infos)
+        found: Declared = known[1]
+        return found
+
+    @property
     def dtype(self) -> Any:
         if self._dtype is _UNREAD:
-            self.__dict__["_dtype"] = gs_dtype(declared(self.infos).elem_type)
+            self.__dict__["_dtype"] = gs_dtype(self.said.elem_type)
         return self._dtype
 
     @dtype.setter
@@ -127,7 +136,8 @@ class Variable(gs.Variable):  # type: ignore[misc]
     @property
     def shape(self) -> list[Dim] | None:
         if self._shape is _UNREAD:
-            self.__dict__["_shape"] = declared(self.infos).shape
+            shape = self.said.shape
+            self.__dict__["_shape"] = None if shape is None else list(shape)
         return self._shape
 
     @shape.setter
@@ -138,7 +148,7 @@ class Variable(gs.Variable):  # type: ignore[misc]
     def type(self) -> str | None:
         """Which field of TypeProto it has: tensor_type, sequence_type, map_type, optional_type, ..."""
         if self._type is _UNREAD:
-            self.__dict__["_type"] = declared(self.infos).kind
+            self.__dict__["_type"] = self.said.kind
         return self._type
 
     @type.setter
@@ -151,7 +161,7 @@ class Variable(gs.Variable):  # type: ignore[misc]
         if self.type not in (None, "tensor_type", "sparse_tensor_type"):
             return None
         if self._dtype is _UNREAD:
-            return declared(self.infos).elem_type or None
+            return self.said.elem_type or None
         return dtype_number(self._dtype)
 
     @property
@@ -160,7 +170,7 @@ class Variable(gs.Variable):  # type: ignore[misc]
         unread = (self._dtype is _UNREAD, self._shape is _UNREAD, self._type is _UNREAD)
         if all(unread):
             return False
-        said = declared(self.infos)
+        said = self.said
         return (
             (not unread[0] and dtype_number(self._dtype) != (said.elem_type or None))
             or (not unread[1] and not same_shape(self._shape, said.shape))
