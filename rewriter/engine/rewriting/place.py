@@ -62,8 +62,9 @@ def _edit_tensor(rewriting: Rewriting, tensor: gs.Tensor, place: ast.Place, valu
     if not isinstance(tensor, gs.Variable):
         raise Failure("the type of a constant cannot be edited")
     if place.field == "dtype":
-        if tensor.dtype is None and tensor.shape is None:
-            return  # what declares nothing cannot be declared wrongly, and a type alone is no declaration
+        index = rewriting.index
+        if tensor.shape is None and tensor.dtype is None and not index.output_of(tensor) and not index.input_of(tensor):
+            return  # an inner tensor that declares nothing is right as it is, and a type without a shape is no declaration
         rewriting.edits.set_type(tensor, gs_dtype(int(value)), tensor.shape, "tensor_type")
         return
     if place.field != "shape":
