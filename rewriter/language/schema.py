@@ -39,7 +39,8 @@ EXPERIMENTAL = frozenset(
 FOREIGN = frozenset(
     {
         "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Cumprod", "Cumsum", "Erfc", "Expm1", "Invert", "IsFinite", "L2Loss",
-        "EuclideanNorm", "LeftShift", "Log1p", "MatrixBandPart", "MatrixDiagV3", "ResizeBicubic", "ResizeBilinear", "ResizeNearestNeighbor",
+        "EuclideanNorm", "LeftShift", "Log1p", "MatrixBandPart", "MatrixDiagV3", "ResizeBicubic", "ResizeBilinear",
+        "ResizeNearestNeighbor",
         "ReverseV2", "RightShift", "Rint", "Roll", "ScaleAndTranslate", "TruncateMod", "Xdivy", "Xlogy",
     }
 )  # fmt: skip
