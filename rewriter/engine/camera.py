@@ -62,10 +62,13 @@ class Camera:
         painter = _Painter(self, scope, roles)
         return Scene(painter.view({**around, **before}, types, edits.added), painter.view({**around, **after}, {}, ()))
 
-    def view(self, nodes: Sequence[gs.Node], scope: Scope) -> View:
-        """Nodes of one graph as they are, in their order."""
-        states = {id(node): NodeState(node) for node in nodes if operator_key(node) != CONSTANT}
-        return _Painter(self, scope, dict.fromkeys(states, "matched")).view(states, {}, ())
+    def view(self, nodes: Sequence[gs.Node], scope: Scope, middle: gs.Node | None = None) -> View:
+        """Nodes of one graph as they are, in their order; `middle` is the one that the picture is about."""
+        states = {id(node): NodeState(node) for node in nodes if operator_key(node) != CONSTANT or node is middle}
+        roles: dict[int, Role] = dict.fromkeys(states, "plain")
+        if middle is not None:
+            roles[id(middle)] = "matched"
+        return _Painter(self, scope, roles).view(states, {}, ())
 
     def near(self, node: gs.Node, hops: int, most: int) -> list[gs.Node]:
         """The nodes of the same graph within so many steps of a node, the nearest first, at most so many."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Role = Literal["added", "removed", "edited", "matched", "around"]
+Role = Literal["added", "removed", "edited", "matched", "around", "plain"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,11 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A node. A node that stands before and after has the same `key` in both."""
+    """A node. A node that stands before and after has the same `key` in both.
+
+    Its `role` is what a firing did to it; "matched" is what was matched and stays, or what a picture is about, "around" what
+    merely stands near a firing, and "plain" has nothing to do with one.
+    """
 
     key: int
     op: str

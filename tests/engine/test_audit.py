@@ -10,10 +10,11 @@ import pytest
 from helpers import rewrite_model, rewrite_text
 from onnx import TensorProto, helper
 
-from rewriter.engine.audit import Audit, digest
+from rewriter.engine.audit import Audit
 from rewriter.engine.log import Log
 from rewriter.engine.run import run
 from rewriter.engine.scene import Box
+from rewriter.engine.weights import digest
 from rewriter.graph.model import load
 from rewriter.language.rules import load_rules
 

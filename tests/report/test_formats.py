@@ -17,7 +17,7 @@ from rewriter.report.formats.sarif import uri
 from rewriter.report.formats.table import COLUMNS, FORMULAS
 from tests.report.samples import HOSTILE, hostile, model, report
 
-FORMS = ("json", "sarif", "csv", "markdown", "junit", "github")
+FORMS = ("html", "json", "sarif", "csv", "markdown", "junit", "github")
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202e\ud800-\udfff\ufffe]")
 
 

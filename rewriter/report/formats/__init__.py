@@ -8,6 +8,7 @@ from importlib import import_module
 from rewriter.report.document import Report
 
 ENDINGS: Mapping[str, str] = {
+    ".html": "html",
     ".md": "markdown",
     ".json": "json",
     ".sarif": "sarif",
@@ -21,6 +22,7 @@ _HOMES: Mapping[str, str] = {
     "csv": "rewriter.report.formats.table",
     "markdown": "rewriter.report.formats.markdown",
     "junit": "rewriter.report.formats.junit",
+    "html": "rewriter.report.html.page",
     "github": "rewriter.report.formats.github",
 }
 

@@ -1,0 +1,270 @@
+"""A report as one HTML file: nothing is fetched, no script runs, and it is light or dark as the reader's screen is.
+
+Firings are grouped by model and rule and folded up, which a browser neither lays out nor paints until somebody opens them; so a
+page with ten thousand of them opens at once. Pictures are there for those firings whose surroundings were kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from html import escape
+from itertools import islice
+
+from rewriter.engine.log import Change, Condition, Firing, Weight
+from rewriter.engine.scene import Scene
+from rewriter.report.document import ModelRecord, Report
+from rewriter.report.entries import by_rule, models_with_something, number, place_text, rolled_place, verb
+from rewriter.report.html.style import STYLE
+from rewriter.report.picture.drawing import pair
+from rewriter.report.picture.svg import LEAST, panel
+from rewriter.report.style import clean
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+"""What a browser is to allow the page: its own styles, and nothing else."""
+
+OPEN = 12
+"""Firings of a report that are shown unfolded when it has no more than so many."""
+
+CHUNK = 250  # firings in one fold
+LISTED = 200  # rows of a table, entries of a list
+
+
+def report_text(report: Report) -> str:
+    """The whole page."""
+    total = sum(report.summary.firings.values())
+    title = f"rewriter {report.command}: {number(total, verb(report))} in {number(report.summary.models, 'model')}"
+    return "".join(
+        (
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
+            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n',
+            '<meta name="color-scheme" content="light dark">\n<link rel="icon" href="data:,">\n',
+            f"<title>{_t(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n",
+            *_body(report),
+            "</body>\n</html>\n",
+        )
+    )
+
+
+def _body(report: Report) -> Iterator[str]:
+    said = {id(model) for model in models_with_something(report)}
+    yield "<header>"
+    yield from _top(report)
+    yield "</header>\n<main>\n"
+    if report.summary.firings:
+        yield from _rules(report)
+    if len(report.models) > 1:
+        yield from _models(report, said)
+    for place, model in enumerate(report.models):
+        if id(model) in said:
+            yield from _model(report, model, place)
+    yield "</main>\n"
+    digest = report.rule_set.sha256
+    yield f"<footer>rewriter {_t(report.version)} &middot; {number(report.rule_set.rules, 'rule')} selected &middot; "
+    yield f"rule set <code>{_t(digest)}</code></footer>\n"
+
+
+def _top(report: Report) -> Iterator[str]:
+    summary, total = report.summary, sum(report.summary.firings.values())
+    yield f'<p class="eyebrow">rewriter {report.command}</p>'
+    name = clean(report.models[0].path) if len(report.models) == 1 else number(summary.models, "model")
+    yield f"<h1>{escape(name)}</h1>"
+    yield '<ul class="cards">'
+    yield _card(f"{total:,}", verb(report) + ("" if total == 1 else "s"), "good" if report.command == "fix" else "")
+    yield _card(f"{len(summary.firings):,}", "rule" if len(summary.firings) == 1 else "rules")
+    for word, count in summary.statuses.items():
+        if len(report.models) > 1 or word in ("failed", "refused"):
+            yield _card(
+                f"{count:,}", "with findings" if word == "findings" else word, "bad" if word in ("failed", "refused") else ""
+            )
+    if summary.rolled_back:
+        yield _card(f"{summary.rolled_back:,}", "rolled back", "bad")
+    yield _card(f"{summary.seconds:.1f}", "seconds")
+    yield _card(str(report.exit_code), "exit code", "bad" if report.exit_code >= 2 else "")
+    yield "</ul>"
+
+
+def _card(value: str, word: str, kind: str = "") -> str:
+    return f'<li class="{kind}"><b>{value}</b><span>{_t(word)}</span></li>'
+
+
+def _rules(report: Report) -> Iterator[str]:
+    most = max(report.summary.firings.values())
+    yield '<section><h2>By rule</h2><div class="wide"><table><thead><tr><th>rule</th>'
+    yield '<th>what it is about</th><th class="wider">kind</th>'
+    yield f'<th class="num">{verb(report)}s</th></tr></thead><tbody>'
+    for code, count in report.summary.firings.items():
+        rule = report.rule(code)
+        title, kind, severity = (rule.title, rule.kind, rule.severity) if rule is not None else ("", "", "error")
+        bar = f'<span class="bar" style="width:{max(count / most * 100, 2):.0f}%"></span>'
+        yield f'<tr><td><code class="code {severity}">{_t(code)}</code></td><td>{_t(title)}</td>'
+        yield f'<td class="wider">{_t(kind)}</td>'
+        yield f'<td class="num">{count:,}{bar}</td></tr>'
+    yield "</tbody></table></div></section>\n"
+
+
+def _models(report: Report, said: Collection[int]) -> Iterator[str]:
+    yield '<section><h2>Models</h2><div class="wide"><table><thead><tr><th>model</th><th>status</th>'
+    yield '<th class="num">firings</th><th class="wider">input</th><th class="wider">output</th></tr></thead><tbody>'
+    for place, model in enumerate(report.models):
+        name = f'<a href="#m{place}">{_t(model.path)}</a>' if id(model) in said else _t(model.path)
+        yield f'<tr><td class="path">{name}</td><td><span class="status {model.status}">{model.status}</span></td>'
+        yield f'<td class="num">{len(model.firings):,}</td>'
+        yield "".join(f'<td class="wider">{_hash(model, role)}</td>' for role in ("input", "output")) + "</tr>"
+    yield "</tbody></table></div></section>\n"
+
+
+def _hash(model: ModelRecord, role: str) -> str:
+    file = next((file for file in model.files if file.role == role), None)
+    if file is None or file.sha256 is None:
+        return '<span class="dim">&ndash;</span>'
+    return f'<code title="{_t(file.sha256)}">{_t(file.sha256[:12])}</code>'
+
+
+def _model(report: Report, model: ModelRecord, place: int) -> Iterator[str]:
+    yield f'<section class="model" id="m{place}">'
+    heading = _t(model.path) if len(report.models) > 1 else "What happened"
+    yield f'<h2>{heading} <span class="status {model.status}">{model.status}</span></h2>'
+    if model.error:
+        yield f'<p class="alert bad">{_t(model.error)}</p></section>\n'
+        return
+    yield from _facts(model)
+    if model.refusal:
+        answers = ", ".join(answer.rule for answer in model.answers) or "no rule"
+        yield f'<p class="alert bad"><b>Refused by ONNX Runtime</b> {_t(model.refusal)} <em>answered by {_t(answers)}</em></p>'
+    for rolled in model.rolled_back:
+        yield f'<div class="alert bad"><b>Rolled back</b> <code>{_t(rolled.rule)}</code> {_t(rolled_place(rolled))}: '
+        yield f"{_t(rolled.reason)}{_diff(rolled.changes)}</div>"
+    for stop in model.stops:
+        yield f'<p class="alert bad"><b>Stopped</b> {_t(stop.kind)}: {_t(stop.message)}</p>'
+    unfolded = len(model.firings) <= OPEN and len(report.models) == 1
+    groups = by_rule(model.firings)
+    pictured = sum(firing.scene is not None for firing in model.firings)
+    if 0 < pictured < len(model.firings):
+        yield f'<p class="dim">Pictures: {pictured:,} of {len(model.firings):,}, of the first firings of each rule.</p>'
+    for code, firings in groups.items():
+        yield from _group(report, code, firings, place, unfolded=unfolded)
+    yield from _others(model)
+    yield "</section>\n"
+
+
+def _facts(model: ModelRecord) -> Iterator[str]:
+    rows = [("exporter", model.exporter or "unknown"), ("source", model.source or ""), ("written to", model.output or "")]
+    rows.append(("ended", "nothing fires any more" if model.stop == "fixpoint" else f"stopped: {model.stop}"))
+    judged = [f"{judge.judge}: {judge.refusal}" for judge in model.judged if judge.refusal]
+    if model.judged:
+        taken = ", ".join(judge.judge for judge in model.judged if judge.refusal == "")
+        rows.append(("taken by", taken or "no judge"))
+        rows += [("refused by", text) for text in judged]
+    if model.verification is not None:
+        rows += [(model.verification.verdict, text) for text in model.verification.findings]
+    yield '<dl class="facts">'
+    yield from (f"<dt>{_t(name)}</dt><dd>{_t(text)}</dd>" for name, text in rows if text)
+    for file in model.files[:LISTED]:
+        digest = f"<code>{_t(file.sha256)}</code>" if file.sha256 else "not readable"
+        size = f" {file.bytes:,} bytes" if file.bytes is not None else ""
+        path = f'<span class="path">{_t(file.path)}</span><span class="dim">{size}</span>'
+        yield f"<dt>{file.role}</dt><dd>{path}<br>{digest}</dd>"
+    yield "</dl>"
+
+
+def _group(report: Report, code: str, firings: Sequence[Firing], place: int, *, unfolded: bool) -> Iterator[str]:
+    rule = report.rule(code)
+    severity = "error" if rule is None else rule.severity
+    yield f'<details class="rule"{" open" if unfolded else ""}><summary><code class="code {severity}">{_t(code)}</code>'
+    yield f'<span class="title">{_t(firings[0].title)}</span><span class="count">{len(firings):,}</span></summary>'
+    for issue in () if rule is None else rule.issues:
+        yield f'<p class="dim issue">{_t(issue)}</p>'
+    if len(firings) <= CHUNK:
+        yield from (_firing(firing, place, unfolded=unfolded) for firing in firings)
+    else:
+        rest = iter(firings)
+        while chunk := list(islice(rest, CHUNK)):
+            yield f'<details class="chunk"><summary>{chunk[0].number:,} to {chunk[-1].number:,}</summary>'
+            yield from (_firing(firing, place, unfolded=False) for firing in chunk)
+            yield "</details>"
+    yield "</details>\n"
+
+
+def _firing(firing: Firing, place: int, *, unfolded: bool) -> str:
+    verdict = "" if firing.verdict == "found" else f'<span class="verdict {firing.verdict}">{firing.verdict}</span>'
+    head = f'<span class="number">{firing.number:,}</span><span class="place">{_t(place_text(firing))}</span>{verdict}'
+    parts = [f'<details class="firing" id="m{place}f{firing.number}"{" open" if unfolded else ""}><summary>{head}</summary>']
+    if firing.scene is not None:
+        parts.append(_pictures(firing.scene))
+    parts.append(_diff(firing.changes, firing.omitted))
+    parts.append(_conditions(firing.conditions))
+    parts.append(_weights(firing.weights))
+    parts.append(_trail(firing, place))
+    return "".join([*parts, "</details>"])
+
+
+def _pictures(scene: Scene) -> str:
+    """Before and after, beside each other where there is room for both."""
+    parts = []
+    for drawing, word in zip(pair(scene), ("before", "after"), strict=True):
+        picture, width = panel(drawing, word)
+        basis = f"flex-basis:{width * LEAST + 34:.0f}px"
+        parts.append(f'<figure style="{basis}"><figcaption>{word}</figcaption><div>{picture}</div></figure>')
+    return f'<div class="pair">{"".join(parts)}</div>'
+
+
+def _diff(changes: Sequence[Change], omitted: int = 0) -> str:
+    lines = []
+    for change in changes:
+        if change.before is not None:
+            lines.append(f"<del>{_t(change.before)}</del>")
+        if change.after is not None:
+            lines.append(f"<ins>{_t(change.after)}</ins>")
+    if omitted:
+        lines.append(f"<span>and {number(omitted, 'more change')}</span>")
+    return f'<div class="diff">{"".join(lines)}</div>' if lines else ""
+
+
+def _conditions(conditions: Sequence[Condition]) -> str:
+    if not conditions:
+        return ""
+    rows = (f"<dt>{_t(c.text)}</dt><dd>{_t(c.found or c.value)}</dd>" for c in conditions)
+    return f'<h4>Because</h4><dl class="where">{"".join(rows)}</dl>'
+
+
+def _weights(weights: Sequence[Weight]) -> str:
+    if not weights:
+        return ""
+    rows = (
+        f'<dt>{_t(weight.name)}</dt><dd><code title="{_t(weight.sha256)}">{_t(weight.text)}</code> {_t(weight.values)}'
+        f'<span class="dim">{"" if weight.used == "both" else f" {weight.used} only"}</span></dd>'
+        for weight in weights[:LISTED]
+    )
+    return f'<h4>Weights</h4><dl class="where">{"".join(rows)}</dl>'
+
+
+def _trail(firing: Firing, place: int) -> str:
+    facts = [firing.kind, f"phase {firing.phase}", f"{firing.microseconds:,.0f} \u00b5s"]
+    after = ", ".join(f'<a href="#m{place}f{parent}">{parent}</a>' for parent in firing.parents)
+    facts_text = _t(" \u00b7 ".join([*facts, *(["after "] if after else [])]))
+    return f'<p class="dim trail">{facts_text}{after}</p>'
+
+
+def _others(model: ModelRecord) -> Iterator[str]:
+    lines = [
+        f"<li><b>{'failed' if one.error else 'blocked'}</b> <code>{_t(one.rule)}</code> {_t(place_text(one))}: {_t(one.reason)}"
+        + (f' <span class="dim">{_t(one.remedy)}</span>' if one.remedy else "")
+        + "</li>"
+        for one in model.blocked[:LISTED]
+    ]
+    if len(model.blocked) > LISTED:
+        lines.append(f"<li>and {len(model.blocked) - LISTED:,} more</li>")
+    lines += [
+        f"<li><b>suppressed</b> <code>{_t(one.rule)}</code> {_t(place_text(one))}: {_t(one.reason)} "
+        f'<span class="dim">{_t(one.origin)}</span></li>'
+        for one in model.suppressed[:LISTED]
+    ]
+    lines += [f"<li><b>note</b> {_t(note)}</li>" for note in model.notes[:LISTED]]
+    if lines:
+        yield f'<details class="others"><summary>{number(len(lines), "further remark")}</summary>'
+        yield f"<ul>{''.join(lines)}</ul></details>"
+
+
+def _t(text: str) -> str:
+    return escape(clean(text))

@@ -1,0 +1,155 @@
+"""Where everything in a picture goes: the last two steps of a layered drawing, positions and the ways of edges.
+
+In each layer, shapes want to stand below the middle of what they hang on; the nearest to that which keeps their order and their
+distances is found exactly, by pooling neighbours that are in each other's way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rewriter.report.picture.drawing import Drawing, Shape
+from rewriter.report.picture.layers import Place, layer_numbers, ordered, with_places
+
+GAP = 26.0  # between neighbours of a layer
+ROOM = 52.0  # between layers
+TITLE, LINE = 8.2, 6.7  # width of a letter of the operator, and of the other lines
+PAD = 12.0
+THIN = 4.0  # width of an edge that crosses a layer
+SWEEPS = 48
+STRAIGHT = 4.0  # how much more a long edge wants to be straight than a box wants to be in the middle
+
+
+@dataclass(slots=True)
+class Frame:
+    """A placed shape: its middle above, width and height."""
+
+    shape: Shape
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+@dataclass(slots=True)
+class Way:
+    """A placed edge: the points that it goes through, from above to below; `label` is to stand at the first one."""
+
+    label: str
+    name: str
+    points: list[tuple[float, float]]
+
+
+@dataclass(slots=True)
+class Plan:
+    """A placed drawing, its upper left corner at (0, 0)."""
+
+    frames: list[Frame]
+    ways: list[Way]
+    width: float
+    height: float
+
+
+def size(shape: Shape) -> tuple[float, float]:
+    """Width and height of a shape, by the number of letters of its lines."""
+    if shape.sort != "node":
+        return len(shape.title) * LINE + 2 * PAD, 24.0
+    lines = [len(shape.name) * LINE, *(len(row.text) * LINE + 12 for row in shape.rows)]
+    width = max(len(shape.title) * TITLE + 26, *lines, 60.0) + 2 * PAD
+    return width, 30.0 + (16.0 if shape.name else 0.0) + (15.0 * len(shape.rows) + 7 if shape.rows else 0.0)
+
+
+def plan(drawing: Drawing) -> Plan:
+    """The positions of everything in a drawing."""
+    shapes = {shape.id: shape for shape in drawing.shapes}
+    edges = [(edge.source, edge.target) for edge in drawing.edges]
+    layers = layer_numbers(list(shapes), edges)
+    rows, pieces, ways = with_places(layers, edges)
+    rows = ordered(rows, pieces)
+    sizes = {id: size(shape) for id, shape in shapes.items()}
+    widths = {place: sizes[place][0] if place in sizes else THIN for row in rows for place in row}
+    xs = _columns(rows, pieces, widths)
+    tops, height = _tops(rows, sizes)
+    left = min((x - widths[place] / 2 for place, x in xs.items()), default=0.0)
+    frames = [Frame(shapes[i], xs[i] - left, tops[layers[i]], *sizes[i]) for i in shapes]
+    known = {frame.shape.id: frame for frame in frames}
+    placed = []
+    for edge, way in zip(drawing.edges, ways, strict=True):
+        first, last = known[edge.source], known[edge.target]
+        points = [_port(first, edge.out, first.y + first.height)]
+        for place in way[1:-1]:
+            number = int(place.rpartition(".")[2])
+            points += [(xs[place] - left, tops[number]), (xs[place] - left, tops[number] + _depth(rows[number], sizes))]
+        points.append(_port(last, edge.into, last.y))
+        placed.append(Way(edge.label, edge.name, points))
+    right = max((f.x + f.width / 2 for f in frames), default=0.0)
+    labels = max((w.points[0][0] + 8 + len(w.label) * 6.2 for w in placed), default=0.0)
+    far = max((x for w in placed for x, _ in w.points), default=0.0)
+    return Plan(frames, placed, max(right, labels, far), height)
+
+
+def _port(frame: Frame, place: tuple[int, int], y: float) -> tuple[float, float]:
+    number, count = place
+    return frame.x - frame.width / 2 + frame.width * (number + 1) / (count + 1), y
+
+
+def _depth(row: Sequence[Place], sizes: Mapping[Place, tuple[float, float]]) -> float:
+    return max((sizes[place][1] for place in row if place in sizes), default=0.0)
+
+
+def _tops(rows: Sequence[Sequence[Place]], sizes: Mapping[Place, tuple[float, float]]) -> tuple[list[float], float]:
+    """The upper edge of each layer, and how high all of them are."""
+    tops, y = [], 0.0
+    for row in rows:
+        tops.append(y)
+        y += _depth(row, sizes) + ROOM
+    return tops, max(y - ROOM, 0.0)
+
+
+def _columns(
+    rows: Sequence[Sequence[Place]], pieces: Sequence[tuple[Place, Place]], widths: Mapping[Place, float]
+) -> dict[Place, float]:
+    """The middle of each place."""
+    near: dict[Place, list[Place]] = {}
+    for upper, lower in pieces:
+        near.setdefault(lower, []).append(upper)
+        near.setdefault(upper, []).append(lower)
+    xs: dict[Place, float] = {}
+    for row in rows:
+        x = 0.0
+        for place in row:
+            xs[place] = x + widths[place] / 2
+            x += widths[place] + GAP
+    for sweep in range(SWEEPS):
+        for row in rows if sweep % 2 == 0 else rows[::-1]:
+            wanted = [_wanted(place, near.get(place, ()), xs, widths) for place in row]
+            stiff = [STRAIGHT if widths[place] == THIN else 1.0 for place in row]
+            for place, x in zip(row, spread(wanted, [widths[place] for place in row], stiff), strict=True):
+                xs[place] = x
+    return xs
+
+
+def _wanted(place: Place, near: Sequence[Place], xs: Mapping[Place, float], widths: Mapping[Place, float]) -> float:
+    """The middle of what a place hangs on; of an edge on its way, rather where the edge is already."""
+    if not near:
+        return xs[place]
+    weights = [STRAIGHT if widths[place] == widths[other] == THIN else 1.0 for other in near]
+    return sum(xs[other] * weight for other, weight in zip(near, weights, strict=True)) / sum(weights)
+
+
+def spread(wanted: Sequence[float], widths: Sequence[float], stiff: Sequence[float]) -> list[float]:
+    """The positions nearest to those wanted (least squares, weighted by `stiff`) without overlaps, in the same order."""
+    offsets, at = [], 0.0
+    for number, width in enumerate(widths):
+        at += 0.0 if number == 0 else (widths[number - 1] + width) / 2 + GAP
+        offsets.append(at)
+    pools: list[tuple[float, float, int]] = []  # weighted sum, weight and number of what stands together
+    for want, offset, one in zip(wanted, offsets, stiff, strict=True):
+        total, weight, count = (want - offset) * one, one, 1
+        while pools and pools[-1][0] * weight > total * pools[-1][1]:
+            before = pools.pop()
+            total, weight, count = total + before[0], weight + before[1], count + before[2]
+        pools.append((total, weight, count))
+    flat = [total / weight for total, weight, count in pools for _ in range(count)]
+    return [x + offset for x, offset in zip(flat, offsets, strict=True)]
