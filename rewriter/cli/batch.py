@@ -17,7 +17,6 @@ from rewriter.cli.record import Command, answers_to, exit_code, make_report, sum
 from rewriter.cli.report_files import check_reports, printed, scenes, write_reports
 from rewriter.cli.selection import selected
 from rewriter.engine.limits import Limits
-from rewriter.report.comparison import comparison_lines
 from rewriter.report.document import Summary
 from rewriter.report.style import Style, clean
 from rewriter.report.terminal import check_lines, fix_lines, refusal_lines
@@ -46,7 +45,7 @@ def run_batch(command: Command, jobs: Sequence[Job], args: argparse.Namespace) -
             outcomes.append(outcome)
             if outcome.error and args.format != "github":
                 say(_failure(outcome, style_of(sys.stderr), debug=args.debug))
-            if args.format == "text":
+            if args.format == "text" and (outcome.changed or len(jobs) == 1 or args.verbose or _noted(outcome)):
                 for line in _lines(command, outcome, args, style):
                     display.show(line)
     for one in unused(args, outcomes, jobs):
@@ -87,7 +86,7 @@ def make_work(command: Command, args: argparse.Namespace) -> Work:
         stamp=getattr(args, "stamp", False),
         inputs=getattr(args, "inputs", None),
         diff=getattr(args, "diff", False),
-        runtime=getattr(args, "ask_runtime", False),
+        runtime=getattr(args, "ask_runtime", "no"),
     )
 
 
@@ -106,7 +105,17 @@ def _lines(command: Command, outcome: Outcome, args: argparse.Namespace, style: 
     yield f"{style.paint('bold', clean(outcome.path))}: {style.paint('green', what) if outcome.changed else what}{where}"
     yield from fix_lines(outcome.log, style)
     if args.diff:
+        from rewriter.report.comparison import comparison_lines
+
         yield from comparison_lines(outcome.path, outcome.output or outcome.path, outcome.differences, style)
+
+
+def _noted(outcome: Outcome) -> bool:
+    """Whether there is something to say of a model that did not change."""
+    log = outcome.log
+    return log is not None and bool(
+        log.blocked or log.stops or log.notes or log.rolled_back or log.suppressed or outcome.refusal
+    )
 
 
 def _failure(outcome: Outcome, style: Style, *, debug: bool) -> str:

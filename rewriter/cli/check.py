@@ -23,8 +23,8 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         "--runtime",
         choices=("auto", "yes", "no"),
         default="auto",
-        help="whether models are also loaded into ONNX Runtime, to print its refusal and the rules that answer it; auto: when "
-        "a single model is checked and ONNX Runtime is installed (default)",
+        help="whether models are also loaded into ONNX Runtime, to print its refusal and the rules that answer it; auto: a "
+        "single model in which a rule may fire or an operator is not ONNX's own, when ONNX Runtime is installed (default)",
     )
     parser.set_defaults(run=run)
 
@@ -39,5 +39,5 @@ def run(args: argparse.Namespace) -> int:
     jobs = unwritten(find_models(args.paths))
     if args.runtime == "yes" and not installed():
         raise RewriterError("--runtime needs ONNX Runtime; install it with: pip install 'rewriter[verify]'")
-    args.ask_runtime = args.runtime == "yes" or (args.runtime == "auto" and len(jobs) == 1 and installed())
+    args.ask_runtime = args.runtime if args.runtime == "yes" or (len(jobs) == 1 and installed()) else "no"
     return run_batch("check", jobs, args)

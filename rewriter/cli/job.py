@@ -53,7 +53,7 @@ class Work:
         stamp: a model that changes gets a record of the run.
         coverage: where to count what rules did, for jobs done in this process.
         diff: also compare the result with what it was.
-        runtime: a check also puts the model before ONNX Runtime.
+        runtime: whether a check also puts the model before ONNX Runtime; "auto": unless it is plain that nothing is wrong.
         suppress: firings that are not to happen, by the configuration.
         plan: the only firings that may happen, with the name of the file that says so; None: all may.
         variants: the same work with other settings, for models of which a configuration says something of their own.
@@ -72,7 +72,7 @@ class Work:
     inputs: str | None = None
     coverage: Coverage | None = None
     diff: bool = False
-    runtime: bool = False
+    runtime: Literal["no", "auto", "yes"] = "no"
     suppress: tuple[Suppression, ...] = ()
     plan: tuple[str, tuple[Proposal, ...]] | None = None
     variants: tuple[Work, ...] = ()
@@ -141,13 +141,19 @@ def process(job: Job, work: Work) -> Outcome:
 
 
 def _process(job: Job, work: Work, outcome: Outcome) -> None:
-    from rewriter.cli.file_records import records_of
-    from rewriter.graph.model import load
-    from rewriter.graph.read import read_model_file
+    from rewriter.cli.verdict import decided
 
     in_place = job.target == job.path
     if job.target is not None and not in_place and not work.force and os.path.lexists(job.target):
         raise RewriterError(f"{job.target} exists; --force overwrites it")
+    if not job.copy and decided(job, work, outcome):
+        return
+    from rewriter.cli.file_records import records_of
+    from rewriter.graph.model import load
+    from rewriter.graph.read import read_model_file
+    from rewriter.language.operator_table import write_table
+
+    write_table()
     model = load(job.path)
     if work.audit is not None and not outcome.files:
         outcome.files.extend(records_of("input", job.path, model, Path(job.path).parent))
@@ -171,7 +177,7 @@ def _process(job: Job, work: Work, outcome: Outcome) -> None:
 
 def _rewrite(model: Model, work: Work, outcome: Outcome) -> Model:
     """Runs the rules; the result, which is the model itself unless something had to be rolled back."""
-    if work.runtime:
+    if work.runtime != "no":
         from rewriter.proof.validity import SESSION, Candidate
 
         outcome.refusal = Candidate(model).refusal(SESSION)

@@ -14,53 +14,18 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import NoReturn
 
 from rewriter import __version__
-from rewriter.cli import (
-    apply,
-    audit,
-    check,
-    compare,
-    coverage,
-    diff,
-    explain,
-    fix,
-    fmt,
-    history,
-    lint,
-    picture,
-    plan,
-    rule,
-    rules,
-    show,
-    test,
-    verify,
-    why,
-)
 from rewriter.errors import RewriterError
 
 COMMANDS = (
-    fix,
-    check,
-    plan,
-    apply,
-    why,
-    show,
-    picture,
-    diff,
-    compare,
-    history,
-    audit,
-    test,
-    verify,
-    lint,
-    rules,
-    rule,
-    coverage,
-    explain,
-    fmt,
-)
+    "fix", "check", "plan", "apply", "why", "show", "picture", "diff", "compare", "history", "audit", "test", "verify", "lint",
+    "rules", "rule", "coverage", "explain", "fmt",
+)  # fmt: skip
+"""Each is a module of `rewriter.cli`; of a call only its own is imported."""
+
 
 OK, FINDINGS, BAD_INPUT, INTERNAL = 0, 1, 2, 3
 INTERRUPTED = 130
@@ -79,8 +44,8 @@ exit codes: 0 done or nothing found, 1 findings or something not repaired, 2 bad
 """
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """The parser of all commands; a command's function is `args.run`."""
+def make_parser(commands: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
+    """The parser of these commands; a command's function is `args.run`."""
     parser = argparse.ArgumentParser(
         prog="rewriter",
         description="Repairs and optimizes ONNX models by declarative rewrite rules.",
@@ -92,9 +57,9 @@ def make_parser() -> argparse.ArgumentParser:
     common.add_argument(
         "--debug", action="store_true", help="show the traceback of an internal error (or set REWRITER_DEBUG=1)"
     )
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in COMMANDS:
-        command.add(commands, common)
+    found = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in commands:
+        import_module(f"rewriter.cli.{command}").add(found, common)
     return parser
 
 
@@ -103,7 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a name may hold what the terminal's encoding cannot show
-    args = make_parser().parse_args(argv)
+    given = sys.argv[1:] if argv is None else argv
+    args = make_parser(given[:1] if given and given[0] in COMMANDS else COMMANDS).parse_args(given)
     try:
         code = OK if _settled(args) else int(args.run(args))
         sys.stdout.flush()

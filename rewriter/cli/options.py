@@ -71,6 +71,9 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
         help="also write a report, of the sort that the ending says: .html, .md, .json, .sarif, .csv, .junit.xml or .xml; "
         "may be repeated; an existing file is replaced",
     )
+    results.add_argument(
+        "--verbose", action="store_true", help="of several models, also name those about which nothing is to say"
+    )
 
 
 def add_which_rules(parser: argparse.ArgumentParser) -> None:

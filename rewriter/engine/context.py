@@ -13,6 +13,7 @@ import numpy as np
 import onnx_graphsurgeon as gs
 
 from rewriter.engine.expressions.values import UNKNOWN, DType, Failure, Symbol
+from rewriter.engine.guards import Subject
 from rewriter.graph.exporter import Exporter
 from rewriter.graph.facts import Facts
 from rewriter.graph.index import GraphIndex
@@ -131,6 +132,13 @@ class Context:
         scope = self.index.scopes[0] if node is None else self.index.scope(node)
         found = scope.opsets.get(domain)
         return self.doubt(f"the model imports no opset of domain {domain!r}") if found is None else found
+
+    @property
+    def subject(self) -> Subject:
+        """What decides which rules are meant for this model."""
+        opsets = {version for scope in self.index.scopes if (version := scope.opsets.get("")) is not None}
+        ir_version = getattr(self.index.graph, "ir_version", None)
+        return Subject(self.exporter, ir_version, opsets, self.source is not None)
 
     @property
     def ir_version(self) -> Any:

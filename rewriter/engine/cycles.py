@@ -14,9 +14,6 @@ from rewriter.graph.edits import Edits
 from rewriter.graph.node_state import NodeState
 from rewriter.graph.signature import signature
 
-SUSPICIOUS = 2
-"""Nodes that descend from rewritten nodes so often may be what was there before."""
-
 
 def deltas(done: Sequence[Edits]) -> list[int]:
     """By how much each transaction changed the sum of the signatures of all nodes; the graph is as the last one left it."""

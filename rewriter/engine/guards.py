@@ -2,26 +2,59 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 
-from rewriter.engine.context import Context
-from rewriter.engine.expressions.values import UNKNOWN
-from rewriter.graph.exporter import matches
-from rewriter.language.rules import Rule
+from rewriter.engine.log import Skipped
+from rewriter.graph.exporter import Exporter, matches
+from rewriter.language.rules import Rule, RuleSet
 
 
-def refusal(rule: Rule, context: Context, *, by_id: bool) -> str | None:
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What rules are held against before anything of them is tried.
+
+    Attributes:
+        ir_version: None where the model says none.
+        opsets: versions of ONNX's own operators in the model and its functions.
+        has_source: whether the framework's own file is known.
+    """
+
+    exporter: Exporter
+    ir_version: int | None
+    opsets: Collection[int]
+    has_source: bool
+
+
+def suited(rules: RuleSet, subject: Subject) -> tuple[list[Rule], list[Skipped]]:
+    """The rules that are meant for a model, and why the others are not."""
+    found, skipped = list[Rule](), list[Skipped]()
+    for rule in rules.aside:
+        why = f"it is meant for {', '.join(rule.targets)}; --target {rule.targets[0]} runs it, or select it by its code"
+        skipped.append(Skipped(rule.code, why))
+    for rule in rules:
+        reason = refusal(rule, subject, by_id=rule.code in rules.by_id)
+        if reason is None:
+            found.append(rule)
+        else:
+            skipped.append(Skipped(rule.code, reason))
+    return found, skipped
+
+
+def refusal(rule: Rule, subject: Subject, *, by_id: bool) -> str | None:
     """Why the rule is not tried on this model, or None. Asked for by its own code, a rule runs on any exporter's model."""
     if not by_id and rule.exporters:
-        suited = matches(context.exporter, rule.exporters, rule.versions)
-        if suited is not True:
-            return f"{suited}; select {rule.code} by its code to try it anyway"
-    ir_version: Any = context.ir_version
-    if ir_version is not UNKNOWN and ir_version not in rule.ir:
-        return f"the model's ir_version is {ir_version}"
-    versions = {version for scope in context.index.scopes if (version := scope.opsets.get("")) is not None}
-    if versions and not any(version in rule.opset for version in versions):
-        return f"the model's opset is {', '.join(map(str, sorted(versions)))}"
-    if rule.needs_source and context.source is None:
+        meant = matches(subject.exporter, rule.exporters, rule.versions)
+        if meant is not True:
+            return f"{meant}; select {rule.code} by its code to try it anyway"
+    if subject.ir_version and subject.ir_version not in rule.ir:
+        return f"the model's ir_version is {subject.ir_version}"
+    if subject.opsets and not any(version in rule.opset for version in subject.opsets):
+        return f"the model's opset is {_listed(subject.opsets)}"
+    if rule.needs_source and not subject.has_source:
         return "it needs the framework's own file (--source)"
     return None
+
+
+def _listed(versions: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(versions)))

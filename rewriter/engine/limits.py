@@ -6,8 +6,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rewriter.engine.cycles import SUSPICIOUS
 from rewriter.engine.log import Stop
+
+SUSPICIOUS = 2
+"""Nodes that descend from rewritten nodes so often may be what was there before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from rewriter.engine.coverage import Coverage
 from rewriter.engine.cycles import changes_nothing, deltas
 from rewriter.engine.fire import Attempt, Fired, node_name
 from rewriter.engine.flow.refusal import DoesNotFlow
-from rewriter.engine.guards import refusal
+from rewriter.engine.guards import suited
 from rewriter.engine.limits import Limits, Watch
 from rewriter.engine.lineage import note_lineage
-from rewriter.engine.log import Log, Skipped, Stop
+from rewriter.engine.log import Log, Stop
 from rewriter.engine.matching.interface import interface_matches
 from rewriter.engine.prepared import prepared
 from rewriter.engine.record import Recorder
@@ -29,7 +29,7 @@ from rewriter.graph.exporter import Exporter, detect, informed
 from rewriter.graph.facts import Facts
 from rewriter.graph.index import GraphIndex, operator_key
 from rewriter.graph.objects import Graph
-from rewriter.language.rules import Rule, RuleSet
+from rewriter.language.rules import RuleSet
 
 if TYPE_CHECKING:
     from rewriter.engine.audit import Audit, Auditor
@@ -124,24 +124,9 @@ class Run:
         self._plans = self._planned()
 
     def _planned(self) -> list[PhasePlan]:
-        """The rules that can find something in the model as it is now, by phase."""
-        suited = self._suited(self._rules)
-        return prepared(self._rules, self.context.settings).plans(suited, take_inventory(self.index))
-
-    def _suited(self, rules: RuleSet) -> list[Rule]:
-        """The rules that are meant for this model; the others are logged."""
-        found = []
-        self.log.skipped.clear()
-        for rule in rules.aside:
-            why = f"it is meant for {', '.join(rule.targets)}; --target {rule.targets[0]} runs it, or select it by its code"
-            self.log.skipped.append(Skipped(rule.code, why))
-        for rule in rules:
-            reason = refusal(rule, self.context, by_id=rule.code in rules.by_id)
-            if reason is None:
-                found.append(rule)
-            else:
-                self.log.skipped.append(Skipped(rule.code, reason))
-        return found
+        """The rules that can find something in the model as it is now, by phase; those that are not meant for it are logged."""
+        meant, self.log.skipped = suited(self._rules, self.context.subject)
+        return prepared(self._rules, self.context.settings).plans(meant, take_inventory(self.index))
 
     def execute(self, *, keep: bool = True) -> Log:
         """Runs all phases; again, while a later phase has given an earlier one something to do."""

@@ -11,12 +11,14 @@ what a framework means; the converter's own name (`tf2onnx`) is kept beside and 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-
-import onnx_graphsurgeon as gs
+from typing import TYPE_CHECKING
 
 from rewriter.versions import UNBOUNDED, Bounds, exactly, parse_versions, release
+
+if TYPE_CHECKING:
+    import onnx_graphsurgeon as gs
 
 # producer_name in lower case -> framework. A producer that is not listed is its own framework.
 FRAMEWORKS = {
@@ -55,6 +57,10 @@ _UNDER_A_TOOL = (*_UNSIGNED, (re.compile(r"main_graph"), "pytorch"))
 _DOMAINS = {"org.pytorch.aten": "pytorch", "pkg.onnxscript.torch_lib": "pytorch", "pkg.onnxscript.torch_lib.common": "pytorch"}
 
 
+LISTING_EXPORTERS = ("mxnet", "caffe2")
+"""They list every weight among the inputs, yet not the constants that they add themselves."""
+
+
 @dataclass(frozen=True, slots=True)
 class Exporter:
     """Who wrote a model.
@@ -85,19 +91,36 @@ class Exporter:
 
 def detect(graph: gs.Graph) -> Exporter:
     """The exporter of a model, by its main graph."""
-    producer = (graph.producer_name or "").strip().lower()
+    return identify(
+        graph.producer_name or "",
+        graph.producer_version or "",
+        graph.name or "",
+        (opset.domain for opset in graph.import_domains or ()),
+        lambda: any(not node.name for node in graph.nodes),
+    )
+
+
+def identify(producer: str, version: str, graph_name: str, domains: Iterable[str], nameless: Callable[[], bool]) -> Exporter:
+    """The exporter of a model, by what it says of itself.
+
+    Args:
+        producer, version: producer_name and producer_version.
+        graph_name, domains: the name of the main graph, and the operator domains that the model imports.
+        nameless: whether some node of the main graph has no name; asked only where it matters.
+    """
+    producer = producer.strip().lower()
     signed_over = bool(_SIGNED_OVER.fullmatch(producer))
     if producer and not signed_over:
-        version = (graph.producer_version or "").strip()
+        version = version.strip()
         known = release(version)
         bounds = UNBOUNDED if known is None else exactly(known)
         return Exporter(FRAMEWORKS.get(producer, producer), version, producer, "producer_name", bounds)
     for pattern, name in _UNDER_A_TOOL if signed_over else _UNSIGNED:
-        if pattern.fullmatch(graph.name or ""):
-            return Exporter(name, evidence="graph name", bounds=_mxnet_bounds(graph) if name == "mxnet" else UNBOUNDED)
-    for opset in graph.import_domains or ():
-        if opset.domain in _DOMAINS:
-            return Exporter(_DOMAINS[opset.domain], evidence="operator domain")
+        if pattern.fullmatch(graph_name):
+            return Exporter(name, evidence="graph name", bounds=_mxnet_bounds(nameless()) if name == "mxnet" else UNBOUNDED)
+    for domain in domains:
+        if domain in _DOMAINS:
+            return Exporter(_DOMAINS[domain], evidence="operator domain")
     return Exporter()
 
 
@@ -109,9 +132,9 @@ def informed(exporter: Exporter, framework: str, version: str) -> Exporter:
     return replace(exporter, version=version, bounds=exactly(known))
 
 
-def _mxnet_bounds(graph: gs.Graph) -> Bounds:
+def _mxnet_bounds(nameless: bool) -> Bounds:
     """MXNet up to 1.8 names every node after its output; since 1.9 most nodes have no name."""
-    return Bounds(least=(1, 9)) if any(not node.name for node in graph.nodes) else Bounds(least=(1, 3))
+    return Bounds(least=(1, 9) if nameless else (1, 3))
 
 
 def matches(exporter: Exporter, names: Sequence[str], versions: str | None = None) -> bool | str:

@@ -18,9 +18,6 @@ from rewriter.graph.transfer import transfer, write_all
 from rewriter.graph.weights import FIELDS, MARK, PREFIX, Payload, WeightFile, payload
 from rewriter.graph.wire import LENGTH_DELIMITED, MalformedError, Piece, Pieces, Source, Walk, fields, varint
 
-LEAST_FILE = 1 << 24
-"""Bytes of a model from which on its weights are left out; below, reading it whole takes less than walking through it."""
-
 LEAST_FIELD = 1 << 12
 """Bytes of a field of a tensor from which on it is left out."""
 

@@ -24,7 +24,7 @@ from google.protobuf.message import Error as ProtobufError  # type: ignore[impor
 from rewriter.errors import RewriterError
 from rewriter.graph import carry
 from rewriter.graph.collector import collector_off
-from rewriter.graph.exporter import detect
+from rewriter.graph.exporter import LISTING_EXPORTERS, detect
 from rewriter.graph.hollow import digest, joined, length, with_weights, write_pieces
 from rewriter.graph.late_digest import LateDigest
 from rewriter.graph.load import build
@@ -38,7 +38,6 @@ from rewriter.graph.write import check_target, write_file
 
 ConstantInputs = Literal["auto", "yes", "no"]
 NODES_HAVE_METADATA = 10  # first ir_version
-LISTING_EXPORTERS = ("mxnet", "caffe2")  # list every weight among the inputs, yet not the constants that they add themselves
 
 
 class Model:

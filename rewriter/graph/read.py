@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,12 +10,12 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from rewriter.errors import RewriterError
-from rewriter.graph import hollow
+from rewriter.graph import files, hollow
+from rewriter.graph.files import MOST_BYTES, all_bytes, opened, read_bytes
 from rewriter.graph.weights import WeightFile
 from rewriter.graph.wire import MalformedError
 
-MOST_BYTES = 2**31 - 1
-"""What protobuf can read and write as one message."""
+__all__ = ["MOST_BYTES", "ModelFile", "read_bytes", "read_model_file"]
 
 _STARTS = (
     (b"version https://git-lfs", "a Git LFS pointer (run `git lfs pull` to get the model)"),
@@ -58,11 +55,11 @@ def read_model_file(path: Path) -> ModelFile:
     Raises RewriterError when the file is missing, no regular file, empty, larger than 2 GiB, no ONNX model, truncated, or
     nested too deep.
     """
-    with _opened(path) as (descriptor, size):
-        model = _without_weights(path, descriptor) if size >= hollow.LEAST_FILE else None
+    with opened(path) as (descriptor, size):
+        model = _without_weights(path, descriptor) if size >= files.LARGE else None
         if model is not None:
             return model
-        data = _all_bytes(descriptor)
+        data = all_bytes(descriptor)
     if not data:
         raise RewriterError(f"{path}: the file is empty")
     try:
@@ -72,38 +69,6 @@ def read_model_file(path: Path) -> ModelFile:
     if not proto.HasField("graph"):
         raise RewriterError(f"{path}: {_kind(data) or 'not an ONNX model: it holds no graph'}")
     return ModelFile(proto, data, None)
-
-
-def read_bytes(path: Path) -> bytes:
-    """All bytes of a regular file, which may be reached through links; RewriterError otherwise."""
-    with _opened(path) as (descriptor, _):
-        return _all_bytes(descriptor)
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[tuple[int, int]]:
-    """Opens a regular file of at most 2 GiB: descriptor and size."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-        try:
-            found = os.fstat(descriptor)
-            if stat.S_ISDIR(found.st_mode):
-                raise RewriterError(f"{path}: is a folder, not a model")
-            if not stat.S_ISREG(found.st_mode):
-                raise RewriterError(f"{path}: not a regular file")
-            if found.st_size > MOST_BYTES:
-                raise RewriterError(f"{path}: {found.st_size / 2**30:.1f} GiB, but one protobuf file holds 2 GiB at most")
-            yield descriptor, found.st_size
-        finally:
-            os.close(descriptor)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else None
-        raise RewriterError(f"{path}: {(reason or str(error)).lower()}") from error
-
-
-def _all_bytes(descriptor: int) -> bytes:
-    with os.fdopen(descriptor, "rb", closefd=False) as file:
-        return file.read()
 
 
 def _without_weights(path: Path, descriptor: int) -> ModelFile | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -43,7 +42,7 @@ def write_file(path: Path, fill: Callable[[int], None], force: bool) -> None:
     Raises RewriterError when the target may not be replaced or the system refuses.
     """
     before = check_target(path, force)
-    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.tmp")
+    temporary = path.with_name(f".{path.name[:100]}.{os.urandom(6).hex()}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     try:
         descriptor = os.open(temporary, flags, 0o666)

@@ -33,7 +33,7 @@ Checked = tuple[list[Rule], tuple[Diagnostic, ...]]
 
 def key(kind: str, sources: Iterable[SourceText]) -> str:
     """The name of what follows from these texts; `kind` says what was done with them."""
-    found = sha256(f"{kind}\0{_versions()}".encode())
+    found = sha256(f"{kind}\0{versions()}".encode())
     for source in sources:
         text = source.text.encode()
         found.update(f"\0{len(source.path)} {len(text)} {source.path}\0".encode(errors="surrogateescape"))
@@ -85,7 +85,7 @@ def _clean(folder: Path) -> None:
 
 
 @cache
-def _versions() -> str:
+def versions() -> str:
     """Everything beside the texts that decides what the compiler says of them.
 
     Of this package's own files and of the compiled part of ONNX, size and time stand for the content, as they do for Python

@@ -286,6 +286,7 @@ def _compiled(name: str, sources: Sequence[SourceText]) -> tuple[list[Rule], tup
     from rewriter.language import kept_rules
     from rewriter.language.check import check
     from rewriter.language.checks.duplicate_codes import check_codes
+    from rewriter.language.operator_table import write_table
     from rewriter.language.parse import parse
 
     found: list[Diagnostic] = []
@@ -299,6 +300,7 @@ def _compiled(name: str, sources: Sequence[SourceText]) -> tuple[list[Rule], tup
     if any(not diagnostic.is_warning for diagnostic in found):
         raise RuleFileError(found, {source.path: source for source in sources})
     warnings = tuple(found)
+    write_table()
     kept_rules.write(name, sources, rules, warnings)
     return rules, warnings
 

@@ -150,6 +150,11 @@ def _registry() -> Mapping[tuple[str, str], tuple[OpSchema, ...]]:
     return {key: tuple(sorted(group, key=lambda s: s.since_version)) for key, group in found.items()}
 
 
+def registered(op: str, domain: str = "") -> tuple[OpSchema, ...]:
+    """Every version of an operator as `onnx.defs` has it, oldest first."""
+    return _registry().get((normal(domain), op), ())
+
+
 _BEYOND = 1 << 20  # above the version of every domain
 
 

@@ -6,14 +6,14 @@ model of its folder, the only `*-symbol.json`. The result of an earlier repair, 
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rewriter.errors import RewriterError
-from rewriter.source.info import SourceInfo
-from rewriter.source.mxnet import is_symbol, read_symbol
-from rewriter.source.table import read_csv, read_table
+
+if TYPE_CHECKING:
+    from rewriter.source.info import SourceInfo
 
 MAX_BYTES = 64 << 20
 FIXED = ".fixed"
@@ -49,6 +49,11 @@ def load_source(path: Path | str) -> SourceInfo:
 
 def parse_source(text: str, shown: str) -> SourceInfo:
     """Reads the text of a source file named `shown`; raises as `load_source`."""
+    import json
+
+    from rewriter.source.mxnet import is_symbol, read_symbol
+    from rewriter.source.table import read_csv, read_table
+
     if shown.lower().endswith(".csv"):
         return read_csv(text, shown)
     try:

@@ -17,7 +17,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from rewriter import Model, RewriterError, load
-from rewriter.graph import hollow, transfer
+from rewriter.graph import files, hollow, transfer
 from rewriter.graph.objects import new_node
 from rewriter.graph.values import constant_array
 from rewriter.graph.weights import MARK, payload_of
@@ -30,7 +30,7 @@ EXAMPLES = sorted((Path(__file__).parents[1] / "models").glob("*.onnx"))
 
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hollow, "LEAST_FILE", 0)
+    monkeypatch.setattr(files, "LARGE", 0)
     monkeypatch.setattr(hollow, "LEAST_FIELD", 1)
 
 
@@ -124,7 +124,7 @@ def compare(data: bytes, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     (folder / "m.onnx").write_bytes(data)
     whole = outcome(folder / "m.onnx", folder / "out.onnx")
     with monkeypatch.context() as patch:
-        patch.setattr(hollow, "LEAST_FILE", 0)
+        patch.setattr(files, "LARGE", 0)
         patch.setattr(hollow, "LEAST_FIELD", 1)
         apart = outcome(folder / "m.onnx", folder / "out.onnx")
         try:

@@ -112,7 +112,7 @@ def test_names_count(file: Path, tmp_path: Path) -> None:
 
 def test_another_version_compiles(file: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     load_rules([file])
-    monkeypatch.setattr(kept_rules, "_versions", lambda: "another")
+    monkeypatch.setattr(kept_rules, "versions", lambda: "another")
     load_rules([file])
     assert len(entries(home)) == 2
 

@@ -10,7 +10,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from rewriter import Model, load
-from rewriter.graph import hollow
+from rewriter.graph import files, hollow
 from rewriter.proof.validity import JUDGES, Candidate
 
 
@@ -27,7 +27,7 @@ def write(path: Path, op: str = "MatMul", rows: int = 4) -> Path:
 def test_the_same_verdicts(op: str, rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "m.onnx", op, rows)
     whole = Candidate(load(path))
-    monkeypatch.setattr(hollow, "LEAST_FILE", 0)
+    monkeypatch.setattr(files, "LARGE", 0)
     monkeypatch.setattr(hollow, "LEAST_FIELD", 1)
     apart = Candidate(load(path))
     assert list(apart.outline.files.values()) == [path.read_bytes().find(b"\x00\x00\x80\x3f") + rows * 16]
@@ -36,7 +36,7 @@ def test_the_same_verdicts(op: str, rows: int, tmp_path: Path, monkeypatch: pyte
 
 
 def test_the_weights_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hollow, "LEAST_FILE", 0)
+    monkeypatch.setattr(files, "LARGE", 0)
     monkeypatch.setattr(hollow, "LEAST_FIELD", 1)
     monkeypatch.setattr(Model, "to_proto", None)
     model = load(write(tmp_path / "m.onnx"))

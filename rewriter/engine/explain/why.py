@@ -91,7 +91,9 @@ def _nodes(index: GraphIndex) -> Iterator[gs.Node]:
 
 def _guards(rule: Rule, context: Context) -> Iterator[str]:
     """What keeps a run from trying the rule, each reason once."""
-    yield from dict.fromkeys(reason for by_id in (False, True) if (reason := refusal(rule, context, by_id=by_id)) is not None)
+    yield from dict.fromkeys(
+        reason for by_id in (False, True) if (reason := refusal(rule, context.subject, by_id=by_id)) is not None
+    )
 
 
 def _around(

@@ -1,0 +1,129 @@
+"""Processes that do jobs, whatever becomes of one of them.
+
+`concurrent.futures` gives up all jobs when one process dies. Here a process that dies (out of memory, a bug in a library) costs
+its own job: it is reported, its model is copied unchanged by a new process, and the rest goes on. Processes are spawned, not
+forked, so that nothing of the parent (threads, locks, an open progress bar) can get into them.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from rewriter.cli.job import Job, Outcome, Work
+
+Worker = Callable[[Job, Work], Outcome]
+
+
+@dataclass(slots=True)
+class _Hand:
+    """A process and the job that it is at."""
+
+    process: BaseProcess
+    connection: Connection[Any, Any]
+    position: int
+
+
+class Pool:
+    """Jobs, and the processes that are at them."""
+
+    def __init__(self, jobs: Sequence[Job], work: Work, worker: Worker) -> None:
+        self._context = multiprocessing.get_context("spawn")
+        self._work = work
+        self._worker = worker
+        self._jobs = deque(enumerate(jobs))
+        self._failed: dict[int, Outcome] = {}
+        self._current: dict[int, Job] = {}
+        self._hands: list[_Hand] = []
+
+    def start(self) -> None:
+        """A new process with the next job, if there is one."""
+        if not self._jobs:
+            return
+        ours, theirs = self._context.Pipe()
+        started = self._context.Process(target=serve, args=(theirs, self._work, self._worker), daemon=True)
+        started.start()
+        theirs.close()
+        hand = _Hand(started, ours, -1)
+        self._hands.append(hand)
+        self._give(hand)
+
+    def collect(self) -> list[tuple[int, Outcome]]:
+        """Waits for something to happen; the jobs that are finished by it."""
+        found = []
+        ready = wait([hand.connection for hand in self._hands])
+        for hand in [hand for hand in self._hands if hand.connection in ready]:
+            try:
+                outcome: Outcome = hand.connection.recv()
+            except (EOFError, OSError):
+                found.extend(self._lost(hand))
+                continue
+            position = hand.position
+            lost = self._failed.pop(position, None)
+            if lost is not None:
+                lost.output = outcome.output
+            found.append((position, outcome if lost is None else lost))
+            self._give(hand)
+        return found
+
+    def stop(self) -> None:
+        """Ends all processes, whatever they are at."""
+        for hand in self._hands:
+            hand.connection.close()
+            hand.process.terminate()
+        for hand in self._hands:
+            hand.process.join(5)
+            if hand.process.is_alive():
+                hand.process.kill()
+
+    def _give(self, hand: _Hand) -> None:
+        if not self._jobs:
+            hand.connection.close()
+            self._hands.remove(hand)
+            hand.process.join()
+            return
+        hand.position, job = self._jobs.popleft()
+        self._current[hand.position] = job
+        with suppress(OSError):  # a process that has died meanwhile is found out by `collect`
+            hand.connection.send(job)
+
+    def _lost(self, hand: _Hand) -> list[tuple[int, Outcome]]:
+        """A process has died: its job failed, and is tried once more as a mere copy."""
+        hand.connection.close()
+        hand.process.join()
+        self._hands.remove(hand)
+        position = hand.position
+        job = self._current[position]
+        again = position not in self._failed and not job.copy and job.target not in (None, job.path)
+        lost = self._failed.setdefault(position, Outcome(job.path, error=_cause(hand.process.exitcode)))
+        if again:
+            self._jobs.appendleft((position, replace(job, copy=True)))
+        else:
+            del self._failed[position]
+        self.start()
+        return [] if again else [(position, lost)]
+
+
+def _cause(exit_code: int | None) -> str:
+    if exit_code is not None and exit_code < 0:
+        try:
+            name = signal.Signals(-exit_code).name
+        except ValueError:
+            name = f"signal {-exit_code}"
+        return f"the process that worked on it was killed ({name}{', out of memory?' if name == 'SIGKILL' else ''})"
+    return f"the process that worked on it ended (exit code {exit_code})"
+
+
+def serve(connection: Connection[Any, Any], work: Work, worker: Worker) -> None:
+    """The life of a process: jobs in, outcomes out, until the other end is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted, too, and ends this one
+    with suppress(EOFError, OSError):
+        while True:
+            connection.send(worker(connection.recv(), work))

@@ -1,0 +1,114 @@
+"""Faults of a model as a whole that a census can rule out; the names are those of `language/faults.py`.
+
+Each answer is "surely none" or "maybe": where a name occurs in several bodies, the ordinary way has to look who sees whom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from rewriter.graph.census import OPAQUE, Body, Census
+from rewriter.language.operator_table import Table, exists
+
+LATE = 16
+"""The first element type that operators were given later than the others: bfloat16."""
+
+
+def no_repeated_nodes(census: Census, table: Table) -> bool:
+    """No two nodes of one graph have one name."""
+    return all(len(set(body.names)) == len(body.names) for root in _roots(census) for body in _bodies(root))
+
+
+def no_repeated_tensors(census: Census, table: Table) -> bool:
+    """No name is defined twice, be it in different graphs."""
+    for root in _roots(census):
+        seen: set[bytes] = set()
+        count = 0
+        for body in _bodies(root):
+            constants = [name for name, _ in body.constants if name]
+            inputs = [name for name, _ in body.inputs if name]
+            if len(set(constants)) < len(constants) or len(set(inputs)) < len(inputs):
+                return False
+            made = [name for _, _, outputs in body.nodes for name in outputs if name]
+            made += {*constants, *inputs}
+            seen.update(made)
+            count += len(made)
+        if len(seen) < count:
+            return False
+    return True
+
+
+def no_unsorted_nodes(census: Census, table: Table) -> bool:
+    """No node reads what is defined further on; asked of names only, so that repeated ones make it doubtful."""
+    return no_repeated_tensors(census, table) and all(_is_sorted(root) for root in _roots(census))
+
+
+def no_missing_imports(census: Census, table: Table) -> bool:
+    """Every operator's domain is imported."""
+    main = census.imports or {"": 1}
+    if not all(_imported(census.graph, main)):
+        return False
+    return all(imported for body in census.functions.values() for imported in _imported(body, body.imports or main))
+
+
+def no_early_nodes(census: Census, table: Table) -> bool:
+    """The opset has every operator of ONNX's own that it will ever have, and no element type stands there that came later."""
+    version = (census.imports or {"": 1}).get("")
+    if version is None:
+        return True
+    for kind in census.kinds:
+        to = kind.attrs.get("to")
+        if kind.dtype >= LATE or to is OPAQUE or (isinstance(to, int) and to >= LATE):
+            return False
+        if not kind.domain and kind.op in table and not exists(table[kind.op], version):
+            return False
+    bodies = (body for root in _roots(census) for body in _bodies(root))
+    return all(dtype < LATE for body in bodies for part in (body.inputs, body.outputs, body.constants) for _, dtype in part)
+
+
+NONE: Mapping[str, Callable[[Census, Table], bool]] = {
+    "repeated_nodes": no_repeated_nodes,
+    "repeated_tensors": no_repeated_tensors,
+    "unsorted_nodes": no_unsorted_nodes,
+    "missing_imports": no_missing_imports,
+    "early_nodes": no_early_nodes,
+}
+"""By the name of a fault: whether there surely is none. Of faults that are missing here nothing is known."""
+
+
+def _roots(census: Census) -> list[Body]:
+    return [census.graph, *census.functions.values()]
+
+
+def _bodies(root: Body) -> Iterator[Body]:
+    waiting = [root]
+    while waiting:
+        body = waiting.pop()
+        yield body
+        waiting.extend(inner for kind, _, _ in body.nodes for inner in kind.bodies.values())
+
+
+def _is_sorted(root: Body) -> bool:
+    defined: set[bytes] = {b""}
+    early: set[bytes] = set()
+    _read(root, defined, early)
+    return not early & defined
+
+
+def _read(body: Body, defined: set[bytes], early: set[bytes]) -> None:
+    """Goes through the nodes in their order; `early` are names that were read before they were defined."""
+    defined.update(name for name, _ in body.constants)
+    defined.update(name for name, _ in body.inputs)
+    for kind, inputs, outputs in body.nodes:
+        if not defined.issuperset(inputs):
+            early.update(name for name in inputs if name not in defined)
+        for inner in kind.bodies.values():
+            _read(inner, defined, early)
+        defined.update(outputs)
+    early.update(name for name, _ in body.outputs if name not in defined)
+
+
+def _imported(root: Body, imports: Mapping[str, int]) -> Iterator[bool]:
+    for body in _bodies(root):
+        for domain in {kind.domain for kind, _, _ in body.nodes}:
+            yield domain in imports

@@ -1,0 +1,79 @@
+"""What a model is made of, read off its bytes: operators, attributes, names and declared types, without protobuf or numpy.
+
+Most models need no repair, and most of those can be told from this alone, in less time than it takes to import ONNX. These are
+the records of it; `take_census` reads them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+OPAQUE = object()
+"""An attribute that is there but not read: a tensor, a graph, a reference to an attribute of a function."""
+
+
+@dataclass(eq=False, slots=True)
+class Kind:
+    """Nodes that have operator and attributes in common.
+
+    Attributes:
+        attrs: by name, what `Node.attrs` would say, or `OPAQUE`.
+        dtype: element type of the tensor or sparse tensor among the attributes, 0 without one.
+        bodies: subgraphs in the order of their attributes; a kind with some stands for one node.
+        arities: numbers of operands that occur, each with and without those left out at the end.
+        made: what `dtype_flow` found: element types of the outputs by those of the operands, as sets of bits.
+        handed: which outputs are outputs of their graph in some node, as `dtype_flow` found.
+    """
+
+    op: str
+    domain: str
+    attrs: dict[str, Any]
+    dtype: int = 0
+    bodies: dict[str, Body] = field(default_factory=dict)
+    arities: set[tuple[int, int]] = field(default_factory=set)
+    made: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)
+    handed: set[int] = field(default_factory=set)
+
+
+@dataclass(eq=False, slots=True)
+class Body:
+    """A graph or function: nodes as (kind, operand names, output names), and element types by name, 0 for unknown ones.
+
+    Attributes:
+        names: of the nodes that have one; `unnamed` when some have none.
+    """
+
+    nodes: list[tuple[Kind, list[bytes], list[bytes]]] = field(default_factory=list)
+    inputs: list[tuple[bytes, int]] = field(default_factory=list)
+    outputs: list[tuple[bytes, int]] = field(default_factory=list)
+    infos: list[tuple[bytes, int]] = field(default_factory=list)
+    constants: list[tuple[bytes, int]] = field(default_factory=list)
+    names: list[bytes] = field(default_factory=list)
+    name: str = ""
+    unnamed: bool = False
+    imports: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(eq=False, slots=True)
+class Census:
+    """A model as far as it was read.
+
+    Attributes:
+        imports: opset version by domain; ONNX's own is "".
+        functions: (domain, name) of the local ones, with their bodies.
+    """
+
+    graph: Body
+    kinds: list[Kind]
+    ir_version: int | None = None
+    producer_name: str = ""
+    producer_version: str = ""
+    imports: dict[str, int] = field(default_factory=dict)
+    functions: dict[tuple[str, str], Body] = field(default_factory=dict)
+
+    @property
+    def versions(self) -> set[int]:
+        """Of ONNX's own operators, in the model and in its functions."""
+        given = [self.imports or {"": 1}, *(body.imports for body in self.functions.values())]
+        return {imports[""] for imports in given if "" in imports}
