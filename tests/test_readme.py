@@ -46,5 +46,5 @@ def test_the_first_command_prints_what_is_shown(tmp_path: Path) -> None:
 
 
 def test_every_command_is_named() -> None:
-    for command in ("fix", "check", "rules", "rule", "test", "coverage", "fmt", "explain"):
+    for command in ("fix", "check", "picture", "rules", "rule", "test", "coverage", "fmt", "explain"):
         assert f"rewriter {command}" in README

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rewriter.cli.options import add_selection
+from rewriter.cli.options import Help, add_selection
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -16,7 +16,9 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         help="say which rules would fire, and where",
         description="Says which rules would fire and where, and what an unknown fact keeps from being decided, with what would "
         "make it known. Nothing is written. The exit code is 1 when a rule would fire, or when ONNX Runtime refuses a model.",
-        epilog="example: rewriter check net.onnx --source net-symbol.json",
+        epilog="examples:\n  rewriter check net.onnx --source net-symbol.json\n"
+        "  rewriter check exported/ --format github --report findings.sarif",
+        formatter_class=Help,
     )
     add_selection(parser)
     parser.add_argument(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rewriter.cli.options import Switch, add_selection
+from rewriter.cli.options import Help, Switch, add_selection
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -17,7 +17,9 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         description="Repairs models. The input is never modified, unless by --in-place; without -o, --out or --in-place the "
         "result goes to NAME.fixed.onnx beside the input, and *.fixed.onnx in folders are taken for such results and left "
         "alone. Hidden folders are not searched.",
-        epilog="example: rewriter fix exported/ --out repaired/ --jobs 4",
+        epilog="examples:\n  rewriter fix exported/ --out repaired/ --jobs 4\n"
+        "  rewriter fix net.onnx -o fixed.onnx --verify --report audit.html --report audit.json",
+        formatter_class=Help,
     )
     add_selection(parser)
     target = parser.add_argument_group("where results go").add_mutually_exclusive_group()

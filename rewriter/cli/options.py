@@ -7,6 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 
+class Help(argparse.HelpFormatter):
+    """Help that breaks the lines of a description, but not those of examples."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if text.startswith("examples:") else super()._fill_text(text, width, indent)
+
+
 def add_rule_paths(parser: argparse.ArgumentParser) -> None:
     """`--rules`."""
     parser.add_argument(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from rewriter.cli.options import add_configuration, add_what_is_known, add_which_rules, count
+from rewriter.cli.options import Help, add_configuration, add_what_is_known, add_which_rules, count
 
 if TYPE_CHECKING:
     from rewriter.graph.model import Model
@@ -27,7 +27,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         epilog="examples:\n  rewriter picture net.onnx --firing 1 -o firing.svg\n"
         "  rewriter picture net.onnx --firing 2 --select MX -o firing.mmd\n"
         "  rewriter picture net.onnx --around conv1 --hops 3 -o conv1.svg",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Help,
     )
     parser.add_argument("model", metavar="MODEL", help="the model")
     parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the picture: .svg, .dot or .mmd")
