@@ -164,7 +164,7 @@ def _process(job: Job, work: Work, outcome: Outcome) -> None:
     target = Path(job.target)
     make_folder(target.parent)
     before = read_model_file(Path(job.path)) if work.diff and outcome.changed else None
-    model.save(target, force=work.force or in_place)
+    model.save(target, force=work.force or in_place, as_read=not outcome.changed)
     outcome.output = job.target
     if work.audit is not None:
         outcome.files.extend(records_of("output", job.target, model, target.parent))

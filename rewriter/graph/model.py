@@ -166,7 +166,7 @@ class Model:
         """SHA-256 of what `save` would write, in hexadecimal. Raises RewriterError as it does."""
         return digest(self._pieces(_serialised(self._message())))
 
-    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
+    def save(self, path: str | os.PathLike[str], *, force: bool = False, as_read: bool = False) -> None:
         """Writes the model, at once or not at all. An unedited model is written byte for byte as it was read.
 
         External data files that it refers to are copied along into another folder, to the same relative place.
@@ -174,12 +174,13 @@ class Model:
         Args:
             path: the file; its folder must exist. A symbolic link is refused.
             force: replace an existing file (and differing external data files).
+            as_read: the caller knows that nothing was edited, so that nothing is compared.
         Raises:
             RewriterError: the target exists, cannot be written, or the model would exceed 2 GiB.
         """
         target = Path(path)
         check_target(target, force)
-        message = self._message(wait=False)
+        message = self._proto if as_read else self._message(wait=False)
         data = _serialised(message)
         pieces = self._pieces(data)
         size = length(pieces)
