@@ -15,6 +15,7 @@ from rewriter.engine.log import Log
 from rewriter.errors import RewriterError
 from rewriter.graph import files
 from rewriter.graph.census import Census
+from rewriter.graph.collector import collector_off
 from rewriter.graph.dtype_flow import follow
 from rewriter.graph.exporter import LISTING_EXPORTERS, Exporter, identify
 from rewriter.graph.take_census import MalformedError, take_census
@@ -47,6 +48,11 @@ def decided(job: Job, work: Work, outcome: Outcome) -> bool:
         large = size >= files.LARGE
         data = _thin(descriptor, size) if large else files.all_bytes(descriptor)
         stamp = os.fstat(descriptor).st_mtime_ns
+    with collector_off():
+        return _decided(job, work, outcome, table, data, (size, stamp), large=large)
+
+
+def _decided(job: Job, work: Work, outcome: Outcome, table: Table, data: bytes, stamp: tuple[int, int], *, large: bool) -> bool:
     try:
         census = take_census(data)
     except MalformedError:
@@ -60,7 +66,7 @@ def decided(job: Job, work: Work, outcome: Outcome) -> bool:
     if writes and _REFERENCE in data and not _beside(job):
         return False
     if writes and job.target is not None:
-        _copy(Path(job.path), Path(job.target), None if large else data, (size, stamp), force=work.force)
+        _copy(Path(job.path), Path(job.target), None if large else data, stamp, force=work.force)
         outcome.output = job.target
     exporter = _exporter(census)
     outcome.log, outcome.exporter = log, str(exporter)

@@ -1,0 +1,87 @@
+"""What it costs to tell that nothing can fire in a large model: a job from file to file, beside reading and copying it.
+
+    python benchmarks/verdict.py [--nodes 10000 100000] [--runs 5]
+
+Every measurement is a fresh process, whose imports are not counted; milliseconds of the processor, the least of the runs. The
+first ratio is that of the whole job (reading, deciding, copying) to protobuf's parsing and a copy of the file, the second that
+of `onnx.load` and graphsurgeon's import to the verdict alone. Exits with 1 when the first is above 2 or the second below 20.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import onnx
+from onnx import TensorProto, helper
+
+WHOLE, ALONE = 2.0, 20.0
+START = "import sys, time\nfrom pathlib import Path\nplace, target = sys.argv[1:]\n"
+CLOCK = "started = time.process_time()\n{}\nprint((time.process_time() - started) * 1000)\n"
+RULES = """
+from rewriter.cli.job import Job, Outcome, Work
+from rewriter.cli.verdict import decided
+from rewriter.language.rules import load_rules
+work = Work(load_rules().select(), force=True)
+"""
+PARSE = "onnx.ModelProto.FromString(Path(place).read_bytes()); shutil.copyfile(place, target)"
+PROGRAMS = {
+    "parsing and copying": START + "import shutil, onnx\n" + CLOCK.format(PARSE),
+    "job, nothing to do": START + RULES + CLOCK.format("assert decided(Job(place, target), work, Outcome(place))"),
+    "verdict alone": START + RULES + CLOCK.format("assert decided(Job(place), work, Outcome(place))"),
+    "graphsurgeon's import": START
+    + "import onnx, onnx_graphsurgeon as gs\n"
+    + CLOCK.format("gs.import_onnx(onnx.load(place))"),
+}
+
+
+def make(path: Path, count: int) -> None:
+    """Convolutions, activations and sums, as a network has them."""
+    nodes, last = [], "x"
+    window = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "strides": [1, 1]}
+    for i in range(count):
+        op = ("Conv", "Relu", "Add", "Sigmoid")[i % 4]
+        more = {"Conv": ["w", "b"], "Add": ["x"]}.get(op, [])
+        attributes = window if op == "Conv" else {}
+        nodes.append(helper.make_node(op, [last, *more], [f"/block{i}/out"], f"/block{i}/{op}", **attributes))
+        last = nodes[-1].output[0]
+    weights = [helper.make_tensor("w", 1, [3, 3, 3, 3], [0.0] * 81), helper.make_tensor("b", 1, [3], [0.0] * 3)]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 3, 8, 8]) for name in ("x", last)]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, nargs="+", default=[10_000, 100_000])
+    parser.add_argument("--runs", type=int, default=5)
+    args = parser.parse_args()
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parent.parent)}
+    missed = False
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for count in args.nodes:
+            make(folder / "net.onnx", count)
+            least = dict.fromkeys(PROGRAMS, float("inf"))
+            for _ in range(args.runs):
+                for label, program in PROGRAMS.items():
+                    command = [sys.executable, "-c", program, str(folder / "net.onnx"), str(folder / "out.onnx")]
+                    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+                    least[label] = min(least[label], float(done.stdout))
+            print(f"{count} nodes")
+            for label, value in least.items():
+                print(f"  {label:24}{value:10.1f} ms")
+            whole = least["job, nothing to do"] / least["parsing and copying"]
+            alone = least["graphsurgeon's import"] / least["verdict alone"]
+            missed |= whole > WHOLE or alone < ALONE
+            print(f"  the job to parsing and copying {whole:.2f} (bound {WHOLE:g}){'  MISSED' if whole > WHOLE else ''}")
+            print(f"  the import to the verdict      {alone:.1f} (bound {ALONE:g}){'  MISSED' if alone < ALONE else ''}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
