@@ -85,7 +85,8 @@ footer{margin-top:56px;padding-top:14px;border-top:1px solid var(--rw-rim);color
 overflow-wrap:anywhere}
 @media (max-width:640px){
 body{padding:0 14px 40px;font-size:14.5px}.wider{display:none}header{padding-top:26px}h1{font-size:21px}
-.cards{display:grid;grid-template-columns:1fr 1fr}.cards li{min-width:0;padding:9px 12px}.facts,.where{grid-template-columns:1fr;gap:0}
+.cards{display:grid;grid-template-columns:1fr 1fr}.cards li{min-width:0;padding:9px 12px}
+.facts,.where{grid-template-columns:1fr;gap:0}
 .facts dd,.where dd{margin-bottom:7px}
 .rule>summary{flex-wrap:wrap;gap:7px 10px;padding:11px 12px}.rule>summary .title{flex:1 1 100%;order:3}
 .rule>summary .count{margin-left:auto}
