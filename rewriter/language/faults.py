@@ -54,6 +54,11 @@ _TABLE = (
         "they are declared as they are",
         interface=True,
     ),
+    Fault(
+        "copied_initializers",
+        "initializers of 256 bytes or more that hold the same as an earlier one",
+        "the earlier one is used in their place",
+    ),
     Fault("function_calls", "nodes that call a local function", "the body takes their place; functions that nobody calls go"),
     Fault(
         "listed_initializers",

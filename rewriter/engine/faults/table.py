@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from rewriter.engine.context import Context
-from rewriter.engine.faults import declarations, functions, imports, inputs, names, opsets, order
+from rewriter.engine.faults import copies, declarations, functions, imports, inputs, names, opsets, order
 
 if TYPE_CHECKING:
     from rewriter.engine.rewriting.transaction import Rewriting
@@ -21,6 +21,7 @@ FIND: Mapping[str, Find] = {
     "unnamed_nodes": names.unnamed_nodes,
     "odd_names": names.odd_names,
     "early_nodes": opsets.early_nodes,
+    "copied_initializers": copies.copied_initializers,
     "function_calls": functions.function_calls,
     "missing_imports": imports.missing_imports,
     "unused_imports": imports.unused_imports,
@@ -36,6 +37,7 @@ MEND: Mapping[str, Mend] = {
     "unnamed_nodes": names.name_unnamed_nodes,
     "odd_names": names.name_odd_parts,
     "early_nodes": opsets.raise_opset,
+    "copied_initializers": copies.share_initializers,
     "function_calls": functions.inline_calls,
     "missing_imports": imports.add_imports,
     "unused_imports": imports.drop_imports,
