@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import stat
 from collections.abc import Iterable, Iterator
@@ -48,16 +49,20 @@ def read_rule_file(path: Path) -> str:
         RewriterError: it is no regular file, too big, or not UTF-8.
     """
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise RewriterError(f"{path}: not a file")
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        try:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise RewriterError(f"{path}: not a file")
+            data = os.read(descriptor, MAX_FILE_BYTES + 1)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise RewriterError(f"{path}: cannot be read: {error.strerror}") from None
     if len(data) > MAX_FILE_BYTES:
         raise RewriterError(f"{path}: more than {MAX_FILE_BYTES} bytes, too big for a rule file")
     try:
-        return data.decode("utf-8-sig").replace("\r\n", "\n")
+        return data.removeprefix(codecs.BOM_UTF8).decode().replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise RewriterError(f"{path}:{line}: not UTF-8 text") from None
