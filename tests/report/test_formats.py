@@ -103,6 +103,7 @@ def test_junit_is_read_by_others(name: str, command: str) -> None:
 JUNIT = xmlschema.XMLSchema(Path(__file__).parent / "junit-10.xsd")  # of Jenkins' xUnit plugin; its licence is in it
 
 
+@pytest.mark.parametrize("command", ["fix", "check"])
 @pytest.mark.parametrize("name", ["n", *HOSTILE])
 def test_junit_is_valid_by_its_schema(name: str, command: str) -> None:
     JUNIT.validate(text_of(hostile(name, command), "junit"))
