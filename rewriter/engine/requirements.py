@@ -15,6 +15,7 @@ from typing import Any
 import onnx
 import onnx_graphsurgeon as gs
 
+from rewriter.engine.written import Wanted, Written, made_attributes, wanted_attributes
 from rewriter.graph.index import GraphIndex, operator_key
 from rewriter.graph.objects import Function, Graph
 from rewriter.graph.values import elem_type
@@ -31,25 +32,39 @@ _TYPED_BY_ATTRIBUTE = {"Cast": ("to",), "ConstantOfShape": ("value",), "Constant
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """Operators of a model by (domain, name), and the element types that its tensors can have (None: cannot be told)."""
+    """What a model has.
+
+    Attributes:
+        ops: operators by (domain, name).
+        dtypes: element types that its tensors can have; None: cannot be told.
+        written: attributes of its nodes; None: cannot be told.
+        made: attributes that rules may write to any operator.
+    """
 
     ops: frozenset[OpKey]
     dtypes: frozenset[int] | None
+    written: Written | None = None
+    made: frozenset[str] = frozenset()
+
+    def has_attribute(self, wanted: Wanted) -> bool:
+        """Whether the attribute may be written at one of the operators."""
+        return self.written is None or wanted[1] in self.made or self.written.has(wanted)
 
 
 def take_inventory(index: GraphIndex) -> Inventory:
     """The operators, and every element type that is declared somewhere or that an operator makes by itself."""
-    ops: set[OpKey] = set()
     typed: list[gs.Node] = []
+    nodes: dict[OpKey, list[gs.Node]] = {}
     versions: dict[str, int] = {}
     for scope in index.scopes:
         for domain, version in scope.opsets.items():
             versions[domain] = max(version, versions.get(domain, 1))
         for node in scope.graph.nodes:
-            ops.add(operator_key(node))
+            nodes.setdefault(operator_key(node), []).append(node)
             if node.op in _TYPED_BY_ATTRIBUTE:
                 typed.append(node)
-    return Inventory(frozenset(ops), _dtypes(index, ops, typed, versions))
+    ops = set(nodes)
+    return Inventory(frozenset(ops), _dtypes(index, ops, typed, versions), Written(nodes))
 
 
 def _dtypes(index: GraphIndex, ops: set[OpKey], typed: list[gs.Node], versions: Mapping[str, int]) -> frozenset[int] | None:
@@ -182,17 +197,20 @@ class Needs:
     dtypes: tuple[frozenset[int], ...]
     made_ops: frozenset[OpKey]
     made_dtypes: frozenset[int] | None
+    attributes: tuple[Wanted, ...] = ()
+    made_attributes: frozenset[str] | None = frozenset()
 
     def met(self, inventory: Inventory) -> bool:
-        if not all(ops & inventory.ops for ops in self.ops):
+        if not all(ops & inventory.ops for ops in self.ops) or not all(map(inventory.has_attribute, self.attributes)):
             return False
         return inventory.dtypes is None or all(types & inventory.dtypes for types in self.dtypes)
 
     def added(self, inventory: Inventory) -> Inventory:
         """The inventory of a model in which the rule has fired."""
-        if inventory.dtypes is None or self.made_dtypes is None:
-            return Inventory(inventory.ops | self.made_ops, None)
-        return Inventory(inventory.ops | self.made_ops, inventory.dtypes | self.made_dtypes)
+        unknown = inventory.dtypes is None or self.made_dtypes is None
+        dtypes = None if unknown else (inventory.dtypes or frozenset()) | (self.made_dtypes or frozenset())
+        written = inventory.written if self.made_attributes is not None else None
+        return Inventory(inventory.ops | self.made_ops, dtypes, written, inventory.made | (self.made_attributes or frozenset()))
 
 
 def needs(rule: ast.Rule, pattern: Pattern | None, given: Mapping[str, Any]) -> Needs:
@@ -211,7 +229,14 @@ def needs(rule: ast.Rule, pattern: Pattern | None, given: Mapping[str, Any]) -> 
             made = _edited(record, ops)
         dtypes = None if dtypes is None or made is None else dtypes | made
     wanted = () if pattern is None else tuple(node.ops for node in pattern.nodes)
-    return Needs(wanted, tuple(needed_dtypes(rule)), frozenset(ops), None if dtypes is None else frozenset(dtypes))
+    return Needs(
+        wanted,
+        tuple(needed_dtypes(rule)),
+        frozenset(ops),
+        None if dtypes is None else frozenset(dtypes),
+        wanted_attributes(rule, pattern),
+        made_attributes(rule.rewrites),
+    )
 
 
 def _built_types(op: str, domain: str, build: ast.Build) -> frozenset[int] | None:
