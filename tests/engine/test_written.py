@@ -11,9 +11,9 @@ from rewriter.engine.requirements import take_inventory
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model
 
-ASKS = 'rule A1 a <kind: repair> match { [n] y = Add(x, z) } where has(n, "axis") rewrite { delete n.axis }'
-SHOWS = "rule A2 b <kind: repair> match { [n] y = Add<axis>(x, z) } rewrite { delete n.axis }"
-WRITES = "rule B1 c <kind: repair> match { [n] y = Mul(x, z) } rewrite { n.axis = 1 }"
+ASKS = 'rule A1 a <kind: repair> match { [n] y = Add(x, z) } where has(n, "axis") rewrite { y = Sub(x, z) }'
+SHOWS = "rule A2 b <kind: repair> match { [n] y = Add<axis>(x, z) } rewrite { y = Sub(x, z) }"
+WRITES = "rule B1 c <kind: repair, opset: 1..6> match { [n] y = Mul(x, z) } rewrite { n.axis = 1 }"
 TURNS = 'rule B2 d <kind: repair> match { [n] y = Softmax(x) } rewrite { n.op = "Add" }'
 COPIES = "rule B3 e <kind: repair> match { [n] y = Softmax(x) } rewrite { y = Add<..n>(x, x) }"
 EITHER = 'rule A3 f <kind: repair> match { [n] y = Add(x, z) } where has(n, "axis") or rank(x) == 2 rewrite { y = x }'
