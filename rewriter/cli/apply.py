@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from rewriter.cli.job import process
-    from rewriter.cli.output import say, style_of
+    from rewriter.cli.output import say, style_of, tell
     from rewriter.cli.paths import Found, plan
     from rewriter.cli.record import exit_code, model_record
     from rewriter.plans.document import read
@@ -57,9 +57,10 @@ def run(args: argparse.Namespace) -> int:
     if args.format == "json":
         lost = [{"rewrite": one.proposal.number, "because": one.because} for one in absent]
         record = plain(model_record("fix", outcome))
-        print(dumps({**record, "schema": 1, "command": "apply", "exit_code": code, "missing": lost}))
+        print(dumps({"schema": 1, "command": "apply", "exit_code": code, **record, "missing": lost}))
     elif not outcome.error:
-        print("\n".join(_lines(found, outcome, absent, style_of(sys.stdout))))
+        for line in _lines(found, outcome, absent, style_of(sys.stdout)):
+            tell(line)
     if outcome.error:
         say(f"rewriter: error: {clean(outcome.error)}")
     return code

@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     import sys
     from pathlib import Path
 
-    from rewriter.cli.output import style_of
+    from rewriter.cli.output import style_of, tell
     from rewriter.cli.selection import load
     from rewriter.provenance.audit import audit
     from rewriter.report.history import audit_lines, audit_object
@@ -43,5 +43,6 @@ def run(args: argparse.Namespace) -> int:
     if args.format == "json":
         print(dumps(audit_object(args.input, args.output, found)))
     else:
-        print("\n".join(audit_lines(args.input, args.output, found, style_of(sys.stdout))))
+        for line in audit_lines(args.input, args.output, found, style_of(sys.stdout)):
+            tell(line)
     return 0 if found.true else 1

@@ -18,7 +18,7 @@ from rewriter.cli.report_files import check_reports, printed, scenes, write_repo
 from rewriter.cli.selection import selected
 from rewriter.engine.limits import Limits
 from rewriter.report.document import Summary
-from rewriter.report.style import Style, clean
+from rewriter.report.style import Style, clean, counted
 from rewriter.report.terminal import check_lines, fix_lines, refusal_lines
 
 _SHOWN = {"findings": "with findings"}  # statuses that read differently behind a number
@@ -44,7 +44,7 @@ def run_batch(command: Command, jobs: Sequence[Job], args: argparse.Namespace) -
         for outcome in run_all(jobs, work, args.jobs, display.advance):
             outcomes.append(outcome)
             if outcome.error and args.format != "github":
-                say(_failure(outcome, style_of(sys.stderr), debug=args.debug))
+                say(failure(outcome, style_of(sys.stderr), debug=args.debug))
             if args.format == "text" and (outcome.changed or len(jobs) == 1 or args.verbose or _noted(outcome)):
                 for line in _lines(command, outcome, args, style):
                     display.show(line)
@@ -100,7 +100,7 @@ def _lines(command: Command, outcome: Outcome, args: argparse.Namespace, style: 
             yield from refusal_lines(outcome.path, outcome.refusal, answers, outcome.log, style)
         return
     firings = len(outcome.log.firings)
-    what = _number(firings, "rewrite") if firings else "tidied" if outcome.changed else "unchanged"
+    what = counted(firings, "rewrite") if firings else "tidied" if outcome.changed else "unchanged"
     where = "" if outcome.output in (None, outcome.path) else f" -> {clean(str(outcome.output))}"
     yield f"{style.paint('bold', clean(outcome.path))}: {style.paint('green', what) if outcome.changed else what}{where}"
     yield from fix_lines(outcome.log, style)
@@ -118,7 +118,8 @@ def _noted(outcome: Outcome) -> bool:
     )
 
 
-def _failure(outcome: Outcome, style: Style, *, debug: bool) -> str:
+def failure(outcome: Outcome, style: Style, *, debug: bool) -> str:
+    """The line on a model that could not be worked on."""
     path = clean(outcome.path)
     message = clean(outcome.error)
     shown = message if message.startswith(path) else f"{path}: {message}"
@@ -131,13 +132,9 @@ def _failure(outcome: Outcome, style: Style, *, debug: bool) -> str:
 def _summary_line(command: Command, summary: Summary) -> str:
     by_status = ", ".join(f"{number} {_SHOWN.get(word, word)}" for word, number in summary.statuses.items())
     firings = summary.firings
-    rules = f" by {_number(len(firings), 'rule')}" if firings else ""
+    rules = f" by {counted(len(firings), 'rule')}" if firings else ""
     verb = "rewrite" if command == "fix" else "finding"
     rest = f", {summary.unfinished} unfinished" if summary.unfinished else ""
     rest += f", {summary.rolled_back} rolled back" if summary.rolled_back else ""
-    models = _number(summary.models, "model")
-    return f"{models}: {by_status}{rest}; {_number(sum(firings.values()), verb)}{rules}; {summary.seconds:.1f} s"
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    models = counted(summary.models, "model")
+    return f"{models}: {by_status}{rest}; {counted(sum(firings.values()), verb)}{rules}; {summary.seconds:.1f} s"

@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     import sys
     from pathlib import Path
 
-    from rewriter.cli.output import style_of
+    from rewriter.cli.output import style_of, tell
     from rewriter.proof.layers.comparison import compare_models
     from rewriter.report.jsonreport import dumps
     from rewriter.report.layers import layers_lines, layers_object
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         print(dumps(layers_object(args.before, args.after, found)))
     else:
         for line in layers_lines(args.before, args.after, found, style_of(sys.stdout)):
-            print(line)
+            tell(line)
     return 0 if found.same else 1
 
 

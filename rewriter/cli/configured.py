@@ -46,15 +46,16 @@ def settle(args: argparse.Namespace) -> bool:
 
 
 def _show(args: argparse.Namespace) -> None:
+    from rewriter.cli.output import tell
     from rewriter.report.jsonreport import dumps
     from rewriter.report.style import clean
 
     found: Configuration | None = args.configuration
     settings = {name: getattr(args, name.replace("-", "_")) for name in args.origins}
     if getattr(args, "format", "text") == "json":
-        print(dumps(_object(found, settings, args.origins)))
+        print(dumps(_object(found, settings, args)))
         return
-    print(f"configuration: {'none' if found is None else clean(str(found.path))}")
+    tell(f"configuration: {'none' if found is None else clean(str(found.path))}")
     rows = [(f"{name} = {_shown(value)}", args.origins[name]) for name, value in settings.items()]
     for table in () if found is None else found.per_path:
         rows.append((f"for {', '.join(table.patterns)}:", table.origin))
@@ -65,14 +66,15 @@ def _show(args: argparse.Namespace) -> None:
         rows.append((f"suppress {one.rule}{where}{models}: {one.reason}", one.origin))
     width = min(max(len(clean(left)) for left, _ in rows), 60)
     for left, right in rows:
-        print(f"{clean(left).ljust(width)}  {clean(right)}")
+        tell(f"{clean(left).ljust(width)}  {clean(right)}", hang=width + 2)
 
 
-def _object(found: Configuration | None, settings: dict[str, Any], origins: dict[str, str]) -> dict[str, Any]:
+def _object(found: Configuration | None, settings: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
     return {
         "schema": 1,
+        "command": args.command,
         "configuration": None if found is None else str(found.path),
-        "settings": {name: {"value": value, "origin": origins[name]} for name, value in settings.items()},
+        "settings": {name: {"value": value, "origin": args.origins[name]} for name, value in settings.items()},
         "per-path": [
             {
                 "path": table.patterns,

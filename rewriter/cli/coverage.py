@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         epilog="example: rewriter coverage shipped exported/",
     )
     parser.add_argument("rules", metavar="RULES", help="rule file or folder; `shipped` are the shipped rules")
-    parser.add_argument("paths", metavar="MODELS", nargs="+", help="model, or folder that is searched for *.onnx")
+    parser.add_argument("paths", metavar="MODEL", nargs="+", help="model, or folder that is searched for *.onnx")
     parser.add_argument(
         "--set", metavar="CODE.param=value", action="append", default=[], help="a rule's parameter; may be repeated"
     )
@@ -36,13 +37,14 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints what was never exercised; returns 2 when a model cannot be read, otherwise 0."""
+    from rewriter.cli.batch import failure
     from rewriter.cli.job import Work, process
-    from rewriter.cli.output import say
+    from rewriter.cli.output import say, style_of, tell
     from rewriter.cli.paths import find_models, unwritten
     from rewriter.cli.selection import load
     from rewriter.engine.coverage import Coverage
     from rewriter.report.jsonreport import dumps
-    from rewriter.report.style import clean
+    from rewriter.report.style import clean, counted
 
     rules = load([args.rules]).with_settings(args.set)
     coverage, failed = Coverage(), 0
@@ -51,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         for part in parts(rules):
             outcome = process(job, Work(part, keep=False, coverage=coverage))
             if outcome.error:
-                say(f"error: {clean(job.path)}: {clean(outcome.error)}")
+                say(failure(outcome, style_of(sys.stderr), debug=args.debug))
                 failed += 1
                 break
     if args.format == "json":
@@ -60,10 +62,13 @@ def run(args: argparse.Namespace) -> int:
     else:
         for rule in rules:
             for line in lines(rule, coverage, everything=args.all):
-                print(clean(line))
+                tell(clean(line))
     never = sum(not coverage.fired[rule.code] for rule in rules)
     idle = sum(not coverage.blocked(rule.code, where) for rule in rules for where in rule.ast.wheres)
-    say(f"{len(rules)} rules over {len(jobs)} models: {never} rules never fired, {idle} `where` lines never blocked")
+    say(
+        f"{counted(len(rules), 'rule')} over {counted(len(jobs), 'model')}: {counted(never, 'rule')} never fired, "
+        f"{counted(idle, '`where` line')} never blocked"
+    )
     return 2 if failed else 0
 
 
@@ -83,12 +88,15 @@ def parts(rules: RuleSet) -> Sequence[RuleSet]:
 
 def lines(rule: Rule, coverage: Coverage, *, everything: bool) -> Iterator[str]:
     """What was never exercised of a rule."""
-    fired, stood = coverage.fired[rule.code], coverage.stood[rule.code]
+    from rewriter.report.style import counted
+
+    fired = coverage.fired[rule.code]
+    times = counted(coverage.stood[rule.code], "time") if coverage.stood[rule.code] else "nowhere"
     if not fired:
-        yield f"{rule.code} never fired: " + (f"its pattern stood {stood} times" if stood else "its pattern stood nowhere")
+        yield f"{rule.code} never fired: its pattern stood {times}"
     elif everything:
-        yield f"{rule.code} fired {fired} times; its pattern stood {stood} times"
-    if not stood:
+        yield f"{rule.code} fired {counted(fired, 'time')}; its pattern stood {times}"
+    if not coverage.stood[rule.code]:
         return  # nothing was asked
     for where in rule.ast.wheres:
         blocked, held = coverage.blocked(rule.code, where), coverage.held(rule.code, where)
@@ -96,9 +104,9 @@ def lines(rule: Rule, coverage: Coverage, *, everything: bool) -> Iterator[str]:
         if not blocked + held:
             yield f"{text} was never asked"
         elif not blocked or not held:
-            yield f"{text} never {'held' if blocked else 'blocked'} ({blocked + held} times asked)"
+            yield f"{text} never {'held' if blocked else 'blocked'} (asked {counted(blocked + held, 'time')})"
         elif everything:
-            yield f"{text} held {held} times and blocked {blocked} times"
+            yield f"{text} held {counted(held, 'time')} and blocked {counted(blocked, 'time')}"
 
 
 def rule_object(rule: Rule, coverage: Coverage) -> dict[str, object]:

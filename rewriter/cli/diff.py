@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     import sys
     from pathlib import Path
 
-    from rewriter.cli.output import style_of
+    from rewriter.cli.output import style_of, tell
     from rewriter.graph.diff.difference import compare_files
     from rewriter.report.comparison import comparison_lines, comparison_object
     from rewriter.report.jsonreport import dumps
@@ -41,5 +41,5 @@ def run(args: argparse.Namespace) -> int:
         print(dumps(comparison_object(args.before, args.after, found)))
     else:
         for line in comparison_lines(args.before, args.after, found, style_of(sys.stdout)):
-            print(line)
+            tell(line)
     return 1 if found else 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from rewriter.cli.options import add_format
+
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
     """Declares the command."""
@@ -16,15 +18,19 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         epilog="example: rewriter explain E103",
     )
     parser.add_argument("code", metavar="CODE", help="E103, W301, ...; `list` prints all of them")
+    add_format(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Prints the page; returns 0."""
     from rewriter.language.pages.codes import PAGES, explain
+    from rewriter.report.jsonreport import dumps
 
-    if args.code == "list":
-        print("\n".join(f"{code}  {page.title}" for code, page in PAGES.items()))
+    texts = dict.fromkeys(PAGES, "") if args.code == "list" else {args.code.upper(): explain(args.code)}
+    if args.format == "json":
+        pages = [{"code": code, "title": PAGES[code].title, **({"text": text} if text else {})} for code, text in texts.items()]
+        print(dumps({"schema": 1, "command": "explain", "pages": pages}))
     else:
-        print(explain(args.code))
+        print("\n".join(text or f"{code}  {PAGES[code].title}" for code, text in texts.items()))
     return 0

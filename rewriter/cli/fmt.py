@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.graph.write import write_bytes
     from rewriter.language.format import format_text
     from rewriter.language.rule_files import find_rule_files, read_rule_file
-    from rewriter.report.style import clean
+    from rewriter.report.style import clean, counted
 
     changed, failed = 0, 0
     files = find_rule_files(args.paths)
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
             say(shown if shown.startswith(str(file)) else f"{clean(str(file))}:\n{shown}")
             continue
         print(f"{'would format' if args.check else 'formatted'} {clean(str(file))}")
-    say(f"{len(files)} files: {changed} {'to format' if args.check else 'formatted'}, {failed} failed")
+    say(f"{counted(len(files), 'file')}: {changed} {'to format' if args.check else 'formatted'}, {failed} failed")
     if failed:
         return 2
     return 1 if args.check and changed else 0

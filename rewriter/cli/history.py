@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     import sys
     from pathlib import Path
 
-    from rewriter.cli.output import style_of
+    from rewriter.cli.output import style_of, tell
     from rewriter.errors import RewriterError
     from rewriter.graph.read import read_model_file
     from rewriter.graph.tensors import text
@@ -45,5 +45,6 @@ def run(args: argparse.Namespace) -> int:
     if args.format == "json":
         print(dumps(history_object(args.model, runs, marks(model))))
     else:
-        print("\n".join(history_lines(args.model, runs, marks(model), style_of(sys.stdout))))
+        for line in history_lines(args.model, runs, marks(model), style_of(sys.stdout)):
+            tell(line)
     return 0

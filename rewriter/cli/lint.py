@@ -34,6 +34,7 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.language.analysis.lint import lint
     from rewriter.language.diagnostics import render_all
     from rewriter.report.jsonreport import dumps
+    from rewriter.report.style import counted
 
     rules = load(args.rules)
     found = lint(rules, pedantic=args.pedantic)
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         print(render_all(found, sources, wants_color(sys.stdout)))
     sys.stdout.flush()
     undecided = f", {len(found) - len(errors)} undecided" if args.pedantic else ""
-    say(f"{len(rules)} rules: {len(errors)} findings{undecided}")
+    say(f"{counted(len(rules), 'rule')}: {counted(len(errors), 'finding')}{undecided}")
     return 1 if errors else 0
 
 

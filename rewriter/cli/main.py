@@ -11,6 +11,7 @@ Nothing heavy is imported here or by the modules that declare options: `rewriter
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -30,6 +31,8 @@ COMMANDS = (
 OK, FINDINGS, BAD_INPUT, INTERNAL = 0, 1, 2, 3
 INTERRUPTED = 130
 BROKEN_PIPE = 141
+_FULL = (errno.ENOSPC, errno.EFBIG, errno.EIO)
+"""Of a write to stdout: the disk is full, or broken."""
 
 
 EPILOG = """\
@@ -57,7 +60,7 @@ def make_parser(commands: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
     common.add_argument(
         "--debug", action="store_true", help="show the traceback of an internal error (or set REWRITER_DEBUG=1)"
     )
-    found = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    found = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
     for command in commands:
         import_module(f"rewriter.cli.{command}").add(found, common)
     return parser
@@ -69,21 +72,29 @@ def main(argv: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a name may hold what the terminal's encoding cannot show
     given = sys.argv[1:] if argv is None else argv
+    if not given:
+        make_parser().print_help(sys.stderr)
+        return BAD_INPUT
     args = make_parser(given[:1] if given and given[0] in COMMANDS else COMMANDS).parse_args(given)
     try:
         code = OK if _settled(args) else int(args.run(args))
         sys.stdout.flush()
         return code
     except RewriterError as error:
-        print(_shown(error), file=sys.stderr)
+        _say(_shown(error))
         return BAD_INPUT
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader (`| head`) has gone; what is still buffered must not raise again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader (`| head`) has gone
+        _drop_output()
         return BROKEN_PIPE
+    except OSError as error:
+        if error.errno not in _FULL:
+            return _internal(error, debug=args.debug or bool(os.environ.get("REWRITER_DEBUG")))
+        _drop_output()
+        _say(f"rewriter: error: the results cannot be printed: {(error.strerror or str(error)).lower()}")
+        return BAD_INPUT
     except Exception as error:
         return _internal(error, debug=args.debug or bool(os.environ.get("REWRITER_DEBUG")))
 
@@ -114,6 +125,17 @@ def _shown(error: RewriterError) -> str:
     return f"rewriter: error: {clean(str(error))}"
 
 
+def _drop_output() -> None:
+    """What is still buffered for stdout must not raise again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _say(text: str) -> None:
+    from rewriter.cli.output import say
+
+    say(text)
+
+
 def _internal(error: Exception, *, debug: bool) -> int:
     from rewriter.report.style import clean
 
@@ -123,5 +145,5 @@ def _internal(error: Exception, *, debug: bool) -> int:
         traceback.print_exception(error)
     kind = type(error).__name__
     hint = "" if debug else " (--debug shows the traceback)"
-    print(f"rewriter: internal error: {kind}: {clean(str(error))}; please report it{hint}", file=sys.stderr)
+    _say(f"rewriter: internal error: {kind}: {clean(str(error))}; please report it{hint}")
     return INTERNAL

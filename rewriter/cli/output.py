@@ -1,7 +1,8 @@
-"""Where text goes: results to stdout, everything else to stderr, colour only to terminals that want it."""
+"""Where text goes: results to stdout, everything else to stderr; colour and broken lines only where a terminal reads."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from typing import TextIO
@@ -23,6 +24,30 @@ def style_of(stream: TextIO) -> Style:
     return Style(wants_color(stream))
 
 
+def tell(line: str, hang: int = 4) -> None:
+    """A line of results; on a terminal that is narrower it goes on below, indented by `hang`."""
+    print(folded(line, sys.stdout, hang))
+
+
 def say(text: str) -> None:
-    """Everything that is no result."""
-    print(text, file=sys.stderr)
+    """Everything that is no result. What has several lines is laid out already and stays so."""
+    print(text if "\n" in text else folded(text, sys.stderr), file=sys.stderr)
+
+
+def folded(line: str, stream: TextIO, hang: int = 4) -> str:
+    """The line as it goes to a stream: broken between words for a terminal, as it is for a file or a pipe."""
+    if not stream.isatty():
+        return line
+    from rewriter.report.fold import fold
+
+    return "\n".join(fold(line, _width(stream), hang))
+
+
+def _width(stream: TextIO) -> int:
+    """Columns of the terminal; COLUMNS goes before, and a terminal that does not know has 80."""
+    with contextlib.suppress(ValueError):
+        if (told := int(os.environ.get("COLUMNS", "0"))) > 0:
+            return told
+    with contextlib.suppress(OSError, ValueError):
+        return os.get_terminal_size(stream.fileno()).columns or 80
+    return 80

@@ -36,7 +36,7 @@ def find_models(paths: Sequence[str], *, leave_out: str | None = None, skip_fixe
     if not paths:
         raise RewriterError("no model is given; name a file or a folder")
     found: dict[Path, Found] = {}
-    hidden = None if leave_out is None else Path(leave_out).resolve()
+    hidden = None if leave_out is None else _real(Path(leave_out))
     for text in paths:
         path = Path(text)
         models = [Found(path, Path(path.name))]
@@ -45,17 +45,22 @@ def find_models(paths: Sequence[str], *, leave_out: str | None = None, skip_fixe
             if not models:
                 raise RewriterError(f"{path}: there is no *{MODEL} in this folder")
         for model in models:
-            found.setdefault(model.path.resolve(), model)
+            found.setdefault(_real(model.path), model)
     return list(found.values())
 
 
 def _below(folder: Path, hidden: Path | None, skip_fixed: bool) -> Iterator[Path]:
     for here, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and Path(here, name).resolve() != hidden)
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and _real(Path(here, name)) != hidden)
         for name in sorted(files):
             lower = name.lower()
             if lower.endswith(MODEL) and not name.startswith(".") and not (skip_fixed and lower.endswith(FIXED)):
                 yield Path(here, name)
+
+
+def _real(path: Path) -> Path:
+    """Where a path leads; a link that leads to itself is left as it is, to fail when it is read."""
+    return Path(os.path.realpath(path))
 
 
 def unwritten(models: Sequence[Found]) -> list[Job]:
@@ -89,14 +94,14 @@ def plan(models: Sequence[Found], *, output: str | None, out: str | None, in_pla
             target = Path(out) / model.place
         elif not in_place:
             target = model.path.with_name(model.path.name.removesuffix(MODEL) + FIXED)
-        resolved = target.resolve()
-        if resolved == model.path.resolve() and not in_place:
+        resolved = _real(target)
+        if resolved == _real(model.path) and not in_place:
             raise RewriterError(f"{target} is the input itself; use --in-place to overwrite it")
         other = owners.setdefault(resolved, model.path)
         if other != model.path:
             raise RewriterError(f"the results of {other} and {model.path} would both be {target}")
         jobs.append(Job(str(model.path), str(target)))
-    inputs = {model.path.resolve(): model.path for model in models}
+    inputs = {_real(model.path): model.path for model in models}
     for target, owner in owners.items():
         if not in_place and target in inputs:
             raise RewriterError(f"the result of {owner} would overwrite the input {inputs[target]}")

@@ -68,6 +68,7 @@ def _firing(args: argparse.Namespace, ending: str) -> str:
     from rewriter.engine.run import run as rewrite
     from rewriter.errors import RewriterError
     from rewriter.report.entries import place_text
+    from rewriter.report.style import counted
 
     model = _loaded(args)
     source, _ = source_of(model, args.model, args.source)
@@ -81,8 +82,8 @@ def _firing(args: argparse.Namespace, ending: str) -> str:
         audit=Audit(scene_of=args.firing),
     )
     if len(log.firings) < args.firing:
-        there = f"{len(log.firings)} firing{'' if len(log.firings) == 1 else 's'}"
-        raise RewriterError(f"{args.model}: there is no firing {args.firing}; there are {there} (rewriter check tells them)")
+        there = f"there {'is' if len(log.firings) == 1 else 'are'} {counted(len(log.firings), 'firing')}"
+        raise RewriterError(f"{args.model}: there is no firing {args.firing}; {there} (rewriter check tells them)")
     firing = log.firings[args.firing - 1]
     assert firing.scene is not None
     title, subtitle = f"{firing.rule} at {place_text(firing)}", firing.title

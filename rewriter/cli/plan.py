@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from rewriter.cli.options import Switch, add_configuration, add_what_is_known, add_which_rules
+from rewriter.cli.options import Help, Switch, add_configuration, add_what_is_known, add_which_rules
 
 if TYPE_CHECKING:
     from rewriter.cli.job import Job, Outcome, Work
@@ -20,7 +20,8 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         help="write down what would be done, to be edited and applied",
         description="Writes each rewrite that `fix` would do as a table of a TOML file, with what it changes beside it. "
         "Setting `apply = false` rejects one; `rewriter apply` carries out the rest. The model is not changed.",
-        epilog="example: rewriter plan net.onnx -o plan.toml && $EDITOR plan.toml && rewriter apply plan.toml -o fixed.onnx",
+        epilog="examples:\n  rewriter plan net.onnx -o plan.toml\n  rewriter apply plan.toml -o net.fixed.onnx",
+        formatter_class=Help,
     )
     parser.add_argument("model", metavar="MODEL", help="the model")
     add_which_rules(parser)
@@ -43,6 +44,7 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.errors import RewriterError
     from rewriter.graph.write import check_target, write_bytes
     from rewriter.plans.document import written
+    from rewriter.report.style import clean, counted
 
     output = None if args.output is None else Path(args.output)
     if output is not None:
@@ -57,8 +59,7 @@ def run(args: argparse.Namespace) -> int:
         print(told, end="")
     else:
         write_bytes(output, told.encode(), args.force)
-    count = len(outcome.log.firings)
-    say(f"{count} rewrite{'' if count == 1 else 's'} proposed{'' if output is None else f' in {output}'}")
+    say(f"{counted(len(outcome.log.firings), 'rewrite')} proposed" + ("" if output is None else f" in {clean(str(output))}"))
     return 1 if outcome.unfinished else 0
 
 

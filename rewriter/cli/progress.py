@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rewriter.cli.job import Outcome
+from rewriter.cli.output import folded, tell
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -22,7 +23,7 @@ class Display:
 
     def show(self, line: str) -> None:
         """Prints a line of results to stdout."""
-        print(line)
+        tell(line)
 
 
 class _Bar(Display):
@@ -36,13 +37,13 @@ class _Bar(Display):
         self._bar.update(self._task, advance=1, failed=f"{self._failures} failed, " if self._failures else "")
 
     def show(self, line: str) -> None:
-        """Above the bar when both are on the terminal; unbroken, so that it can be copied."""
+        """Above the bar when both are on the terminal."""
         from rich.text import Text
 
         if sys.stdout.isatty():
-            self._bar.console.print(Text.from_ansi(line), soft_wrap=True)
+            self._bar.console.print(Text.from_ansi(folded(line, sys.stdout)), soft_wrap=True)
         else:
-            print(line)
+            tell(line)
 
 
 @contextmanager

@@ -29,13 +29,16 @@ def run(args: argparse.Namespace) -> int:
     import sys
 
     from rewriter.cli.catalogue import find_rule
-    from rewriter.cli.output import style_of
-    from rewriter.cli.rule_page import rule_lines, rule_object
+    from rewriter.cli.output import style_of, tell
+    from rewriter.cli.rule_page import rule_lines, rule_object, text_lines
     from rewriter.report.jsonreport import dumps
 
     rule = find_rule(args.code, args.rules)
     if args.format == "json":
-        print(dumps(rule_object(rule)))
+        print(dumps({"schema": 1, "command": "rule", **rule_object(rule)}))
     else:
-        print("\n".join(rule_lines(rule, style_of(sys.stdout))))
+        for line in rule_lines(rule, style_of(sys.stdout)):
+            tell(line)
+        for line in text_lines(rule):
+            print(line)
     return 0

@@ -39,7 +39,7 @@ def rule_object(rule: Rule) -> dict[str, Any]:
 
 
 def rule_lines(rule: Rule, style: Style) -> Iterator[str]:
-    """Everything about a rule, as a page."""
+    """What there is to say of a rule, as a page; its text goes below."""
     yield f"{style.paint('cyan', rule.code)} {style.paint('bold', clean(rule.slug))}"
     yield ""
     for line in rule.ast.doc:
@@ -52,8 +52,13 @@ def rule_lines(rule: Rule, style: Style) -> Iterator[str]:
     number, _ = rule.source.line_col(rule.ast.span.start)
     yield style.paint("dim", f"{clean(rule.path)}:{number}")
     yield ""
+
+
+def text_lines(rule: Rule) -> Iterator[str]:
+    """The rule as it is written, without the comment that the page has already."""
     for text in rule.source.text[rule.ast.span.start : rule.ast.span.end].splitlines():
-        yield f"  {clean(text.expandtabs(4))}".rstrip()
+        if not text.startswith("///"):
+            yield f"  {clean(text.expandtabs(4))}".rstrip()
 
 
 def facts(rule: Rule) -> Iterator[tuple[str, str]]:

@@ -65,11 +65,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _print_packs(args: argparse.Namespace) -> int:
     """The packs, one a line; no code of the packages that bring them is run."""
-    from rewriter.cli.output import say
+    from rewriter.cli.output import say, tell
     from rewriter.config.packs import packs
     from rewriter.language.rule_files import find_rule_files
     from rewriter.report.jsonreport import dumps
-    from rewriter.report.style import clean
+    from rewriter.report.style import clean, counted
 
     found = [(pack, len(find_rule_files([pack.folder]))) for pack in packs()]
     if args.format == "json":
@@ -77,7 +77,7 @@ def _print_packs(args: argparse.Namespace) -> int:
         print(dumps({"schema": 1, "command": "rules", "packs": listed}))
         return 0
     for pack, files in found:
-        print(clean(f"pack:{pack.name}  {files} rule file{'' if files == 1 else 's'}, {pack.distribution}, {pack.folder}"))
+        tell(clean(f"pack:{pack.name}  {counted(files, 'rule file')}, {pack.distribution}, {pack.folder}"))
     if not found:
         say("no installed package brings rules")
     return 0
@@ -117,7 +117,7 @@ def for_targets(rules: Sequence[Rule], targets: Sequence[str]) -> Sequence[Rule]
 
 
 def _print_table(rules: Sequence[Rule]) -> None:
-    from rewriter.cli.output import style_of
+    from rewriter.cli.output import style_of, tell
     from rewriter.report.style import clean
 
     style = style_of(sys.stdout)
@@ -127,7 +127,7 @@ def _print_table(rules: Sequence[Rule]) -> None:
     for number, row in enumerate((heading, *rows)):
         cells = [clean(cell).ljust(width) for cell, width in zip(row, widths, strict=False)]
         cells[0] = style.paint("bold" if number == 0 else "cyan", cells[0])
-        print("  ".join([*cells, clean(row[-1])]))
+        tell("  ".join([*cells, clean(row[-1])]), hang=sum(widths) + 2 * len(widths))
 
 
 def _runs(rule: Rule) -> str:

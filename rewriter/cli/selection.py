@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from rewriter.cli.output import say, wants_color
 from rewriter.cli.rule_paths import rule_paths
+from rewriter.errors import RewriterError
 from rewriter.language.diagnostics import render_all
 from rewriter.language.rule_files import find_rule_files
 from rewriter.language.rules import RuleSet, load_rules
@@ -39,10 +40,16 @@ def selected(args: argparse.Namespace) -> RuleSet:
 
 
 def load(paths: Sequence[str] | None, *, quiet: bool = False) -> RuleSet:
-    """The rules of `--rules`, or the shipped ones; what the compiler doubts is said, unless `quiet`."""
+    """The rules of `--rules`, or the shipped ones; what the compiler doubts is said, unless `quiet`.
+
+    Raises:
+        RewriterError: rule files are wrong, or there is no rule in them.
+    """
     rules = load_rules(rule_paths(paths))
     if rules.warnings and paths and not quiet:
         say(render_all(rules.warnings, rules.sources, wants_color(sys.stderr)))
+    if paths and not len(rules):
+        raise RewriterError(f"{', '.join(paths)}: there is no rule in it")
     return rules
 
 

@@ -26,11 +26,10 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Shows one model; returns 0."""
-    import shutil
     import sys
     from pathlib import Path
 
-    from rewriter.cli.output import style_of
+    from rewriter.cli.output import style_of, tell
     from rewriter.graph.summary import summarise
     from rewriter.report.jsonreport import dumps
     from rewriter.report.summary import summary_lines, summary_object
@@ -39,5 +38,6 @@ def run(args: argparse.Namespace) -> int:
     if args.format == "json":
         print(dumps(summary_object(found, nodes=args.nodes)))
     else:
-        print("\n".join(summary_lines(found, shutil.get_terminal_size().columns, style_of(sys.stdout))))
+        for line in summary_lines(found, style_of(sys.stdout)):
+            tell(line, hang=11)
     return 0

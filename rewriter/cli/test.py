@@ -25,11 +25,11 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs the tests; returns 1 when one fails."""
-    from rewriter.cli.output import say, style_of
+    from rewriter.cli.output import say, style_of, tell
     from rewriter.cli.selection import load
     from rewriter.engine.testing import run_tests
     from rewriter.report.jsonreport import dumps
-    from rewriter.report.style import clean
+    from rewriter.report.style import clean, counted
 
     rules = load(args.rules)
     results = run_tests(rules)
@@ -44,12 +44,13 @@ def run(args: argparse.Namespace) -> int:
     else:
         style = style_of(sys.stdout)
         for result in failed:
-            print(f"{style.paint('red', 'failed')} {clean(result.path)}:{result.line}: {result.rule} {clean(result.title)}")
+            tell(f"{style.paint('red', 'failed')} {clean(result.path)}:{result.line}: {result.rule} {clean(result.title)}")
             for line in result.message.splitlines():
                 color = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
-                print("    " + (style.paint(color, clean(line)) if color else clean(line)))
+                tell("    " + (style.paint(color, clean(line)) if color else clean(line)))
         sys.stdout.flush()
         if untested:
             say(f"without a test: {', '.join(untested)}")
-        say(f"{len(results)} tests of {len(rules)} rules: {len(results) - len(failed)} passed, {len(failed)} failed")
+        passed = f"{len(results) - len(failed)} passed, {len(failed)} failed"
+        say(f"{counted(len(results), 'test')} of {counted(len(rules), 'rule')}: {passed}")
     return 1 if failed else 0

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rewriter.cli.options import add_format, count
+from rewriter.cli.options import Help, add_format, count
 
 if TYPE_CHECKING:
     from rewriter.language.rules import RuleSet
@@ -22,9 +22,10 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         parents=[common],
         help="look for counterexamples to what rules promise",
         description="Runs each rule on random instances of its pattern and compares the models before and after in ONNX "
-        "Runtime and in onnx.reference. Rules that are as the lock file has them are not run again. Needs rewriter[verify].",
-        epilog="exit codes: 0 every rule has a verdict; 1 a counterexample, or an unverified rule without a written reason. "
-        "example: rewriter verify my_rules/ --samples 2000",
+        "Runtime and in onnx.reference. Rules that are as the lock file has them are not run again. Needs rewriter[verify]. "
+        "The exit code is 1 for a counterexample, or a rule that could not be verified and does not say why.",
+        epilog="examples:\n  rewriter verify my_rules/ --samples 2000\n  rewriter verify rules/ --locked",
+        formatter_class=Help,
     )
     parser.add_argument("rules", metavar="RULES", nargs="*", help="rule file or folder (default: the shipped rules)")
     parser.add_argument(
@@ -124,32 +125,35 @@ def _update(place: Path, locked: dict[str, Verdict], verdicts: list[Verdict], lo
     from rewriter.cli.output import say
     from rewriter.proof.lock import write_lock
     from rewriter.proof.oracles import versions
+    from rewriter.report.style import counted
 
     new = {verdict.rule: verdict for verdict in verdicts if verdict.acceptable}
     kept = {code: verdict for code, verdict in locked.items() if code not in loaded}
     write_lock(place, {**kept, **new}.values(), versions())
-    say(f"wrote {place}: {len(new)} verdicts")
+    say(f"wrote {place}: {counted(len(new), 'verdict')}")
 
 
 # --- what is printed ---------------------------------------------------------------------------------------------------
 
 
 def _show_locked(args: argparse.Namespace, known: dict[str, Verdict], missing: list[str]) -> int:
-    from rewriter.cli.output import say
+    from rewriter.cli.output import say, tell
     from rewriter.report.jsonreport import dumps
+    from rewriter.report.style import counted
 
     if args.format == "json":
         print(dumps({"schema": 1, "command": "verify", "locked": sorted(known), "changed": missing}))
     else:
         for code in missing:
-            print(f"{code} is not in the lock as it is now; run: rewriter verify --update-lock")
-        say(f"{len(known)} rules as they were verified, {len(missing)} not")
+            tell(f"{code} is not in the lock as it is now; run: rewriter verify --update-lock")
+        say(f"{counted(len(known), 'rule')} as they were verified, {len(missing)} not")
     return 1 if missing else 0
 
 
 def _show(args: argparse.Namespace, verdicts: list[Verdict], rules: RuleSet) -> int:
-    from rewriter.cli.output import say, style_of
+    from rewriter.cli.output import say, style_of, tell
     from rewriter.report.jsonreport import dumps
+    from rewriter.report.style import counted
 
     bad = [verdict for verdict in verdicts if not verdict.acceptable]
     if args.format == "json":
@@ -159,14 +163,14 @@ def _show(args: argparse.Namespace, verdicts: list[Verdict], rules: RuleSet) -> 
     for verdict in verdicts:
         rule = rules.get(verdict.rule)
         for line in _lines(verdict, rule.path if rule is not None else "", style):
-            print(line)
+            tell(line)
     sys.stdout.flush()
     counts = {
         status: sum(verdict.status == status for verdict in verdicts) for status in ("tested", "counterexample", "unverified")
     }
     locked = sum(verdict.locked for verdict in verdicts)
     told = ", ".join(f"{number} {status}" for status, number in counts.items())
-    say(f"{len(verdicts)} rules: {told}" + (f" ({locked} by lock)" if locked else ""))
+    say(f"{counted(len(verdicts), 'rule')}: {told}" + (f" ({locked} by lock)" if locked else ""))
     return 1 if bad else 0
 
 

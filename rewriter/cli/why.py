@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     """Explains one rule on one model; returns 0."""
     import sys
 
-    from rewriter.cli.output import style_of
+    from rewriter.cli.output import style_of, tell
     from rewriter.cli.rule_page import when_asked
     from rewriter.cli.selection import target_names
     from rewriter.cli.sources import source_of
@@ -87,7 +87,8 @@ def run(args: argparse.Namespace) -> int:
     if args.format == "json":
         print(dumps(why_object(found, args.model, str(exporter), notes)))
     else:
-        print("\n".join(why_lines(found, notes, args.limit, style_of(sys.stdout))))
+        for line in why_lines(found, notes, args.limit, style_of(sys.stdout)):
+            tell(line)
     return 0
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from rewriter.engine.log import Blocked, Change, Firing, RolledBack, Suppressed
 from rewriter.report.document import ModelRecord, Report
-from rewriter.report.style import clean
+from rewriter.report.style import clean, counted
 
 
 def place_text(at: Firing | Blocked | RolledBack | Suppressed) -> str:
@@ -29,9 +29,7 @@ def change_lines(changes: Iterable[Change]) -> Iterator[str]:
             yield f"+{clean(change.after)}"
 
 
-def number(count: int, noun: str) -> str:
-    """`1 rule`, `2,000 rules`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+number = counted
 
 
 def by_rule(firings: Iterable[Firing]) -> dict[str, list[Firing]]:

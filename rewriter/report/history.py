@@ -10,7 +10,7 @@ from rewriter.provenance.audit import Audit
 from rewriter.provenance.marks import Mark
 from rewriter.provenance.record import Run
 from rewriter.report.comparison import comparison_lines, difference_object
-from rewriter.report.style import Style, clean
+from rewriter.report.style import Style, clean, counted
 
 MOST = 20  # nodes shown, and places that were left out
 
@@ -34,7 +34,7 @@ def history_lines(path: str, runs: Sequence[Run], marked: Sequence[Mark], style:
         yield f"{style.paint('bold', f'{clean(path)}: run {number} of {len(runs)}')}, by version {clean(run.version)}"
         yield from run_lines(run, style)
     if marked:
-        yield f"{len(marked)} node{'' if len(marked) == 1 else 's'} made or changed by rules:"
+        yield f"{counted(len(marked), 'node')} made or changed by rules:"
         for mark in marked[:MOST]:
             where = "" if mark.place == "main" else f"{clean(mark.place)}: "
             yield f"  {where}{clean(mark.node)} ({clean(mark.op)}): {clean(' '.join(mark.rules))}"
@@ -49,7 +49,7 @@ def run_lines(run: Run, style: Style) -> Iterator[str]:
         yield f"  source    {clean(run.source[0])}, sha256 {clean(run.source[1])}"
     yield f"  rule set  {clean(run.rule_set)}"
     for code, (count, digest) in run.rules.items():
-        yield f"    {style.paint('cyan', clean(code))} {count} time{'' if count == 1 else 's'} ({clean(digest)})"
+        yield f"    {style.paint('cyan', clean(code))} {counted(count, 'time')} ({clean(digest)})"
     for place, value in run.set.items():
         yield f"  set       {clean(f'{place} = {value!r}')}"
     for rule, place, root in run.left_out[:MOST]:

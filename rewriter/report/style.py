@@ -18,6 +18,11 @@ class Style:
         return f"\x1b[{_CODES[name]}m{text}\x1b[0m" if self.color and text else text
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 rule`, `2,000 rules`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def clean(text: str) -> str:
     """The text on one line, with every control character, bidirectional mark and broken character written as an escape.
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from textwrap import wrap
 from typing import Any
 
 from rewriter.graph.summary import NodeLine, Place, Port, Summary, Weights
-from rewriter.report.style import Style, clean
+from rewriter.report.style import Style, clean, counted
 
 MOST = 12  # bodies, files, metadata entries shown
 LONGEST = 80  # characters of a metadata value
@@ -23,23 +22,21 @@ def summary_object(found: Summary, *, nodes: bool) -> dict[str, Any]:
     return told
 
 
-def summary_lines(found: Summary, width: int, style: Style) -> Iterator[str]:
-    """The summary as a page of `width` columns; node lines, where there are any, behind it."""
+def summary_lines(found: Summary, style: Style) -> Iterator[str]:
+    """The summary as a page; node lines, where there are any, behind it."""
     yield f"{style.paint('bold', clean(found.path))}  {_bytes(found.size)}"
     for name, value in _facts(found):
-        yield from _wrapped(name, value, width, style)
+        yield _line(name, value, style)
     for name, ports in (("inputs", found.inputs), ("outputs", found.outputs)):
         yield from _listed(name, [_port(port) for port in ports], len(ports), style)
-    operators = ", ".join(
-        f"{op} {times}" for op, times in sorted(found.operators.items(), key=lambda item: (-item[1], item[0]))
-    )
-    yield from _wrapped("nodes", f"{found.nodes}: {operators}" if operators else "none", width, style)
+    operators = ", ".join(f"{op} {times}" for op, times in _ranked(found))
+    yield _line("nodes", f"{found.nodes}: {operators}" if operators else "none", style)
     yield from _listed("subgraphs", [_place(place) for place in found.subgraphs], MOST, style)
     yield from _listed("functions", [_place(place) for place in found.functions], MOST, style)
     files = []
     for file in found.external:
         size = file.problem or ("?" if file.size is None else _bytes(file.size))
-        files.append(f"{file.location or '(none)'}  {file.tensors} tensor{'' if file.tensors == 1 else 's'}, {size}")
+        files.append(f"{file.location or '(none)'}  {counted(file.tensors, 'tensor')}, {size}")
     yield from _listed("external", files, MOST, style)
     yield from _listed("metadata", [f"{key} = {_cut(value)}" for key, value in found.metadata.items()], MOST, style)
     if found.lines:
@@ -63,7 +60,7 @@ def _facts(found: Summary) -> Iterator[tuple[str, str]]:
         yield "", f"{found.listed} of them listed among the inputs, too"
     if found.constants.tensors:
         yield "constants", f"{_weights(found.constants)}, in attributes of nodes"
-    yield "typed", f"{found.typed} intermediate tensor{'' if found.typed == 1 else 's'}"
+    yield "typed", counted(found.typed, "intermediate tensor")
 
 
 def _weights(weights: Weights) -> str:
@@ -71,7 +68,7 @@ def _weights(weights: Weights) -> str:
         return "none"
     types = ", ".join(f"{count:,} {name}" for name, count in sorted(weights.by_type.items(), key=lambda item: -item[1]))
     shared = f", {weights.shared} of them in bytes that others use" if weights.shared else ""
-    return f"{types} in {weights.tensors} tensor{'' if weights.tensors == 1 else 's'}, {_bytes(weights.bytes)}{shared}"
+    return f"{types} in {counted(weights.tensors, 'tensor')}, {_bytes(weights.bytes)}{shared}"
 
 
 def _listed(name: str, items: Sequence[str], most: int, style: Style) -> Iterator[str]:
@@ -83,12 +80,6 @@ def _listed(name: str, items: Sequence[str], most: int, style: Style) -> Iterato
 
 def _line(name: str, text: str, style: Style) -> str:
     return f"  {style.paint('bold', name.ljust(10))} {clean(text)}"
-
-
-def _wrapped(name: str, value: str, width: int, style: Style) -> Iterator[str]:
-    lines = wrap(clean(value), max(width - 14, 30), break_long_words=False, break_on_hyphens=False) or [""]
-    for number, line in enumerate(lines):
-        yield _line(name if number == 0 else "", line, style)
 
 
 def _node_lines(nodes: Sequence[NodeLine], style: Style) -> Iterator[str]:
@@ -109,7 +100,7 @@ def _port(port: Port) -> str:
 
 
 def _place(place: Place) -> str:
-    return f"{place.path}  {place.nodes} node{'' if place.nodes == 1 else 's'}"
+    return f"{place.path}  {counted(place.nodes, 'node')}"
 
 
 def _cut(value: str) -> str:
@@ -119,7 +110,7 @@ def _cut(value: str) -> str:
 def _bytes(count: int) -> str:
     """`97.5 MiB`; exact below 1 KiB."""
     if count < 1024:
-        return f"{count} byte{'' if count == 1 else 's'}"
+        return counted(count, "byte")
     size, unit = count / 1024, "KiB"
     for larger in ("MiB", "GiB", "TiB"):
         if size < 1024:

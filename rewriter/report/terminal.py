@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from rewriter.engine.log import Blocked, Firing, Log, RolledBack
 from rewriter.report.entries import place_text
-from rewriter.report.style import Style, clean
+from rewriter.report.style import Style, clean, counted
 
 PLACES = 8  # places listed of one rule in `fix_lines`
 
@@ -68,4 +68,4 @@ def _blocked(blocked: Blocked, style: Style) -> str:
 
 
 def _rolled(rolled: RolledBack) -> str:
-    return place_text(rolled) if rolled.place else f"everywhere ({rolled.times} place{'' if rolled.times == 1 else 's'})"
+    return place_text(rolled) if rolled.place else f"everywhere ({counted(rolled.times, 'place')})"

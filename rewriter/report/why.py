@@ -27,7 +27,7 @@ from dataclasses import asdict
 from typing import Any
 
 from rewriter.engine.explanation import Answer, Explanation, Question
-from rewriter.report.style import Style, clean
+from rewriter.report.style import Style, clean, counted
 
 _VERDICTS = {
     "place": "not a place for this rule",
@@ -88,7 +88,7 @@ def _summary(found: Explanation) -> str:
     told += [f"blocked by an unknown fact at {number['unknown']}"] if number["unknown"] else []
     told += [f"fails at {number['errors']}"] if number["errors"] else []
     told += [f"misses {number['misses']}"] if number["misses"] else []
-    return f"{number['places']} place{'' if number['places'] == 1 else 's'} ({ops}): {', '.join(told)}"
+    return f"{counted(number['places'], 'place')} ({ops}): {', '.join(told)}"
 
 
 def _answer(answer: Answer, guarded: bool, style: Style) -> Iterator[str]:
@@ -130,7 +130,7 @@ def _rest(answers: Sequence[Answer], style: Style) -> Iterator[str]:
     """Places that are not shown, by what was asked."""
     fires = sum(answer.fires for answer in answers)
     asked = Counter(_sort(answer.question) for answer in answers if answer.question is not None)
-    yield f"and {len(answers)} more place{'' if len(answers) == 1 else 's'} (--limit):"
+    yield f"and {counted(len(answers), 'more place')} (--limit):"
     if fires:
         yield f"    {fires} x fires"
     yield from (f"    {times} x {clean(text)}" for text, times in asked.most_common(12))

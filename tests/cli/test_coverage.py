@@ -52,22 +52,22 @@ def test_what_was_never_exercised(call: Call, folder: Path) -> None:
     done = call("coverage", folder / "my.rules", folder)
     assert done.code == 0
     assert done.out.splitlines() == [
-        "TST001 line 5 `dtype(x) == float` never blocked (1 times asked)",
+        "TST001 line 5 `dtype(x) == float` never blocked (asked 1 time)",
         "TST002 never fired: its pattern stood nowhere",
-        "TST003 never fired: its pattern stood 1 times",
-        "TST003 line 17 `rank(x) > 7` never held (1 times asked)",
+        "TST003 never fired: its pattern stood 1 time",
+        "TST003 line 17 `rank(x) > 7` never held (asked 1 time)",
         "TST003 line 18 `dtype(x) == float` was never asked",
         "TST004 never fired: its pattern stood nowhere",
     ]
-    assert done.err == "4 rules over 1 models: 3 rules never fired, 3 `where` lines never blocked\n"
+    assert done.err == "4 rules over 1 model: 3 rules never fired, 3 `where` lines never blocked\n"
     assert (folder / "model.onnx").read_bytes() == before
 
 
 def test_all_counts(call: Call, folder: Path) -> None:
     out = call("coverage", folder / "my.rules", folder, "--all", "--set", "TST004.op=Neg").out
-    assert "TST001 fired 1 times; its pattern stood 2 times" in out
-    assert "TST001 line 4 `rank(x) > 1` held 1 times and blocked 1 times" in out
-    assert "TST004 fired 1 times" in out
+    assert "TST001 fired 1 time; its pattern stood 2 times" in out
+    assert "TST001 line 4 `rank(x) > 1` held 1 time and blocked 1 time" in out
+    assert "TST004 fired 1 time" in out
 
 
 def test_json(call: Call, folder: Path) -> None:

@@ -15,7 +15,7 @@ TWICE = "rule A1 a <kind: lossy>\nmatch { y = Relu(x) }\nrewrite { y = x }\n\nru
 def test_a_clean_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x.rules").write_text(TWICE.partition("\n\n")[0])
     assert main(["lint", str(tmp_path)]) == 0
-    assert capsys.readouterr() == ("", "1 rules: 0 findings\n")
+    assert capsys.readouterr() == ("", "1 rule: 0 findings\n")
 
 
 def test_findings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -35,7 +35,7 @@ def test_what_cannot_be_decided_is_no_finding(tmp_path: Path, capsys: pytest.Cap
     assert main(["lint", "--pedantic", str(tmp_path)]) == 0
     shown = capsys.readouterr()
     assert "warning[W407]" in shown.out
-    assert "1 rules: 0 findings, 1 undecided" in shown.err
+    assert "1 rule: 0 findings, 1 undecided" in shown.err
 
 
 def test_rules_of_ones_own_against_the_shipped_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

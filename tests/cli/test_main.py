@@ -120,7 +120,7 @@ def test_inline_tests(call: Call, tmp_path: Path) -> None:
     (tmp_path / "good.rules").write_text(good)
     done = call("test", tmp_path / "good.rules")
     assert (done.code, done.out) == (0, "")
-    assert done.err == "1 tests of 1 rules: 1 passed, 0 failed\n"
+    assert done.err == "1 test of 1 rule: 1 passed, 0 failed\n"
     (tmp_path / "bad.rules").write_text(bad)
     done = call("test", tmp_path)
     assert done.code == 1

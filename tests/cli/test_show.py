@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import onnx
-import pytest
 from onnx import TensorProto, helper
 
 from tests.cli.call import GEMM, MODELS, Call
@@ -52,13 +51,6 @@ def test_hostile_names(call: Call, tmp_path: Path) -> None:
     for arguments in ((), ("--nodes",), ("--format", "json"), ("--nodes", "--format", "json")):
         done = call("show", tmp_path / "m.onnx", *arguments)
         assert done.code == 0 and "\x1b" not in done.out and "\u202e" not in done.out
-
-
-def test_no_columns_are_exceeded_by_lists_of_operators(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
-    lines = call("show", MODELS / "pytorch-2.13-reshape-chain.onnx").out.splitlines()
-    wrapped = [line for line in lines[1:] if "float[" not in line]
-    assert max(map(len, wrapped)) <= 60 and sum("Reshape" in line for line in lines) == 1
 
 
 def test_no_graph_is_built() -> None:

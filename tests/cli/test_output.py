@@ -1,0 +1,139 @@
+"""What a terminal shows, what a pipe gets, and what all commands have in common."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rewriter.cli.main import COMMANDS
+from tests.cli.call import GEMM, MODELS, Call
+
+
+def on_terminal(columns: int, *arguments: object, **environment: str) -> list[str]:
+    """The lines that a terminal of so many columns gets on stdout."""
+    master, slave = os.openpty()
+    known = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
+    known.update(COLUMNS=str(columns), TERM="xterm", **environment)
+    command = [sys.executable, "-m", "rewriter", *map(str, arguments)]
+    child = subprocess.Popen(command, stdout=slave, stderr=subprocess.DEVNULL, env=known)
+    os.close(slave)
+    told = b""
+    while True:
+        try:
+            piece = os.read(master, 65536)
+        except OSError:  # Linux says so that the other side is closed
+            break
+        if not piece:
+            break
+        told += piece
+    os.close(master)
+    child.wait(60)
+    return told.decode().replace("\r\n", "\n").splitlines()
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="the system has no pseudo terminals")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("check", GEMM),
+        ("why", "MX001", GEMM),
+        ("show", MODELS / "pytorch-2.13-reshape-chain.onnx"),
+        ("rules", "--symptom", "First input does not have rank 2"),
+        ("coverage", "shipped", GEMM),
+    ],
+    ids=lambda arguments: str(arguments[0]),
+)
+def test_a_terminal_gets_no_line_that_it_would_have_to_break_and_a_pipe_gets_whole_lines(
+    arguments: tuple[object, ...], call: Call
+) -> None:
+    shown = on_terminal(70, *arguments, NO_COLOR="1")
+    assert all(len(line) <= 70 or len(line.split()) == 1 for line in shown)
+    piped = call(*arguments).out
+    assert " ".join(" ".join(shown).split()) == " ".join(piped.split())
+    assert any(len(line) > 70 for line in piped.splitlines())
+
+
+def test_colour_on_a_terminal_takes_no_columns() -> None:
+    painted, plain = (on_terminal(70, "why", "MX001", GEMM, **{name: "1"}) for name in ("FORCE_COLOR", "NO_COLOR"))
+    assert len(painted) == len(plain) and any("\x1b[" in line for line in painted) and not any("\x1b" in line for line in plain)
+
+
+def test_without_a_command_there_is_help(call: Call) -> None:
+    done = call()
+    assert (done.code, done.out) == (2, "") and "examples:" in done.err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example_of_the_command(command: str, call: Call) -> None:
+    done = call(command, "--help")
+    assert done.code == 0 and f"  rewriter {command} " in done.out.partition("example")[2].replace(": ", "\n  ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("check", GEMM),
+        ("why", "MX001", GEMM),
+        ("show", GEMM),
+        ("diff", GEMM, GEMM),
+        ("compare", GEMM, GEMM),
+        ("history", GEMM),
+        ("rules",),
+        ("rules", "--packs"),
+        ("rule", "MX001"),
+        ("explain", "E103"),
+        ("explain", "list"),
+        ("test", "RULES"),
+        ("lint", "RULES"),
+        ("verify", "RULES", "--locked"),
+        ("coverage", "RULES", GEMM),
+        ("fix", "--show-settings"),
+    ],
+    ids=lambda arguments: " ".join(map(str, arguments[:2])),
+)
+def test_json_says_first_what_it_is(arguments: tuple[object, ...], call: Call) -> None:
+    rules = Path(__file__).parent.parent.parent / "rules" / "mxnet" / "MX001_gemm-input-not-flattened.rules"
+    given = [rules if argument == "RULES" else argument for argument in arguments]
+    told = json.loads(call(*given, "--format", "json").out)
+    assert list(told.items())[:2] == [("schema", 1), ("command", arguments[0])]
+
+
+def test_json_of_plans_says_first_what_it_is(call: Call, tmp_path: Path) -> None:
+    assert call("plan", GEMM, "-o", tmp_path / "plan.toml").code == 0
+    told = json.loads(call("apply", tmp_path / "plan.toml", "-o", tmp_path / "m.onnx", "--format", "json").out)
+    assert list(told.items())[:3] == [("schema", 1), ("command", "apply"), ("exit_code", 0)]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no full disk to try")
+def test_a_full_disk_below_stdout_is_told_in_one_line() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-m", "rewriter", "rules"], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "rewriter: error: the results cannot be printed: no space left on device\n",
+    )
+
+
+@pytest.mark.parametrize("command", ["fix", "check"])
+def test_a_link_to_itself_is_bad_input(command: str, call: Call, tmp_path: Path) -> None:
+    (tmp_path / "loop.onnx").symlink_to("loop.onnx")
+    done = call(command, tmp_path / "loop.onnx")
+    assert done.code == 2 and "loop.onnx: too many levels of symbolic links" in done.err
+
+
+@pytest.mark.parametrize("command", [("check", GEMM, "--rules"), ("test",), ("lint",), ("verify",)])
+def test_rules_without_a_rule_are_bad_input(command: tuple[object, ...], call: Call, tmp_path: Path) -> None:
+    (tmp_path / "empty.rules").write_text("# nothing yet\n")
+    done = call(*command, tmp_path)
+    assert (done.code, done.err) == (2, f"rewriter: error: {tmp_path}: there is no rule in it\n")
+
+
+def test_coverage_names_a_model_that_cannot_be_read_once(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "bad.onnx").write_text("no model")
+    done = call("coverage", "shipped", tmp_path / "bad.onnx")
+    assert done.code == 2 and done.err.splitlines()[0].count("bad.onnx") == 1
