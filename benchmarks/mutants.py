@@ -134,7 +134,7 @@ def main() -> int:
     args = parser.parse_args()
     started = time.monotonic()
     names = tuple("" if name == "ALL" else name for name in args.select.split(","))
-    rules = [rule for rule in load_rules(None) if rule.code.startswith(names)]  # those for a target too, which select leaves out
+    rules = [rule for rule in load_rules(None) if rule.code.startswith(names)]  # for targets, too
     jobs = [(rule, what, mutant, args.samples) for rule in rules for what, mutant in mutants(rule)]
     count = {"test": 0, "verify": 0, "nothing": 0, "": 0}
     with multiprocessing.get_context("spawn").Pool(args.jobs, maxtasksperchild=200) as pool:
@@ -144,7 +144,8 @@ def main() -> int:
                 print(f"{'survives' if not by else 'no effect'}: {code} {what}", flush=True)
     total = len(jobs) - count["nothing"]
     score = (total - count[""]) / total if total else 1.0
-    print(f"{len(jobs)} mutants of {len(rules)} rules: {count['test']} caught by tests, {count['verify']} by verify, {count['']} survive,")
+    print(f"{len(jobs)} mutants of {len(rules)} rules: {count['test']} caught by tests,")
+    print(f"{count['verify']} by verify, {count['']} survive,")
     print(f"{count['nothing']} without an effect on {2 * INSTANCES} instances; of the others {score:.1%} are caught")
     print(f"{time.monotonic() - started:.0f} s")
     return 0 if score >= 0.95 else 1
