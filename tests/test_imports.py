@@ -21,6 +21,7 @@ LAYERS = {
         "provenance",
         "report",
         "engine.log",
+        "engine.profile",
         "engine.scene",
         "engine.explanation",
         "graph.summary",

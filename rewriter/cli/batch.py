@@ -58,10 +58,24 @@ def run_batch(command: Command, jobs: Sequence[Job], args: argparse.Namespace) -
         if args.format != "text":
             print(printed(report, args.format))
         write_reports(report, args.report)
+    if work.profile:
+        _say_profile(outcomes)
     if args.format != "json":
         sys.stdout.flush()
         say(_summary_line(command, summary))
     return code
+
+
+def _say_profile(outcomes: Sequence[Outcome]) -> None:
+    from rewriter.engine.profile import Profile
+    from rewriter.report.profile import profile_lines
+
+    total = Profile()
+    for outcome in outcomes:
+        if outcome.profile is not None:
+            total.add(outcome.profile)
+    for line in profile_lines(total, style_of(sys.stderr)):
+        say(line)
 
 
 def make_work(command: Command, args: argparse.Namespace) -> Work:
@@ -86,6 +100,7 @@ def make_work(command: Command, args: argparse.Namespace) -> Work:
         stamp=getattr(args, "stamp", False),
         inputs=getattr(args, "inputs", None),
         diff=getattr(args, "diff", False),
+        profile=getattr(args, "profile", False),
         runtime=getattr(args, "ask_runtime", "no"),
     )
 

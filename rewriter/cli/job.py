@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rewriter.engine.limits import Limits
 from rewriter.engine.log import Log
+from rewriter.engine.profile import Profile, stage
 from rewriter.errors import RewriterError
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Work:
         suppress: firings that are not to happen, by the configuration.
         plan: the only firings that may happen, with the name of the file that says so; None: all may.
         variants: the same work with other settings, for models of which a configuration says something of their own.
+        profile: book where the time goes.
         audit: what a report wants to know of firings besides; files are then hashed, too. None: no report is made.
     """
 
@@ -72,6 +74,7 @@ class Work:
     inputs: str | None = None
     coverage: Coverage | None = None
     diff: bool = False
+    profile: bool = False
     runtime: Literal["no", "auto", "yes"] = "no"
     suppress: tuple[Suppression, ...] = ()
     plan: tuple[str, tuple[Proposal, ...]] | None = None
@@ -92,6 +95,7 @@ class Outcome:
         differences: of the result from the model as it was, when they were asked for.
         refusal: why ONNX Runtime does not load the model as it is, "" when it does, None when it was not asked.
         files: what was read and written, when a report is wanted.
+        profile: where the time went, when that is wanted.
     """
 
     path: str
@@ -106,6 +110,7 @@ class Outcome:
     differences: list[Difference] = field(default_factory=list)
     refusal: str | None = None
     files: list[FileRecord] = field(default_factory=list)
+    profile: Profile | None = None
     seconds: float = 0.0
 
     @property
@@ -124,6 +129,7 @@ def process(job: Job, work: Work) -> Outcome:
     started = time.monotonic()
     outcome = Outcome(job.path)
     work = work.variants[job.variant] if work.variants else work
+    outcome.profile = Profile() if work.profile else None
     try:
         _process(job, work, outcome)
     except RewriterError as error:
@@ -154,7 +160,8 @@ def _process(job: Job, work: Work, outcome: Outcome) -> None:
     from rewriter.language.operator_table import write_table
 
     write_table()
-    model = load(job.path)
+    with stage(outcome.profile, "load"):
+        model = load(job.path)
     if work.audit is not None and not outcome.files:
         outcome.files.extend(records_of("input", job.path, model, Path(job.path).parent))
     if not job.copy:
@@ -164,7 +171,8 @@ def _process(job: Job, work: Work, outcome: Outcome) -> None:
     target = Path(job.target)
     make_folder(target.parent)
     before = read_model_file(Path(job.path)) if work.diff and outcome.changed else None
-    model.save(target, force=work.force or in_place, as_read=not outcome.changed)
+    with stage(outcome.profile, "save"):
+        model.save(target, force=work.force or in_place, as_read=not outcome.changed)
     outcome.output = job.target
     if work.audit is not None:
         outcome.files.extend(records_of("output", job.target, model, target.parent))
@@ -180,7 +188,8 @@ def _rewrite(model: Model, work: Work, outcome: Outcome) -> Model:
     if work.runtime != "no":
         from rewriter.proof.validity import SESSION, Candidate
 
-        outcome.refusal = Candidate(model).refusal(SESSION)
+        with stage(outcome.profile, "judge"):
+            outcome.refusal = Candidate(model).refusal(SESSION)
     runs = _Runs(model, work, outcome)
     attempt = runs.on(model)
     if work.keep and attempt.log.changed:
@@ -189,13 +198,15 @@ def _rewrite(model: Model, work: Work, outcome: Outcome) -> Model:
         from rewriter.proof.guard import guarded
 
         verifier = Verifier(work.rules, runs.again, work.inputs) if work.verify else None
-        attempt = guarded(attempt, runs.again, BatchCheck(runs.again, verifier))
+        with stage(outcome.profile, "guard"):
+            attempt = guarded(attempt, runs.again, BatchCheck(runs.again, verifier))
     outcome.log = attempt.log
     outcome.tidied = attempt.tidied
     if work.keep and work.stamp and outcome.changed:
         from rewriter.provenance.stamp import stamp
 
-        stamp(attempt.model, attempt.log, work.rules, source=runs.source, tidy=work.tidy)
+        with stage(outcome.profile, "stamp"):
+            stamp(attempt.model, attempt.log, work.rules, source=runs.source, tidy=work.tidy)
     return attempt.model
 
 
@@ -209,6 +220,7 @@ class _Runs:
 
         model.constant_inputs = work.constant_inputs
         self._path = outcome.path
+        self._profile = outcome.profile
         self._work = work
         self.source, self._notes = source_of(model, outcome.path, work.source)
         self._exporter = detect(model.graph)
@@ -255,10 +267,12 @@ class _Runs:
             coverage=work.coverage,
             permit=chooser.permit if work.suppress or work.plan is not None else None,
             audit=work.audit,
+            profile=self._profile if plan is None else None,
         )
         log.notes[:0] = self._notes
         log.suppressed = chooser.found
-        return Attempt(model, log, _tidy(model, log) if work.tidy else 0)
+        with stage(self._profile, "tidy"):
+            return Attempt(model, log, _tidy(model, log) if work.tidy else 0)
 
 
 def _chooser(origin: str, proposals: tuple[Proposal, ...]) -> Chooser:

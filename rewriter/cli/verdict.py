@@ -39,7 +39,7 @@ def decided(job: Job, work: Work, outcome: Outcome) -> bool:
         RewriterError: the model cannot be read, or its copy not written.
     """
     table = read_table()
-    asks_more = work.plan is not None or work.coverage is not None or work.audit is not None or work.tidy
+    asks_more = work.plan is not None or work.coverage is not None or work.audit is not None or work.tidy or work.profile
     if table is None or asks_more or work.runtime == "yes":
         return False
     if work.source != "none" and (work.source != "auto" or find(job.path) is not None):

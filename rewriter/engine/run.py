@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import onnx_graphsurgeon as gs
@@ -19,6 +20,7 @@ from rewriter.engine.lineage import note_lineage
 from rewriter.engine.log import Log, Stop
 from rewriter.engine.matching.interface import interface_matches
 from rewriter.engine.prepared import prepared
+from rewriter.engine.profile import Profile, stage
 from rewriter.engine.record import Recorder
 from rewriter.engine.requirements import take_inventory
 from rewriter.engine.rewriting.model_outputs import complete_outputs
@@ -55,6 +57,7 @@ def run(
     coverage: Coverage | None = None,
     audit: Audit | None = None,
     permit: Permit | None = None,
+    profile: Profile | None = None,
 ) -> Log:
     """Rewrites a graph in place.
 
@@ -73,6 +76,7 @@ def run(
         audit: what else the log is to say of each firing, when it is to say details at all; None nothing. What the run does is
             the same.
         permit: is asked for each firing that is ready to happen; None permits all.
+        profile: where to book the time; None books nothing.
 
     Returns:
         The log of the run.
@@ -83,13 +87,14 @@ def run(
     found = exporter or detect(graph)
     if source is not None:
         found = informed(found, source.framework, source.version)
-    with collector_off():
-        index = GraphIndex(graph)
-        context = Context(index, Facts(index, overridable), found, source, {**rules.settings, **(settings or {})})
-        started = Run(
-            context, rules, limits or Limits(), detail=detail, veto=veto, coverage=coverage, audit=audit, permit=permit
-        )
-        return started.execute(keep=keep)
+    with collector_off(), stage(profile, "rest of the run"):
+        with stage(profile, "index"):
+            index = GraphIndex(graph)
+        facts_of, attempt_of = (Facts, Attempt) if profile is None else _timed(profile)
+        context = Context(index, facts_of(index, overridable), found, source, {**rules.settings, **(settings or {})})
+        auditor = None if audit is None or not detail else _auditor(context, audit)
+        attempt = attempt_of(context, detail=detail, coverage=coverage, auditor=auditor)
+        return Run(context, rules, limits or Limits(), attempt, veto=veto, permit=permit, profile=profile).execute(keep=keep)
 
 
 class Run:
@@ -100,22 +105,21 @@ class Run:
         context: Context,
         rules: RuleSet,
         limits: Limits,
+        attempt: Attempt,
         *,
-        detail: bool,
         veto: Collection[tuple[str, str, str]] = (),
-        coverage: Coverage | None = None,
-        audit: Audit | None = None,
         permit: Permit | None = None,
+        profile: Profile | None = None,
     ) -> None:
         self.context = context
         self.index = context.index
         self.log = Log()
-        auditor = None if audit is None or not detail else _auditor(context, audit)
-        self._attempt = Attempt(context, detail=detail, coverage=coverage, auditor=auditor)
+        self._attempt = attempt
         self._veto = frozenset(veto)
         self._permit = permit
+        self._profile = profile
         self._watch = Watch(limits)
-        self._recorder = Recorder(self.log, context, detail=detail, auditor=auditor)
+        self._recorder = Recorder(self.log, context, detail=attempt.detail, auditor=attempt.auditor)
         self._generation: dict[int, int] = {}
         self._done: list[Fired] = []
         self._freed: dict[int, gs.Tensor] = {}
@@ -126,7 +130,8 @@ class Run:
     def _planned(self) -> list[PhasePlan]:
         """The rules that can find something in the model as it is now, by phase; those that are not meant for it are logged."""
         meant, self.log.skipped = suited(self._rules, self.context.subject)
-        return prepared(self._rules, self.context.settings).plans(meant, take_inventory(self.index))
+        with stage(self._profile, "rules made ready"):
+            return prepared(self._rules, self.context.settings).plans(meant, take_inventory(self.index))
 
     def execute(self, *, keep: bool = True) -> Log:
         """Runs all phases; again, while a later phase has given an earlier one something to do."""
@@ -320,6 +325,12 @@ class Run:
         """Notes a reason that ends one rule at one place and not the run."""
         if not any((s.kind, s.rules) == (stop.kind, stop.rules) for s in self.log.stops):
             self.log.stops.append(stop)
+
+
+def _timed(profile: Profile) -> tuple[Callable[..., Facts], Callable[..., Attempt]]:
+    from rewriter.engine.timed import TimedAttempt, TimedFacts
+
+    return partial(TimedFacts, profile), partial(TimedAttempt, profile)
 
 
 def _auditor(context: Context, audit: Audit) -> Auditor:

@@ -227,3 +227,15 @@ def test_bad_options(call: Call, options: list[str], message: str) -> None:
     assert done.code == 2
     assert message in done.err
     assert not done.out
+
+
+def test_a_profile_says_where_the_time_went(call: Call, tmp_path: Path) -> None:
+    done = call("fix", GEMM, POOL, "--out", tmp_path / "out", "--profile", "--jobs", "2")
+    lines = [line.split() for line in done.err.splitlines()]
+    stages = [line[0] for line in lines if len(line) == 3 and line[2].endswith("%")]
+    assert {"load", "match", "rewrite", "guard", "save"} <= set(stages)
+    whole = next(float(line[1]) for line in lines if line[0] == "all")
+    parts = sum(float(line[-2]) for line in lines if line[-1].endswith("%"))
+    assert abs(whole - parts) < 0.01 * len(lines)
+    rules = {line[0]: line[1:] for line in lines if len(line) == 5 and line[0] != "rule"}
+    assert rules["MX001"][1] == rules["MX003"][1] == "1"
