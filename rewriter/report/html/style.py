@@ -28,6 +28,7 @@ th{padding:0 12px 7px 0;color:var(--rw-dim);font-size:12px;font-weight:600;text-
 td{padding:8px 12px 8px 0;border-top:1px solid var(--rw-rim);vertical-align:top}
 td.path{overflow-wrap:anywhere}
 .num{padding-right:0;text-align:right;font-variant-numeric:tabular-nums;min-width:84px}
+.num+.wider{padding-left:32px}
 .bar{display:block;height:3px;margin:4px 0 0 auto;border-radius:2px;background:var(--rw-same);opacity:.65}
 .dim{color:var(--rw-dim)}
 .code{padding:2px 7px;border-radius:5px;border:1px solid var(--rw-rim);font-weight:600;white-space:nowrap}
