@@ -26,7 +26,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         choices=("auto", "yes", "no"),
         default="auto",
         help="whether models are also loaded into ONNX Runtime, to print its refusal and the rules that answer it; auto: a "
-        "single model in which a rule may fire or an operator is not ONNX's own, when ONNX Runtime is installed (default)",
+        "single model, when ONNX Runtime is installed (default)",
     )
     parser.set_defaults(run=run)
 

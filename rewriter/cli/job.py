@@ -54,7 +54,8 @@ class Work:
         stamp: a model that changes gets a record of the run.
         coverage: where to count what rules did, for jobs done in this process.
         diff: also compare the result with what it was.
-        runtime: whether a check also puts the model before ONNX Runtime; "auto": unless it is plain that nothing is wrong.
+        runtime: whether a check also puts the model before ONNX Runtime; "auto": a model that has to be loaded anyway, or else
+            its bytes as they are.
         suppress: firings that are not to happen, by the configuration.
         plan: the only firings that may happen, with the name of the file that says so; None: all may.
         variants: the same work with other settings, for models of which a configuration says something of their own.

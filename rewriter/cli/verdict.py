@@ -23,6 +23,7 @@ from rewriter.graph.thin import thin
 from rewriter.graph.wire import Source
 from rewriter.graph.write import write_file
 from rewriter.language.operator_table import Table, read_table
+from rewriter.proof import onnx_runtime
 from rewriter.source.find import find
 
 if TYPE_CHECKING:
@@ -57,11 +58,10 @@ def _decided(job: Job, work: Work, outcome: Outcome, table: Table, data: bytes, 
         census = take_census(data)
     except MalformedError:
         return False
-    if work.runtime == "auto" and not all(kind.domain == "" and kind.op in table for kind in census.kinds):
-        return False  # no rule may know what is wrong, but a runtime may
     log = _quiet(census, table, work)
-    if log is None:
-        return False
+    if log is None or (work.runtime == "auto" and not _taken(data, large=large)):
+        return False  # no rule may know what is wrong, but a runtime may
+    outcome.refusal = "" if work.runtime == "auto" else None
     writes = job.target is not None and job.target != job.path
     if writes and _REFERENCE in data and not _beside(job):
         return False
@@ -75,6 +75,17 @@ def _decided(job: Job, work: Work, outcome: Outcome, table: Table, data: bytes, 
         every = listed >= {name for name, _ in census.graph.constants} or 0 < (census.ir_version or 0) < 4
         constant = every or exporter.name in LISTING_EXPORTERS
         outcome.constant_inputs = constant if work.constant_inputs == "auto" else work.constant_inputs == "yes"
+    return True
+
+
+def _taken(data: bytes, *, large: bool) -> bool:
+    """Whether ONNX Runtime loads the model; False, too, where the ordinary way has to see to that it may be asked."""
+    if large or _REFERENCE in data:
+        return False
+    try:
+        onnx_runtime.session(data, None)
+    except Exception:
+        return False
     return True
 
 

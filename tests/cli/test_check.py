@@ -7,6 +7,7 @@ from pathlib import Path
 
 import onnx
 import pytest
+from onnx import helper
 
 from rewriter.proof import onnx_runtime
 from tests.cli.call import GAMMA, GEMM, MODELS, Call
@@ -126,3 +127,11 @@ def test_the_runtime_is_asked_for_and_not_there(call: Call, monkeypatch: pytest.
     assert "refused" not in call("check", GEMM).out
     done = call("check", GEMM, "--runtime", "yes")
     assert (done.code, "pip install" in done.err) == (2, True)
+
+
+def test_a_model_that_no_rule_knows_and_the_runtime_refuses(call: Call, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    graph = onnx.parser.parse_graph("g (float[2,3,4] x, float[5,3] w) => (float[2,5] y) { y = Gemm<transB=1>(x, w) }")
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "net.onnx")
+    done = call("check", tmp_path / "net.onnx")
+    assert done.code == 1 and "refused by ONNX Runtime: " in done.out and "answered by MX001" in done.out
