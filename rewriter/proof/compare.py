@@ -13,7 +13,7 @@ import numpy as np
 from rewriter.proof.instance import Array
 
 ULPS = 2
-_INTEGERS = {2: np.int16, 4: np.int32, 8: np.int64}
+_INTEGERS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 
 
 @dataclass(frozen=True, slots=True)

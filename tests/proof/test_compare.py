@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 from rewriter.proof.compare import Bound, compare, difference
 from rewriter.proof.instance import Array
@@ -50,6 +51,14 @@ def test_smallest_doubles_are_told_apart() -> None:
     one = np.array([1.0])
     other = (one.view(np.int64) + 3).view(np.float64)
     assert difference(one, other, EXACT)[0]
+
+
+def test_numbers_of_a_byte_are_told_apart() -> None:
+    eights = helper.tensor_dtype_to_np_dtype(TensorProto.FLOAT8E4M3FN)
+    one = np.array([1.0, -1.0, np.nan]).astype(eights)
+    other = (one.view(np.int8) + np.array([1, 1, 0], np.int8)).view(eights)
+    assert difference(one, other, EXACT) == ("", 1.0)
+    assert difference(one, (one.view(np.int8) + np.array([9, 0, 0], np.int8)).view(eights), EXACT)[0]
 
 
 def test_types_and_shapes_count() -> None:
