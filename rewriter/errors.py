@@ -5,3 +5,9 @@ from __future__ import annotations
 
 class RewriterError(Exception):
     """Bad input, rule or option; the text is one clear line (a rule file may need several). The command line exits with 2."""
+
+
+def reason(error: Exception) -> str:
+    """What the system says of a file, as it stands behind a path and a colon: `no such file or directory`."""
+    said = getattr(error, "strerror", None)
+    return said.lower() if said else str(error)

@@ -52,6 +52,10 @@ def run(args: argparse.Namespace) -> int:
 
     if args.inputs is not None and not args.verify:
         raise RewriterError("--inputs says what --verify runs the models on; give both")
+    if args.inputs is not None:
+        from rewriter.proof.model_inputs import read_inputs
+
+        read_inputs(args.inputs)  # a bad file is one error, before any work is done
     out, beside = args.out, not (args.out or args.output or args.in_place)
     models = find_models(args.paths, leave_out=out, skip_fixed=beside)
     jobs = plan(models, output=args.output, out=out, in_place=args.in_place)

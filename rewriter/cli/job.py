@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from rewriter.engine.limits import Limits
 from rewriter.engine.log import Log
 from rewriter.engine.profile import Profile, stage
-from rewriter.errors import RewriterError
+from rewriter.errors import RewriterError, reason
 
 if TYPE_CHECKING:
     from rewriter.config.configuration import Suppression
@@ -297,4 +297,4 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise RewriterError(f"{folder}: the folder cannot be made: {error.strerror or error}") from None
+        raise RewriterError(f"{folder}: the folder cannot be made: {reason(error)}") from None

@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from rewriter import __version__
-from rewriter.errors import RewriterError
+from rewriter.errors import RewriterError, reason
 
 COMMANDS = (
     "fix", "check", "plan", "apply", "why", "show", "picture", "diff", "compare", "history", "audit", "test", "verify", "lint",
@@ -93,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if error.errno not in _FULL:
             return _internal(error, debug=args.debug or bool(os.environ.get("REWRITER_DEBUG")))
         _drop_output()
-        _say(f"rewriter: error: the results cannot be printed: {(error.strerror or str(error)).lower()}")
+        _say(f"rewriter: error: the results cannot be printed: {reason(error)}")
         return BAD_INPUT
     except Exception as error:
         return _internal(error, debug=args.debug or bool(os.environ.get("REWRITER_DEBUG")))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rewriter.engine.guards import Subject, suited
 from rewriter.engine.log import Log
-from rewriter.errors import RewriterError
+from rewriter.errors import RewriterError, reason
 from rewriter.graph import files
 from rewriter.graph.census import Census
 from rewriter.graph.collector import collector_off
@@ -126,7 +126,7 @@ def _copy(source: Path, target: Path, data: bytes | None, stamp: tuple[int, int]
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise RewriterError(f"{target.parent}: the folder cannot be made: {error.strerror or error}") from None
+        raise RewriterError(f"{target.parent}: the folder cannot be made: {reason(error)}") from None
     if data is not None:
         write_file(target, lambda descriptor: write_all(descriptor, data), force)
         return

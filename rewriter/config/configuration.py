@@ -13,7 +13,7 @@ from typing import Any
 from rewriter.config.find import OWN, candidates
 from rewriter.config.schema import SETTINGS, TABLES, is_text, is_texts
 from rewriter.config.toml_text import Key, line_of, lines, parse
-from rewriter.errors import RewriterError
+from rewriter.errors import RewriterError, reason
 
 MOST_BYTES = 1 << 20
 SHIPPED, PACK = "shipped", "pack:"
@@ -125,7 +125,7 @@ def _text(path: Path) -> str:
     except UnicodeDecodeError:
         raise RewriterError(f"{path}: not UTF-8 text") from None
     except OSError as error:
-        raise RewriterError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise RewriterError(f"{path}: {reason(error)}") from None
 
 
 class _Reader:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import onnx
 
-from rewriter.errors import RewriterError
+from rewriter.errors import RewriterError, reason
 from rewriter.graph import external
 from rewriter.graph.transfer import transfer
 from rewriter.graph.write import write_file
@@ -50,7 +50,7 @@ def _copy(source: Path, target: Path, location: str, force: bool) -> None:
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise RewriterError(f"{place}: {(error.strerror or str(error)).lower()}") from error
+            raise RewriterError(f"{place}: {reason(error)}") from error
         write_file(place, lambda output: transfer(descriptor, 0, size, output), force)
 
 

@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import onnx
 
-from rewriter.errors import RewriterError
+from rewriter.errors import RewriterError, reason
 
 _NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 _MOST_ENTRIES = 10_000  # of a folder walked for the other names of a hard link
@@ -92,8 +92,7 @@ def opened(folder: Path, location: str) -> Iterator[tuple[int, int]]:
     try:
         descriptor = os.open(path, flags)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise RewriterError(f"external data {location!r}: {reason} (looked in {folder})") from error
+        raise RewriterError(f"external data {location!r}: {reason(error)} (looked in {folder})") from error
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):

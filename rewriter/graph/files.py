@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rewriter.errors import RewriterError
+from rewriter.errors import RewriterError, reason
 
 MOST_BYTES = 2**31 - 1
 """What protobuf can read and write as one message."""
@@ -40,8 +40,7 @@ def opened(path: Path) -> Iterator[tuple[int, int]]:
         finally:
             os.close(descriptor)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else None
-        raise RewriterError(f"{path}: {(reason or str(error)).lower()}") from error
+        raise RewriterError(f"{path}: {reason(error)}") from error
 
 
 def all_bytes(descriptor: int) -> bytes:

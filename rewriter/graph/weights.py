@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 from google.protobuf.unknown_fields import UnknownFieldSet  # type: ignore[import-untyped]
 
-from rewriter.errors import RewriterError
+from rewriter.errors import RewriterError, reason
 from rewriter.graph.wire import LENGTH_DELIMITED, varint
 
 MARK = 20_000
@@ -72,7 +72,7 @@ class WeightFile:
                     break
                 buffer, offset = buffer[done:], offset + done
         except OSError as error:
-            raise RewriterError(f"{self.name}: {(error.strerror or str(error)).lower()}") from error
+            raise RewriterError(f"{self.name}: {reason(error)}") from error
         self.check()
         if buffer:
             raise RewriterError(f"{self.name}: the file became shorter while it was read")

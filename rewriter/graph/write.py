@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-from rewriter.errors import RewriterError
+from rewriter.errors import RewriterError, reason
 from rewriter.graph.transfer import write_all
 
 
@@ -24,7 +24,7 @@ def check_target(path: Path, force: bool) -> os.stat_result | None:
             raise RewriterError(f"{path}: there is no folder {path.parent}") from None
         return None
     except (OSError, ValueError) as error:
-        raise RewriterError(f"{path}: {_reason(error)}") from error
+        raise RewriterError(f"{path}: {reason(error)}") from error
     if stat.S_ISLNK(found.st_mode):
         raise RewriterError(f"{path} is a symbolic link and is not written through; name the file itself")
     if not stat.S_ISREG(found.st_mode):
@@ -63,7 +63,7 @@ def write_file(path: Path, fill: Callable[[int], None], force: bool) -> None:
                 os.unlink(temporary)
             raise
     except (OSError, ValueError) as error:
-        raise RewriterError(f"{path}: {_reason(error)}") from error
+        raise RewriterError(f"{path}: {reason(error)}") from error
 
 
 def write_bytes(path: Path, data: bytes, force: bool) -> None:
@@ -85,7 +85,3 @@ def _take_name(temporary: Path, path: Path, force: bool) -> None:
         os.replace(temporary, path)
         return
     os.unlink(temporary)
-
-
-def _reason(error: OSError | ValueError) -> str:
-    return ((error.strerror if isinstance(error, OSError) else None) or str(error)).lower()

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from rewriter.errors import RewriterError
+from rewriter.errors import RewriterError, reason
 from rewriter.language.syntax.limits import MAX_FILE_BYTES
 from rewriter.resources import resource
 
@@ -34,9 +34,9 @@ def find_rule_files(paths: Iterable[Path | str] | None) -> list[Path]:
             else:
                 files.setdefault(os.path.realpath(path, strict=True), path)
         except (FileNotFoundError, NotADirectoryError):
-            raise RewriterError(f"{path}: there is no such file or folder") from None
+            raise RewriterError(f"{path}: no such file or directory") from None
         except (OSError, RuntimeError, ValueError) as error:
-            raise RewriterError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+            raise RewriterError(f"{path}: {reason(error)}") from None
         if len(files) > MAX_FILES:
             raise RewriterError(f"{path}: more than {MAX_FILES} rule files")
     return list(files.values())
@@ -58,7 +58,7 @@ def read_rule_file(path: Path) -> str:
         finally:
             os.close(descriptor)
     except OSError as error:
-        raise RewriterError(f"{path}: cannot be read: {error.strerror}") from None
+        raise RewriterError(f"{path}: {reason(error)}") from None
     if len(data) > MAX_FILE_BYTES:
         raise RewriterError(f"{path}: more than {MAX_FILE_BYTES} bytes, too big for a rule file")
     try:

@@ -15,7 +15,7 @@ from typing import Any
 
 from rewriter.config.toml_text import Key, line_of, lines, parse
 from rewriter.engine.log import Firing
-from rewriter.errors import RewriterError
+from rewriter.errors import RewriterError, reason
 from rewriter.plans.toml_writer import comment, key, text, value
 
 SCHEMA = 1
@@ -156,7 +156,7 @@ def read(path: Path) -> Document:
     except UnicodeDecodeError:
         raise RewriterError(f"{path}: not UTF-8 text") from None
     except OSError as error:
-        raise RewriterError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise RewriterError(f"{path}: {reason(error)}") from None
     document = parse(written.replace("\r\n", "\n"), str(path))
     return _Reader(path, lines(written.replace("\r\n", "\n"))).read(document)
 

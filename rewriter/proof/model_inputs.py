@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from rewriter.errors import RewriterError
+from rewriter.errors import RewriterError, reason
 
 Feed = Mapping[str, Any]
 
@@ -47,19 +47,33 @@ def random_feeds(model: onnx.ModelProto) -> Iterator[list[Feed]]:
             yield [{info.name: _array(info, shapes[info.name], number) for info in inputs} for number in range(len(RANGES))]
 
 
+def read_inputs(path: str) -> Feed:
+    """All arrays of an .npz file by their names.
+
+    Raises:
+        RewriterError: the file cannot be read, or is none.
+    """
+    try:
+        arrays = np.load(Path(path), allow_pickle=False)
+        if isinstance(arrays, np.ndarray):
+            raise RewriterError(f"{path}: no .npz file, but a single array")
+        with arrays as file:
+            return {name: file[name] for name in file.files}
+    except RewriterError:
+        raise
+    except (OSError, ValueError, EOFError) as error:
+        raise RewriterError(f"{path}: {reason(error)}") from error
+    except Exception as error:  # zipfile and NumPy's reader have errors of their own for damaged files
+        raise RewriterError(f"{path}: no .npz file: {error}") from error
+
+
 def recorded_feed(path: str, model: onnx.ModelProto) -> Feed:
     """The inputs of a model in an .npz file, under their names, or these with `in_` before them.
 
     Raises:
         RewriterError: the file cannot be read, or lacks an input.
     """
-    try:
-        with np.load(Path(path), allow_pickle=False) as file:
-            found = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError) as error:
-        raise RewriterError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
-    except Exception as error:  # zipfile and NumPy's reader have errors of their own for damaged files
-        raise RewriterError(f"{path}: no .npz file: {error}") from error
+    found = read_inputs(path)
     feed = {}
     for info in declared_inputs(model):
         name = info.name if info.name in found else f"in_{info.name}"

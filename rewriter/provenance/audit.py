@@ -141,8 +141,12 @@ class _Replay:
         if self.found.differences:
             self.found.findings.append("the output is not what the recorded rules make of the input")
         else:
-            what = "the record" if _without_record(mine) == _without_record(theirs) else "names, doc strings, types or order"
-            self.found.findings.append(f"the output computes what the recorded rules make of the input, but {what} differ")
+            what = (
+                "a different record"
+                if _without_record(mine) == _without_record(theirs)
+                else "other names, doc strings, types or order"
+            )
+            self.found.findings.append(f"the output computes what the recorded rules make of the input, but has {what}")
 
 
 def replay(model: Model, run: Run, known: RuleSet, source: SourceInfo | None) -> Log:

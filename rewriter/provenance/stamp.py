@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rewriter import __version__
 from rewriter.engine.log import Log
-from rewriter.errors import RewriterError
+from rewriter.errors import RewriterError, reason
 from rewriter.graph.metadata_keys import HISTORY
 from rewriter.graph.model import Model
 from rewriter.language.rules import RuleSet
@@ -67,7 +67,7 @@ def file_digest(path: Path) -> str:
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
-        raise RewriterError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise RewriterError(f"{path}: {reason(error)}") from None
 
 
 def _run(model: Model, log: Log, rules: RuleSet, source: SourceInfo | None, tidy: bool, digest: str) -> Run:

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rewriter.errors import RewriterError
+from rewriter.errors import RewriterError, reason
 
 if TYPE_CHECKING:
     from rewriter.source.info import SourceInfo
@@ -74,7 +74,7 @@ def _read(path: Path) -> str:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise RewriterError(f"{path}: {error.strerror or error}") from None
+        raise RewriterError(f"{path}: {reason(error)}") from None
     if len(data) > MAX_BYTES:
         raise RewriterError(f"{path}: larger than {MAX_BYTES >> 20} MiB")
     try:

@@ -47,7 +47,7 @@ def test_json(call: Call, tmp_path: Path) -> None:
     [
         (("--rtol", "-1"), "'-1' is not a tolerance, as 1e-4"),
         (("--memory", "much"), "'much' is not a size, as 256M"),
-        (("--inputs", "nowhere.npz"), "nowhere.npz: No such file or directory"),
+        (("--inputs", "nowhere.npz"), "nowhere.npz: no such file or directory"),
     ],
 )
 def test_bad_options(call: Call, arguments: tuple[str, ...], message: str) -> None:

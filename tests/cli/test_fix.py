@@ -215,7 +215,7 @@ def test_limits(call: Call, tmp_path: Path) -> None:
         (["--select", "MX01x"], "did you mean"),
         (["--select", "NOPE"], "no rule is called 'NOPE'"),
         (["--set", "MX001"], "is not a setting"),
-        (["--rules", "nowhere"], "no such file or folder"),
+        (["--rules", "nowhere"], "no such file or directory"),
         (["--source", "nowhere.json"], "no such source file"),
         (["--jobs", "0"], "not a positive number"),
         (["--timeout", "-1"], "not a time"),

@@ -137,3 +137,31 @@ def test_coverage_names_a_model_that_cannot_be_read_once(call: Call, tmp_path: P
     (tmp_path / "bad.onnx").write_text("no model")
     done = call("coverage", "shipped", tmp_path / "bad.onnx")
     assert done.code == 2 and done.err.splitlines()[0].count("bad.onnx") == 1
+
+
+@pytest.mark.parametrize("content", [None, b"PK\x03\x04 and no more", b"\x93NUMPY\x01\x00\x10\x00{'descr': '<f4'"])
+def test_inputs_that_cannot_be_read_are_refused_before_any_work(content: bytes | None, call: Call, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / "x.npz").write_bytes(content)
+    done = call("fix", GEMM, "-o", tmp_path / "m.onnx", "--verify", "--inputs", tmp_path / "x.npz")
+    assert (done.code, done.out, (tmp_path / "m.onnx").exists()) == (2, "", False)
+    assert done.err.startswith(f"rewriter: error: {tmp_path / 'x.npz'}: ") and done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("show", "?"),
+        ("apply", "?"),
+        ("check", GEMM, "--config", "?"),
+        ("check", GEMM, "--rules", "?"),
+        ("test", "?"),
+        ("compare", GEMM, GEMM, "--inputs", "?"),
+    ],
+)
+def test_a_missing_file_is_told_with_the_same_words_everywhere(
+    arguments: tuple[object, ...], call: Call, tmp_path: Path
+) -> None:
+    missing = tmp_path / "missing"
+    done = call(*(missing if argument == "?" else argument for argument in arguments))
+    assert (done.code, done.err) == (2, f"rewriter: error: {missing}: no such file or directory\n")
