@@ -26,6 +26,7 @@ RULES = """
 from rewriter.cli.job import Job, Outcome, Work
 from rewriter.cli.verdict import decided
 from rewriter.language.rules import load_rules
+import rewriter.engine.forecast, rewriter.graph.rows
 work = Work(load_rules().select(), force=True)
 """
 PARSE = "onnx.ModelProto.FromString(Path(place).read_bytes()); shutil.copyfile(place, target)"
@@ -60,10 +61,12 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, nargs="+", default=[10_000, 100_000])
     parser.add_argument("--runs", type=int, default=5)
     args = parser.parse_args()
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parent.parent)}
+    environment = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPATH"] = str(Path(__file__).resolve().parent.parent)
     missed = False
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        environment["PYTHONPYCACHEPREFIX"] = str(folder / "compiled")
         for count in args.nodes:
             make(folder / "net.onnx", count)
             least = dict.fromkeys(PROGRAMS, float("inf"))

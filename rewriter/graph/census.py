@@ -7,7 +7,16 @@ the records of it; `take_census` reads them.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rewriter.graph.rows import Rows
+
+Node = tuple["Kind", list[bytes], list[bytes]]
+"""Kind, names of operands, names of outputs."""
 
 OPAQUE = object()
 """An attribute that is there but not read: a tensor, a graph, a reference to an attribute of a function."""
@@ -38,13 +47,24 @@ class Kind:
 
 @dataclass(eq=False, slots=True)
 class Body:
-    """A graph or function: nodes as (kind, operand names, output names), and element types by name, 0 for unknown ones.
+    """A graph or function: nodes, and element types by name, 0 for unknown ones.
 
     Attributes:
-        names: of the nodes that have one; `unnamed` when some have none.
+        parts: the nodes in their order, one by one or many as columns.
+        inner: bodies of the nodes.
+        names: of the nodes that have one and stand alone; `unnamed` when some have none.
+        kinds: of the nodes in columns, by what stands behind their names.
+        shapes: the same, each with the numbers of operands that occur.
+        orderly: each name of a tensor is known to be defined once, and before it is read.
+        distinct: no two nodes are known to have one name.
     """
 
-    nodes: list[tuple[Kind, list[bytes], list[bytes]]] = field(default_factory=list)
+    parts: list[Node | Rows] = field(default_factory=list)
+    inner: list[Body] = field(default_factory=list)
+    kinds: dict[bytes, Kind] = field(default_factory=dict)
+    shapes: set[tuple[bytes, int]] = field(default_factory=set)
+    orderly: bool = False
+    distinct: bool = False
     inputs: list[tuple[bytes, int]] = field(default_factory=list)
     outputs: list[tuple[bytes, int]] = field(default_factory=list)
     infos: list[tuple[bytes, int]] = field(default_factory=list)
@@ -53,6 +73,30 @@ class Body:
     name: str = ""
     unnamed: bool = False
     imports: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> list[Rows]:
+        """The nodes that stand in columns."""
+        return [part for part in self.parts if not isinstance(part, tuple)] if self.kinds else []
+
+    @property
+    def alone(self) -> list[Node]:
+        """The nodes that do not stand in columns."""
+        return [part for part in self.parts if isinstance(part, tuple)]
+
+    @property
+    def nodes(self) -> Iterator[Node]:
+        """All nodes in their order."""
+        if not self.kinds:
+            return iter(self.parts)  # type: ignore[arg-type]
+        return chain.from_iterable(map(self._of, self.parts))
+
+    def _of(self, part: Node | Rows) -> Iterator[Node]:
+        if isinstance(part, tuple):
+            yield part
+            return
+        for rest, inputs, outputs in part.nodes():
+            yield self.kinds[rest], inputs, outputs
 
 
 @dataclass(eq=False, slots=True)

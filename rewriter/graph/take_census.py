@@ -7,22 +7,25 @@ UTF-8, lengths that lie) ends in `MalformedError`, and the model is then read in
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rewriter.graph.census import OPAQUE, Body, Census, Kind
+from rewriter.graph.field_reader import FieldReader, signed
 from rewriter.graph.wire import MalformedError
+
+if TYPE_CHECKING:
+    from rewriter.graph.rows import Cutter
 
 __all__ = ["MalformedError", "take_census"]
 
+LARGE = 1 << 16
+"""Bytes of a graph from which on it is worth while to cut many nodes at once."""
 MOST_LEVELS = 30
 """Subgraphs in each other; protobuf itself ends at about 33."""
 
 _INT, _FLOAT, _STRING, _TENSOR, _GRAPH, _FLOATS, _INTS, _STRINGS, _SPARSE = 2, 1, 3, 4, 5, 6, 7, 8, 11
-_FIXED = {1: 8, 5: 4}  # bytes by wire type
 _TENSOR_FIELDS = frozenset((1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16))
 _OTHER_VALUE = frozenset((9, 10, 11, 14, 22, 23))  # of an attribute: TENSORS, GRAPHS, TYPE_PROTO and SPARSE_TENSOR
-
-Field = tuple[int, int, Any]
 
 
 def take_census(data: bytes) -> Census:
@@ -33,9 +36,9 @@ def take_census(data: bytes) -> Census:
         raise MalformedError from None
 
 
-class _Reader:
+class _Reader(FieldReader):
     def __init__(self, data: bytes) -> None:
-        self.data = data
+        super().__init__(data)
         self.kinds: dict[bytes, Kind] = {}
         self.single: list[Kind] = []
         self.names: list[bytes] = []
@@ -78,7 +81,12 @@ class _Reader:
             raise MalformedError
         data, body = self.data, Body()
         node, info = self.node, self.info
+        cutter = self.cutter() if level == 0 and end - i >= LARGE else None
         while i < end:
+            if cutter is not None and data[i] == 10:
+                i = self.rows(cutter, i, end, body)
+                if i == end:
+                    break
             key, size = data[i], data[i + 1]
             i += 2
             if key > 127 or size > 127:
@@ -104,7 +112,40 @@ class _Reader:
                 raise MalformedError
             i = stop
         self.names += body.names
+        if body.kinds:
+            from rewriter.graph.rows import settle
+
+            settle(body)
         return body
+
+    def cutter(self) -> Cutter:
+        from rewriter.graph.rows import Cutter
+
+        return Cutter(self.data)
+
+    def rows(self, cutter: Cutter, i: int, end: int, body: Body) -> int:
+        """Reads as many nodes as can be cut together; says where the next thing begins."""
+        rows, stop = cutter.cut(i, end)
+        if rows is None:
+            return i
+        shapes = set(zip(rows.rests, *(map(bool, column) for column in rows.operands), strict=True))
+        for rest in {shape[0] for shape in shapes} - body.kinds.keys():
+            kind = self.kinds.get(rest)
+            if kind is None:
+                alone = _Reader(rest)
+                kind = alone.kind(0, len(rest), 0)
+                if kind.bodies:  # such a node stands for itself
+                    cutter.patience = -1
+                    return i
+                self.names += alone.names
+                self.kinds[rest] = kind
+            body.kinds[rest] = kind
+        body.shapes |= {(rest, sum(given)) for rest, *given in shapes}
+        for rest, count in body.shapes:
+            body.kinds[rest].arities.add((count, count))
+        body.unnamed |= not all(rows.names)
+        body.parts.append(rows)
+        return stop
 
     def node(self, i: int, end: int, body: Body, level: int) -> None:
         """A NodeProto, whose fields stand in the order of their numbers."""
@@ -152,7 +193,8 @@ class _Reader:
         self.names += outputs
         if not named:
             body.unnamed = True
-        body.nodes.append((kind, inputs, outputs))
+        body.inner += kind.bodies.values()
+        body.parts.append((kind, inputs, outputs))
 
     def kind(self, i: int, end: int, level: int) -> Kind:
         """What stands behind the names of a node."""
@@ -221,7 +263,7 @@ class _Reader:
                 return list(struct.unpack(f"<{(stop - start) // 4}f", self.data[start:stop]))
         elif number in (3, 8):
             if wire == 0:
-                return [_signed(value)]
+                return [signed(value)]
             if number == 8 and wire == 2:
                 return self.packed(*value)
         elif wire == 2:
@@ -268,7 +310,9 @@ class _Reader:
         dtype = 0
         for number, wire, value in self.fields(i, end):
             if number == 2 and wire == 2:
-                for kind, _, inner in self.fields(*value):
+                for kind, held, inner in self.fields(*value):
+                    if held != 2 and kind == 1:
+                        raise MalformedError
                     if kind == 1:
                         dtype = next((v for n, w, v in self.fields(*inner) if n == 1 and w == 0), 0)
             elif number not in (3, 4):
@@ -281,7 +325,7 @@ class _Reader:
             if number == 1 and wire == 2:
                 domain = self.text(value)
             elif number == 2 and wire == 0:
-                version = _signed(value)
+                version = signed(value)
         domain = "" if domain == "ai.onnx" else domain
         if imports.setdefault(domain, version) != version:
             raise MalformedError
@@ -307,77 +351,3 @@ class _Reader:
                 raise MalformedError
         self.names += body.names
         return (domain, name), body
-
-    # --- bytes -------------------------------------------------------------------------------------------------------------
-
-    def text(self, place: tuple[int, int]) -> str:
-        return self.data[place[0] : place[1]].decode()
-
-    def head(self, i: int) -> tuple[int, int, int]:
-        """Key and length of a field with a length, and where its content begins."""
-        key, i = _varint(self.data, i)
-        size, i = _varint(self.data, i)
-        if key & 7 != 2:
-            raise MalformedError
-        return key, size, i
-
-    def fields(self, i: int, end: int) -> list[Field]:
-        """The fields of a message: number, wire type, and the number or the place that it holds."""
-        data, found = self.data, []
-        while i < end:
-            key = data[i]
-            i += 1
-            if key > 127:
-                key, i = _varint(data, i - 1)
-            wire = key & 7
-            value: Any
-            if wire == 2:
-                size = data[i]
-                i += 1
-                if size > 127:
-                    size, i = _varint(data, i - 1)
-                value = (i, i + size)
-                i += size
-            elif wire == 0:
-                value = data[i]
-                i += 1
-                if value > 127:
-                    value, i = _varint(data, i - 1)
-            elif wire == 5:
-                (value,) = struct.unpack_from("<f", data, i)
-                i += 4
-            elif wire == 1:
-                value = None
-                i += 8
-            else:
-                raise MalformedError
-            found.append((key >> 3, wire, value))
-        if i != end:
-            raise MalformedError
-        return found
-
-    def packed(self, i: int, end: int) -> list[int]:
-        found = []
-        while i < end:
-            value, i = _varint(self.data, i)
-            found.append(_signed(value))
-        if i != end:
-            raise MalformedError
-        return found
-
-
-def _varint(data: bytes, i: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[i]
-        value |= (byte & 127) << shift
-        i += 1
-        if byte < 128:
-            return value, i
-        shift += 7
-        if shift > 63:
-            raise MalformedError
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >= 1 << 63 else value

@@ -16,7 +16,7 @@ LATE = 16
 
 def no_repeated_nodes(census: Census, table: Table) -> bool:
     """No two nodes of one graph have one name."""
-    return all(len(set(body.names)) == len(body.names) for root in _roots(census) for body in _bodies(root))
+    return all(body.distinct or _are_distinct(body) for root in _roots(census) for body in _bodies(root))
 
 
 def no_repeated_tensors(census: Census, table: Table) -> bool:
@@ -29,6 +29,8 @@ def no_repeated_tensors(census: Census, table: Table) -> bool:
             inputs = [name for name, _ in body.inputs if name]
             if len(set(constants)) < len(constants) or len(set(inputs)) < len(inputs):
                 return False
+            if body.orderly and root is body:
+                continue
             made = [name for _, _, outputs in body.nodes for name in outputs if name]
             made += {*constants, *inputs}
             seen.update(made)
@@ -85,10 +87,16 @@ def _bodies(root: Body) -> Iterator[Body]:
     while waiting:
         body = waiting.pop()
         yield body
-        waiting.extend(inner for kind, _, _ in body.nodes for inner in kind.bodies.values())
+        waiting.extend(body.inner)
+
+
+def _are_distinct(body: Body) -> bool:
+    return not body.kinds and len(set(body.names)) == len(body.names)
 
 
 def _is_sorted(root: Body) -> bool:
+    if root.orderly:
+        return True
     defined: set[bytes] = {b""}
     early: set[bytes] = set()
     _read(root, defined, early)
@@ -110,5 +118,5 @@ def _read(body: Body, defined: set[bytes], early: set[bytes]) -> None:
 
 def _imported(root: Body, imports: Mapping[str, int]) -> Iterator[bool]:
     for body in _bodies(root):
-        for domain in {kind.domain for kind, _, _ in body.nodes}:
+        for domain in {kind.domain for kind in (*body.kinds.values(), *(kind for kind, _, _ in body.alone))}:
             yield domain in imports
