@@ -135,7 +135,7 @@ def test_most_of_what_needs_no_repair_is_decided(tmp_path: Path, rules: RuleSet)
 
 
 @pytest.mark.parametrize(
-    "command", [["check", "--runtime", "no"], ["fix", "--force", "-o", "out.onnx"], ["fix", "--out", "folder"]]
+    "command", [["check", "--runtime", "no"], ["fix", "--force", "-o", "out.onnx"], ["fix", "--force", "--out", "folder"]]
 )
 def test_nothing_is_imported_for_a_model_in_which_nothing_can_fire(command: list[str], tmp_path: Path) -> None:
     load_rules()
