@@ -38,8 +38,6 @@ PEERS = {
     "onnxoptimizer": "onnxoptimizer",
     "ONNX Runtime, basic": "onnxruntime",
 }
-TOOLS = tuple(way for way in PEERS)
-"""What does the same job as `rewriter`."""
 
 
 def model(path: Path, size: int, *, identities: bool) -> None:
@@ -77,8 +75,9 @@ def run(way: str, python: str, files: dict[str, str], runs: int, limit: float) -
     """What a way printed: {"seconds": [...], "left": identities}, or {"error": why}."""
     own = way in OURS
     program = JOBS / ("ours.py" if own else "peers.py")
-    environment = {**os.environ, **({"PYTHONPATH": str(ROOT)} if own else {})}
-    environment.pop("PYTHONPATH", None) if not own else None
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    if own:
+        environment["PYTHONPATH"] = str(ROOT)
     try:
         done = subprocess.run(
             [python, str(program), way, json.dumps(files), str(runs)],
@@ -106,7 +105,7 @@ def left(path: Path) -> int:
 def table(size: int, results: dict[str, dict[str, Any]]) -> None:
     """Prints what was measured at one size."""
     medians = {way: sorted(r["seconds"])[len(r["seconds"]) // 2] for way, r in results.items() if r.get("seconds")}
-    fastest = min((medians[way] for way in TOOLS if way in medians), default=None)
+    fastest = min((medians[way] for way in PEERS if way in medians), default=None)
     base = medians.get("graphsurgeon")
     print(f"\n{size:,} nodes{'':14}{'seconds':>10}{'of gs':>9}{'of fastest peer':>17}")
     for way, result in results.items():

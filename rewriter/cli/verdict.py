@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rewriter.engine.guards import Subject, suited
 from rewriter.engine.log import Log
-from rewriter.errors import RewriterError, reason
+from rewriter.errors import RewriterError
 from rewriter.graph import files
 from rewriter.graph.census import Census
 from rewriter.graph.collector import collector_off
@@ -121,12 +121,10 @@ def _beside(job: Job) -> bool:
 
 def _copy(source: Path, target: Path, data: bytes | None, stamp: tuple[int, int], *, force: bool) -> None:
     """Writes the model to another place: the bytes that were read, or what is in the file when that was large."""
+    from rewriter.cli.job import make_folder
     from rewriter.graph.transfer import transfer, write_all
 
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RewriterError(f"{target.parent}: the folder cannot be made: {reason(error)}") from None
+    make_folder(target.parent)
     if data is not None:
         write_file(target, lambda descriptor: write_all(descriptor, data), force)
         return

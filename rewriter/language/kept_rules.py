@@ -20,7 +20,7 @@ from pathlib import Path
 
 import rewriter
 from rewriter.language.diagnostics import Diagnostic, SourceText
-from rewriter.language.own_folder import keep, only_ours, own_folder
+from rewriter.language.own_folder import keep_sealed, own_folder, read_sealed
 from rewriter.language.pack import pack, unpack
 from rewriter.language.rules import Rule
 from rewriter.resources import resource
@@ -45,17 +45,12 @@ def read(name: str, sources: Sequence[SourceText]) -> Checked | None:
     """The rules that were kept under a key for these texts, with the warnings; None when there is nothing whole."""
     folder = own_folder()
     path = None if folder is None else _path(folder, name)
-    if path is None or not only_ours(path):
-        return None
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return None
-    if sha256(data[32:]).digest() != data[:32]:
+    data = None if path is None else read_sealed(path)
+    if path is None or data is None:
         return None
     with contextlib.suppress(OSError):
         os.utime(path)  # what is used stays
-    rows, warnings = unpack(data[32:])
+    rows, warnings = unpack(data)
     return [Rule.kept(packed, front, sources[number]) for number, front, packed in rows], warnings
 
 
@@ -67,7 +62,7 @@ def write(name: str, sources: Sequence[SourceText], rules: Iterable[Rule], warni
     numbers = {source.path: number for number, source in enumerate(sources)}
     rows = tuple((numbers[rule.path], rule.front, pack(rule.ast)) for rule in rules)
     data = pack((rows, tuple(warnings)))
-    keep(_path(folder, name), lambda file: file.write(sha256(data).digest() + data))
+    keep_sealed(_path(folder, name), data)
     with contextlib.suppress(OSError):
         _clean(folder)
 

@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Any, cast
 
 from rewriter.language.dtypes import DTYPES
-from rewriter.language.own_folder import keep, only_ours, own_folder
+from rewriter.language.own_folder import keep_sealed, own_folder, read_sealed
 
 FORMAT = 3
 
@@ -40,26 +40,19 @@ ANY = -1
 def read_table() -> Table | None:
     """The table that was kept by a process before; None when there is none for this version of ONNX."""
     folder = own_folder()
-    path = None if folder is None else folder / _name()
-    if path is None or not only_ours(path):
+    data = None if folder is None else read_sealed(folder / _name())
+    if data is None:
         return None
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return None
-    if sha256(data[32:]).digest() != data[:32]:
-        return None
-    found: Table = marshal.loads(data[32:])
+    found: Table = marshal.loads(data)
     return found
 
 
 def write_table() -> None:
     """Makes the table and keeps it, unless it is there. Imports ONNX."""
     folder = own_folder()
-    if folder is None or (folder / _name()).exists():
+    if folder is None or read_table() is not None:
         return
-    data = marshal.dumps(cast(Any, make_table()))
-    keep(folder / _name(), lambda file: file.write(sha256(data).digest() + data))
+    keep_sealed(folder / _name(), marshal.dumps(cast(Any, make_table())))
     read_table.cache_clear()
 
 

@@ -10,6 +10,7 @@ import contextlib
 import os
 import stat
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
 
@@ -55,3 +56,19 @@ def keep(path: Path, write: Callable[[BinaryIO], object]) -> None:
             os.replace(name, path)
         except OSError:
             os.unlink(name)
+
+
+def keep_sealed(path: Path, data: bytes) -> None:
+    """Keeps data behind their digest, so that `read_sealed` takes nothing that was damaged on the disk."""
+    keep(path, lambda file: file.write(sha256(data).digest() + data))
+
+
+def read_sealed(path: Path) -> bytes | None:
+    """What `keep_sealed` wrote; None when it is not there, not this user's alone, or not whole."""
+    if not only_ours(path):
+        return None
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    return data[32:] if sha256(data[32:]).digest() == data[:32] else None

@@ -8,7 +8,6 @@ against each other. Where the dimension is not the first one, or the model befor
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -26,13 +25,6 @@ from rewriter.proof.validity import Candidate
 
 BOUND = Bound(ulps=64, rtol=1e-4, atol=1e-6)
 """Kernels add up in another order for another batch."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Named:
-    """Inputs whose first dimension has a name now."""
-
-    inputs: frozenset[str]
 
 
 class BatchCheck:
@@ -75,7 +67,7 @@ def _stretches(firings: list[Firing]) -> Iterator[tuple[int, int]]:
             yield start, position
 
 
-def _named(before: onnx.ModelProto, after: onnx.ModelProto) -> _Named | None:
+def _named(before: onnx.ModelProto, after: onnx.ModelProto) -> frozenset[str] | None:
     """Inputs whose first dimension was a number and has one and the same name now; None when that is not all that changed."""
     now = {info.name: info.type.tensor_type.shape.dim for info in declared_inputs(after)}
     found, names = set(), set()
@@ -89,10 +81,10 @@ def _named(before: onnx.ModelProto, after: onnx.ModelProto) -> _Named | None:
                     return None
                 found.add(info.name)
                 names.add(other.dim_param)
-    return _Named(frozenset(found)) if found and len(names) == 1 else None
+    return frozenset(found) if found and len(names) == 1 else None
 
 
-def _compare(before: Candidate, after: Candidate, named: _Named) -> str:
+def _compare(before: Candidate, after: Candidate, named: frozenset[str]) -> str:
     """What differs between a batch of two halves and the halves; "" when nothing does."""
     runtime = runtimes()[0]
     run = ModelRun(before, runtime)
@@ -112,10 +104,10 @@ def _compare(before: Candidate, after: Candidate, named: _Named) -> str:
     return ""
 
 
-def _stacked(feeds: list[Feed], named: _Named) -> Feed:
+def _stacked(feeds: list[Feed], named: frozenset[str]) -> Feed:
     """Both feeds in one. Inputs without a batch must be the same in both, and are those of the first."""
     first, second = feeds[0], feeds[1]
-    return {name: np.concatenate([first[name], second[name]]) if name in named.inputs else first[name] for name in first}
+    return {name: np.concatenate([first[name], second[name]]) if name in named else first[name] for name in first}
 
 
 def _output(name: str, halves: list[Outputs], whole: Outputs, bound: Bound) -> str:

@@ -125,23 +125,20 @@ class Follower:
         if any(True for _ in bodies(node)):
             self._around(node)
             return
-        self._tell(node)
+        self.tell(node)
         if not any(self.grows(tensor) for tensor in node.inputs) and not self._depends(node):
             return
         self._stays_inside(node)
         mender = MENDERS.get(node.op) if (node.domain or "") in ("", "ai.onnx") else None
         if mender is not None and mender(self, node):
-            self._tell(node)
+            self.tell(node)
         if (reason := self._wrong(node)) is not None:
             raise DoesNotFlow.through(node, f": {reason}")
 
-    def _tell(self, node: gs.Node) -> None:
+    def tell(self, node: gs.Node) -> None:
+        """Infers a node in both worlds: one on the way, or one that a repair has put in."""
         self.old.tell(node)
         self.new.tell(node)
-
-    def told(self, node: gs.Node) -> None:
-        """A node that a repair has put in."""
-        self._tell(node)
 
     def _depends(self, node: gs.Node) -> bool:
         return any(self.old.value(tensor) != self.new.value(tensor) for tensor in node.inputs)

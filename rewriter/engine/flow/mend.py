@@ -301,7 +301,7 @@ def _made(
     list.extend(node.inputs, operands)  # the index keeps the tensors' own lists
     list.append(node.outputs, output)
     follower.edits.add(node, index.scope(root), index.keys_before(root, operands, 1)[0])
-    follower.told(node)
+    follower.tell(node)
     return output
 
 
