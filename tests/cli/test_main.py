@@ -60,6 +60,17 @@ def test_python_m_rewriter() -> None:
     assert done.stdout == f"rewriter {rewriter.__version__}\n"
 
 
+def test_the_process_ends_with_everything_said(tmp_path: Path) -> None:
+    marks = "import atexit, sys; atexit.register(lambda: print('at the end')); import rewriter.cli.main as m; m.entry()"
+    for arguments, code, said in ((["rules"], 0, "MX001"), (["check", str(tmp_path / "none.onnx")], 2, "none.onnx")):
+        with open(tmp_path / "out", "w+") as out, open(tmp_path / "err", "w+") as err:
+            done = subprocess.run([sys.executable, "-c", marks, *arguments], stdout=out, stderr=err, timeout=60)
+        told = (tmp_path / "out").read_text()
+        assert done.returncode == code
+        assert said in told + (tmp_path / "err").read_text()
+        assert told.endswith("at the end\n")
+
+
 def test_rules(call: Call) -> None:
     lines = call("rules").out.splitlines()
     assert lines[0].split() == ["code", "kind", "exporter", "runs", "title"]
