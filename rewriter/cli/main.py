@@ -36,7 +36,8 @@ BROKEN_PIPE = 141
 _FULL = (errno.ENOSPC, errno.EFBIG, errno.EIO)
 """Of a write to stdout: the disk is full, or broken."""
 OBJECTS = 50_000
-"""New objects after which garbage is looked for; with Python's 700 start-up makes a hundred walks over modules that all stay."""
+"""New objects after which garbage is looked for; with Python's 700 start-up makes a hundred walks over modules, which all stay.
+"""
 
 EPILOG = """\
 examples:
