@@ -30,6 +30,7 @@ class Context:
         doubts: why something was unknown, in order, since the last `forget`; pairs (reason, remedy).
         settings: values of rule parameters given from outside, by (code, name).
         gained: tensors (by id) that rules have made outputs of the graph.
+        absent: what was looked for in the whole model and not found, with the `novelty` of the index at that time.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Context:
         self.counted: dict[int, gs.Tensor] = {}
         self.doubts: list[tuple[str, str]] = []
         self.gained: dict[int, gs.Tensor] = {}
+        self.absent: dict[str, int] = {}
 
     def forget(self) -> None:
         self.seen = {}

@@ -103,7 +103,7 @@ class Attempt:
         if not sizes:
             return None
         index, started = self.context.index, time.perf_counter()
-        edits, mark = Edits(index), index.names_made()
+        edits, mark = Edits(index), index.naming.mark()
         try:
             Follower(self.context, edits, sizes).follow()
             edits.sweep(())
@@ -211,7 +211,7 @@ class Attempt:
         block = compiled.block(version)
         if block is None:
             return None
-        edits, mark = Edits(index), index.names_made()
+        edits, mark = Edits(index), index.naming.mark()
         scope, op = (index.scopes[0], "") if root is None else (index.scope(root), root.op)
         matched = tuple(node_name(node) for node in nodes.values())
         try:
@@ -236,7 +236,7 @@ class Attempt:
 
     def _take_back(self, edits: Edits, mark: tuple[int, int]) -> None:
         edits.rollback()
-        self.context.index.give_back(mark)
+        self.context.index.naming.give_back(mark)
 
     def _block(
         self,

@@ -16,7 +16,7 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from rewriter.engine.written import Wanted, Written, made_attributes, wanted_attributes
-from rewriter.graph.index import GraphIndex, operator_key
+from rewriter.graph.index import GraphIndex
 from rewriter.graph.objects import Function, Graph
 from rewriter.graph.values import elem_type
 from rewriter.language import ast
@@ -53,35 +53,30 @@ class Inventory:
 
 def take_inventory(index: GraphIndex) -> Inventory:
     """The operators, and every element type that is declared somewhere or that an operator makes by itself."""
-    typed: list[gs.Node] = []
-    nodes: dict[OpKey, list[gs.Node]] = {}
     versions: dict[str, int] = {}
     for scope in index.scopes:
         for domain, version in scope.opsets.items():
             versions[domain] = max(version, versions.get(domain, 1))
-        for node in scope.graph.nodes:
-            nodes.setdefault(operator_key(node), []).append(node)
-            if node.op in _TYPED_BY_ATTRIBUTE:
-                typed.append(node)
-    ops = set(nodes)
-    return Inventory(frozenset(ops), _dtypes(index, ops, typed, versions), Written(nodes))
+    ops = frozenset(index.kinds.keys)
+    return Inventory(ops, _dtypes(index, versions), Written(index.kinds))
 
 
-def _dtypes(index: GraphIndex, ops: set[OpKey], typed: list[gs.Node], versions: Mapping[str, int]) -> frozenset[int] | None:
+def _dtypes(index: GraphIndex, versions: Mapping[str, int]) -> frozenset[int] | None:
     functions = {(f.domain, f.name) for f in index.graph.functions}
     found: set[int] = set()
-    for domain, op in ops - functions:
+    for domain, op in index.kinds.keys - functions:
         if op in _TYPED_BY_ATTRIBUTE and not domain:
             continue
         made = _made_types(op, domain, versions.get(domain, latest_opset(domain)))
         if made is None:
             return None
         found |= made
-    for node in typed:
-        dtype = _attribute_type(node)
-        if dtype is None:
-            return None
-        found.add(dtype)
+    for key in index.kinds.keys:
+        for node in index.kinds.of(key) if key[1] in _TYPED_BY_ATTRIBUTE else ():
+            dtype = _attribute_type(node)
+            if dtype is None:
+                return None
+            found.add(dtype)
     for scope in index.scopes:
         if isinstance(scope.graph, Graph | Function):
             found.update(info.type.tensor_type.elem_type for info in scope.graph.origin.proto.value_info)
@@ -93,20 +88,17 @@ def _declared(index: GraphIndex) -> Iterator[gs.Tensor]:
     """Tensors that may declare an element type: inputs, outputs and constants of all scopes, and those of value_info that are
     no plain tensors, or that got another type since.
     """
+    yield from index.constants()
     for scope in index.scopes:
         yield from scope.graph.inputs
         yield from scope.graph.outputs
-        for node in scope.graph.nodes:
-            for tensor in node.inputs:
-                if isinstance(tensor, gs.Constant):
-                    yield tensor
         if isinstance(scope.graph, Graph | Function):
             origin = scope.graph.origin
             for tensor, info in zip(origin.infos, origin.proto.value_info, strict=True):
                 if tensor is not None and ("_dtype" in tensor.__dict__ or not info.type.HasField("tensor_type")):
                     yield tensor
         else:
-            yield from (tensor for node in scope.graph.nodes for tensor in node.outputs)
+            yield from (tensor for node in index.nodes_of(scope) for tensor in node.outputs)
 
 
 @cache

@@ -270,7 +270,7 @@ class Run:
         for number in (*edits.added, *(n for n in edits.edited if n in matched)):
             self._generation[number] = generation
         self._freed.update(edits.freed)
-        self.index.release(edits.removed.values(), edits.freed.values())
+        self.index.naming.release(edits.removed.values(), edits.freed.values())
         self._done.append(fired)
         self._recorder.record(fired)
         if edits.before or edits.added:

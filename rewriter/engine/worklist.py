@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
+from operator import itemgetter
 
 import onnx_graphsurgeon as gs
 
@@ -34,14 +35,10 @@ class Worklist:
 
     def fill(self) -> None:
         """All nodes at which a first look shows that a rule of the phase may stand."""
-        by_root, index = self._phase.by_root, self._index
-        names = {name for _, name in by_root}
-        found = []
-        for scope in index.scopes:
-            for node in index.members(scope):
-                if node.op in names and (roots := by_root.get(operator_key(node))) is not None and roots.at(node, index):
-                    found.append((index.position(node), node))
-        found.reverse()
+        index, found = self._index, list[tuple[Position, gs.Node]]()
+        for key, roots in self._phase.by_root.items():
+            found += [(index.position(node), node) for node in index.kinds.of(key) if roots.at(node, index)]
+        found.sort(key=itemgetter(0), reverse=True)
         self._first, self._back = found, []
         self._waiting = {id(node) for _, node in found}
         self.incomplete = False

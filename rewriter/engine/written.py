@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 
-import onnx_graphsurgeon as gs
-
+from rewriter.graph.kinds import Kinds
 from rewriter.graph.objects import written_names
 from rewriter.language import ast
 from rewriter.language.pattern import Pattern
@@ -21,19 +20,20 @@ Wanted = tuple[frozenset[OpKey], str]  # one of these operators must have this a
 class Written:
     """Attributes of a model. What is asked is looked up once, and only at the operators in question."""
 
-    def __init__(self, nodes: Mapping[OpKey, Sequence[gs.Node]]) -> None:
-        self._nodes = nodes
-        self._known: dict[tuple[OpKey, str], bool] = {}
+    def __init__(self, kinds: Kinds) -> None:
+        self._kinds = kinds
+        self._known: dict[OpKey, frozenset[str]] = {}
 
     def has(self, wanted: Wanted) -> bool:
         """Whether any node of one of these operators has the attribute."""
         ops, name = wanted
-        return any(self._at(op, name) for op in ops)
+        return any(name in self._at(op) for op in ops)
 
-    def _at(self, op: OpKey, name: str) -> bool:
-        found = self._known.get((op, name))
+    def _at(self, op: OpKey) -> frozenset[str]:
+        """The attributes that nodes of an operator have."""
+        found = self._known.get(op)
         if found is None:
-            found = self._known[op, name] = any(name in written_names(node) for node in self._nodes.get(op, ()))
+            found = self._known[op] = frozenset().union(*map(written_names, self._kinds.of(op)))
         return found
 
 

@@ -45,6 +45,7 @@ class Edits:
 
     def rollback(self) -> None:
         """Takes back every edit, last one first."""
+        self.index.novelty += 1
         while self._undo:
             step, arguments = self._undo.pop()
             step(*arguments)
@@ -63,7 +64,8 @@ class Edits:
             self.before[id(node)] = NodeState(node)
 
     def later(self, step: Callable[..., Any], *arguments: Any) -> None:
-        """Registers what takes back a change that the caller makes itself."""
+        """Registers what takes back a change that the caller makes itself, and that may bring something new."""
+        self.index.novelty += 1
         self._undo.append((step, arguments))
 
     def declare(self, what: str, name: str, before: Any, after: Any) -> None:
@@ -94,7 +96,7 @@ class Edits:
         if self.added.pop(id(node), None) is None:
             self.removed[id(node)] = node
         self.released.update((id(tensor), tensor) for tensor in node.inputs)
-        self.later(self._restore, node, scope, key, owned)
+        self._undo.append((self._restore, (node, scope, key, owned)))
 
     def _restore(self, node: gs.Node, scope: Scope, key: int, owned: Sequence[gs.Tensor]) -> None:
         stolen = [(tensor, self.index.producer(tensor)) for tensor in node.outputs if not any(tensor is t for t in owned)]
@@ -118,7 +120,7 @@ class Edits:
         self._touch(node)
         self.released.update(self._put_inputs(node, operands))
         self.edited[id(node)] = node
-        self.later(self._put_inputs, node, before)
+        self._undo.append((self._put_inputs, (node, before)))
 
     def _put_inputs(self, node: gs.Node, operands: Sequence[gs.Tensor]) -> dict[int, gs.Tensor]:
         """Replaces the operands; those that the node reads no more."""
@@ -155,16 +157,9 @@ class Edits:
         if (node.op, node.domain or "") == (op, domain or ""):
             return
         self._touch(node)
-        self.later(self._put_op, node, node.op, node.domain)
-        self._put_op(node, op, domain)
+        self.later(self.index.set_op, node, node.op, node.domain)
+        self.index.set_op(node, op, domain)
         self.edited[id(node)] = node
-
-    def _put_op(self, node: gs.Node, op: str, domain: str) -> None:
-        for tensor in node.inputs:
-            self.index.unuse(tensor, node)
-        node.op, node.domain = op, domain
-        for tensor in node.inputs:
-            self.index.use(tensor, node)
 
     def set_attribute(self, node: gs.Node, name: str, value: Any) -> None:
         """Sets an attribute; `None` removes it."""

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from operator import is_
 
 import onnx_graphsurgeon as gs
 
+from rewriter.graph.kinds import Kinds, OpKey, operator_key
 from rewriter.graph.names import NameTable
-from rewriter.graph.objects import Function, Graph
+from rewriter.graph.naming import Naming
+from rewriter.graph.objects import Variable
 from rewriter.graph.order import NoRoom, Order, stable_sort
-from rewriter.graph.scopes import Scope, find_scopes
+from rewriter.graph.scopes import Scope, find_scopes, nested
 
 CROWD = 32  # from this many consumers on, they are looked up by operator
 
-
-def operator_key(node: gs.Node) -> tuple[str, str]:
-    """(domain, operator) with the default domain written as ""."""
-    return "" if not node.domain or node.domain == "ai.onnx" else node.domain, node.op
+__all__ = ["CROWD", "GraphIndex", "operator_key"]
 
 
 class GraphIndex:
@@ -30,13 +30,22 @@ class GraphIndex:
 
     While a run lasts, only `node.inputs`, `node.outputs` and this index are current; `tensor.inputs`, `tensor.outputs` and
     `graph.nodes` are again after `finish`.
+
+    Attributes:
+        naming: the names in use.
+        novelty: counts the edits that may have brought something into the model that was not there; those that take a node
+            away, or hand it other operands that were there, are none of them. While it stays, no fault of new parts can come.
     """
 
     def __init__(self, graph: gs.Graph) -> None:
         self.graph = graph
         self.scopes: list[Scope] = find_scopes(graph)
-        lists = [scope.graph.nodes for scope in self.scopes]
-        self._members: list[dict[int, gs.Node]] = [dict(zip(map(id, nodes), nodes, strict=True)) for nodes in lists]
+        self.novelty = 0
+        self.naming = Naming(self)
+        self._members: list[dict[int, gs.Node]] = [
+            dict(zip(map(id, scope.graph.nodes), scope.graph.nodes, strict=True)) for scope in self.scopes
+        ]
+        self._kinds: Kinds | None = None
         self._scope: dict[int, Scope] = {}
         self._producers: dict[int, gs.Node | None] = {}
         self._uses: dict[int, dict[int, gs.Node]] = {}
@@ -45,28 +54,38 @@ class GraphIndex:
         self._kept: list[gs.Node] = []  # removed objects stay alive: their id() must not be given to a new one
         self._touched: dict[int, gs.Tensor] = {}
         self._changed_scopes: set[int] = set()
-        self._names: NameTable | None = None
-        self._node_names: NameTable | None = None
-        self._crowds: dict[int, dict[tuple[str, str], dict[int, gs.Node]]] = {}
+        self._unsorted: set[int] = set()  # scopes whose nodes were not written in the order in which they can run
+        self._crowds: dict[int, dict[OpKey, dict[int, gs.Node]]] = {}
         for scope in self.scopes:
             self._scope.update(dict.fromkeys(self._members[scope.number], scope))
             for tensor in scope.graph.outputs:
                 self._outputs.setdefault(id(tensor), []).append(scope)
             self._inputs.update(id(tensor) for tensor in scope.graph.inputs)
-        self._bodies = _nested(self.scopes)
+        self._bodies = nested(self.scopes)
         with_bodies = {scope.parent.number for scope in self.scopes if scope.parent is not None}
-        self._orders = [Order(self._sorted(scope, scope.number in with_bodies)) for scope in self.scopes]
+        self._orders = [Order(self._arrange(scope, scope.number in with_bodies)) for scope in self.scopes]
 
-    def _sorted(self, scope: Scope, has_bodies: bool) -> list[gs.Node]:
-        """The nodes of a scope in an order in which they can run; mostly the one they stand in, which is quick to see."""
+    def _arrange(self, scope: Scope, has_bodies: bool) -> list[gs.Node]:
+        """The nodes of a scope in an order in which they can run, which is that of its members from now on."""
         nodes: list[gs.Node] = scope.graph.nodes
+        if not has_bodies and self._is_sorted(scope):
+            return nodes
+        arranged = stable_sort(nodes, self.before)
+        if not all(map(is_, nodes, arranged)):
+            self._unsorted.add(scope.number)
+            self._members[scope.number] = dict(zip(map(id, arranged), arranged, strict=True))
+        return arranged
+
+    def _is_sorted(self, scope: Scope) -> bool:
+        """Whether the nodes of a scope without bodies stand in an order in which they can run; mostly, and quick to see."""
         members, made = self._members[scope.number], set[int]()
-        for node in () if has_bodies else nodes:
+        for node in scope.graph.nodes:
             for tensor in node.inputs:
-                if id(tensor) not in made and tensor.inputs and any(id(maker) in members for maker in tensor.inputs):
-                    return stable_sort(nodes, self.before)
-            made.update(map(id, node.outputs))
-        return stable_sort(nodes, self.before) if has_bodies else nodes
+                if tensor.inputs and id(tensor) not in made and any(id(maker) in members for maker in tensor.inputs):
+                    return False
+            for tensor in node.outputs:
+                made.add(id(tensor))
+        return True
 
     # --- questions ---------------------------------------------------------------------------------------------------------
 
@@ -134,54 +153,27 @@ class GraphIndex:
         return chain.from_iterable(members.values() for members in self._members)
 
     @property
+    def kinds(self) -> Kinds:
+        """All nodes by their operator."""
+        if self._kinds is None:
+            self._kinds = Kinds(self.all_nodes())
+        return self._kinds
+
+    def constants(self) -> Iterable[gs.Constant]:
+        """Each initializer that a node reads, once."""
+        nodes = self.all_nodes()
+        found = {id(t): t for node in nodes for t in node.inputs if t.__class__ is not Variable and isinstance(t, gs.Constant)}
+        return found.values()
+
+    @property
     def names(self) -> NameTable:
-        """All tensor names of the model; read when first needed, since most runs make none."""
-        if self._names is None:
-            self._names = NameTable(self._all_names())
-        return self._names
+        """All tensor names of the model."""
+        return self.naming.tensors
 
     @property
     def node_names(self) -> NameTable:
         """All node names of the model; a node and a tensor may share one."""
-        if self._node_names is None:
-            self._node_names = NameTable(node.name for node in self.all_nodes())
-        return self._node_names
-
-    def names_made(self) -> tuple[int, int]:
-        """How many names of tensors and of nodes were made so far, a point to come back to with `give_back`."""
-        return self._names.mark() if self._names else 0, self._node_names.mark() if self._node_names else 0
-
-    def give_back(self, mark: tuple[int, int]) -> None:
-        """Gives back every name made since then."""
-        for table, made in zip((self._names, self._node_names), mark, strict=True):
-            if table is not None:
-                table.restore(made)
-
-    def release(self, nodes: Iterable[gs.Node], tensors: Iterable[gs.Tensor]) -> None:
-        """Gives back the names of nodes that went, of what they alone made, and of tensors, as far as they were made here."""
-        for node in nodes:
-            if self._node_names is not None:
-                self._node_names.release(node.name)
-            if self._names is not None:
-                for tensor in node.outputs:
-                    if self.producer(tensor) is None and not self.is_used(tensor):
-                        self._names.release(tensor.name)
-        if self._names is not None:
-            for tensor in tensors:
-                self._names.release(tensor.name)
-
-    def _all_names(self) -> Iterator[str]:
-        for scope in self.scopes:
-            for tensor in (*scope.graph.inputs, *scope.graph.outputs):
-                yield tensor.name
-        for node in self.all_nodes():
-            for tensor in node.inputs:
-                yield tensor.name
-            for tensor in node.outputs:
-                yield tensor.name
-        for scope in self.scopes:
-            if isinstance(scope.graph, Graph | Function):
-                yield from scope.graph.origin.names()
+        return self.naming.nodes
 
     def before(self, node: gs.Node) -> Iterator[gs.Node]:
         """Nodes of the same scope whose outputs this node, or a body inside it, reads."""
@@ -224,6 +216,8 @@ class GraphIndex:
         self._scope[id(node)] = scope
         self._orders[scope.number].set(node, key)
         self._changed_scopes.add(scope.number)
+        if self._kinds is not None:
+            self._kinds.add(node)
         for tensor in node.outputs:
             self.make(tensor, node)
         for tensor in node.inputs:
@@ -233,6 +227,8 @@ class GraphIndex:
         scope = self._scope.pop(id(node))
         del self._members[scope.number][id(node)]
         self._orders[scope.number].drop(node)
+        if self._kinds is not None:
+            self._kinds.drop(node)
         self._kept.append(node)
         self._changed_scopes.add(scope.number)
         for tensor in node.inputs:
@@ -248,7 +244,10 @@ class GraphIndex:
     def use(self, tensor: gs.Tensor, node: gs.Node) -> None:
         if tensor.name:
             self._touch(tensor)
-            self._uses[id(tensor)][id(node)] = node
+            users = self._uses[id(tensor)]
+            if not users and self._producers[id(tensor)] is None:
+                self.novelty += 1  # a new constant, it may be
+            users[id(node)] = node
             if id(tensor) in self._crowds:
                 self._crowds[id(tensor)].setdefault(operator_key(node), {})[id(node)] = node
 
@@ -264,6 +263,18 @@ class GraphIndex:
             self.users(tensor)
             self.producer(tensor)
             self._touched[id(tensor)] = tensor
+
+    def set_op(self, node: gs.Node, op: str, domain: str) -> None:
+        """Makes a node one of another operator."""
+        for tensor in node.inputs:
+            self.unuse(tensor, node)
+        if self._kinds is not None:
+            self._kinds.drop(node)
+        node.op, node.domain = op, domain
+        if self._kinds is not None:
+            self._kinds.add(node)
+        for tensor in node.inputs:
+            self.use(tensor, node)
 
     def unlist_output(self, tensor: gs.Tensor) -> None:
         """Forgets that the tensor is an output of the main graph."""
@@ -296,7 +307,7 @@ class GraphIndex:
         has a cycle.
         """
         order, nodes = self._orders[scope.number], scope.graph.nodes
-        if scope.number in self._changed_scopes:
+        if scope.number in self._changed_scopes or (order.untouched and scope.number not in self._unsorted):
             return []
         found, least = [], None
         for node in reversed(nodes):
@@ -380,14 +391,3 @@ class GraphIndex:
                 list.clear(node.outputs)
         self._touched.clear()
         self._changed_scopes.clear()
-
-
-def _nested(scopes: Iterable[Scope]) -> dict[int, list[Scope]]:
-    """By node id: all scopes that lie inside that node, at any depth."""
-    found: dict[int, list[Scope]] = {}
-    for scope in scopes:
-        outer: Scope | None = scope
-        while outer is not None and outer.owner is not None:
-            found.setdefault(id(outer.owner), []).append(scope)
-            outer = outer.parent
-    return found

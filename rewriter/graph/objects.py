@@ -262,5 +262,6 @@ def bare_node(op: str, name: str, domain: str | None, inputs: Sequence[gs.Tensor
 def written_names(node: gs.Node) -> Iterable[str]:
     """Names of the attributes that are written on a node; none is converted for that."""
     if isinstance(node, Node) and node._attrs is None and node.proto is not None:
-        return [text(attribute.name) for attribute in node.proto.attribute]
+        attributes = node.proto.attribute
+        return [text(attribute.name) for attribute in attributes] if attributes else ()
     return node.attrs  # type: ignore[no-any-return]

@@ -54,10 +54,15 @@ class NoRoom(Exception):
 
 
 class Order:
-    """Keys of the nodes of one scope."""
+    """Keys of the nodes of one scope.
+
+    Attributes:
+        untouched: whether those that are left still stand in the order in which they were given.
+    """
 
     def __init__(self, nodes: Sequence[gs.Node]) -> None:
         self._keys = dict(zip(map(id, nodes), range(GAP, GAP * (len(nodes) + 1), GAP), strict=True))
+        self.untouched = True
 
     def __contains__(self, node: gs.Node) -> bool:
         return id(node) in self._keys
@@ -66,11 +71,14 @@ class Order:
         return self._keys[id(node)]
 
     def arranged(self, nodes: Mapping[int, gs.Node]) -> list[gs.Node]:
-        """Nodes, given by id(), in their order."""
+        """Nodes, given by id() and at first in their order, in the order that they have now."""
+        if self.untouched:
+            return list(nodes.values())
         return [nodes[number] for number in sorted(nodes, key=self._keys.__getitem__)]
 
     def set(self, node: gs.Node, key: int) -> None:
         self._keys[id(node)] = key
+        self.untouched = False
 
     def drop(self, node: gs.Node) -> None:
         del self._keys[id(node)]
@@ -112,6 +120,7 @@ class Order:
         step = (ceiling - limit) // (len(moved) + 1)
         if not step:
             raise NoRoom
+        self.untouched = False
         for i, node in enumerate(sorted(moved, key=self.key), 1):
             self._keys[id(node)] = limit + step * i
         return True

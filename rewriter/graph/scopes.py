@@ -5,7 +5,7 @@ Found without recursion, so that a deeply nested model from a stranger costs mem
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import onnx_graphsurgeon as gs
@@ -54,11 +54,6 @@ def bodies(node: gs.Node) -> Iterator[tuple[str, gs.Graph]]:
             yield name, value
 
 
-def _may_hold_bodies(node: gs.Node) -> bool:
-    """False for the many nodes of a loaded model that hold no subgraph and whose attributes nobody has looked at."""
-    return not isinstance(node, Node) or node._attrs is not None or bool(node._bodies)
-
-
 def find_scopes(graph: gs.Graph) -> list[Scope]:
     """All scopes of a model: the main graph, then its functions, each followed by the bodies inside it."""
     roots = [Scope(graph, "main", opset_versions(graph))]
@@ -81,7 +76,8 @@ def find_scopes(graph: gs.Graph) -> list[Scope]:
                 attr,
                 is_function=scope.is_function,
             )
-            for node in filter(_may_hold_bodies, scope.graph.nodes)
+            for node in scope.graph.nodes
+            if node.__class__ is not Node or node._bodies or node._attrs is not None  # most nodes: nobody has looked at them
             for attr, body in bodies(node)
         ]
         waiting.extend(reversed(inner))
@@ -90,3 +86,14 @@ def find_scopes(graph: gs.Graph) -> list[Scope]:
 
 def _prefix(scope: Scope) -> str:
     return "" if scope.path == "main" else scope.path + "/"
+
+
+def nested(scopes: Iterable[Scope]) -> dict[int, list[Scope]]:
+    """By node id: all scopes that lie inside that node, at any depth."""
+    found: dict[int, list[Scope]] = {}
+    for scope in scopes:
+        outer: Scope | None = scope
+        while outer is not None and outer.owner is not None:
+            found.setdefault(id(outer.owner), []).append(scope)
+            outer = outer.parent
+    return found

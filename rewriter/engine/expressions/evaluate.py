@@ -17,7 +17,7 @@ from rewriter.engine.expressions.attributes import effective
 from rewriter.engine.expressions.functions import FUNCTIONS
 from rewriter.engine.expressions.operators import arithmetic, compare, contains, truth
 from rewriter.engine.expressions.values import ABSENT, LIST_LIMIT, UNKNOWN, DType, Failure, checked, plain, show
-from rewriter.engine.faults.table import FIND
+from rewriter.engine.faults.table import FIND, find
 from rewriter.engine.faults.versions import least_ir_version
 from rewriter.language import ast
 from rewriter.language.dtypes import DTYPES
@@ -94,7 +94,7 @@ def _model_field(name: str, context: Context) -> Any:
     if name == "outputs":
         return [tensor.name for tensor in context.index.graph.outputs]
     if name in FIND:
-        return FIND[name](context)
+        return find(name, context)
     if name == "least_ir_version":
         return least_ir_version(context)
     found = getattr(context.index.graph, name, None)

@@ -145,6 +145,10 @@ def _redefinitions(index: GraphIndex) -> Iterator[tuple[gs.Tensor, Scope]]:
 
 def _repeats(index: GraphIndex) -> bool:
     """Whether any name of the model has two definitions; mostly not, and quick to see."""
+    defined = [tensor.name for scope in index.scopes for tensor in _given(scope)]
+    defined += [tensor.name for node in index.all_nodes() for tensor in node.outputs if tensor.name]
+    if len(set(defined)) == len(defined):
+        return False
     seen: dict[str, gs.Tensor] = {}
     for scope in index.scopes:
         for tensor, _ in _definitions(index, scope, {}):
@@ -155,15 +159,20 @@ def _repeats(index: GraphIndex) -> bool:
 
 def _definitions(index: GraphIndex, scope: Scope, positions: dict[int, int]) -> Iterator[tuple[gs.Tensor, int]]:
     """What defines a name in a scope, with its position: inputs and initializers first; notes the positions of nodes."""
-    graph = scope.graph
-    for tensor in (*graph.inputs, *(graph.initializers if isinstance(graph, Graph) else ())):
-        if tensor.name:
-            yield tensor, -1
+    for tensor in _given(scope):
+        yield tensor, -1
     for position, node in enumerate(index.members(scope) if positions is not None else ()):
         positions[id(node)] = position
         for tensor in node.outputs:
             if tensor.name:
                 yield tensor, position
+
+
+def _given(scope: Scope) -> list[gs.Tensor]:
+    """What has a name in a scope before its first node: inputs and initializers."""
+    graph = scope.graph
+    given = [*graph.inputs, *graph.initializers] if isinstance(graph, Graph) else graph.inputs
+    return [tensor for tensor in given if tensor.name]
 
 
 def _seen_outside(scope: Scope, name: str, places: list[dict[str, int]], positions: dict[int, int]) -> bool:

@@ -95,7 +95,9 @@ def _early(context: Context) -> Iterator[tuple[gs.Node, int]]:
     now = index.scopes[0].opsets.get("")
     if now is None:
         return
-    late = _has_late_types(index)
+    late = _has_late_types(context)
+    if not late and all(domain or schema.exists(op, "", now) for domain, op in index.kinds.keys):
+        return
     for scope in index.scopes:
         if scope.is_function:
             continue
@@ -108,16 +110,25 @@ def _early(context: Context) -> Iterator[tuple[gs.Node, int]]:
                 yield node, first
 
 
-def _has_late_types(index: GraphIndex) -> bool:
-    for scope in index.scopes:
-        if any(elem_type(tensor) in _LATE for tensor in (*scope.graph.inputs, *scope.graph.outputs)):
-            return True
-        for node in index.nodes_of(scope):
-            if any(isinstance(tensor, gs.Constant) and elem_type(tensor) in _LATE for tensor in node.inputs):
-                return True
-            if node.op == "Cast" and node.attrs.get("to") in _LATE:
-                return True
+def _has_late_types(context: Context) -> bool:
+    """Whether such an element type stands anywhere; asked again only after something new came."""
+    index = context.index
+    if context.absent.get("late types") == index.novelty:
+        return False
+    if any(elem_type(tensor) in _LATE for tensor in _typed(index)):
+        return True
+    if any(node.attrs.get("to") in _LATE for key in index.kinds.keys if key[1] == "Cast" for node in index.kinds.of(key)):
+        return True
+    context.absent["late types"] = index.novelty
     return False
+
+
+def _typed(index: GraphIndex) -> Iterator[gs.Tensor]:
+    """Tensors that say their element type themselves."""
+    yield from index.constants()
+    for scope in index.scopes:
+        yield from scope.graph.inputs
+        yield from scope.graph.outputs
 
 
 def _first(context: Context, node: gs.Node, now: int) -> int | None:

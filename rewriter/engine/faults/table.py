@@ -30,6 +30,25 @@ FIND: Mapping[str, Find] = {
     "listed_initializers": inputs.listed_initializers,
 }
 
+LASTING = frozenset({"repeated_nodes", "repeated_tensors", "unsorted_nodes", "unnamed_nodes", "odd_names", "missing_imports"})
+"""Faults that only come with something new: where there was none, there is none as long as nodes only go or read other tensors
+that were there.
+"""
+
+
+def find(name: str, context: Context) -> list[str]:
+    """The parts of the model that have a fault; one that can only have come with something new is not looked for again until
+    something new came.
+    """
+    novelty = context.index.novelty
+    if context.absent.get(name) == novelty:
+        return []
+    found = FIND[name](context)
+    if not found and name in LASTING:
+        context.absent[name] = novelty
+    return found
+
+
 MEND: Mapping[str, Mend] = {
     "repeated_nodes": names.name_repeated_nodes,
     "repeated_tensors": names.name_repeated_tensors,

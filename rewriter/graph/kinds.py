@@ -1,0 +1,55 @@
+"""The nodes of a model by their operator: what concerns the nodes of some operators is asked of those alone.
+
+Most questions about a model as a whole (which rules can find anything in it, where they may stand, whether its opset has all it
+uses) are about operators, of which a model has some dozens, however many nodes it has.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Set
+
+import onnx_graphsurgeon as gs
+
+OpKey = tuple[str, str]
+
+
+def operator_key(node: gs.Node) -> OpKey:
+    """(domain, operator) with the default domain written as ""."""
+    domain = node.domain
+    return "" if not domain or domain == "ai.onnx" else domain, node.op
+
+
+class Kinds:
+    """Nodes by (domain, operator), current during a run."""
+
+    __slots__ = ("_nodes",)
+
+    def __init__(self, nodes: Iterable[gs.Node]) -> None:
+        written: defaultdict[tuple[str, str | None], list[gs.Node]] = defaultdict(list)
+        for node in nodes:
+            written[node.op, node.domain].append(node)
+        self._nodes: dict[OpKey, dict[int, gs.Node]] = {}
+        for alike in written.values():  # a domain may be written in several ways
+            self._nodes.setdefault(operator_key(alike[0]), {}).update(zip(map(id, alike), alike, strict=True))
+
+    @property
+    def keys(self) -> Set[OpKey]:
+        """The operators that some node has."""
+        return self._nodes.keys()
+
+    def of(self, key: OpKey) -> Collection[gs.Node]:
+        """The nodes of one operator, in no particular order. The live view: copy before editing."""
+        return self._nodes.get(key, {}).values()
+
+    def add(self, node: gs.Node) -> None:
+        """Takes in a node."""
+        self._nodes.setdefault(operator_key(node), {})[id(node)] = node
+
+    def drop(self, node: gs.Node) -> None:
+        """Forgets a node, which still has the operator that it had when it was taken in."""
+        key = operator_key(node)
+        nodes = self._nodes[key]
+        del nodes[id(node)]
+        if not nodes:
+            del self._nodes[key]
