@@ -7,13 +7,12 @@ the records of it; `take_census` reads them.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from rewriter.graph.rows import Rows
+    from rewriter.graph.columns import Columns
 
 Node = tuple["Kind", list[bytes], list[bytes]]
 """Kind, names of operands, names of outputs."""
@@ -50,19 +49,16 @@ class Body:
     """A graph or function: nodes, and element types by name, 0 for unknown ones.
 
     Attributes:
-        parts: the nodes in their order, one by one or many as columns.
+        listed: the nodes in their order, unless they are in `columns`.
         inner: bodies of the nodes.
-        names: of the nodes that have one and stand alone; `unnamed` when some have none.
-        kinds: of the nodes in columns, by what stands behind their names.
-        shapes: the same, each with the numbers of operands that occur.
+        names: of the listed nodes that have one; `unnamed` when some have none.
         orderly: each name of a tensor is known to be defined once, and before it is read.
         distinct: no two nodes are known to have one name.
     """
 
-    parts: list[Node | Rows] = field(default_factory=list)
+    listed: list[Node] = field(default_factory=list)
+    columns: Columns | None = None
     inner: list[Body] = field(default_factory=list)
-    kinds: dict[bytes, Kind] = field(default_factory=dict)
-    shapes: set[tuple[bytes, int]] = field(default_factory=set)
     orderly: bool = False
     distinct: bool = False
     inputs: list[tuple[bytes, int]] = field(default_factory=list)
@@ -75,28 +71,14 @@ class Body:
     imports: dict[str, int] = field(default_factory=dict)
 
     @property
-    def rows(self) -> list[Rows]:
-        """The nodes that stand in columns."""
-        return [part for part in self.parts if not isinstance(part, tuple)] if self.kinds else []
-
-    @property
-    def alone(self) -> list[Node]:
-        """The nodes that do not stand in columns."""
-        return [part for part in self.parts if isinstance(part, tuple)]
-
-    @property
     def nodes(self) -> Iterator[Node]:
         """All nodes in their order."""
-        if not self.kinds:
-            return iter(self.parts)  # type: ignore[arg-type]
-        return chain.from_iterable(map(self._of, self.parts))
+        return iter(self.listed) if self.columns is None else self.columns.nodes()
 
-    def _of(self, part: Node | Rows) -> Iterator[Node]:
-        if isinstance(part, tuple):
-            yield part
-            return
-        for rest, inputs, outputs in part.nodes():
-            yield self.kinds[rest], inputs, outputs
+    @property
+    def kinds(self) -> Iterable[Kind]:
+        """Those of the nodes; one may come several times."""
+        return (kind for kind, _, _ in self.listed) if self.columns is None else self.columns.kinds
 
 
 @dataclass(eq=False, slots=True)

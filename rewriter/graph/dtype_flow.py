@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rewriter.graph.census import OPAQUE, Body, Census, Kind
-from rewriter.graph.keyed import keyed
 
 ANY = -1
 _INT64, _BOOL, _FLOAT, _STRING = 1 << 7, 1 << 9, 1 << 1, 1 << 8
@@ -31,8 +30,12 @@ def follow(census: Census, table: Mapping[str, Any]) -> bool:
     Args:
         table: of `language.operator_table`.
     """
-    if not census.functions and _uniform(census, table):
-        return True
+    if census.graph.columns is not None and census.graph.orderly and not census.functions:
+        from rewriter.graph.column_flow import settled
+
+        flow = _Flow(census, table)
+        if settled(census.graph, flow.output, _bits, flow.foreign):
+            return True
     try:
         _Flow(census, table).body(census.graph, {}, {})
         for function in census.functions.values():
@@ -40,44 +43,6 @@ def follow(census: Census, table: Mapping[str, Any]) -> bool:
     except _Conflict:
         return False
     return True
-
-
-def _uniform(census: Census, table: Mapping[str, Any]) -> bool:
-    """Follows a graph in which all tensors have one type, kind by kind instead of node by node; False for any other graph.
-
-    What is there from the beginning has the type, and each kind makes it out of operands that have it: so by induction along
-    the nodes, which stand in order, all have it.
-    """
-    body = census.graph
-    types = {_bits(dtype) for part in (body.inputs, body.constants, body.infos, body.outputs) for _, dtype in part}
-    if not body.orderly or len(types) != 1 or ANY in types:
-        return False
-    (only,) = types
-    flow = _Flow(census, table)
-    found: list[tuple[Kind, tuple[int, ...], list[bytes]]] = [
-        *((body.kinds[rest], (only,) * count, [b"?"]) for rest, count in body.shapes),
-        *((kind, tuple([only if name else 0 for name in inputs]), outputs) for kind, inputs, outputs in body.alone),
-    ]
-    made = [flow.outputs(kind, operands, len(outputs), {}) for kind, operands, outputs in found]
-    for bits, (_, _, outputs) in zip(made, found, strict=True):
-        if any(name and one != only for one, name in zip(bits, outputs, strict=True)):
-            return False
-    for bits, (kind, operands, _) in zip(made, found, strict=True):
-        kind.made[operands] = bits
-    for name in {name for name, _ in body.outputs}:
-        _hand(body, name)
-    return True
-
-
-def _hand(body: Body, name: bytes) -> None:
-    """Notes which kind makes an output of the graph."""
-    key = keyed(name)
-    for rows in body.rows:
-        if key in rows.outputs:
-            body.kinds[rows.rests[rows.outputs.index(key)]].handed.add(0)
-    for kind, _, outputs in body.alone:
-        if name and name in outputs:
-            kind.handed.add(outputs.index(name))
 
 
 class _Flow:

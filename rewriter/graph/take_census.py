@@ -7,19 +7,18 @@ UTF-8, lengths that lie) ends in `MalformedError`, and the model is then read in
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any
+import sys
+from typing import Any
 
 from rewriter.graph.census import OPAQUE, Body, Census, Kind
 from rewriter.graph.field_reader import FieldReader, signed
 from rewriter.graph.wire import MalformedError
 
-if TYPE_CHECKING:
-    from rewriter.graph.rows import Cutter
-
 __all__ = ["MalformedError", "take_census"]
 
 LARGE = 1 << 16
-"""Bytes of a graph from which on it is worth while to cut many nodes at once."""
+"""Bytes of a graph from which on its nodes are read in columns by numpy, and where numpy has yet to be imported for it."""
+LARGE_AT_START = 1 << 20
 MOST_LEVELS = 30
 """Subgraphs in each other; protobuf itself ends at about 33."""
 
@@ -81,10 +80,10 @@ class _Reader(FieldReader):
             raise MalformedError
         data, body = self.data, Body()
         node, info = self.node, self.info
-        cutter = self.cutter() if level == 0 and end - i >= LARGE else None
+        large = level == 0 and end - i >= (LARGE if "numpy" in sys.modules else LARGE_AT_START)
         while i < end:
-            if cutter is not None and data[i] == 10:
-                i = self.rows(cutter, i, end, body)
+            if large and data[i] == 10:
+                large, i = False, self.columns(i, end, body)
                 if i == end:
                     break
             key, size = data[i], data[i + 1]
@@ -94,7 +93,7 @@ class _Reader(FieldReader):
             stop = i + size
             if stop > end:
                 raise MalformedError
-            if key == 10:
+            if key == 10 and body.columns is None:
                 node(i, stop, body, level)
             elif key == 106:
                 body.infos.append(info(i, stop))
@@ -112,39 +111,32 @@ class _Reader(FieldReader):
                 raise MalformedError
             i = stop
         self.names += body.names
-        if body.kinds:
-            from rewriter.graph.rows import settle
+        if body.columns is not None:
+            from rewriter.graph.columns import settle
 
             settle(body)
         return body
 
-    def cutter(self) -> Cutter:
-        from rewriter.graph.rows import Cutter
+    def columns(self, i: int, end: int, body: Body) -> int:
+        """Reads all nodes at once, if they are of the kind that can be; says where the next thing begins."""
+        from rewriter.graph.columns import read_columns
 
-        return Cutter(self.data)
-
-    def rows(self, cutter: Cutter, i: int, end: int, body: Body) -> int:
-        """Reads as many nodes as can be cut together; says where the next thing begins."""
-        rows, stop = cutter.cut(i, end)
-        if rows is None:
+        columns, stop = read_columns(self.data, i, end)
+        if columns is None:
             return i
-        shapes = set(zip(rows.rests, *(map(bool, column) for column in rows.operands), strict=True))
-        for rest in {shape[0] for shape in shapes} - body.kinds.keys():
+        for rest in columns.rests:
             kind = self.kinds.get(rest)
             if kind is None:
                 alone = _Reader(rest)
                 kind = alone.kind(0, len(rest), 0)
                 if kind.bodies:  # such a node stands for itself
-                    cutter.patience = -1
                     return i
                 self.names += alone.names
                 self.kinds[rest] = kind
-            body.kinds[rest] = kind
-        body.shapes |= {(rest, sum(given)) for rest, *given in shapes}
-        for rest, count in body.shapes:
-            body.kinds[rest].arities.add((count, count))
-        body.unnamed |= not all(rows.names)
-        body.parts.append(rows)
+            columns.kinds.append(kind)
+        for at, listed, given in columns.arities():
+            columns.kinds[at].arities.add((listed, given))
+        body.columns = columns
         return stop
 
     def node(self, i: int, end: int, body: Body, level: int) -> None:
@@ -194,7 +186,7 @@ class _Reader(FieldReader):
         if not named:
             body.unnamed = True
         body.inner += kind.bodies.values()
-        body.parts.append((kind, inputs, outputs))
+        body.listed.append((kind, inputs, outputs))
 
     def kind(self, i: int, end: int, level: int) -> Kind:
         """What stands behind the names of a node."""

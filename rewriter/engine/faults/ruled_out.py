@@ -91,7 +91,7 @@ def _bodies(root: Body) -> Iterator[Body]:
 
 
 def _are_distinct(body: Body) -> bool:
-    return not body.kinds and len(set(body.names)) == len(body.names)
+    return body.columns is None and len(set(body.names)) == len(body.names)
 
 
 def _is_sorted(root: Body) -> bool:
@@ -118,5 +118,5 @@ def _read(body: Body, defined: set[bytes], early: set[bytes]) -> None:
 
 def _imported(root: Body, imports: Mapping[str, int]) -> Iterator[bool]:
     for body in _bodies(root):
-        for domain in {kind.domain for kind in (*body.kinds.values(), *(kind for kind, _, _ in body.alone))}:
+        for domain in {kind.domain for kind in body.kinds}:
             yield domain in imports
