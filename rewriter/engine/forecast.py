@@ -87,7 +87,9 @@ def _typed(rule: ast.Rule) -> Iterator[ast.Call | ast.TypePattern]:
     from rewriter.language.walk import walk
 
     for record in walk((rule.match, *rule.wheres, *rule.lets)):
-        if (isinstance(record, ast.Call) and record.function in ("dtype", "is_output")) or isinstance(record, ast.TypePattern):
+        if (isinstance(record, ast.Call) and record.function in ("dtype", "declared_dtype", "is_output")) or isinstance(
+            record, ast.TypePattern
+        ):
             yield record
 
 
@@ -280,13 +282,25 @@ class _Guess:
     # --- functions ---------------------------------------------------------------------------------------------------------
 
     def _dtype(self, tensor: ast.Expr) -> Any:
-        return Types(self.operands.get(tensor.id, ANY)) if isinstance(tensor, ast.Name) else UNKNOWN
+        if not isinstance(tensor, ast.Name):
+            return UNKNOWN
+        place = self._output(tensor)
+        if place is None or self.kind is None or self.types is None:
+            return Types(self.operands.get(tensor.id, ANY))
+        made = self.kind.made[self.types]
+        return Types(made[place] if place < len(made) else ANY)
+
+    def _declared_dtype(self, tensor: ast.Expr) -> Any:
+        place = self._output(tensor)
+        return UNKNOWN if place is None or self.kind is None else Types(self.kind.handed.get(place, ANY))
 
     def _is_output(self, tensor: ast.Expr) -> Any:
-        place = self.outputs.get(tensor.id) if isinstance(tensor, ast.Name) else None
-        if place is None or self.kind is None or self.types is None:
-            return UNKNOWN
-        return UNKNOWN if place in self.kind.handed else False
+        place = self._output(tensor)
+        return UNKNOWN if place is None or self.kind is None or place in self.kind.handed else False
+
+    def _output(self, tensor: ast.Expr) -> int | None:
+        """Which output of the node in question a name means, where the types are known; None for another one."""
+        return self.outputs.get(tensor.id) if isinstance(tensor, ast.Name) and self.types is not None else None
 
     def _has(self, node: ast.Expr, name: ast.Expr) -> Any:
         wanted = self.value(name)
@@ -343,6 +357,7 @@ _EXPRESSIONS: dict[type, Callable[[_Guess, Any], Any]] = {
 }
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "dtype": _Guess._dtype,
+    "declared_dtype": _Guess._declared_dtype,
     "has": _Guess._has,
     "is_output": _Guess._is_output,
     "opset": _Guess._opset,

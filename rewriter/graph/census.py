@@ -31,7 +31,7 @@ class Kind:
         bodies: subgraphs in the order of their attributes; a kind with some stands for one node.
         arities: numbers of operands that occur, each with and without those left out at the end.
         made: what `dtype_flow` found: element types of the outputs by those of the operands, as sets of bits.
-        handed: which outputs are outputs of their graph in some node, as `dtype_flow` found.
+        handed: which outputs are outputs of their graph in some node, and what types are declared there, as sets of bits.
     """
 
     op: str
@@ -41,7 +41,7 @@ class Kind:
     bodies: dict[str, Body] = field(default_factory=dict)
     arities: set[tuple[int, int]] = field(default_factory=set)
     made: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)
-    handed: set[int] = field(default_factory=set)
+    handed: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(eq=False, slots=True)

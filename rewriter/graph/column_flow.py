@@ -16,23 +16,22 @@ import numpy as np
 from rewriter.graph.census import Body, Kind
 from rewriter.graph.columns import Column, Columns, Links
 from rewriter.graph.name_index import IntArray, number_of
+from rewriter.graph.type_sets import ANY, bits_of, declared_outputs
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 MOST_ROUNDS = 64
-ANY = -1
 
 Outputs = Callable[[Kind, tuple[int, ...], int], int]
 """What output i of a kind is, given what its operands are."""
 
 
-def settled(body: Body, outputs: Outputs, bits: Callable[[int], int], foreign: Callable[[Kind], bool]) -> bool:
+def settled(body: Body, outputs: Outputs, foreign: Callable[[Kind], bool]) -> bool:
     """Fills `made` and `handed` of the kinds of a body; False when the guesses do not come to rest.
 
     Args:
         body: with `columns`, and orderly.
         outputs: what a kind makes.
-        bits: the set of types that a declared type stands for.
         foreign: whether nothing but a declaration tells what comes out of a kind.
     """
     columns = body.columns
@@ -40,7 +39,7 @@ def settled(body: Body, outputs: Outputs, bits: Callable[[int], int], foreign: C
     assert columns.links is not None
     if any(len(dict(part)) < len(part) for part in (body.inputs, body.constants)):
         return False
-    flow = _Guess(body, columns, columns.links, bits)
+    flow = _Guess(body, columns, columns.links)
     for _ in range(MOST_ROUNDS):
         made, agrees = flow.round(outputs, foreign)
         if agrees:
@@ -53,10 +52,13 @@ def settled(body: Body, outputs: Outputs, bits: Callable[[int], int], foreign: C
 
 def _hand(body: Body, columns: Columns, links: Links) -> None:
     """Notes which kinds make outputs of the graph."""
-    places = links.index.find(number_of(name for name, _ in body.outputs)) - len(links.seeds)
-    for place in places[places >= 0].tolist():
-        position, at = _place(links.made, place)
-        columns.kinds[columns.rest_of[links.made[position].nodes[at]]].handed.add(position)
+    declared = declared_outputs(body)
+    places = links.index.find(number_of(declared)) - len(links.seeds)
+    for place, bits in zip(places.tolist(), declared.values(), strict=True):
+        if place >= 0:
+            position, at = _place(links.made, place)
+            kind = columns.kinds[columns.rest_of[links.made[position].nodes[at]]]
+            kind.handed[position] = kind.handed.get(position, 0) | bits
 
 
 def _place(made: list[Column], place: int) -> tuple[int, int]:
@@ -71,14 +73,14 @@ def _place(made: list[Column], place: int) -> tuple[int, int]:
 class _Guess:
     """What each tensor is, as the number of a set of types; 0 is no operand, 1 one that is left out."""
 
-    def __init__(self, body: Body, columns: Columns, links: Links, bits: Callable[[int], int]) -> None:
+    def __init__(self, body: Body, columns: Columns, links: Links) -> None:
         self.columns = columns
         self.links = links
         self.sets = [0, 0]
         self._number: dict[int, int] = {}
         known = {**dict(body.inputs), **dict(body.constants)}
-        seeds = [self.number(bits(known[name])) for name in links.seeds]
-        self.declared = self._declared(body, bits)
+        seeds = [self.number(bits_of(known[name])) for name in links.seeds]
+        self.declared = self._declared(body)
         usual = Counter(seeds).most_common(1)[0][0] if seeds else self.number(ANY)
         self.guess: IntArray = np.where(self.declared > 0, self.declared, usual)
         self.guess[: len(seeds)] = seeds
@@ -93,14 +95,14 @@ class _Guess:
             self.sets.append(bits)
         return found
 
-    def _declared(self, body: Body, bits: Callable[[int], int]) -> IntArray:
+    def _declared(self, body: Body) -> IntArray:
         """What the file says of outputs; 0 for nothing. Of two declarations of one name the last one counts."""
         links = self.links
         count = len(links.seeds) + sum(len(column.nodes) for column in links.made)
         result: IntArray = np.zeros(count, np.intp)
         declared = {name: dtype for part in (body.infos, body.outputs) for name, dtype in part}
         places = links.index.find(number_of(declared))
-        numbers = np.fromiter((self.number(bits(dtype)) for dtype in declared.values()), np.intp, len(declared))
+        numbers = np.fromiter((self.number(bits_of(dtype)) for dtype in declared.values()), np.intp, len(declared))
         found = places >= len(links.seeds)
         result[places[found]] = numbers[found]
         return result

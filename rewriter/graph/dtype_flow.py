@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rewriter.graph.census import OPAQUE, Body, Census, Kind
+from rewriter.graph.type_sets import ANY, bits_of, declared_outputs
 
-ANY = -1
 _INT64, _BOOL, _FLOAT, _STRING = 1 << 7, 1 << 9, 1 << 1, 1 << 8
 _NAMED_BY = ("to", "dtype", "output_datatype", "output_dtype")
 _CONSTANT = {
@@ -34,7 +34,7 @@ def follow(census: Census, table: Mapping[str, Any]) -> bool:
         from rewriter.graph.column_flow import settled
 
         flow = _Flow(census, table)
-        if settled(census.graph, flow.output, _bits, flow.foreign):
+        if settled(census.graph, flow.output, flow.foreign):
             return True
     try:
         _Flow(census, table).body(census.graph, {}, {})
@@ -53,16 +53,16 @@ class _Flow:
 
     def body(self, body: Body, given: Mapping[int, int], declared: Mapping[bytes, int]) -> None:
         """Follows one graph; `given` are types of inputs by position, `declared` those that outer graphs write down."""
-        declared = {**declared, **{name: _bits(dtype) for name, dtype in (*body.infos, *body.outputs)}}
+        declared = {**declared, **{name: bits_of(dtype) for name, dtype in (*body.infos, *body.outputs)}}
         for name, dtype in body.constants:
-            self.define(name, _bits(dtype))
+            self.define(name, bits_of(dtype))
         constant = {name for name, _ in body.constants}
         for i, (name, dtype) in enumerate(body.inputs):
             if name not in constant:
                 bits = given.get(i)
-                self.define(name, _bits(dtype) if bits is None else bits | _bits(dtype) if dtype else bits)
+                self.define(name, bits_of(dtype) if bits is None else bits | bits_of(dtype) if dtype else bits)
         known, define = self.known, self.define
-        handed = {name for name, _ in body.outputs}
+        handed = declared_outputs(body)
         for kind, inputs, outputs in body.nodes:
             operands = tuple([known.get(name, ANY) for name in inputs])
             made = kind.made.get(operands)
@@ -76,7 +76,7 @@ class _Flow:
                         bits = written if bits == ANY and self.foreign(kind) else bits | written
                     define(name, bits)
                     if name in handed:
-                        kind.handed.add(i)
+                        kind.handed[i] = kind.handed.get(i, 0) | handed[name]
 
     def define(self, name: bytes, bits: int) -> None:
         if name and self.known.setdefault(name, bits) != bits:
@@ -96,7 +96,7 @@ class _Flow:
         if self.foreign(kind):
             return ANY
         if kind.op == "Constant":
-            return _bits(kind.dtype) if kind.dtype else next((_CONSTANT[n] for n in kind.attrs if n in _CONSTANT), ANY)
+            return bits_of(kind.dtype) if kind.dtype else next((_CONSTANT[n] for n in kind.attrs if n in _CONSTANT), ANY)
         entry = self.table.get(kind.op)
         if entry is None or (kind.op == "Cast" and "to" not in kind.attrs):
             return ANY
@@ -110,9 +110,9 @@ class _Flow:
         if not sources:
             named = [kind.attrs[name] for name in _NAMED_BY if name in kind.attrs]
             if named:
-                return _bits(named[0]) if isinstance(named[0], int) and i == 0 else ANY if i == 0 else bits
+                return bits_of(named[0]) if isinstance(named[0], int) and i == 0 else ANY if i == 0 else bits
             if kind.op == "ConstantOfShape":
-                return _bits(kind.dtype) if "value" in kind.attrs else _FLOAT
+                return bits_of(kind.dtype) if "value" in kind.attrs else _FLOAT
         for source in sources:
             for operand in operands[source : source + 1] if source >= 0 else operands[-1 - source :]:
                 bits |= operand
@@ -141,7 +141,3 @@ class _Flow:
                     bits |= operand
             found.append(bits)
         return found
-
-
-def _bits(dtype: int) -> int:
-    return 1 << dtype if 0 < dtype < 64 else ANY

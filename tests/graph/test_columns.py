@@ -48,7 +48,7 @@ def judged(census: Census) -> tuple[Any, Any]:
     none = {name: answer(census, table) for name, answer in NONE.items()}
     followed = follow(census, table)
     types = sorted(
-        (kind.op, kind.domain, repr(sorted(map(repr, kind.attrs))), sorted(kind.made), sorted(kind.handed))
+        (kind.op, kind.domain, repr(sorted(map(repr, kind.attrs))), sorted(kind.made), sorted(kind.handed.items()))
         for kind in census.kinds
     )
     return none, types if followed else None
