@@ -10,7 +10,7 @@ from typing import Any
 
 from rewriter.engine.expressions.values import DType
 from rewriter.engine.matching.glance import Glance, Roots
-from rewriter.engine.matching.straight import Step, straight
+from rewriter.engine.matching.straight import Way, straight
 from rewriter.engine.rewriting.rewrite import Block
 from rewriter.errors import RewriterError
 from rewriter.language import ast
@@ -32,9 +32,10 @@ class CompiledRule:
     Attributes:
         pattern: None for `match graph`.
         given: values of the rule's parameters.
-        glance, steps: what is asked of a root first, and all questions of a pattern that leaves no choice.
+        glance, ways: what is asked of a root first, and all questions of a pattern that leaves few choices.
         inside, private, wheres: of the rule: where it matches, names of its private tensors, its conditions with their texts.
         blocks: the rewrite blocks, made ready.
+        title, kind, phase, opset: of the rule.
     """
 
     rule: Rule
@@ -42,16 +43,21 @@ class CompiledRule:
     given: dict[str, Any]
     lets: dict[str, ast.Expr]
     glance: Glance | None = None
-    steps: tuple[Step, ...] | None = None
+    ways: tuple[Way, ...] | None = None
     code: str = field(init=False)
     inside: ast.Inside | None = field(init=False)
     private: tuple[str, ...] = field(init=False)
     wheres: tuple[tuple[ast.Where, str], ...] = field(init=False)
     blocks: tuple[Block, ...] = field(init=False)
+    title: str = field(init=False)
+    kind: str = field(init=False)
+    phase: str = field(init=False)
+    opset: ast.OpsetRange = field(init=False)
 
     def __post_init__(self) -> None:
         tree, text = self.rule.ast, self.rule.source.text
-        self.code = self.rule.code
+        self.code, self.title, self.opset = self.rule.code, self.rule.title, self.rule.opset
+        self.kind, self.phase = self.rule.kind.name, self.rule.phase
         self.inside = tree.match.inside
         self.private = tuple(name for private in tree.privates for name in private.names)
         spans = ((where, where.condition.span) for where in tree.wheres)
@@ -60,7 +66,10 @@ class CompiledRule:
 
     def block(self, version: int) -> Block | None:
         """What to do to a model of this opset."""
-        return next((block for block in self.blocks if block.opset is None or version in block.opset), None)
+        for block in self.blocks:
+            if block.opset is None or version in block.opset:
+                return block
+        return None
 
     @property
     def specificity(self) -> int:

@@ -64,14 +64,16 @@ class Attempt:
 
     def at_node(self, compiled: CompiledRule, root: gs.Node) -> Fired | None:
         """The first match at `root` whose conditions hold, rewritten."""
-        self.blocked.pop((compiled.code, id(root)), None)
+        if self.blocked:
+            self.blocked.pop((compiled.code, id(root)), None)
         started = time.perf_counter()
         matcher = self._matcher(compiled, root)
         try:
             if not self._inside(compiled, root):
                 return None
             for _ in matcher.matches(root):
-                fired = self._try(compiled, root, dict(matcher.bound), dict(matcher.nodes), started)
+                bound, nodes = matcher.held()
+                fired = self._try(compiled, root, bound, nodes, started)
                 if fired is not None:
                     return fired
         except TooManyAttempts:
@@ -122,16 +124,17 @@ class Attempt:
     def _matcher(self, compiled: CompiledRule, root: gs.Node) -> Matcher:
         assert compiled.pattern is not None
         arguments = compiled.pattern, self.context, self._given(compiled, root), compiled.lets
-        return Matcher(*arguments) if compiled.steps is None else StraightMatcher(compiled.steps, *arguments)
+        return Matcher(*arguments) if compiled.ways is None else StraightMatcher(compiled.ways, *arguments)
 
     def _given(self, compiled: CompiledRule, root: gs.Node) -> dict[str, Any]:
-        given = compiled.given
+        if compiled.inside is None:
+            return compiled.given
         owner = self.context.index.scope(root).owner
-        return {**given, "outer": owner} if compiled.inside is not None and owner is not None else given
+        return compiled.given if owner is None else {**compiled.given, "outer": owner}
 
     def _inside(self, compiled: CompiledRule, root: gs.Node) -> bool:
         scope = self.context.index.scope(root)
-        if (version := scope.opsets.get("")) is not None and version not in compiled.rule.opset:
+        if (version := scope.opsets.get("")) is not None and version not in compiled.opset:
             return False
         wanted = compiled.inside
         if wanted is None:
@@ -149,7 +152,7 @@ class Attempt:
         self, compiled: CompiledRule, root: gs.Node | None, bound: dict[str, Any], nodes: dict[int, gs.Node], started: float
     ) -> Fired | None:
         names = Names(bound, compiled.lets)
-        if not self._private(compiled, bound, nodes):
+        if compiled.private and not self._private(compiled, bound, nodes):
             return None
         if self.coverage is not None:
             self.coverage.stood[compiled.code] += 1
@@ -186,7 +189,7 @@ class Attempt:
 
     def _private(self, compiled: CompiledRule, bound: Mapping[str, Any], nodes: Mapping[int, gs.Node]) -> bool:
         """Whether no tensor that the rule calls private is read outside of the match."""
-        matched = {id(node) for node in nodes.values()} if compiled.private else set()
+        matched = {id(node) for node in nodes.values()}
         for name in compiled.private:
             found = bound[name]
             for tensor in found if isinstance(found, list) else [found]:
@@ -207,15 +210,14 @@ class Attempt:
         started: float,
     ) -> Fired | None:
         index = self.context.index
-        version = (index.scopes[0] if root is None else index.scope(root)).opsets.get("", 1)
-        block = compiled.block(version)
+        scope, op = (index.scopes[0], "") if root is None else (index.scope(root), root.op)
+        block = compiled.block(scope.opsets.get("", 1))
         if block is None:
             return None
         edits, mark = Edits(index), index.naming.mark()
-        scope, op = (index.scopes[0], "") if root is None else (index.scope(root), root.op)
-        matched = tuple(node_name(node) for node in nodes.values())
+        matched = tuple([node_name(node) for node in nodes.values()])
         try:
-            apply_block(Rewriting(self.context, edits, names, root, nodes), block)
+            apply_block(Rewriting(self.context, edits, names, root, nodes, scope), block)
             if not edits.any:
                 raise Refused("it would change nothing")
         except Refused as refused:

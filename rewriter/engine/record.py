@@ -35,21 +35,22 @@ class Recorder:
 
     def record(self, fired: Fired) -> None:
         """The firing stands; books it."""
-        edits, rule = fired.edits, fired.compiled.rule
+        edits, rule, author = fired.edits, fired.compiled, self._author
         number = len(self._log.firings) + 1
-        parents = sorted({self._author[id(node)] for node in fired.nodes.values() if id(node) in self._author})
-        changes = list(islice(self._changes(fired), SHOWN if self._auditor is None else SHOWN_TO_AUDITORS))
+        parents = sorted({author[n] for n in map(id, fired.nodes.values()) if n in author}) if author else ()
+        most = SHOWN if self._auditor is None else SHOWN_TO_AUDITORS
+        changes = tuple(islice(self._changes(fired), most)) if self._detail else ()
         firing = Firing(
             number=number,
             rule=rule.code,
             title=rule.title,
-            kind=rule.kind.name,
+            kind=rule.kind,
             phase=rule.phase,
             place=fired.scope.path,
             root=fired.names[0] if fired.names else "",
             op=fired.op,
             matched=fired.names,
-            changes=tuple(changes),
+            changes=changes,
             conditions=fired.conditions,
             parents=tuple(parents),
             microseconds=fired.seconds * 1e6,
@@ -61,7 +62,7 @@ class Recorder:
             self._auditor.count(rule.code, fired.noted)
         self._log.firings.append(firing)
         for part in (*edits.added, *edits.edited):
-            self._author[part] = number
+            author[part] = number
 
     def depict(self, fired: Fired) -> None:
         """Adds the surroundings of the firing that was booked last, when they are wanted and its facts are up to date."""
@@ -72,8 +73,6 @@ class Recorder:
 
     def _changes(self, fired: Fired) -> Iterator[Change]:
         """What was changed; of nodes, first what was removed, then what was edited, then what was added."""
-        if not self._detail:
-            return
         edits = fired.edits
         for node, kept in self._changed(fired):
             before = self._text(edits.before[id(node)]) if id(node) not in edits.added else None

@@ -266,10 +266,10 @@ class Run:
         if self._permit is not None and not self._permit(fired):
             self._attempt.take_back(fired)
             return False
-        matched = {id(node) for node in fired.nodes.values()}
-        for number in (*edits.added, *(n for n in edits.edited if n in matched)):
+        for number in (*edits.added, *_edited_of(fired)):
             self._generation[number] = generation
-        self._freed.update(edits.freed)
+        if edits.freed:
+            self._freed.update(edits.freed)
         self.index.naming.release(edits.removed.values(), edits.freed.values())
         self._done.append(fired)
         self._recorder.record(fired)
@@ -293,23 +293,22 @@ class Run:
         """One more than the oldest line among the nodes that the firing consumed or edited; the same when it leaves fewer
         nodes.
         """
-        edits = fired.edits
-        matched = {id(node) for node in fired.nodes.values()}
-        touched = [*edits.removed, *(n for n in edits.edited if n in matched)]
-        highest = max((self._generation.get(number, 0) for number in touched), default=0)
+        edits, known, highest = fired.edits, self._generation, 0
+        if known:
+            highest = max((known.get(number, 0) for number in (*edits.removed, *_edited_of(fired))), default=0)
         return highest if len(edits.added) < len(edits.removed) else highest + 1
 
     def _spread(self, fired: Fired, worklist: Worklist) -> None:
         """Brings back every root that could see the change."""
-        edits = fired.edits
-        changed = [*edits.added.values(), *(node for node in edits.edited.values() if node in self.index)]
+        edits, index = fired.edits, self.index
         outputs = _outputs(fired)
         worklist.facts_changed(self.context.facts.refresh([*outputs, *edits.retyped.values()]))
         worklist.facts_changed(outputs)
-        for node in changed:
-            worklist.node_changed(node)
-            worklist.users_changed(node.inputs)
-            worklist.users_changed(node.outputs)
+        for node in (*edits.added.values(), *edits.edited.values()):
+            if node in index:
+                worklist.node_changed(node)
+                worklist.users_changed(node.inputs)
+                worklist.users_changed(node.outputs)
         for node in edits.removed.values():
             worklist.users_changed(node.inputs)
 
@@ -340,8 +339,15 @@ def _auditor(context: Context, audit: Audit) -> Auditor:
 
 
 def _outputs(fired: Fired) -> list[gs.Tensor]:
-    nodes = (*fired.edits.added.values(), *fired.edits.edited.values(), *fired.edits.removed.values())
+    edits = fired.edits
+    nodes = (*edits.added.values(), *edits.edited.values(), *edits.removed.values())
     return [tensor for node in nodes for tensor in node.outputs]
+
+
+def _edited_of(fired: Fired) -> list[int]:
+    """Ids of the matched nodes that were edited."""
+    edited = fired.edits.edited
+    return [number for number in map(id, fired.nodes.values()) if number in edited] if edited else []
 
 
 def _generation_stop(fired: Fired, limits: Limits) -> Stop:

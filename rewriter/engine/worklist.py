@@ -65,12 +65,14 @@ class Worklist:
             self._counters.setdefault(tensor, {})[id(root)] = root
 
     def facts_changed(self, tensors: Iterable[gs.Tensor]) -> None:
-        for tensor in tensors:
+        """Tries again the roots where somebody asked what these tensors are."""
+        for tensor in tensors if self._watchers else ():
             for root in self._watchers.pop(id(tensor), {}).values():
                 self.add(root)
 
     def users_changed(self, tensors: Iterable[gs.Tensor]) -> None:
-        for tensor in tensors:
+        """Tries again the roots where somebody asked who reads these tensors."""
+        for tensor in tensors if self._counters else ():
             for root in self._counters.pop(id(tensor), {}).values():
                 self.add(root)
 

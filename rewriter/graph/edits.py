@@ -30,6 +30,10 @@ class Edits:
         declared: what the model says of itself and was changed, for logs: (what, name) to the value before and the one after.
     """
 
+    __slots__ = (
+        "_undo", "added", "before", "corrected", "declared", "edited", "freed", "index", "released", "removed", "retyped",
+    )  # fmt: skip
+
     def __init__(self, index: GraphIndex) -> None:
         self.index = index
         self.before: dict[int, NodeState] = {}
@@ -90,12 +94,11 @@ class Edits:
     def remove_only(self, node: gs.Node) -> None:
         """Removes a node and leaves the bodies inside it where they are, for a node that is to stand elsewhere."""
         self._touch(node)
-        scope, key = self.index.scope(node), self.index.key_at(node)
-        owned = [tensor for tensor in node.outputs if self.index.producer(tensor) is node]
-        self.index.detach(node)
+        scope, key, owned = self.index.detach(node)
         if self.added.pop(id(node), None) is None:
             self.removed[id(node)] = node
-        self.released.update((id(tensor), tensor) for tensor in node.inputs)
+        for tensor in node.inputs:
+            self.released[id(tensor)] = tensor
         self._undo.append((self._restore, (node, scope, key, owned)))
 
     def _restore(self, node: gs.Node, scope: Scope, key: int, owned: Sequence[gs.Tensor]) -> None:
@@ -114,6 +117,7 @@ class Edits:
         self.set_inputs(node, operands)
 
     def set_inputs(self, node: gs.Node, operands: Sequence[gs.Tensor]) -> None:
+        """Replaces the operands."""
         before = list(node.inputs)
         if _same(before, operands):
             return
@@ -125,8 +129,7 @@ class Edits:
     def _put_inputs(self, node: gs.Node, operands: Sequence[gs.Tensor]) -> dict[int, gs.Tensor]:
         """Replaces the operands; those that the node reads no more."""
         before = {id(tensor): tensor for tensor in node.inputs}
-        list.clear(node.inputs)
-        list.extend(node.inputs, operands)
+        list.__setitem__(node.inputs, slice(None), operands)
         for tensor in operands:
             if before.pop(id(tensor), None) is None:
                 self.index.use(tensor, node)
@@ -180,10 +183,17 @@ class Edits:
 
     # --- tensors -----------------------------------------------------------------------------------------------------------
 
-    def replace_uses(self, old: gs.Tensor, new: gs.Tensor, users: Iterable[gs.Node] | None = None) -> None:
-        """Every node that reads `old` (or those of `users`) reads `new` instead; outputs of scopes are not touched."""
-        for user in list(self.index.uses(old) if users is None else users):
-            self.set_inputs(user, [new if tensor is old else tensor for tensor in user.inputs])
+    def replace_uses(self, old: gs.Tensor, new: gs.Tensor) -> None:
+        """Every node that reads `old` reads `new` instead; outputs of scopes are not touched."""
+        for user in self.index.uses(old):
+            before = list(user.inputs)
+            self._touch(user)
+            list.__setitem__(user.inputs, slice(None), [new if tensor is old else tensor for tensor in before])
+            self.index.use(new, user)
+            self.index.unuse(old, user)
+            self.edited[id(user)] = user
+            self.released[id(old)] = old
+            self._undo.append((self._put_inputs, (user, before)))
 
     def set_type(self, tensor: gs.Variable, dtype: Any, shape: Any, kind: str | None = None) -> None:
         """Sets the declared element type and shape of a variable, and what it is (`tensor_type`, ...) where `kind` says so."""
@@ -222,26 +232,28 @@ class Edits:
 
         Nodes that were dead before nobody touched stay.
         """
-        waiting = list(roots)
+        index, waiting = self.index, list(roots)
         while waiting or self.released:
-            for tensor in list(self.released.values()):
-                del self.released[id(tensor)]
-                if not tensor.name or self.index.is_used(tensor):
-                    self.freed.pop(id(tensor), None)
-                    continue
-                maker = self.index.producer(tensor)
-                if maker is not None:
-                    waiting.append(maker)
-                elif isinstance(tensor, gs.Constant):
-                    self.freed[id(tensor)] = tensor
+            if self.released:
+                released, self.released = self.released, {}
+                for tensor in released.values():
+                    if not tensor.name or index.is_used(tensor):
+                        self.freed.pop(id(tensor), None)
+                        continue
+                    maker = index.producer(tensor)
+                    if maker is not None:
+                        waiting.append(maker)
+                    elif isinstance(tensor, gs.Constant):
+                        self.freed[id(tensor)] = tensor
             while waiting:
                 node = waiting.pop()
-                if node in self.index and not any(self.is_live(tensor, node) for tensor in node.outputs):
+                if node in index and not self.is_live(node):
                     self.remove(node)
 
-    def is_live(self, tensor: gs.Tensor, node: gs.Node) -> bool:
-        """Whether `node` still has to make this one of its outputs."""
-        return bool(tensor.name) and self.index.producer(tensor) is node and self.index.is_used(tensor)
+    def is_live(self, node: gs.Node) -> bool:
+        """Whether anything needs an output that the node makes."""
+        index = self.index
+        return any(tensor.name and index.is_used(tensor) and index.producer(tensor) is node for tensor in node.outputs)
 
 
 def _same(one: Sequence[gs.Tensor], other: Sequence[gs.Tensor]) -> bool:

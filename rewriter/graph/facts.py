@@ -127,7 +127,9 @@ class Facts:
             tensors: those whose producer, or the operator, attributes or operands of it, changed; those whose declaration or
                 contents changed; new and removed ones as well.
         """
-        return Reaction(self).run(tensors)
+        known = self._facts
+        stale = [tensor for tensor in tensors if id(tensor) in known] if known else ()
+        return Reaction(self).run(stale) if stale else []
 
     # --- finding -----------------------------------------------------------------------------------------------------------
 

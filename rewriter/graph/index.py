@@ -1,7 +1,7 @@
 """Who produces, who uses, in which scope, in what order: the one place that knows how the parts of a graph hang together.
 
 graphsurgeon keeps these relations in lists that search with `==`; detaching a consumer from a tensor with thousands of them
-costs a comparison each. Here they are dictionaries by identity, filled when first asked for, and brought back into
+costs a comparison each. Here they are dictionaries by identity, filled for the tensors that change, and brought back into
 graphsurgeon's lists once, by `finish`. All changes go through an `Edits` transaction (edits.py).
 """
 
@@ -13,14 +13,13 @@ from operator import is_
 
 import onnx_graphsurgeon as gs
 
+from rewriter.graph.ends import CROWD, Ends
 from rewriter.graph.kinds import Kinds, OpKey, operator_key
 from rewriter.graph.names import NameTable
 from rewriter.graph.naming import Naming
 from rewriter.graph.objects import Variable
-from rewriter.graph.order import NoRoom, Order, stable_sort
+from rewriter.graph.order import NoRoom, Order, is_sorted, stable_sort
 from rewriter.graph.scopes import Scope, find_scopes, nested
-
-CROWD = 32  # from this many consumers on, they are looked up by operator
 
 __all__ = ["CROWD", "GraphIndex", "operator_key"]
 
@@ -47,15 +46,13 @@ class GraphIndex:
         ]
         self._kinds: Kinds | None = None
         self._scope: dict[int, Scope] = {}
-        self._producers: dict[int, gs.Node | None] = {}
-        self._uses: dict[int, dict[int, gs.Node]] = {}
+        self._ends: dict[int, Ends] = {}
         self._outputs: dict[int, list[Scope]] = {}
         self._inputs: set[int] = set()
         self._kept: list[gs.Node] = []  # removed objects stay alive: their id() must not be given to a new one
-        self._touched: dict[int, gs.Tensor] = {}
+        self._changed: list[Ends] = []
         self._changed_scopes: set[int] = set()
         self._unsorted: set[int] = set()  # scopes whose nodes were not written in the order in which they can run
-        self._crowds: dict[int, dict[OpKey, dict[int, gs.Node]]] = {}
         for scope in self.scopes:
             self._scope.update(dict.fromkeys(self._members[scope.number], scope))
             for tensor in scope.graph.outputs:
@@ -68,24 +65,13 @@ class GraphIndex:
     def _arrange(self, scope: Scope, has_bodies: bool) -> list[gs.Node]:
         """The nodes of a scope in an order in which they can run, which is that of its members from now on."""
         nodes: list[gs.Node] = scope.graph.nodes
-        if not has_bodies and self._is_sorted(scope):
+        if not has_bodies and is_sorted(nodes, self._members[scope.number]):
             return nodes
         arranged = stable_sort(nodes, self.before)
         if not all(map(is_, nodes, arranged)):
             self._unsorted.add(scope.number)
             self._members[scope.number] = dict(zip(map(id, arranged), arranged, strict=True))
         return arranged
-
-    def _is_sorted(self, scope: Scope) -> bool:
-        """Whether the nodes of a scope without bodies stand in an order in which they can run; mostly, and quick to see."""
-        members, made = self._members[scope.number], set[int]()
-        for node in scope.graph.nodes:
-            for tensor in node.inputs:
-                if tensor.inputs and id(tensor) not in made and any(id(maker) in members for maker in tensor.inputs):
-                    return False
-            for tensor in node.outputs:
-                made.add(id(tensor))
-        return True
 
     # --- questions ---------------------------------------------------------------------------------------------------------
 
@@ -106,39 +92,41 @@ class GraphIndex:
 
     def producer(self, tensor: gs.Tensor) -> gs.Node | None:
         """The node that makes this tensor; None for inputs, initializers and omitted operands."""
-        try:
-            return self._producers[id(tensor)]
-        except KeyError:
-            found = next((node for node in tensor.inputs if id(node) in self._scope), None)
-            self._producers[id(tensor)] = found
-            return found
+        known = self._ends.get(id(tensor))
+        if known is not None:
+            return known.maker
+        for node in tensor.inputs:
+            if id(node) in self._scope:
+                return node
+        return None
+
+    def _look(self, tensor: gs.Tensor) -> Ends:
+        """Writes down both ends of a tensor."""
+        users = {id(node): node for node in tensor.outputs if id(node) in self._scope} if tensor.name else {}
+        found = self._ends[id(tensor)] = Ends(tensor, self.producer(tensor), users)
+        return found
 
     def users(self, tensor: gs.Tensor) -> dict[int, gs.Node]:
         """Distinct consumers by id, those in inner scopes included. The live dictionary: copy before editing."""
-        found = self._uses.get(id(tensor))
-        if found is None:
-            found = {id(node): node for node in tensor.outputs if id(node) in self._scope} if tensor.name else {}
-            self._uses[id(tensor)] = found
-        return found
+        return (self._ends.get(id(tensor)) or self._look(tensor)).users
 
-    def users_with(self, tensor: gs.Tensor, ops: frozenset[tuple[str, str]]) -> Iterator[gs.Node]:
+    def users_with(self, tensor: gs.Tensor, ops: frozenset[OpKey]) -> Iterable[gs.Node]:
         """Consumers whose (domain, operator) is one of `ops`; at a tensor with very many, only those are looked at."""
-        users = self.users(tensor)
-        if len(users) <= CROWD:
-            return (node for node in list(users.values()) if operator_key(node) in ops)
-        crowd = self._crowds.get(id(tensor))
-        if crowd is None:
-            crowd = self._crowds[id(tensor)] = {}
-            for node in users.values():
-                crowd.setdefault(operator_key(node), {})[id(node)] = node
-        return (node for op in sorted(ops) for node in crowd.get(op, {}).values())
+        return (self._ends.get(id(tensor)) or self._look(tensor)).users_with(ops)
 
     def uses(self, tensor: gs.Tensor) -> list[gs.Node]:
         """Distinct consumers of a tensor, those in inner scopes included."""
         return list(self.users(tensor).values())
 
     def is_used(self, tensor: gs.Tensor) -> bool:
-        return bool(self.users(tensor)) or id(tensor) in self._outputs
+        """Whether a node reads the tensor, or it is an output of a scope."""
+        number = id(tensor)
+        if number in self._outputs:
+            return True
+        known = self._ends.get(number)
+        if known is not None:
+            return bool(known.users)
+        return bool(tensor.name) and any(id(node) in self._scope for node in tensor.outputs)
 
     def output_of(self, tensor: gs.Tensor) -> bool:
         """Whether the tensor is an output of the model, of a subgraph body or of a function."""
@@ -223,46 +211,47 @@ class GraphIndex:
         for tensor in node.inputs:
             self.use(tensor, node)
 
-    def detach(self, node: gs.Node) -> None:
-        scope = self._scope.pop(id(node))
-        del self._members[scope.number][id(node)]
-        self._orders[scope.number].drop(node)
+    def detach(self, node: gs.Node) -> tuple[Scope, int, list[gs.Tensor]]:
+        """Takes a node out; where it stood, and the tensors that it made."""
+        number = id(node)
+        owned = [tensor for tensor in node.outputs if self.producer(tensor) is node]
+        scope = self._scope.pop(number)
+        del self._members[scope.number][number]
+        key = self._orders[scope.number].drop(node)
         if self._kinds is not None:
             self._kinds.drop(node)
         self._kept.append(node)
         self._changed_scopes.add(scope.number)
         for tensor in node.inputs:
             self.unuse(tensor, node)
-        for tensor in node.outputs:
-            if self._producers.get(id(tensor)) is node:
-                self.make(tensor, None)
+        for tensor in owned:
+            self.make(tensor, None)
+        return scope, key, owned
+
+    def _change(self, tensor: gs.Tensor) -> Ends:
+        """Both ends of a tensor that are going to change."""
+        ends = self._ends.get(id(tensor)) or self._look(tensor)
+        if not ends.changed:
+            ends.changed = True
+            self._changed.append(ends)
+        return ends
 
     def make(self, tensor: gs.Tensor, node: gs.Node | None) -> None:
-        self._touch(tensor)
-        self._producers[id(tensor)] = node
+        """Notes which node makes a tensor."""
+        self._change(tensor).maker = node
 
     def use(self, tensor: gs.Tensor, node: gs.Node) -> None:
+        """Notes that a node reads a tensor."""
         if tensor.name:
-            self._touch(tensor)
-            users = self._uses[id(tensor)]
-            if not users and self._producers[id(tensor)] is None:
+            ends = self._change(tensor)
+            if not ends.users and ends.maker is None:
                 self.novelty += 1  # a new constant, it may be
-            users[id(node)] = node
-            if id(tensor) in self._crowds:
-                self._crowds[id(tensor)].setdefault(operator_key(node), {})[id(node)] = node
+            ends.add(node)
 
     def unuse(self, tensor: gs.Tensor, node: gs.Node) -> None:
+        """Notes that a node does not read a tensor any more."""
         if tensor.name:
-            self._touch(tensor)
-            self._uses[id(tensor)].pop(id(node), None)
-            if id(tensor) in self._crowds:
-                self._crowds[id(tensor)].get(operator_key(node), {}).pop(id(node), None)
-
-    def _touch(self, tensor: gs.Tensor) -> None:
-        if id(tensor) not in self._touched:
-            self.users(tensor)
-            self.producer(tensor)
-            self._touched[id(tensor)] = tensor
+            self._change(tensor).drop(node)
 
     def set_op(self, node: gs.Node, op: str, domain: str) -> None:
         """Makes a node one of another operator."""
@@ -309,15 +298,7 @@ class GraphIndex:
         order, nodes = self._orders[scope.number], scope.graph.nodes
         if scope.number in self._changed_scopes or (order.untouched and scope.number not in self._unsorted):
             return []
-        found, least = [], None
-        for node in reversed(nodes):
-            key = order.key(node)
-            if least is not None and key > least:
-                found.append(node)
-            least = key if least is None else min(least, key)
-        if not found or any(order.key(other) >= order.key(node) for node in nodes for other in self.before(node)):
-            return []
-        return found[::-1]
+        return order.misplaced(nodes, self.before)
 
     def mark_changed(self, scope: Scope) -> bool:
         """Has `finish` write the nodes of a scope in execution order; False where it was going to."""
@@ -366,6 +347,27 @@ class GraphIndex:
                 self._relabel(scope)
         raise AssertionError("a relabelled order has room")
 
+    def put_behind(self, node: gs.Node) -> bool:
+        """Orders a node behind all whose outputs it reads; False when that would close a cycle."""
+        keys = self._orders[self._scope[id(node)].number].keys
+        key = keys[id(node)]
+        for tensor in node.inputs:
+            maker = self.producer(tensor)
+            if maker is not None and keys.get(id(maker), 0) >= key:
+                break
+        else:
+            if id(node) not in self._bodies:
+                return True  # mostly: everything stands in order already
+        return all(self.link(maker, node) for maker in self.before(node))
+
+    def put_before(self, node: gs.Node) -> bool:
+        """Orders a node before all that read its outputs; False when that would close a cycle."""
+        keys = self._orders[self._scope[id(node)].number].keys
+        key = keys[id(node)]
+        if all(keys.get(number, 0) > key for tensor in node.outputs for number in self.users(tensor)):
+            return True
+        return all(self.link(node, follower) for follower in list(self.followers(node)))
+
     def _relabel(self, scope: Scope) -> None:
         order = self._orders[scope.number]
         order.relabel(order.arranged(self._members[scope.number]))
@@ -377,17 +379,18 @@ class GraphIndex:
         """
         for number in self._changed_scopes:
             self.scopes[number].graph.nodes[:] = self._orders[number].arranged(self._members[number])
-        for tensor in self._touched.values():
-            maker = self._producers[id(tensor)]
-            users = self._uses[id(tensor)].values()
+        for ends in self._changed:
+            tensor, maker = ends.tensor, ends.maker
             list.clear(tensor.inputs)
             list.clear(tensor.outputs)
             if maker is not None:
                 list.append(tensor.inputs, maker)
-            list.extend(tensor.outputs, (user for user in users for operand in user.inputs if operand is tensor))
+            for user in ends.users.values():
+                list.extend(tensor.outputs, [user for operand in user.inputs if operand is tensor])
+            ends.changed = False
         for node in self._kept:
             if id(node) not in self._scope:
                 list.clear(node.inputs)
                 list.clear(node.outputs)
-        self._touched.clear()
+        self._changed.clear()
         self._changed_scopes.clear()

@@ -49,6 +49,18 @@ def stable_sort(nodes: Sequence[gs.Node], before: Callable[[gs.Node], Iterable[g
     return [nodes[i] for i in result] + [node for i, node in enumerate(nodes) if i not in done]
 
 
+def is_sorted(nodes: Sequence[gs.Node], members: Mapping[int, gs.Node]) -> bool:
+    """Whether nodes without bodies, the same ones as `members` by id(), stand in an order in which they can run."""
+    made = set[int]()
+    for node in nodes:
+        for tensor in node.inputs:
+            if tensor.inputs and id(tensor) not in made and any(id(maker) in members for maker in tensor.inputs):
+                return False
+        for tensor in node.outputs:
+            made.add(id(tensor))
+    return True
+
+
 class NoRoom(Exception):
     """Two keys have no third between them; `Order.relabel` makes room."""
 
@@ -57,31 +69,47 @@ class Order:
     """Keys of the nodes of one scope.
 
     Attributes:
+        keys: by id() of the node, above 0.
         untouched: whether those that are left still stand in the order in which they were given.
     """
 
     def __init__(self, nodes: Sequence[gs.Node]) -> None:
-        self._keys = dict(zip(map(id, nodes), range(GAP, GAP * (len(nodes) + 1), GAP), strict=True))
+        self.keys = dict(zip(map(id, nodes), range(GAP, GAP * (len(nodes) + 1), GAP), strict=True))
         self.untouched = True
 
     def __contains__(self, node: gs.Node) -> bool:
-        return id(node) in self._keys
+        return id(node) in self.keys
 
     def key(self, node: gs.Node) -> int:
-        return self._keys[id(node)]
+        return self.keys[id(node)]
 
     def arranged(self, nodes: Mapping[int, gs.Node]) -> list[gs.Node]:
         """Nodes, given by id() and at first in their order, in the order that they have now."""
         if self.untouched:
             return list(nodes.values())
-        return [nodes[number] for number in sorted(nodes, key=self._keys.__getitem__)]
+        return [nodes[number] for number in sorted(nodes, key=self.keys.__getitem__)]
 
     def set(self, node: gs.Node, key: int) -> None:
-        self._keys[id(node)] = key
+        self.keys[id(node)] = key
         self.untouched = False
 
-    def drop(self, node: gs.Node) -> None:
-        del self._keys[id(node)]
+    def drop(self, node: gs.Node) -> int:
+        """Forgets a node; the key it had."""
+        return self.keys.pop(id(node))
+
+    def misplaced(self, nodes: Sequence[gs.Node], before: Callable[[gs.Node], Iterable[gs.Node]]) -> list[gs.Node]:
+        """Of nodes as they are written those that stand before one whose output they need; none where there is a cycle.
+        `before` is as for `stable_sort`.
+        """
+        found, least = [], None
+        for node in reversed(nodes):
+            key = self.key(node)
+            if least is not None and key > least:
+                found.append(node)
+            least = key if least is None else min(least, key)
+        if not found or any(self.key(other) >= self.key(node) for node in nodes for other in before(node)):
+            return []
+        return found[::-1]
 
     def room_before(self, high: int, low: int, count: int) -> list[int]:
         """`count` rising keys between `low` and `high`, close to `high`. Raises NoRoom when there are none left."""
@@ -92,7 +120,7 @@ class Order:
 
     def relabel(self, nodes: Sequence[gs.Node]) -> None:
         """Spreads the keys of `nodes` (in their present order) evenly again."""
-        self._keys = dict(zip(map(id, nodes), range(GAP, GAP * (len(nodes) + 1), GAP), strict=True))
+        self.keys = dict(zip(map(id, nodes), range(GAP, GAP * (len(nodes) + 1), GAP), strict=True))
 
     def link(self, first: gs.Node, then: gs.Node, followers: Callable[[gs.Node], Iterator[gs.Node]]) -> bool:
         """Makes `first` come before `then`; False (and nothing changed) when `then` already leads to `first`.
@@ -100,8 +128,8 @@ class Order:
         `followers(node)` yields the direct consumers in this scope. Only nodes between the two are looked at and moved.
         Raises NoRoom when the moved nodes find no keys.
         """
-        limit = self._keys[id(first)]
-        if self._keys[id(then)] > limit:
+        limit = self.keys[id(first)]
+        if self.keys[id(then)] > limit:
             return True
         if first is then:
             return False
@@ -110,7 +138,7 @@ class Order:
             for node in followers(waiting.popleft()):
                 if node is first:
                     return False
-                key = self._keys[id(node)]
+                key = self.keys[id(node)]
                 if key > limit:
                     ceiling = min(ceiling, key)
                 elif id(node) not in seen:
@@ -122,5 +150,5 @@ class Order:
             raise NoRoom
         self.untouched = False
         for i, node in enumerate(sorted(moved, key=self.key), 1):
-            self._keys[id(node)] = limit + step * i
+            self.keys[id(node)] = limit + step * i
         return True

@@ -46,8 +46,6 @@ class Reaction:
         return list(self._changed.values())
 
     def _start(self, tensor: gs.Tensor) -> None:
-        if self.facts.known(tensor) is None:
-            return
         node = self.index.producer(tensor)
         if node is not None:
             self._push_node(node)

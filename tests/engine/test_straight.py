@@ -27,7 +27,7 @@ def compiled(rule: Rule) -> CompiledRule | None:
         found = compile_rule(rule, {})
     except RewriterError:  # a parameter without a default
         return None
-    return found if found.steps is not None else None
+    return found if found.ways is not None else None
 
 
 RULES = [rule for one in load_rules() if (rule := compiled(one)) is not None]
@@ -58,8 +58,8 @@ def test_it_finds_what_the_search_finds(rule: CompiledRule) -> None:
         context = Context(index, Facts(index), detect(graph))
         for root in index.all_nodes():
             arguments = rule.pattern, context, rule.given, rule.lets
-            assert rule.steps is not None
-            found = seen(StraightMatcher(rule.steps, *arguments), context, root)
+            assert rule.ways is not None
+            found = seen(StraightMatcher(rule.ways, *arguments), context, root)
             assert found == seen(Matcher(*arguments), context, root)
 
 

@@ -50,7 +50,7 @@ class Witness(Matcher):
 
     def _begin(self, node: gs.Node | None) -> None:
         """Doubts from here on belong to the next question, which is asked of `node`."""
-        self._doubts = len(self._context.doubts)
+        self._doubts = len(self.context.doubts)
         self._asked_of = node
 
     def _reader(self, operand: object) -> gs.Node | None:
@@ -62,7 +62,7 @@ class Witness(Matcher):
         depth = (STAGES.index("pattern"), self._level, step)
         if self.deepest is not None and self.deepest.depth >= depth:
             return
-        doubts = self._context.doubts[self._doubts :]
+        doubts = self.context.doubts[self._doubts :]
         remedy = next((remedy for _, remedy in doubts if remedy), "")
         if doubts:
             found = doubts[0][0]
@@ -81,27 +81,27 @@ class Witness(Matcher):
             self._no("same node", 0, asked, f"{node_words(known)} and {node_words(node)}", pattern.source.span, node)
         return super()._node(pattern, node)
 
-    def _fits(self, pattern: PatternNode, node: gs.Node) -> bool:
+    def fits(self, pattern: PatternNode, node: gs.Node) -> bool:
         self._begin(node)
-        if super()._fits(pattern, node):
+        if super().fits(pattern, node):
             return True
         span, count = pattern.source.ops_span, sum(bool(tensor.name) for tensor in node.inputs)
         if operator_key(node) not in pattern.ops:
             self._no("operator", 0, f"operator {_ops(pattern)}", node_words(node), span, node)
-        elif id(node) in self._taken:
+        elif id(node) in self.taken:
             asked = f"`{self._text.at(pattern.source.span)}` is a node of its own"
             self._no("distinct", 1, asked, f"{node_words(node)} stands for another one already", span, node)
-        elif self._context.index.scope(node) is self._scope:
+        elif self.context.index.scope(node) is self._scope:
             asked = f"{_arity(pattern)} of {_ops(pattern)}"
             self._no("operands", 2, asked, f"{node_words(node)} has {count}", pattern.source.span, node)
         else:
-            path = self._context.index.scope(node).path
+            path = self.context.index.scope(node).path
             self._no("scope", 3, "all nodes in one graph", f"{node_words(node)} stands in {path}", span, node)
         return False
 
-    def _outputs(self, source: ast.NodePattern, node: gs.Node) -> bool:
+    def outputs(self, source: ast.NodePattern, node: gs.Node) -> bool:
         self._begin(node)
-        if super()._outputs(source, node):
+        if super().outputs(source, node):
             return True
         outputs = list(node.outputs)
         span = source.outputs[0].span if source.outputs else source.span
@@ -112,36 +112,36 @@ class Witness(Matcher):
                 made = sum(bool(tensor.name) for tensor in outputs)
                 self._no("outputs", 4, f"{len(source.outputs)} outputs", f"{node_words(node)} makes {made}", span, node)
                 return False
-            if output.name is not None and not self._same(self.bound.get(output.name), outputs[position]):
+            if output.name is not None and not self.same(self.bound.get(output.name), outputs[position]):
                 self._not_same(output.name, outputs[position], 4, output.span)
                 return False
         named = max(len(source.outputs), 1)
         for position, tensor in enumerate(outputs[named:], named):
-            if self._context.index.is_used(tensor):
+            if self.context.index.is_used(tensor):
                 asked = f"output {position} of {node.op} is not used (the pattern does not list it)"
-                self._no("unused output", 5, asked, f"{tensor.name!r} {read_by(self._context, tensor)}", span, node)
+                self._no("unused output", 5, asked, f"{tensor.name!r} {read_by(self.context, tensor)}", span, node)
                 break
         return False
 
     # --- attributes ----------------------------------------------------------------------------------------------------------
 
-    def _attribute(self, attr: ast.AttrPattern, node: gs.Node) -> bool:
+    def has(self, attr: ast.AttrPattern, node: gs.Node) -> bool:
         self._begin(node)
         free = isinstance(attr.value, ast.Name) and attr.value.id not in self.bound and attr.value.id not in DTYPES
-        if super()._attribute(attr, node):
+        if super().has(attr, node):
             return True
         if attr.mode != "equals" or free:  # what is compared has been noted by `_equals`
-            found = attributes.effective(self._context, node, attr.name)
+            found = attributes.effective(self.context, node, attr.name)
             said = attr.name in node.attrs
             text = f"{attr.name} = {value_words(found)}" if said else f"{node_words(node)} does not say {attr.name}"
             self._no("attribute", 6, f"`{self._text.at(attr.span)}`", text, attr.span, node)
         return False
 
-    def _equals(self, attr: ast.AttrPattern, node: gs.Node) -> bool:
+    def equals(self, attr: ast.AttrPattern, node: gs.Node) -> bool:
         self._begin(node)
-        if super()._equals(attr, node):
+        if super().equals(attr, node):
             return True
-        found = attributes.effective(self._context, node, attr.name)
+        found = attributes.effective(self.context, node, attr.name)
         asked = f"`{self._text.at(attr.span)}`"
         if attr.value is not None and isinstance(attr.value, ast.Name | ast.Binary | ast.Call | ast.Index):
             asked += self._worth(attr.value)
@@ -151,7 +151,7 @@ class Witness(Matcher):
 
     def _worth(self, expr: ast.Expr) -> str:
         try:
-            return f", which is {value_words(evaluate(expr, Names(self.bound, self._lets), self._context))}"
+            return f", which is {value_words(evaluate(expr, Names(self.bound, self._lets), self.context))}"
         except Failure:
             return ""
 
@@ -171,7 +171,7 @@ class Witness(Matcher):
 
     def _impossible(self, pattern: PatternNode, position: int, operand: Operand, tensor: gs.Tensor | None) -> None:
         span = pattern.source.inputs[position].span
-        found = tensor_words(self._context, tensor)
+        found = tensor_words(self.context, tensor)
         if isinstance(operand, Made):
             asked = f"operand {position} made by {_ops(self._pattern.nodes[operand.node])}"
             self._no("made by", 10 + position, asked, found, span)
@@ -181,11 +181,11 @@ class Witness(Matcher):
     def _operand(self, operand: Operand, tensor: gs.Tensor | None) -> Iterator[Sequence[Goal]]:
         self._begin(self._reader(operand))
         if isinstance(operand, Made):
-            maker = None if tensor is None else self._context.producer(tensor)
+            maker = None if tensor is None else self.context.producer(tensor)
             if maker is not None and not any(t is tensor for t in maker.outputs[operand.output : operand.output + 1]):
                 source = self._pattern.nodes[operand.node].source
                 asked = f"output {operand.output} of {_ops(self._pattern.nodes[operand.node])}"
-                self._no("made by", 20, asked, tensor_words(self._context, tensor), source.span)
+                self._no("made by", 20, asked, tensor_words(self.context, tensor), source.span)
         return super()._operand(operand, tensor)
 
     def _run(self, operand: Operand, tensors: list[gs.Tensor]) -> Iterator[Sequence[Goal]]:
@@ -205,35 +205,35 @@ class Witness(Matcher):
         elif isinstance(operand, ast.Variadic):
             self._no("same", 20, f"`*{operand.name}`: the same tensors at each place", listed, operand.span)
 
-    def _capture(self, operand: ast.Capture, tensor: gs.Tensor | None) -> bool:
+    def capture(self, operand: ast.Capture, tensor: gs.Tensor | None) -> bool:
         self._begin(self._reader(operand))
         bound = self.bound.get(operand.name)
-        if super()._capture(operand, tensor):
+        if super().capture(operand, tensor):
             return True
         asked = f"`{self._text.at(operand.span)}`"
         if tensor is None or not tensor.name:
             here = "" if bound is None else f" (`{operand.name}` is {value_words(bound)})"
             self._no("operand", 20, asked + here, "left out", operand.span)
-        elif operand.const and not self._context.is_constant(tensor):
-            self._no("constant", 21, f"{asked}, a constant", tensor_words(self._context, tensor), operand.span)
-        elif bound is not None and not self._same(bound, tensor):
+        elif operand.const and not self.context.is_constant(tensor):
+            self._no("constant", 21, f"{asked}, a constant", tensor_words(self.context, tensor), operand.span)
+        elif bound is not None and not self.same(bound, tensor):
             self._not_same(operand.name, tensor, 22, operand.span)
         return False  # what a type asks has been noted by `_typed`
 
     def _not_same(self, name: str, tensor: gs.Tensor, step: int, span: ast.Span) -> None:
         asked = f"`{name}` the same at each place, {value_words(self.bound.get(name))}"
-        self._no("same", step, asked, tensor_words(self._context, tensor), span)
+        self._no("same", step, asked, tensor_words(self.context, tensor), span)
 
     def _typed(self, pattern: ast.TypePattern, tensor: gs.Tensor) -> bool:
         if super()._typed(pattern, tensor):
             return True
         asked = f"`{self._text.at(pattern.span)}`"
-        dtype = self._context.facts.dtype(tensor)
+        dtype = self.context.facts.dtype(tensor)
         if pattern.dtype is not None and dtype != DTYPES[pattern.dtype]:
             found = f"{tensor.name!r} is {DType(dtype) if dtype else 'of unknown type'}"
             self._no("type", 23, asked, found, pattern.span)
             return False
-        shape = self._context.facts.shape(tensor)
+        shape = self.context.facts.shape(tensor)
         known = "unknown" if shape is None else f"[{','.join('?' if dim is None else str(dim) for dim in shape)}]"
         asks_rank = pattern.dims is not None and shape is not None and not _rank_fits(pattern.dims, len(shape))
         kind = "rank" if shape is None or asks_rank else "dimension"
@@ -245,18 +245,18 @@ class Witness(Matcher):
             return True
         if isinstance(wanted, str) and (dim is UNKNOWN or isinstance(dim, Symbol)):
             # A name that stands for two dimensions, one of them unknown: the matcher says no, since it cannot tell.
-            self._context.doubt(f"a dimension of tensor {tensor.name!r} is unknown")
+            self.context.doubt(f"a dimension of tensor {tensor.name!r} is unknown")
         return False
 
-    def _constant(self, operand: ast.ConstPattern, tensor: gs.Tensor) -> bool:
+    def constant(self, operand: ast.ConstPattern, tensor: gs.Tensor) -> bool:
         self._begin(self._reader(operand))
-        if super()._constant(operand, tensor):
+        if super().constant(operand, tensor):
             return True
         asked = f"`{self._text.at(operand.span)}`"
-        if not isinstance(tensor, gs.Tensor) or not self._context.is_constant(tensor):
-            self._no("constant", 21, f"{asked}, a constant", tensor_words(self._context, tensor), operand.span)
+        if not isinstance(tensor, gs.Tensor) or not self.context.is_constant(tensor):
+            self._no("constant", 21, f"{asked}, a constant", tensor_words(self.context, tensor), operand.span)
             return False
-        dtype = self._context.facts.dtype(tensor)
+        dtype = self.context.facts.dtype(tensor)
         if operand.dtype is not None and dtype != DTYPES[operand.dtype]:
             found = f"{tensor.name!r} is {DType(dtype) if dtype else 'of unknown type'}"
             self._no("type", 22, asked, found, operand.span)
@@ -264,7 +264,7 @@ class Witness(Matcher):
         if not isinstance(operand.value, ast.Literal | ast.ListOf):
             asked += self._worth(operand.value)
         try:
-            found = value_words(self._context.array(tensor))
+            found = value_words(self.context.array(tensor))
         except Failure as failure:
             found = str(failure)
         self._no("value", 26, asked, f"{tensor.name!r} is {found}", operand.span)
@@ -277,8 +277,8 @@ class Witness(Matcher):
         tensor, pattern = self.bound.get(name), self._pattern.nodes[number]
         if not isinstance(tensor, gs.Tensor):
             self._no("consumer", 0, f"`{name}` read by {_ops(pattern)}", f"`{name}` is absent", pattern.source.span)
-        elif not any(True for _ in self._context.index.users_with(tensor, pattern.ops)):
-            found = f"{tensor.name!r} {read_by(self._context, tensor)}"
+        elif not any(True for _ in self.context.index.users_with(tensor, pattern.ops)):
+            found = f"{tensor.name!r} {read_by(self.context, tensor)}"
             self._no("consumer", 0, f"`{name}` also read by {_ops(pattern)}", found, pattern.source.span)
         return super()._join(number, name)
 

@@ -47,12 +47,12 @@ class Matcher:
 
     def __init__(self, pattern: Pattern, context: Context, given: dict[str, Any], lets: Mapping[str, ast.Expr]) -> None:
         self._pattern = pattern
-        self._context = context
+        self.context = context
         self._given = given
         self._lets = lets
         self.bound: dict[str, Any] = {}
         self.nodes: dict[int, gs.Node] = {}
-        self._taken: set[int] = set()
+        self.taken: set[int] = set()
         self._trail: list[tuple[str, Any]] = []
         self._scope: Any = None
         self._attempts = 0
@@ -69,8 +69,12 @@ class Matcher:
         return self._solve((("node", self._pattern.root, root), goals))
 
     def _start(self, root: gs.Node) -> None:
-        self.bound, self.nodes, self._taken, self._trail, self._attempts = dict(self._given), {}, set(), [], 0
-        self._scope = self._context.index.scope(root)
+        self.bound, self.nodes, self.taken, self._trail, self._attempts = dict(self._given), {}, set(), [], 0
+        self._scope = self.context.index.scope(root)
+
+    def held(self) -> tuple[dict[str, Any], dict[int, gs.Node]]:
+        """`bound` and `nodes` of the match that is held, for good."""
+        return dict(self.bound), dict(self.nodes)
 
     # --- search ------------------------------------------------------------------------------------------------------------
 
@@ -112,23 +116,23 @@ class Matcher:
             if kind == "name":
                 del self.bound[key]
             else:
-                self._taken.discard(id(self.nodes.pop(key)))
+                self.taken.discard(id(self.nodes.pop(key)))
 
-    def _bind(self, name: str, value: Any) -> bool:
+    def bind(self, name: str, value: Any) -> bool:
         """Binds a name, or tells whether it was bound to the same before."""
         if name in self.bound:
-            return self._same(self.bound[name], value)
+            return self.same(self.bound[name], value)
         self.bound[name] = value
         self._trail.append(("name", name))
         return True
 
-    def _same(self, one: Any, other: Any) -> bool:
+    def same(self, one: Any, other: Any) -> bool:
         if one is other:
             return True
         if isinstance(one, gs.Tensor) and isinstance(other, gs.Tensor):
-            if not (self._context.is_constant(one) and self._context.is_constant(other)):
+            if not (self.context.is_constant(one) and self.context.is_constant(other)):
                 return False
-            return _equal_arrays(self._context.array(one), self._context.array(other))
+            return _equal_arrays(self.context.array(one), self.context.array(other))
         if isinstance(one, gs.Tensor) or isinstance(other, gs.Tensor):
             return False
         return _true(compare("==", one, other))
@@ -146,57 +150,57 @@ class Matcher:
 
     def _takes(self, pattern: PatternNode, node: gs.Node) -> bool:
         """Whether a node fits by itself: operator, number of operands, outputs, attributes; it is taken then."""
-        if not self._fits(pattern, node):
+        if not self.fits(pattern, node):
             return False
         self.nodes[pattern.number] = node
-        self._taken.add(id(node))
+        self.taken.add(id(node))
         self._trail.append(("node", pattern.number))
         source = pattern.source
-        if source.label is not None and not self._bind(source.label, node):
+        if source.label is not None and not self.bind(source.label, node):
             return False
-        return self._outputs(source, node) and all(self._attribute(attr, node) for attr in source.attrs)
+        return self.outputs(source, node) and all(self.has(attr, node) for attr in source.attrs)
 
-    def _fits(self, pattern: PatternNode, node: gs.Node) -> bool:
+    def fits(self, pattern: PatternNode, node: gs.Node) -> bool:
         """The cheap questions: operator, arity, scope, not taken by another pattern node."""
-        if operator_key(node) not in pattern.ops or id(node) in self._taken:
+        if operator_key(node) not in pattern.ops or id(node) in self.taken:
             return False
-        count = len(node.inputs)
-        if (pattern.most is not None and _given(node) > pattern.most) or count < pattern.fixed:
+        count, most = len(node.inputs), pattern.most
+        if count < pattern.fixed or (most is not None and count > most and _given(node) > most):
             return False
-        return self._context.index.scope(node) is self._scope
+        return self.context.index.scope(node) is self._scope
 
-    def _outputs(self, source: ast.NodePattern, node: gs.Node) -> bool:
+    def outputs(self, source: ast.NodePattern, node: gs.Node) -> bool:
         outputs = list(node.outputs)
         for position, output in enumerate(source.outputs):
             if output.variadic:
                 assert output.name is not None
-                return self._bind(output.name, outputs[position:])
+                return self.bind(output.name, outputs[position:])
             if position >= len(outputs) or not outputs[position].name:
                 return False
-            if output.name is not None and not self._bind(output.name, outputs[position]):
+            if output.name is not None and not self.bind(output.name, outputs[position]):
                 return False
         if source.more_outputs:
             return True
         named = max(len(source.outputs), 1)
         for tensor in outputs[named:]:
-            self._context.count(tensor)
-            if self._context.index.is_used(tensor):
+            self.context.count(tensor)
+            if self.context.index.is_used(tensor):
                 return False
         return True
 
-    def _attribute(self, attr: ast.AttrPattern, node: gs.Node) -> bool:
+    def has(self, attr: ast.AttrPattern, node: gs.Node) -> bool:
         if attr.mode != "equals":
             return (attr.name in node.attrs) == (attr.mode == "present")
         value = attr.value
         if isinstance(value, ast.Name) and value.id not in self.bound and value.id not in DTYPES:
-            found = attributes.effective(self._context, node, attr.name)
-            return found is not UNKNOWN and found is not ABSENT and self._bind(value.id, found)
-        return is_late(attr) or self._equals(attr, node)
+            found = attributes.effective(self.context, node, attr.name)
+            return found is not UNKNOWN and found is not ABSENT and self.bind(value.id, found)
+        return is_late(attr) or self.equals(attr, node)
 
-    def _equals(self, attr: ast.AttrPattern, node: gs.Node) -> bool:
-        found = attributes.effective(self._context, node, attr.name)
+    def equals(self, attr: ast.AttrPattern, node: gs.Node) -> bool:
+        found = attributes.effective(self.context, node, attr.name)
         assert attr.value is not None
-        wanted = evaluate(attr.value, Names(self.bound, self._lets), self._context)
+        wanted = evaluate(attr.value, Names(self.bound, self._lets), self.context)
         if found is ABSENT or found is UNKNOWN or wanted is UNKNOWN:
             return False
         if isinstance(found, float) and isinstance(wanted, float | int):
@@ -205,7 +209,7 @@ class Matcher:
 
     def _late(self, question: ast.AttrPattern | ast.ConstPattern, subject: Any) -> Iterator[Sequence[Goal]]:
         """A comparison with something that the whole match binds, asked when everything else fits."""
-        if self._equals(question, subject) if isinstance(question, ast.AttrPattern) else self._constant(question, subject):
+        if self.equals(question, subject) if isinstance(question, ast.AttrPattern) else self.constant(question, subject):
             yield ()
 
     # --- operands ----------------------------------------------------------------------------------------------------------
@@ -246,7 +250,7 @@ class Matcher:
     def _possible(self, operand: Operand, tensor: gs.Tensor | None) -> bool:
         there = tensor is not None and bool(tensor.name)
         if isinstance(operand, Made):
-            maker = self._context.producer(tensor) if there else None
+            maker = self.context.producer(tensor) if there else None
             return maker is not None and operator_key(maker) in self._pattern.nodes[operand.node].ops
         return there or (isinstance(operand, ast.Capture) and operand.optional)
 
@@ -255,56 +259,56 @@ class Matcher:
             yield ()
         elif isinstance(operand, Made):
             assert tensor is not None
-            maker = self._maker(operand, tensor)
+            maker = self.maker(operand, tensor)
             if maker is not None:
                 yield (("node", operand.node, maker),)
         elif isinstance(operand, ast.ConstPattern):
             if not is_plain(operand.value):
                 yield (("late", operand, tensor),)
-            elif tensor is not None and self._constant(operand, tensor):
+            elif tensor is not None and self.constant(operand, tensor):
                 yield ()
-        elif isinstance(operand, ast.Capture) and self._capture(operand, tensor):
+        elif isinstance(operand, ast.Capture) and self.capture(operand, tensor):
             yield ()
 
     def _run(self, operand: Operand, tensors: list[gs.Tensor]) -> Iterator[Sequence[Goal]]:
         if isinstance(operand, ast.Variadic):
-            if self._bind(operand.name, tensors):
+            if self.bind(operand.name, tensors):
                 yield ()
             return
         assert isinstance(operand, Made)
-        maker = self._maker_of_run(tensors)
+        maker = self.maker_of_run(tensors)
         if maker is not None:
             yield (("node", operand.node, maker),)
 
-    def _maker(self, operand: Made, tensor: gs.Tensor) -> gs.Node | None:
+    def maker(self, operand: Made, tensor: gs.Tensor) -> gs.Node | None:
         """The node of which the tensor is the output that the pattern says."""
-        maker = self._context.producer(tensor)
+        maker = self.context.producer(tensor)
         if maker is None or operand.output >= len(maker.outputs) or maker.outputs[operand.output] is not tensor:
             return None
         return maker
 
-    def _maker_of_run(self, tensors: Sequence[gs.Tensor]) -> gs.Node | None:
+    def maker_of_run(self, tensors: Sequence[gs.Tensor]) -> gs.Node | None:
         """The node of which the tensors are all outputs, in their order."""
-        maker = self._context.producer(tensors[0]) if tensors else None
+        maker = self.context.producer(tensors[0]) if tensors else None
         if maker is None or len(maker.outputs) != len(tensors) or not all(map(_is, maker.outputs, tensors)):
             return None
         return maker
 
-    def _capture(self, operand: ast.Capture, tensor: gs.Tensor | None) -> bool:
+    def capture(self, operand: ast.Capture, tensor: gs.Tensor | None) -> bool:
         if tensor is None or not tensor.name:
-            return operand.optional and self._bind(operand.name, ABSENT)
-        if operand.const and not self._context.is_constant(tensor):
+            return operand.optional and self.bind(operand.name, ABSENT)
+        if operand.const and not self.context.is_constant(tensor):
             return False
-        return self._bind(operand.name, tensor) and (operand.type is None or self._typed(operand.type, tensor))
+        return self.bind(operand.name, tensor) and (operand.type is None or self._typed(operand.type, tensor))
 
     def _typed(self, pattern: ast.TypePattern, tensor: gs.Tensor) -> bool:
         if pattern.dtype is not None:
-            found = self._context.dtype(tensor)
+            found = self.context.dtype(tensor)
             if found is UNKNOWN or found != DTYPES[pattern.dtype]:
                 return False
         if pattern.dims is None:
             return True
-        shape = self._context.shape(tensor)
+        shape = self.context.shape(tensor)
         return shape is not UNKNOWN and self._dims(pattern.dims, shape, tensor)
 
     def _dims(self, wanted: Sequence[Any], shape: list[Any], tensor: gs.Tensor) -> bool:
@@ -321,20 +325,20 @@ class Matcher:
         if wanted is None:
             return True
         if isinstance(wanted, int) and (dim is UNKNOWN or isinstance(dim, Symbol)):
-            self._context.doubt(f"a dimension of {label(tensor)} is unknown")
+            self.context.doubt(f"a dimension of {label(tensor)} is unknown")
             return False
-        return bool(dim == wanted) if isinstance(wanted, int) else self._bind(wanted, dim)
+        return bool(dim == wanted) if isinstance(wanted, int) else self.bind(wanted, dim)
 
-    def _constant(self, operand: ast.ConstPattern, tensor: gs.Tensor) -> bool:
-        if not self._context.is_constant(tensor):
+    def constant(self, operand: ast.ConstPattern, tensor: gs.Tensor) -> bool:
+        if not self.context.is_constant(tensor):
             return False
-        if operand.dtype is not None and self._context.dtype(tensor) != DTYPES[operand.dtype]:
+        if operand.dtype is not None and self.context.dtype(tensor) != DTYPES[operand.dtype]:
             return False
-        wanted = evaluate(operand.value, Names(self.bound, self._lets), self._context)
-        shape = self._context.shape(tensor)
+        wanted = evaluate(operand.value, Names(self.bound, self._lets), self.context)
+        shape = self.context.shape(tensor)
         if shape is not UNKNOWN and np.size(wanted) != 1 and list(np.shape(wanted)) != shape:
             return False
-        found = self._context.array(tensor)
+        found = self.context.array(tensor)
         return found.size == np.size(wanted) and _true(compare("==", found, wanted))
 
     # --- several ends --------------------------------------------------------------------------------------------------------
@@ -344,9 +348,9 @@ class Matcher:
         if not isinstance(tensor, gs.Tensor):
             return
         pattern = self._pattern.nodes[number]
-        self._context.count(tensor)
-        for user in self._context.index.users_with(tensor, pattern.ops):
-            if self._fits(pattern, user):
+        self.context.count(tensor)
+        for user in self.context.index.users_with(tensor, pattern.ops):
+            if self.fits(pattern, user):
                 yield (("node", number, user),)
 
 

@@ -24,6 +24,16 @@ class NewNode:
     operands: list[Any]
 
 
+NOTHING: tuple[Any, Any] = (None, None)
+
+
+def computes(statement: ast.Statement) -> bool:
+    """Whether anything of a statement has to be computed before the graph is changed."""
+    if isinstance(statement, ast.Redirect):
+        return isinstance(statement.target, ast.Constant | ast.Build)
+    return isinstance(statement, ast.Build | ast.Edit | ast.Delete)
+
+
 def prepare(rewriting: Rewriting, statement: ast.Statement) -> tuple[Any, Any]:
     """(value, position) of a statement: a `NewNode`, a constant, an attribute value, or None where nothing is computed.
 
@@ -37,7 +47,7 @@ def prepare(rewriting: Rewriting, statement: ast.Statement) -> tuple[Any, Any]:
         return _prepare_edit(rewriting, statement)
     if isinstance(statement, ast.Delete) and statement.place.index is not None:
         return None, rewriting.value(statement.place.index)
-    return None, None
+    return NOTHING
 
 
 def prepare_node(rewriting: Rewriting, build: ast.Build) -> NewNode:

@@ -6,6 +6,7 @@ become dead is swept away.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import onnx_graphsurgeon as gs
@@ -14,7 +15,7 @@ from rewriter.engine.faults.table import MEND
 from rewriter.engine.rewriting.build import build, redirect
 from rewriter.engine.rewriting.inline import inline
 from rewriter.engine.rewriting.place import apply_delete, apply_edit
-from rewriter.engine.rewriting.prepare import prepare
+from rewriter.engine.rewriting.prepare import NOTHING, computes, prepare
 from rewriter.engine.rewriting.transaction import Refused, Rewriting
 from rewriter.language import ast
 
@@ -24,54 +25,69 @@ class Block:
 
     Attributes:
         opset: for which it is written, None for all.
-        statements: in their order.
+        steps: statements in their order, each with whether anything of it is computed first, and what performs it.
         reread: names that it redefines and also reads; their old values get names of their own.
     """
 
-    __slots__ = ("opset", "reread", "statements")
+    __slots__ = ("opset", "reread", "steps")
 
     def __init__(self, block: ast.Rewrite) -> None:
         self.opset = block.opset
-        self.statements = block.statements
+        self.steps = tuple((statement, computes(statement), _PERFORM[type(statement)]) for statement in block.statements)
         redefined = {o.name for s in block.statements if isinstance(s, ast.Build) for o in s.outputs if o.name}
         self.reread = tuple(sorted(redefined.intersection(_read(block))))
 
 
 def apply_block(rewriting: Rewriting, block: Block) -> None:
     """Builds and wires. Raises Failure or Refused; the caller rolls back."""
-    prepared = [prepare(rewriting, statement) for statement in block.statements]
+    prepared = [prepare(rewriting, statement) if computed else NOTHING for statement, computed, _ in block.steps]
     for name in block.reread:
         if isinstance(rewriting.names.bound.get(name), gs.Tensor):
             rewriting.kept[name] = rewriting.fresh("before")
-    for statement, (value, at) in zip(block.statements, prepared, strict=True):
-        _perform(rewriting, statement, value, at)
+    for (statement, _, perform), (value, at) in zip(block.steps, prepared, strict=True):
+        perform(rewriting, statement, value, at)
     _order(rewriting)
     rewriting.edits.sweep([*rewriting.matched, *rewriting.new_nodes])
 
 
-def _perform(rewriting: Rewriting, statement: ast.Statement, value: Any, at: Any) -> None:
-    if isinstance(statement, ast.Build):
-        build(rewriting, statement, value)
-    elif isinstance(statement, ast.Redirect):
-        redirect(rewriting, statement, value)
-    elif isinstance(statement, ast.Edit):
-        apply_edit(rewriting, statement, value, at)
-    elif isinstance(statement, ast.Delete):
-        apply_delete(rewriting, statement, at)
-    elif isinstance(statement, ast.Mend):
-        MEND[statement.fault](rewriting)
-    else:
-        inline(rewriting, statement)
+def _build(rewriting: Rewriting, statement: ast.Build, value: Any, at: Any) -> None:
+    build(rewriting, statement, value)
+
+
+def _redirect(rewriting: Rewriting, statement: ast.Redirect, value: Any, at: Any) -> None:
+    redirect(rewriting, statement, value)
+
+
+def _delete(rewriting: Rewriting, statement: ast.Delete, value: Any, at: Any) -> None:
+    apply_delete(rewriting, statement, at)
+
+
+def _mend(rewriting: Rewriting, statement: ast.Mend, value: Any, at: Any) -> None:
+    MEND[statement.fault](rewriting)
+
+
+def _inline(rewriting: Rewriting, statement: ast.Inline, value: Any, at: Any) -> None:
+    inline(rewriting, statement)
+
+
+_PERFORM: Mapping[type, Callable[[Rewriting, Any, Any, Any], None]] = {
+    ast.Build: _build,
+    ast.Redirect: _redirect,
+    ast.Edit: apply_edit,
+    ast.Delete: _delete,
+    ast.Mend: _mend,
+    ast.Inline: _inline,
+}
 
 
 def _order(rewriting: Rewriting) -> None:
     """Every edge that the rewrite made leads forwards. Raises Refused where one would close a cycle."""
     index = rewriting.index
-    for node in [*rewriting.new_nodes, *rewriting.edits.edited.values()]:
-        if node in index and not all(index.link(maker, node) for maker in index.before(node)):
+    for node in (*rewriting.new_nodes, *rewriting.edits.edited.values()):
+        if node in index and not index.put_behind(node):
             raise Refused("it would close a cycle")
     for node in rewriting.new_nodes:
-        if node in index and not all(index.link(node, follower) for follower in list(index.followers(node))):
+        if node in index and not index.put_before(node):
             raise Refused("it would close a cycle")
 
 

@@ -31,15 +31,25 @@ class Rewriting:
         context, index, edits: the model, its relations, and the transaction that all changes go through.
         names: what the match binds.
         root, matched: the matched nodes; `root` is None for a rule on the model as a whole.
-        scope: where the root stands.
+        scope: where the root stands; the main graph without one.
         made: tensors and nodes of this block by name.
         kept: the old value of a redefined output that the block still reads.
         new_nodes: in the order in which they were made.
         renamed: ids of parts that inlining gave new names.
     """
 
+    __slots__ = (
+        "context", "edits", "index", "kept", "made", "matched", "names", "new_nodes", "renamed", "root", "scope",
+    )  # fmt: skip
+
     def __init__(
-        self, context: Context, edits: Edits, names: Names, root: gs.Node | None, nodes: Mapping[int, gs.Node]
+        self,
+        context: Context,
+        edits: Edits,
+        names: Names,
+        root: gs.Node | None,
+        nodes: Mapping[int, gs.Node],
+        scope: Scope,
     ) -> None:
         self.context = context
         self.edits = edits
@@ -47,12 +57,11 @@ class Rewriting:
         self.names = names
         self.root = root
         self.matched = list(nodes.values())
-        self.scope: Scope = self.index.scope(root) if root is not None else self.index.scopes[0]
+        self.scope = scope
         self.made: dict[str, Any] = {}
         self.kept: dict[str, gs.Tensor] = {}
         self.new_nodes: list[gs.Node] = []
         self.renamed: set[int] = set()
-        self._base = next((t.name for t in root.outputs if t.name), "") if root is not None else self.scope.path
 
     def value(self, expr: ast.Expr) -> Any:
         """The value of an expression. Raises Failure when it is unknown."""
@@ -87,6 +96,13 @@ class Rewriting:
         if not isinstance(found, gs.Node):
             raise Failure(f"`{name}` is not a matched node")
         return found
+
+    @property
+    def _base(self) -> str:
+        """What new names begin with."""
+        if self.root is None:
+            return self.scope.path
+        return next((tensor.name for tensor in self.root.outputs if tensor.name), "")
 
     # --- making -----------------------------------------------------------------------------------------------------------
 
