@@ -18,7 +18,7 @@ import onnx_graphsurgeon as gs
 from rewriter.engine.written import Wanted, Written, made_attributes, wanted_attributes
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.objects import Function, Graph
-from rewriter.graph.values import elem_type
+from rewriter.graph.values import Variable, elem_type
 from rewriter.language import ast
 from rewriter.language.dtypes import DTYPES
 from rewriter.language.pattern import Pattern, operator_names
@@ -95,7 +95,9 @@ def _declared(index: GraphIndex) -> Iterator[gs.Tensor]:
         if isinstance(scope.graph, Graph | Function):
             origin = scope.graph.origin
             for tensor, info in zip(origin.infos, origin.proto.value_info, strict=True):
-                if tensor is not None and ("_dtype" in tensor.__dict__ or not info.type.HasField("tensor_type")):
+                if tensor is not None and (
+                    (isinstance(tensor, Variable) and tensor.typed) or not info.type.HasField("tensor_type")
+                ):
                     yield tensor
         else:
             yield from (tensor for node in index.nodes_of(scope) for tensor in node.outputs)

@@ -119,7 +119,7 @@ class AttributeWriter:
         differs = False
         for message in messages:
             graph = bodies.get(text(message.name)) if message.type == A.GRAPH and not message.ref_attr_name else None
-            if graph is not None and graph.origin.proto is message.g:  # else an earlier attribute of the same name
+            if graph is not None and graph.origin.message is message.g:  # else an earlier attribute of the same name
                 written = self.write_graph(graph)
                 if written is not message.g:
                     differs = True

@@ -1,13 +1,16 @@
-"""The lists that tie nodes and tensors together, cheap enough to make four for every node of a large model.
+"""What ties nodes and tensors together, cheap enough for every node of a large model.
 
-They behave as graphsurgeon's own: what is put into `node.inputs` finds the node in its `outputs`. Which list of the other side
-that is belongs to the class and not to the object, the owner is a slot, and making one costs a tenth.
+The lists behave as graphsurgeon's own: what is put into `node.inputs` finds the node in its `outputs`. Which list of the other
+side that is belongs to the class and not to the object, the owner is a slot, and making one costs a tenth. A tensor makes its
+two only when somebody looks at them: of most tensors nobody does, and this package asks `makers` and `users`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+import onnx_graphsurgeon as gs
 from onnx_graphsurgeon.util.misc import SynchronizedList
 
 
@@ -29,8 +32,103 @@ class Outputs(SynchronizedList):  # type: ignore[misc]
     parent_obj: Any
 
 
-def link(owner: Any, fields: dict[str, Any]) -> None:
-    """Gives a new node or tensor its two empty lists; `fields` is its `__dict__`."""
-    inputs, outputs = Inputs(), Outputs()
-    inputs.parent_obj = outputs.parent_obj = owner
-    fields["inputs"], fields["outputs"] = inputs, outputs
+class Tied:
+    """A tensor, as far as it knows the nodes around it.
+
+    Attributes:
+        _makers, _users: the list that was looked at, or until then a plain list, a single node, or None for no node.
+    """
+
+    __slots__ = ("_makers", "_users")
+    _makers: Any
+    _users: Any
+
+    @property
+    def inputs(self) -> list[gs.Node]:
+        """The nodes that make it; one, unless the model is broken."""
+        held = self._makers
+        if type(held) is not Inputs:
+            held = self._makers = Inputs(_nodes(held))
+            held.parent_obj = self
+        return held  # type: ignore[no-any-return]
+
+    @inputs.setter
+    def inputs(self, nodes: Iterable[gs.Node]) -> None:
+        _replace(self.inputs, nodes)
+
+    @property
+    def outputs(self) -> list[gs.Node]:
+        """The nodes that read it, each as often as it does."""
+        held = self._users
+        if type(held) is not Outputs:
+            held = self._users = Outputs(_nodes(held))
+            held.parent_obj = self
+        return held  # type: ignore[no-any-return]
+
+    @outputs.setter
+    def outputs(self, nodes: Iterable[gs.Node]) -> None:
+        _replace(self.outputs, nodes)
+
+
+def _nodes(held: Any) -> Sequence[gs.Node]:
+    if isinstance(held, list):
+        return held
+    return () if held is None else (held,)
+
+
+def _replace(listed: list[gs.Node], nodes: Iterable[gs.Node]) -> None:
+    if nodes is not listed:  # as it is after +=
+        listed.clear()
+        listed.extend(nodes)
+
+
+def makers(tensor: gs.Tensor) -> Sequence[gs.Node]:
+    """`tensor.inputs`, to be looked at now and not to be changed."""
+    return _nodes(tensor._makers) if isinstance(tensor, Tied) else tensor.inputs
+
+
+def users(tensor: gs.Tensor) -> Sequence[gs.Node]:
+    """`tensor.outputs`, to be looked at now and not to be changed."""
+    return _nodes(tensor._users) if isinstance(tensor, Tied) else tensor.outputs
+
+
+def tie(tensor: gs.Tensor, made_by: Sequence[gs.Node], used_by: Sequence[gs.Node]) -> None:
+    """Sets the nodes around a tensor and leaves their own lists alone."""
+    if isinstance(tensor, Tied):
+        for name, nodes in (("_makers", made_by), ("_users", used_by)):
+            held = getattr(tensor, name)
+            if isinstance(held, SynchronizedList):  # somebody may hold it
+                list.__setitem__(held, slice(None), nodes)
+            else:
+                setattr(tensor, name, nodes[0] if len(nodes) == 1 else list(nodes) if nodes else None)
+    else:
+        list.__setitem__(tensor.inputs, slice(None), made_by)
+        list.__setitem__(tensor.outputs, slice(None), used_by)
+
+
+def tie_user(tensor: gs.Tensor, node: gs.Node) -> None:
+    """Adds a node to those that read a tensor."""
+    if not isinstance(tensor, Tied):
+        list.append(tensor.outputs, node)
+        return
+    held = tensor._users
+    if held is None:
+        tensor._users = node
+    elif isinstance(held, list):
+        list.append(held, node)
+    else:
+        tensor._users = [held, node]
+
+
+def tie_maker(tensor: gs.Tensor, node: gs.Node) -> None:
+    """Adds a node to those that make a tensor."""
+    if not isinstance(tensor, Tied):
+        list.append(tensor.inputs, node)
+        return
+    held = tensor._makers
+    if held is None:
+        tensor._makers = node
+    elif isinstance(held, list):
+        list.append(held, node)
+    else:
+        tensor._makers = [held, node]

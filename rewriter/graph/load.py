@@ -13,38 +13,46 @@ from typing import Any
 
 import onnx
 import onnx_graphsurgeon as gs
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from rewriter.errors import RewriterError
 from rewriter.graph.attributes import read_attributes
 from rewriter.graph.collector import collector_off
+from rewriter.graph.links import tie_maker, tie_user
 from rewriter.graph.objects import Function, Graph, Node, Origin, bare_node
+from rewriter.graph.shells import FunctionShell, GraphShell, columns, groups, hollowed
 from rewriter.graph.tensors import text
 from rewriter.graph.values import Constant, Variable, loaded_constant, new_variable
 
-MOST_LEVELS = 64
-"""How deep subgraphs may be nested. A protobuf file cannot hold more than about 33."""
+MOST_LEVELS = 34
+"""How deep subgraphs may be nested. A protobuf file cannot hold more."""
+
+TOO_DEEP = f"subgraphs are nested more than {MOST_LEVELS} levels deep"
 
 _GRAPH = onnx.AttributeProto.GRAPH
+_HOLDS_GRAPH = b"\xa0\x01" + bytes([_GRAPH])
+"""The field of an attribute that says it is a graph, as it stands in the bytes of its node."""
 
 
 class _Names:
     """The names of one scope while it is built."""
 
-    __slots__ = ("_later", "inputs", "level", "nodes", "parent", "tensors")
+    __slots__ = ("_later", "inputs", "level", "made", "outputs", "parent", "tensors")
 
-    def __init__(self, nodes: Sequence[onnx.NodeProto], parent: _Names | None) -> None:
-        self.nodes = nodes
+    def __init__(self, parent: _Names | None) -> None:
         self.parent = parent
         self.level: int = 0 if parent is None else parent.level + 1
         self.tensors: dict[str, gs.Tensor] = {}
         self.inputs: set[str] = set()
+        self.outputs: Sequence[str] = ()  # of the nodes
+        self.made: list[gs.Tensor] = []  # what was made for a use or as an output
         self._later: set[str] | None = None
 
     @property
     def later(self) -> set[str]:
         """Names that some node of this scope defines."""
         if self._later is None:
-            self._later = {name for node in self.nodes for name in node.output}
+            self._later = set(self.outputs)
         return self._later
 
     def find(self, name: str) -> gs.Tensor | None:
@@ -67,6 +75,7 @@ class _Names:
             while scope.parent is not None and name not in scope.later:
                 scope = scope.parent
             found = scope.tensors[name] = new_variable(name)
+            scope.made.append(found)
         return found
 
     def define(self, name: str) -> gs.Tensor:
@@ -75,16 +84,17 @@ class _Names:
         if known is not None and not known.inputs and name not in self.inputs and not isinstance(known, gs.Constant):
             return known
         tensor = new_variable(name)
+        self.made.append(tensor)
         if name:
             self.tensors[name] = tensor
         return tensor
 
 
-def build(model: onnx.ModelProto, folder: Path | None) -> Graph:
+def build(model: Any, folder: Path | None) -> Graph:
     """The graph of a model, its subgraphs and functions with it.
 
     Args:
-        model: kept by reference and never changed; it must not be changed by others either.
+        model: its shell, kept by reference and never changed; it must not be changed by others either.
         folder: of the model, against which external data are resolved; None when it has none.
     Raises:
         RewriterError: a name is not valid UTF-8, or subgraphs are nested too deep.
@@ -122,16 +132,16 @@ class _Builder:
         self.imports: list[onnx.OperatorSetIdProto] = []
         self.opset = 1
 
-    def graph(self, proto: onnx.GraphProto, parent: _Names | None) -> Graph:
-        names = _Names(proto.node, parent)
+    def graph(self, proto: Any, parent: _Names | None, message: onnx.GraphProto | None = None) -> Graph:
+        names = _Names(parent)
         if names.level >= MOST_LEVELS:
-            raise RewriterError(f"subgraphs are nested more than {MOST_LEVELS} levels deep")
-        origin = Origin(proto)
+            raise RewriterError(TOO_DEEP)
+        origin = Origin(proto, message)
         origin.constants = [self.constant(names, item, item.name) for item in proto.initializer]
         origin.sparse = [self.constant(names, item, item.values.name) for item in proto.sparse_initializer]
         for info in proto.input:
             origin.inputs.append(self.input(names, info))
-        origin.nodes = self.nodes(proto.node, names)
+        origin.nodes = self.nodes(proto.node[:], names)
         for info in proto.output:
             tensor = names.tensors.get(info.name) or names.use(info.name)
             if tensor is names.tensors.get(info.name):  # a body may hand out a tensor of an outer graph, declared there
@@ -145,6 +155,7 @@ class _Builder:
         for annotation in proto.quantization_annotation:
             entries = [annotation.tensor_name, *(entry.value for entry in annotation.quant_parameter_tensor_names)]
             origin.annotations.append([names.find(name) for name in entries])
+        origin.note_names([*names.made, *origin.inputs, *origin.constants, *origin.sparse])
         _check_names(names.tensors, origin.nodes)
         graph: Graph = self.assemble(object.__new__(Graph), origin, text(proto.name), text(proto.doc_string))
         return graph
@@ -160,7 +171,7 @@ class _Builder:
         name = info.name
         tensor = names.tensors.get(name)
         if isinstance(tensor, Constant):
-            tensor.__dict__["listed"] = True
+            tensor.listed = True
         else:
             tensor = new_variable(name)
             if name:
@@ -170,34 +181,46 @@ class _Builder:
         _declare(tensor, info)
         return tensor
 
-    def nodes(self, protos: Iterable[onnx.NodeProto], names: _Names) -> list[Node]:
+    def nodes(self, encoded: Sequence[bytes], names: _Names) -> list[Node]:
         known, use, define, folder = names.tensors, names.use, names.define, self.folder
-        result = []
-        for proto in protos:
-            inputs = [known.get(name) or use(name) for name in proto.input[:]]
-            bodies = self.bodies(proto.attribute, names) if proto.attribute else None
-            outputs = []
-            for name in proto.output[:]:
-                if name and name not in known:
-                    known[name] = tensor = new_variable(name)
-                else:
-                    tensor = define(name)
-                outputs.append(tensor)
-            domain = proto.domain or ("" if proto.HasField("domain") else None)
-            node = bare_node(proto.op_type, proto.name, domain, inputs, outputs)
-            fields = node.__dict__
-            fields["proto"] = proto
+        read = columns(encoded)
+        names.outputs = read.outputs
+        reads, makes = groups(read.inputs, read.mark), groups(read.outputs, read.mark)
+        some_hold_graphs = _HOLDS_GRAPH in b"".join(encoded)
+        result: list[Any] = []
+        for data, op, name, domain, operands, results in zip(
+            encoded, read.ops, read.names, read.domains, reads, makes, strict=True
+        ):
+            inputs = [known.get(operand) or use(operand) for operand in operands]
+            proto = bodies = None
+            if some_hold_graphs and _HOLDS_GRAPH in data:
+                proto = _parsed(data)
+                bodies = self.bodies(proto.attribute, names)
+            outputs = [define(result) for result in results]
+            node: Any = bare_node(op, name, domain, inputs, outputs)
+            node.data, node.folder = data, folder
+            node._read = (op, name, domain, *inputs, None, *outputs)
             if bodies:
-                fields["_bodies"] = bodies
-            if folder is not None:
-                fields["folder"] = folder
+                node._proto, node._bodies = proto, bodies
+            for tensor in inputs:
+                if tensor._users is None:
+                    tensor._users = node
+                else:
+                    tie_user(tensor, node)
+            for tensor in outputs:
+                tie_maker(tensor, node)
             result.append(node)
+        for node in result:
+            node.__class__ = Node
         return result
 
     def bodies(self, attributes: Iterable[onnx.AttributeProto], names: _Names) -> dict[str, Graph]:
         """The subgraphs of a node, by attribute."""
         graphs = (a for a in attributes if a.type == _GRAPH and not a.ref_attr_name)
-        return {text(attribute.name): self.graph(attribute.g, names) for attribute in graphs}
+        return {text(attribute.name): self.body(attribute.g, names) for attribute in graphs}
+
+    def body(self, message: onnx.GraphProto, names: _Names | None) -> Graph:
+        return self.graph(hollowed(GraphShell, message), names, message)
 
     def assemble(self, graph: Any, origin: Origin, name: str, doc_string: str) -> Any:
         fields = graph.__dict__
@@ -225,20 +248,22 @@ class _Builder:
         inner.functions = self.functions
         inner.imports = [_copy(entry) for entry in proto.opset_import]
         inner.opset = default_opset(inner.imports) if inner.imports else self.opset
-        names = _Names(proto.node, None)
-        origin = Origin(proto, opset=inner.opset, imports=[_copy(entry) for entry in inner.imports])
+        names = _Names(None)
+        shell = hollowed(FunctionShell, proto)
+        origin = Origin(shell, proto, opset=inner.opset, imports=[_copy(entry) for entry in inner.imports])
         for name in proto.input:
             tensor = new_variable(name)
             names.tensors[name] = tensor
             names.inputs.add(name)
             origin.inputs.append(tensor)
-        origin.nodes = inner.nodes(proto.node, names)
+        origin.nodes = inner.nodes(shell.node[:], names)
         origin.outputs = [names.tensors.get(name) or names.use(name) for name in proto.output]
         for info in proto.value_info:
             own = names.tensors.get(info.name)
             if own is not None:
                 _declare(own, info)
             origin.infos.append(own)
+        origin.note_names([*names.made, *origin.inputs])
         _check_names(names.tensors, origin.nodes)
         for name in (proto.name, proto.domain, proto.overload, *proto.attribute):
             _check_text(name)
@@ -246,15 +271,22 @@ class _Builder:
         fields = function.__dict__
         for name in ("producer_name", "producer_version", "initializers"):
             del fields[name]
-        graphs = {text(a.name): inner.graph(a.g, names) for a in proto.attribute_proto if a.type == _GRAPH}
+        graphs = {text(a.name): inner.body(a.g, names) for a in proto.attribute_proto if a.type == _GRAPH}
         defaults = read_attributes(proto.attribute_proto, graphs, self.folder)
         fields.update(domain=proto.domain, overload=proto.overload, attrs={**dict.fromkeys(proto.attribute), **defaults})
         return function
 
 
+def _parsed(data: bytes) -> onnx.NodeProto:
+    try:
+        return onnx.NodeProto.FromString(data)  # type: ignore[no-any-return]
+    except DecodeError as error:  # of a model that never was a file, since protobuf refuses to read such a one
+        raise RewriterError(TOO_DEEP) from error
+
+
 def _declare(tensor: gs.Tensor, info: onnx.ValueInfoProto) -> None:
     if isinstance(tensor, (Variable, Constant)):
-        tensor.__dict__["infos"] = (*tensor.infos, info)
+        tensor.infos = (*tensor.infos, info)
 
 
 def _check_names(tensors: Iterable[str], nodes: Sequence[Node]) -> None:

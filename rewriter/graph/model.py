@@ -15,7 +15,7 @@ import os
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import onnx
 import onnx_graphsurgeon as gs
@@ -26,12 +26,14 @@ from rewriter.graph import carry
 from rewriter.graph.collector import collector_off
 from rewriter.graph.exporter import LISTING_EXPORTERS, detect
 from rewriter.graph.hollow import digest, joined, length, with_weights, write_pieces
+from rewriter.graph.imports import written_imports
 from rewriter.graph.late_digest import LateDigest
 from rewriter.graph.load import build
 from rewriter.graph.objects import Constant, Graph, Origin
 from rewriter.graph.outline import Outline, outline
 from rewriter.graph.read import MOST_BYTES, read_bytes, read_model_file
-from rewriter.graph.save import Fields, Writer, assemble, written_imports
+from rewriter.graph.save import Fields, Writer, assemble
+from rewriter.graph.shells import GraphShell, ModelShell, hollowed
 from rewriter.graph.tensors import text
 from rewriter.graph.weights import Payload, WeightFile
 from rewriter.graph.write import check_target, write_file
@@ -61,14 +63,16 @@ class Model:
         path: Path | None = None,
         weights: WeightFile | None = None,
     ) -> None:
-        """Takes `proto` as its own; `load` and `from_proto` are the ways to get a model."""
-        self._proto = proto
+        """`load` and `from_proto` are the ways to get a model."""
+        shell = hollowed(ModelShell, proto)
+        self._shell = shell
+        self._proto: onnx.ModelProto | None = None
         self._weights = weights
         self.path = path
         self.folder = folder
-        self.graph: gs.Graph = build(proto, folder)
+        self.graph: gs.Graph = build(shell, folder)
         self.graph.weights = weights
-        self.metadata: dict[str, str] = _metadata(proto)
+        self.metadata: dict[str, str] = _metadata(shell)
         self.constant_inputs: ConstantInputs = "auto"
         self.marks_nodes = False
         self._late: LateDigest | None = None
@@ -84,14 +88,16 @@ class Model:
         Raises:
             RewriterError: it has names that are not UTF-8, or subgraphs more than 64 levels deep.
         """
-        copy = onnx.ModelProto()
-        copy.CopyFrom(proto)
-        return cls(copy, None if base_dir is None else Path(base_dir))
+        return cls(proto, None if base_dir is None else Path(base_dir))
 
     @property
     def proto(self) -> onnx.ModelProto:
         """The model as it was read. Not to be changed. Of a large model the weights are read for it, at every call."""
-        return self._proto if self._weights is None else _complete(_serialised(self._proto))
+        if self._weights is not None:
+            return _complete(_serialised(self._shell))
+        if self._proto is None:
+            self._proto = _complete(_serialised(self._shell))
+        return self._proto
 
     @property
     def listed(self) -> frozenset[str]:
@@ -127,18 +133,16 @@ class Model:
             RewriterError: something in the graph cannot be written (an attribute value of no ONNX type, a name that is no
                 text), or weights that it needs cannot be read.
         """
-        result = self._message()
-        data = _serialised(result)
-        return result if len(with_weights(data)) == 1 else _complete(data)
+        return _complete(_serialised(self._message()))
 
     def outline(self) -> Outline:
         """The model as it is now without the weights that stayed in a file; errors as for `to_proto`."""
-        return outline(self._message())
+        return outline(_serialised(self._message()))
 
     @property
     def edited(self) -> bool:
         """Whether the model differs from what was read; asks by comparing all of it."""
-        return _serialised(self._message()) != _serialised(self._proto)
+        return _serialised(self._message()) != _serialised(self._shell)
 
     def read_digest(self) -> str:
         """SHA-256 of the file that the model was read from, in hexadecimal.
@@ -180,8 +184,7 @@ class Model:
         """
         target = Path(path)
         check_target(target, force)
-        message = self._proto if as_read else self._message(wait=False)
-        data = _serialised(message)
+        data = _serialised(self._shell if as_read else self._message(wait=False))
         pieces = self._pieces(data)
         size = length(pieces)
         if size > MOST_BYTES:
@@ -189,7 +192,7 @@ class Model:
                 f"{target}: the model would have {size / 2**30:.1f} GiB, but one protobuf file holds 2 GiB at most"
             )
         if self.folder is not None and carry.may_refer(data):
-            carry.carry(message, self.folder, target.parent, force)
+            carry.carry(onnx.ModelProto.FromString(data), self.folder, target.parent, force)
         write_file(target, lambda descriptor: self._fill(descriptor, pieces), force)
 
     # --- inside ------------------------------------------------------------------------------------------------------------
@@ -199,8 +202,8 @@ class Model:
         if self._late is not None:
             self._late.write(descriptor, pieces)
 
-    def _message(self, *, wait: bool = True) -> onnx.ModelProto:
-        """The model as it is now; of weights that stayed in a file the message says where they are.
+    def _message(self, *, wait: bool = True) -> Any:
+        """The shell of the model as it is now; of weights that stayed in a file the message says where they are.
 
         Unless one is to `wait` for it, something else stands for a digest that is not known yet.
         """
@@ -216,27 +219,27 @@ class Model:
         except (UnicodeError, TypeError, ValueError, ProtobufError) as error:
             raise RewriterError(f"the edited model cannot be written: {error}") from error
 
-    def _written(self, writer: Writer) -> onnx.ModelProto:
+    def _written(self, writer: Writer) -> Any:
         graph = self.graph
-        origin = graph.origin if isinstance(graph, Graph) else Origin(onnx.GraphProto())
+        origin = graph.origin if isinstance(graph, Graph) else Origin(GraphShell())
         source, graph_fields = writer.graph_fields(graph)
         functions = [writer.function(function) for function in graph.functions]
         fields: Fields = {}
-        Writer.set_list(fields, "functions", self._proto.functions, functions)
+        Writer.set_list(fields, "functions", self._shell.functions, functions)
         imports = written_imports(graph, origin, writer.new_domains, writer.ir_version)
         if imports is not None:
             fields["opset_import"] = imports
-        if graph.ir_version != (self._proto.ir_version if self._proto.HasField("ir_version") else None):
+        if graph.ir_version != (self._shell.ir_version if self._shell.HasField("ir_version") else None):
             fields["ir_version"] = graph.ir_version
         for name in ("producer_name", "producer_version"):
-            if text(getattr(self._proto, name)) != (getattr(graph, name) or ""):
+            if text(getattr(self._shell, name)) != (getattr(graph, name) or ""):
                 fields[name] = getattr(graph, name) or None
-        if self.metadata != _metadata(self._proto):
+        if self.metadata != _metadata(self._shell):
             fields["metadata_props"] = self._metadata_props()
-        result = onnx.ModelProto()
-        if graph_fields or source is not self._proto.graph:
+        result = ModelShell()
+        if graph_fields or source is not self._shell.graph:
             fields["graph"] = None
-        assemble(result, self._proto, fields)
+        assemble(result, self._shell, fields)
         if "graph" in fields:
             result.graph.SetInParent()
             assemble(result.graph, source, graph_fields)
@@ -244,7 +247,7 @@ class Model:
 
     def _pieces(self, data: bytes) -> Sequence[bytes | Payload]:
         """What to write for a serialised message of this model: the file that it was read from when nothing differs."""
-        if data == _serialised(self._proto):
+        if data == _serialised(self._shell):
             if self._weights is not None:
                 return [Payload(self._weights, 0, self._weights.size)]
             if self.path is not None and self._stamp is not None:
@@ -258,8 +261,8 @@ class Model:
         """The entries in their order, with the values they have now; new ones last."""
         result = []
         left = dict(self.metadata)
-        last = {text(entry.key): i for i, entry in enumerate(self._proto.metadata_props)}
-        for i, entry in enumerate(self._proto.metadata_props):
+        last = {text(entry.key): i for i, entry in enumerate(self._shell.metadata_props)}
+        for i, entry in enumerate(self._shell.metadata_props):
             key = text(entry.key)
             if key not in self.metadata:
                 continue
@@ -296,7 +299,7 @@ def load(path: str | os.PathLike[str]) -> Model:
     return model
 
 
-def _metadata(proto: onnx.ModelProto) -> dict[str, str]:
+def _metadata(proto: Any) -> dict[str, str]:
     return {text(entry.key): text(entry.value) for entry in proto.metadata_props}
 
 
@@ -304,7 +307,7 @@ def _stamp(data: bytes) -> tuple[int, int]:
     return len(data), zlib.crc32(data)
 
 
-def _serialised(message: onnx.ModelProto) -> bytes:
+def _serialised(message: Any) -> bytes:
     try:
         return bytes(message.SerializeToString(deterministic=True))
     except (ProtobufError, ValueError) as error:

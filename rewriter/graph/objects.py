@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from rewriter.graph.attributes import read_attributes
-from rewriter.graph.links import Inputs, Outputs
+from rewriter.graph.links import Inputs, Outputs, tie_maker, tie_user
 from rewriter.graph.metadata_keys import RULES
 from rewriter.graph.tensors import text
 from rewriter.graph.values import (
@@ -46,6 +47,12 @@ __all__ = [
 ]
 
 
+_NO_BODIES: Mapping[str, Any] = {}
+_NAME = attrgetter("name")
+_ATTRIBUTE = b"*"
+"""The key of an attribute in the message of a node; where this byte is not, there is none."""
+
+
 def rules_of(proto: onnx.NodeProto | None) -> tuple[str, ...]:
     """The rules that a node's message says have made or changed it."""
     if proto is None or not proto.metadata_props:
@@ -53,43 +60,65 @@ def rules_of(proto: onnx.NodeProto | None) -> tuple[str, ...]:
     return next((tuple(str(entry.value).split()) for entry in proto.metadata_props if entry.key == RULES), ())
 
 
+_INNER = ("_attrs", "_bodies", "_loaded", "_proto", "_read", "_rules")
+_SLOTS = ("op", "name", "domain", "inputs", "outputs", "data", "folder", *_INNER)
+
+
 class Node(gs.Node):  # type: ignore[misc]
     """A node that remembers its message.
 
     Attributes:
         op, name, domain (None: not written), inputs, outputs: as in graphsurgeon.
-        proto: the message it came from; None for a new node.
+        data: the message it came from, as protobuf writes it; None for a new node.
         folder: of the model, for tensor attributes whose data are elsewhere.
         rules: those that made or changed it, and that made what it came from, first to last.
     """
 
+    __slots__ = _SLOTS
     op: str
     name: str
     domain: str | None
     inputs: list[gs.Tensor]
     outputs: list[gs.Tensor]
-    proto: onnx.NodeProto | None = None
-    folder: Path | None = None
-    _attrs: dict[str, Any] | None = None
-    _loaded: dict[str, Any] | None = None
-    _bodies: Mapping[str, Graph] = {}
+    data: bytes | None
+    folder: Path | None
+    _proto: onnx.NodeProto | None
+    _read: tuple[Any, ...] | None  # operator, name, domain, inputs, None and outputs as they were read
+    _attrs: dict[str, Any] | None
+    _loaded: dict[str, Any] | None
+    _bodies: Mapping[str, Graph]
+    _rules: tuple[str, ...] | None
 
     __eq__ = object.__eq__
     __hash__ = object.__hash__
+
+    @property
+    def proto(self) -> onnx.NodeProto | None:
+        """The message it came from, never to be changed; None for a new node. Read when first asked for."""
+        if self._proto is None and self.data is not None:
+            self._proto = onnx.NodeProto.FromString(self.data)
+        return self._proto
+
+    @property
+    def messages(self) -> Sequence[onnx.AttributeProto]:
+        """The messages of the attributes that were read."""
+        if self.data is None or _ATTRIBUTE not in self.data:
+            return ()
+        proto: Any = self.proto
+        return proto.attribute  # type: ignore[no-any-return]
 
     @property
     def attrs(self) -> dict[str, Any]:
         """Attribute values by name; converted at first access. What kinds of values there are, see attributes.py."""
         attrs = self._attrs
         if attrs is None:
-            proto = self.proto
-            attrs = read_attributes(proto.attribute, self._bodies, self.folder) if proto is not None else {}
-            self.__dict__["_attrs"] = self.__dict__["_loaded"] = attrs
+            attrs = read_attributes(self.messages, self._bodies, self.folder)
+            self._attrs = self._loaded = attrs
         return attrs
 
     @attrs.setter
     def attrs(self, attrs: dict[str, Any]) -> None:
-        self.__dict__["_attrs"] = attrs
+        self._attrs = attrs
 
     @property
     def loaded_attrs(self) -> Mapping[str, Any]:
@@ -105,12 +134,18 @@ class Node(gs.Node):  # type: ignore[misc]
 
     @property
     def rules(self) -> tuple[str, ...]:
-        found = self.__dict__.get("_rules")
-        return rules_of(self.proto) if found is None else found
+        return self.rules_read if self._rules is None else self._rules
 
     @rules.setter
     def rules(self, rules: tuple[str, ...]) -> None:
-        self.__dict__["_rules"] = rules
+        self._rules = rules
+
+    @property
+    def rules_read(self) -> tuple[str, ...]:
+        """The rules that its message says have made or changed it."""
+        if self.data is None or RULES.encode() not in self.data:
+            return ()
+        return rules_of(self.proto)
 
     @property
     def overload(self) -> str:
@@ -133,7 +168,7 @@ class Node(gs.Node):  # type: ignore[misc]
         """A copy with other inputs and outputs; subgraphs are copied too, and what else its message says stays with it."""
         attrs = {k: v.copy(tensor_map) if isinstance(v, gs.Graph) else v for k, v in self.attrs.items()}
         copy = new_node(self.op, self.domain, self.name, attrs, inputs or [], outputs or [])
-        copy.__dict__["proto"], copy.__dict__["folder"] = self.proto, self.folder
+        copy.data, copy._proto, copy.folder = self.data, self._proto, self.folder
         return copy
 
 
@@ -142,7 +177,8 @@ class Origin:
     """What a graph or function was when it was loaded: its message, and the object that each entry of the message became.
 
     Attributes:
-        proto: the message, never to be changed.
+        proto: the message with its nodes left as bytes (a shell), never to be changed.
+        message: the whole message, for a body of a node or a function; None for the main graph.
         nodes: of `proto.node`.
         inputs, outputs: tensors of `proto.input` (constants where an initializer is listed there) and `proto.output`.
         infos: tensors of `proto.value_info`; None where the name belongs to nothing.
@@ -152,6 +188,7 @@ class Origin:
     """
 
     proto: Any
+    message: Any = None
     nodes: list[Node] = field(default_factory=list)
     inputs: list[gs.Tensor] = field(default_factory=list)
     outputs: list[gs.Tensor] = field(default_factory=list)
@@ -161,6 +198,19 @@ class Origin:
     annotations: list[list[gs.Tensor | None]] = field(default_factory=list)
     opset: int | None = None
     imports: list[onnx.OperatorSetIdProto] = field(default_factory=list)
+    _tensors: list[gs.Tensor] = field(default_factory=list)
+    _names: list[str] = field(default_factory=list)
+
+    def note_names(self, tensors: list[gs.Tensor]) -> None:
+        """Remembers what the tensors of this graph are called."""
+        self._tensors, self._names = tensors, list(map(_NAME, tensors))
+
+    def renamed(self) -> dict[int, gs.Tensor]:
+        """By id, the tensors of this graph that are called otherwise now."""
+        if list(map(_NAME, self._tensors)) == self._names:
+            return {}
+        found = zip(self._tensors, self._names, strict=True)
+        return {id(tensor): tensor for tensor, name in found if tensor.name != name}
 
     def names(self) -> Iterator[str]:
         """Names that no new tensor may take although no node need mention them."""
@@ -236,32 +286,37 @@ def new_node(
     outputs: Iterable[gs.Tensor],
 ) -> Node:
     """A node that is in no graph yet; its tensors know it as user or producer at once."""
-    node = bare_node(op, name, domain, list(inputs), list(outputs))
-    node.__dict__["_attrs"] = dict(attrs)
-    return node
+    operands, results = list(inputs), list(outputs)
+    node: Any = bare_node(op, name, domain, operands, results)
+    node._attrs = dict(attrs)
+    node.__class__ = Node
+    for tensor in operands:
+        tie_user(tensor, node)
+    for tensor in results:
+        tie_maker(tensor, node)
+    return node  # type: ignore[no-any-return]
 
 
-def bare_node(op: str, name: str, domain: str | None, inputs: Sequence[gs.Tensor], outputs: Sequence[gs.Tensor]) -> Node:
-    """A node without attributes, tied to its tensors; made without a constructor, which is most of the time of loading."""
-    node = object.__new__(Node)
-    fields = node.__dict__
-    fields["op"] = op
-    fields["name"] = name
-    fields["domain"] = domain
-    used, made = Inputs(inputs), Outputs(outputs)
+class BareNode(gs.Node):  # type: ignore[misc]
+    """A `Node` in the making: setting what it has needs no call of graphsurgeon's. When all is set, it is made a `Node`."""
+
+    __slots__ = _SLOTS
+    __setattr__ = object.__setattr__
+
+
+def bare_node(op: str, name: str, domain: str | None, inputs: Iterable[gs.Tensor], outputs: Iterable[gs.Tensor]) -> BareNode:
+    """A node without attributes, of which its tensors know nothing yet."""
+    node: Any = object.__new__(BareNode)
+    node.op, node.name, node.domain = op, name, domain
+    used, made = node.inputs, node.outputs = Inputs(inputs), Outputs(outputs)
     used.parent_obj = made.parent_obj = node
-    fields["inputs"], fields["outputs"] = used, made
-    append = list.append
-    for tensor in inputs:
-        append(tensor.outputs, node)
-    for tensor in outputs:
-        append(tensor.inputs, node)
-    return node
+    node.data = node.folder = node._proto = node._read = node._attrs = node._loaded = node._rules = None
+    node._bodies = _NO_BODIES
+    return node  # type: ignore[no-any-return]
 
 
 def written_names(node: gs.Node) -> Iterable[str]:
     """Names of the attributes that are written on a node; none is converted for that."""
-    if isinstance(node, Node) and node._attrs is None and node.proto is not None:
-        attributes = node.proto.attribute
-        return [text(attribute.name) for attribute in attributes] if attributes else ()
+    if isinstance(node, Node) and node._attrs is None:
+        return [text(attribute.name) for attribute in node.messages]
     return node.attrs  # type: ignore[no-any-return]

@@ -36,11 +36,11 @@ class Outline:
                 file.truncate(size)
 
 
-def outline(message: onnx.ModelProto) -> Outline:
-    """The outline of a message with marks, which are taken out of it. Raises RewriterError when the file of some is closed."""
-    data = message.SerializeToString(deterministic=True)
+def outline(data: bytes) -> Outline:
+    """The outline of a serialised model with marks. Raises RewriterError when the file of some weights is closed."""
     if PREFIX not in data:
         return Outline(data, {})
+    message = onnx.ModelProto.FromString(data)
     files: dict[str, int] = {}
     for tensor in external.tensors_of(message):
         found = payload_of(tensor)

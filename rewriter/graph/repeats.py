@@ -64,7 +64,7 @@ def look(node: gs.Node, imports: Mapping[str, int], operands: Sequence[Fact | No
 def _attributes(node: gs.Node) -> Hashable | None:
     """The attributes as something to compare; None when some are no plain values."""
     if isinstance(node, Node) and node._attrs is None:
-        messages = node.proto.attribute if node.proto is not None else ()
+        messages = node.messages
         if not messages:
             return ()
         if any(message.type not in _SINGLE or message.ref_attr_name for message in messages):

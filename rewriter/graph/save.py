@@ -8,7 +8,8 @@ graphsurgeon's plain ones, get new messages.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from operator import is_
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,14 @@ from google.protobuf.unknown_fields import UnknownFieldSet  # type: ignore[impor
 
 from rewriter.errors import RewriterError
 from rewriter.graph.attributes import AttributeWriter
-from rewriter.graph.load import MOST_LEVELS
+from rewriter.graph.imports import written_imports
+from rewriter.graph.load import MOST_LEVELS, TOO_DEEP
 from rewriter.graph.metadata_keys import RULES
-from rewriter.graph.objects import Function, Graph, Node, Origin, rules_of
+from rewriter.graph.objects import Function, Graph, Node, Origin
 from rewriter.graph.save_values import Message, has_type, info_message, tensor_message
+from rewriter.graph.shells import FunctionShell, GraphShell
 from rewriter.graph.tensors import text
-from rewriter.graph.values import Constant
+from rewriter.graph.values import Constant, Variable
 
 Fields = dict[str, Any]
 """Fields of a message to be replaced; all others stay as they are."""
@@ -62,6 +65,13 @@ def _put(target: Any, name: str, value: Any) -> None:
         setattr(target, name, value)
 
 
+def _whole(kind: Any, shell: Any, source: Any, fields: Fields) -> Any:
+    """The message of which `source` is the shell, the given fields replaced."""
+    result = shell()
+    assemble(result, source, fields)
+    return kind.FromString(result.SerializeToString(deterministic=True))
+
+
 class Writer:
     """Writes the graphs of one model.
 
@@ -79,11 +89,12 @@ class Writer:
         self.marks = marks
         self.list_new = list_new
         self.new_domains: dict[str, None] = {}
+        self._renamed: dict[int, gs.Tensor] = {}
 
     # --- graphs ------------------------------------------------------------------------------------------------------------
 
-    def graph_fields(self, graph: gs.Graph, level: int = 0, visible: Visible = ()) -> tuple[onnx.GraphProto, Fields]:
-        """The message a graph came from (an empty one for a new graph), and the fields of it that changed.
+    def graph_fields(self, graph: gs.Graph, level: int = 0, visible: Visible = ()) -> tuple[Any, Fields]:
+        """The shell of the message a graph came from (an empty one for a new graph), and the fields of it that changed.
 
         Args:
             graph: the graph.
@@ -91,8 +102,9 @@ class Writer:
             visible: ids of constants that outer graphs write, for each of them.
         """
         if level >= MOST_LEVELS:
-            raise RewriterError(f"subgraphs are nested more than {MOST_LEVELS} levels deep")
-        origin = graph.origin if isinstance(graph, Graph) else Origin(onnx.GraphProto())
+            raise RewriterError(TOO_DEEP)
+        origin = graph.origin if isinstance(graph, Graph) else Origin(GraphShell())
+        self._renamed.update(origin.renamed())
         fields: Fields = {}
         _set_text(fields, origin.proto, "name", graph.name)
         _set_text(fields, origin.proto, "doc_string", graph.doc_string)
@@ -111,12 +123,10 @@ class Writer:
 
     def body(self, graph: gs.Graph, level: int, visible: Visible) -> onnx.GraphProto:
         """The message of a subgraph, the very one it came from when nothing in it was edited."""
-        proto, fields = self.graph_fields(graph, level, visible)
-        if not fields and isinstance(graph, Graph):
-            return proto
-        result = onnx.GraphProto()
-        assemble(result, proto, fields)
-        return result
+        shell, fields = self.graph_fields(graph, level, visible)
+        if not fields and isinstance(graph, Graph) and graph.origin.message is not None:
+            return graph.origin.message  # type: ignore[no-any-return]
+        return _whole(onnx.GraphProto, GraphShell, shell, fields)  # type: ignore[no-any-return]
 
     @staticmethod
     def set_list(fields: Fields, name: str, before: Sequence[Any], now: list[Any]) -> None:
@@ -130,7 +140,8 @@ class Writer:
         """Initializers to write: those of the graph in their order, then what its nodes use and no outer graph has."""
         own = graph.initializers if isinstance(graph, Graph) else ()
         result = {id(tensor): tensor for tensor in own if isinstance(tensor, gs.Constant)}
-        used = (tensor for node in graph.nodes for tensor in node.inputs if isinstance(tensor, gs.Constant))
+        read = (tensor for node in graph.nodes for tensor in node.inputs if type(tensor) is not Variable)
+        used = (tensor for tensor in read if isinstance(tensor, gs.Constant))
         for tensor in (*used, *(tensor for tensor in graph.outputs if isinstance(tensor, gs.Constant))):
             if tensor.name and id(tensor) not in result and not any(id(tensor) in outer for outer in visible):
                 result[id(tensor)] = tensor
@@ -177,69 +188,78 @@ class Writer:
 
     # --- nodes -------------------------------------------------------------------------------------------------------------
 
-    def nodes(self, nodes: Sequence[gs.Node], origin: Origin, level: int, visible: Visible) -> list[onnx.NodeProto] | None:
-        """Messages of all nodes; None when they are the same nodes in the same order and none was edited."""
-        result = [self.node(node, level, visible) for node in nodes]
+    def nodes(self, nodes: Sequence[gs.Node], origin: Origin, level: int, visible: Visible) -> list[bytes] | None:
+        """All nodes as bytes; None when they are the same nodes in the same order and none was edited."""
+        result: list[Any] = []
+        edited: set[int] = set()
+        renamed = self._renamed.keys()
+        for node in nodes:
+            # A quick answer for nearly all nodes, to which surely nothing happened.
+            if (
+                type(node) is Node
+                and node._read == (node.op, node.name, node.domain, *node.inputs, None, *node.outputs)
+                and node._attrs is None
+                and node._rules is None
+                and not node._bodies
+                and (not renamed or renamed.isdisjoint(map(id, node._read)))
+            ):
+                result.append(node.data)
+                continue
+            written = self.node(node, level, visible)
+            if not isinstance(node, Node) or written is not node.data:
+                edited.add(id(node))
+            result.append(written)
         before = origin.nodes
-        same = len(before) == len(nodes) and all(
-            old is new and message is old.proto for old, new, message in zip(before, nodes, result, strict=True)
-        )
-        if same:
+        same = len(before) == len(nodes) and all(map(is_, before, nodes))
+        if same and not edited:
             return None
-        old = {id(node) for node in before}
-        for node, message in zip(nodes, result, strict=True):
-            if id(node) not in old or node.proto.domain != message.domain:
-                self.new_domains[message.domain] = None
+        suspects = edited if same else edited | set(map(id, nodes)) - set(map(id, before))
+        self.new_domains.update(dict.fromkeys(node.domain or "" for node in nodes if id(node) in suspects))
         return result
 
-    def node(self, node: gs.Node, level: int, visible: Visible) -> onnx.NodeProto:
-        """The message of a node, the very one it came from when nothing was edited."""
-        proto = node.proto if isinstance(node, Node) else None
-        inputs, outputs = [tensor.name for tensor in node.inputs], [tensor.name for tensor in node.outputs]
-        name, domain = node.name or "", node.domain or ""
+    def node(self, node: gs.Node, level: int, visible: Visible) -> bytes:
+        """A node as bytes, the very ones it came from when nothing was edited."""
+        data = node.data if isinstance(node, Node) else None
+        message: Any = onnx.NodeProto() if data is None else onnx.NodeProto.FromString(data)
+        differs = False
+        for field, value in (("op_type", node.op), ("name", node.name or ""), ("domain", node.domain or "")):
+            if getattr(message, field) != value:
+                differs = True
+                message.ClearField(field)
+                _put(message, field, value or None)
+        for field, tensors in (("input", node.inputs), ("output", node.outputs)):
+            names = [tensor.name for tensor in tensors]
+            if getattr(message, field) != names:
+                differs = True
+                message.ClearField(field)
+                _put(message, field, names)
         unread = isinstance(node, Node) and node._attrs is None and not node._bodies
-        attributes = None if unread else self.attributes(node, proto, level, visible)
-        marked = self.marks and isinstance(node, Node) and node.rules != rules_of(proto)
-        if (
-            attributes is None
-            and not marked
-            and proto is not None
-            and proto.input == inputs
-            and proto.output == outputs
-            and proto.op_type == node.op
-            and proto.name == name
-            and proto.domain == domain
-        ):
-            return proto
-        fields: Fields = {} if attributes is None else {"attribute": attributes}
-        source = onnx.NodeProto() if proto is None else proto
-        for field, value in (("op_type", node.op), ("name", name), ("domain", domain)):
-            if getattr(source, field) != value:
-                fields[field] = value or None
-        for field, values in (("input", inputs), ("output", outputs)):
-            if getattr(source, field) != values:
-                fields[field] = values
-        if marked:
-            kept = [entry for entry in source.metadata_props if entry.key != RULES]
-            fields["metadata_props"] = [*kept, onnx.StringStringEntryProto(key=RULES, value=" ".join(node.rules))]
-        result = onnx.NodeProto()
-        assemble(result, source, fields)
-        return result
+        attributes = None if unread else self.attributes(node, level, visible)
+        if attributes is not None:
+            differs = True
+            message.ClearField("attribute")
+            message.attribute.extend(attributes)
+        if self.marks and isinstance(node, Node) and node.rules != node.rules_read:
+            differs = True
+            kept = [entry for entry in message.metadata_props if entry.key != RULES]
+            message.ClearField("metadata_props")
+            message.metadata_props.extend([*kept, onnx.StringStringEntryProto(key=RULES, value=" ".join(node.rules))])
+        return message.SerializeToString(deterministic=True) if differs or data is None else data
 
-    def attributes(
-        self, node: gs.Node, proto: onnx.NodeProto | None, level: int, visible: Visible
-    ) -> list[onnx.AttributeProto] | None:
+    def attributes(self, node: gs.Node, level: int, visible: Visible) -> list[onnx.AttributeProto] | None:
         """Messages of all attributes of a node, None when none was edited."""
         writer = AttributeWriter(self.folder, lambda graph: self.body(graph, level + 1, visible), node.op, node.domain or "")
+        messages = node.messages if isinstance(node, Node) else ()
         if isinstance(node, Node) and node._attrs is None:
-            return writer.changed_bodies(proto.attribute, node.bodies) if proto is not None else None
-        return writer.changed(() if proto is None else proto.attribute, node.attrs)
+            return writer.changed_bodies(messages, node.bodies)
+        return writer.changed(messages, node.attrs)
 
     # --- functions ---------------------------------------------------------------------------------------------------------
 
     def function(self, function: gs.Function) -> onnx.FunctionProto:
         """The message of a function, the very one it came from when nothing was edited."""
-        origin = function.origin if isinstance(function, Function) else Origin(onnx.FunctionProto())
+        origin = function.origin if isinstance(function, Function) else Origin(FunctionShell())
+        self._renamed.update(origin.renamed())
         outer, self.new_domains = self.new_domains, {}
         fields: Fields = {}
         for name in ("name", "domain", "doc_string", "overload"):
@@ -251,7 +271,7 @@ class Writer:
         constants = self.constants(function, ())
         nodes = self.nodes(function.nodes, origin, 0, (frozenset(map(id, constants)),))
         if nodes is not None or constants:
-            before = [_constant_node(tensor, self.folder) for tensor in constants]
+            before = [_constant_node(tensor, self.folder).SerializeToString(deterministic=True) for tensor in constants]
             fields["node"] = before + (nodes if nodes is not None else list(origin.proto.node))
         alive = _alive(function, []) if fields else None
         infos = _value_infos(function, origin, alive) if isinstance(function, Function) and origin.proto.value_info else []
@@ -262,10 +282,8 @@ class Writer:
         if imports is not None:
             fields["opset_import"] = imports
         if not fields and isinstance(function, Function):
-            return origin.proto  # type: ignore[no-any-return]
-        result = onnx.FunctionProto()
-        assemble(result, origin.proto, fields)
-        return result
+            return origin.message  # type: ignore[no-any-return]
+        return _whole(onnx.FunctionProto, FunctionShell, origin.proto, fields)  # type: ignore[no-any-return]
 
     def set_defaults(self, fields: Fields, function: gs.Function, origin: Origin) -> None:
         defaults = {text(message.name) for message in origin.proto.attribute_proto}
@@ -327,11 +345,16 @@ def _value_infos(graph: gs.Graph, origin: Origin, alive: set[int] | None) -> lis
         elif alive is None or id(tensor) in alive:
             result.append(info_message(tensor, message))
     declared = {id(tensor) for tensor in (*origin.infos, *graph.inputs, *graph.outputs)}
-    for node in graph.nodes:
-        for tensor in node.outputs:
-            if tensor.name and id(tensor) not in declared and isinstance(tensor, gs.Variable) and has_type(tensor):
-                declared.add(id(tensor))
-                result.append(info_message(tensor, None))
+    made = (
+        tensor
+        for node in graph.nodes
+        for tensor in node.outputs
+        if type(tensor) is not Variable or tensor.infos or tensor.typed
+    )
+    for tensor in made:
+        if tensor.name and id(tensor) not in declared and isinstance(tensor, gs.Variable) and has_type(tensor):
+            declared.add(id(tensor))
+            result.append(info_message(tensor, None))
     return result
 
 
@@ -354,34 +377,3 @@ def _annotations(origin: Origin, alive: set[int] | None) -> list[onnx.TensorAnno
             message = copy
         result.append(message)
     return result
-
-
-def written_imports(
-    graph: gs.Graph, origin: Origin, new_domains: Iterable[str], ir_version: int
-) -> list[onnx.OperatorSetIdProto] | None:
-    """Operator set imports of a model or function, None when they are as loaded. Domains of new nodes are added."""
-    imports: list[onnx.OperatorSetIdProto] = []
-    for entry in graph.import_domains or ():
-        imports.append(onnx.OperatorSetIdProto())
-        imports[-1].CopyFrom(entry)
-    if graph.opset is not None and graph.opset != origin.opset:
-        own = [entry for entry in imports if entry.domain in ("", "ai.onnx")]
-        for entry in own:
-            entry.version = graph.opset
-        if not own:
-            imports.append(onnx.OperatorSetIdProto(domain="", version=graph.opset))
-    known = {"" if entry.domain == "ai.onnx" else entry.domain for entry in imports}
-    for domain in new_domains:
-        domain = "" if domain == "ai.onnx" else domain
-        if domain not in known and (domain or origin.imports):
-            known.add(domain)
-            imports.append(onnx.OperatorSetIdProto(domain=domain, version=newest_import(domain, ir_version)))
-    return None if imports == origin.imports else imports
-
-
-def newest_import(domain: str, ir_version: int) -> int:
-    """Version under which to import a domain that nobody imported yet: the newest that goes with the model's ir_version."""
-    column = {"": 2, "ai.onnx.ml": 3}.get(domain)
-    if column is None:
-        return 1
-    return max((int(row[column]) for row in onnx.helper.VERSION_TABLE if int(row[1]) <= ir_version), default=1)

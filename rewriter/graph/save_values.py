@@ -172,6 +172,6 @@ def _reshape(target: Any, before: Any, now: list[int | str | None]) -> None:
 
 def has_type(tensor: gs.Tensor) -> bool:
     """Whether there is an element type to write into value_info."""
-    if isinstance(tensor, Variable) and not tensor.infos and "_dtype" not in tensor.__dict__:
+    if isinstance(tensor, Variable) and not tensor.infos and not tensor.typed:
         return False
     return elem_type(tensor) is not None or (isinstance(tensor, Variable) and bool(tensor.infos))

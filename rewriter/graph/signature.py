@@ -23,7 +23,7 @@ def signature(node: gs.Node | NodeState) -> int:
 def _operand(tensor: gs.Tensor) -> Any:
     """A tensor's name; for a small constant that a rule made, its contents, since its name may have been used before."""
     if isinstance(tensor, gs.Constant):
-        values = tensor.__dict__.get("_values")
+        values = tensor._values
         if isinstance(values, np.ndarray) and values.nbytes <= SMALL:
             return str(values.dtype), values.shape, values.tobytes()
     return tensor.name

@@ -8,7 +8,7 @@ exact element type is known, also where graphsurgeon's `dtype` cannot say it.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import onnx
@@ -17,13 +17,14 @@ from onnx_graphsurgeon.ir.tensor import LazyValues, SparseValues
 
 from rewriter.errors import RewriterError
 from rewriter.graph.hollow import completed
-from rewriter.graph.links import link
+from rewriter.graph.links import Tied
 from rewriter.graph.spill import put_aside
 from rewriter.graph.tensor_types import clean, dtype_number, numpy_dtype
 from rewriter.graph.tensors import Array, gs_dtype, read_sparse, read_tensor
 from rewriter.graph.weights import WeightFile, payload_of
 
 Dim = int | str | None
+T = TypeVar("T", bound="_Tensor")
 _UNREAD: Any = object()
 
 
@@ -93,7 +94,16 @@ class LazySparse(LazyTensor, SparseValues):  # type: ignore[misc]
         return read_sparse(self.proto, self.folder)
 
 
-class Variable(gs.Variable):  # type: ignore[misc]
+class _Tensor(Tied):
+    """What variables and constants keep in slots, the same for both, since one may become the other. Being set costs them no
+    call of graphsurgeon's, as `inputs` and `outputs` see to themselves here.
+    """
+
+    __slots__ = ("_dtype", "_said", "_shape", "_type", "infos", "name")
+    __setattr__ = object.__setattr__
+
+
+class Variable(_Tensor, gs.Variable):  # type: ignore[misc]
     """A tensor that is computed or given by the caller.
 
     Attributes:
@@ -103,13 +113,13 @@ class Variable(gs.Variable):  # type: ignore[misc]
         infos: the messages that declare it (graph input or output first, then value_info).
     """
 
+    __slots__ = ()
     name: str
-    inputs: list[gs.Node]
-    outputs: list[gs.Node]
-    infos: tuple[onnx.ValueInfoProto, ...] = ()
-    _dtype: Any = _UNREAD
-    _shape: list[Dim] | None = _UNREAD
-    _type: str | None = _UNREAD
+    infos: tuple[onnx.ValueInfoProto, ...]
+    _dtype: Any
+    _shape: list[Dim] | None
+    _type: str | None
+    _said: tuple[tuple[onnx.ValueInfoProto, ...], Declared] | None
 
     __eq__ = object.__eq__
     __hash__ = object.__hash__
@@ -117,43 +127,47 @@ class Variable(gs.Variable):  # type: ignore[misc]
     @property
     def said(self) -> Declared:
         """What its messages say."""
-        known = self.__dict__.get("_said")
+        known = self._said
         if known is None or known[0] is not self.infos:
-            known = self.__dict__["_said"] = self.infos, declared(self.infos)
-        found: Declared = known[1]
-        return found
+            known = self._said = self.infos, declared(self.infos)
+        return known[1]
+
+    @property
+    def typed(self) -> bool:
+        """Whether its element type was looked at or set."""
+        return self._dtype is not _UNREAD
 
     @property
     def dtype(self) -> Any:
         if self._dtype is _UNREAD:
-            self.__dict__["_dtype"] = gs_dtype(self.said.elem_type)
+            self._dtype = gs_dtype(self.said.elem_type)
         return self._dtype
 
     @dtype.setter
     def dtype(self, dtype: Any) -> None:
-        self.__dict__["_dtype"] = dtype
+        self._dtype = dtype
 
     @property
     def shape(self) -> list[Dim] | None:
         if self._shape is _UNREAD:
             shape = self.said.shape
-            self.__dict__["_shape"] = None if shape is None else list(shape)
+            self._shape = None if shape is None else list(shape)
         return self._shape
 
     @shape.setter
     def shape(self, shape: Any) -> None:
-        self.__dict__["_shape"] = shape
+        self._shape = shape
 
     @property
     def type(self) -> str | None:
         """Which field of TypeProto it has: tensor_type, sequence_type, map_type, optional_type, ..."""
         if self._type is _UNREAD:
-            self.__dict__["_type"] = self.said.kind
+            self._type = self.said.kind
         return self._type
 
     @type.setter
     def type(self, kind: str | None) -> None:
-        self.__dict__["_type"] = kind
+        self._type = kind
 
     @property
     def elem_type(self) -> int | None:
@@ -179,23 +193,20 @@ class Variable(gs.Variable):  # type: ignore[misc]
 
     def to_constant(self, values: Any, export_dtype: Any = None) -> Constant:
         """Becomes a constant; all users and producers see it."""
-        fields = self.__dict__
-        for name in ("_dtype", "_shape", "_type"):
-            fields.pop(name, None)
+        self._dtype = self._shape = self._type = _UNREAD
         self.__class__ = Constant
-        fields["_values"], fields["_export_dtype"] = values, export_dtype
+        self._values, self._export_dtype = values, export_dtype
         return self
 
     def copy(self) -> Variable:
         """A copy without producers and users."""
         copy = new_variable(self.name)
-        copy.__dict__.update({k: v for k, v in self.__dict__.items() if k in ("infos", "_dtype", "_type")})
-        if self._shape is not _UNREAD:
-            copy.shape = None if self._shape is None else list(self._shape)
+        copy.infos, copy._dtype, copy._type = self.infos, self._dtype, self._type
+        copy._shape = list(self._shape) if self._shape is not _UNREAD and self._shape is not None else self._shape
         return copy
 
 
-class Constant(gs.Constant):  # type: ignore[misc]
+class Constant(_Tensor, gs.Constant):  # type: ignore[misc]
     """A tensor whose values are known: an initializer, or the value of a tensor attribute.
 
     Attributes:
@@ -205,11 +216,9 @@ class Constant(gs.Constant):  # type: ignore[misc]
     """
 
     name: str
-    inputs: list[gs.Node]
-    outputs: list[gs.Node]
     proto: onnx.TensorProto | onnx.SparseTensorProto | None = None
     listed: bool = False
-    infos: tuple[onnx.ValueInfoProto, ...] = ()
+    infos: tuple[onnx.ValueInfoProto, ...]
     data_location: int | None = None
     _values: Any
     _export_dtype: Any = None
@@ -225,19 +234,17 @@ class Constant(gs.Constant):  # type: ignore[misc]
     def to_variable(self, dtype: Any = None, shape: Any = ()) -> Variable:
         """Becomes a variable; all users see it."""
         dtype = self.export_dtype if dtype is None else dtype
-        fields = self.__dict__
         for name in ("_values", "_export_dtype", "proto", "listed", "data_location"):
-            fields.pop(name, None)
+            self.__dict__.pop(name, None)
         self.__class__ = Variable
-        fields["_dtype"], fields["_shape"] = dtype, list(shape)
-        fields["_type"] = "tensor_type"
+        self._dtype, self._shape, self._type = dtype, list(shape), "tensor_type"
         return self
 
     def copy(self) -> Constant:
         """A copy without users; the values are shared."""
-        copy = object.__new__(Constant)
+        copy = _bare(Constant, self.name)
+        copy.infos = self.infos
         copy.__dict__.update(self.__dict__)
-        link(copy, copy.__dict__)
         return copy
 
 
@@ -340,15 +347,22 @@ def constant_array(tensor: gs.Constant) -> Array:
 
 def new_variable(name: str, dtype: Any = None, shape: Any = None) -> Variable:
     """A variable without producer and users; `dtype` (NumPy or ONNX number) and `shape` may stay unknown."""
-    tensor = object.__new__(Variable)
-    fields = tensor.__dict__
-    fields["name"] = name
-    link(tensor, fields)
+    tensor = _bare(Variable, name)
     if dtype is not None:
-        fields["_dtype"] = dtype
+        tensor._dtype = dtype
     if shape is not None:
-        fields["_shape"] = list(shape)
+        tensor._shape = list(shape)
     return tensor
+
+
+def _bare(kind: type[T], name: str) -> T:
+    """A tensor of which only the name is known; made without a constructor, which would be most of the time of loading."""
+    tensor: Any = object.__new__(kind)
+    tensor.name = name
+    tensor.infos = ()
+    tensor._makers = tensor._users = tensor._said = None
+    tensor._dtype = tensor._shape = tensor._type = _UNREAD
+    return tensor  # type: ignore[no-any-return]
 
 
 def new_constant(name: str, array: Any, elem_type: int | None = None) -> Constant:
@@ -365,20 +379,15 @@ def new_constant(name: str, array: Any, elem_type: int | None = None) -> Constan
         array = array.astype(dtype)
     if dtype_number(array.dtype) is None:
         raise RewriterError(f"constant {name!r}: ONNX has no element type for {array.dtype}")
-    tensor = object.__new__(Constant)
-    fields = tensor.__dict__
+    tensor = _bare(Constant, name)
     aside = put_aside(array)
-    fields["name"], fields["_values"] = name, array if aside is None else LazyTensor(aside[0], None)
-    link(tensor, fields)
+    tensor._values = array if aside is None else LazyTensor(aside[0], None)
     return tensor
 
 
 def loaded_constant(name: str, proto: onnx.TensorProto | onnx.SparseTensorProto, folder: Path | None) -> Constant:
     """The constant of a message in a model."""
-    tensor = object.__new__(Constant)
-    fields = tensor.__dict__
-    fields["name"] = name
-    link(tensor, fields)
-    fields["proto"] = proto
-    fields["_values"] = (LazySparse if isinstance(proto, onnx.SparseTensorProto) else LazyTensor)(proto, folder)
+    tensor = _bare(Constant, name)
+    tensor.proto = proto
+    tensor._values = (LazySparse if isinstance(proto, onnx.SparseTensorProto) else LazyTensor)(proto, folder)
     return tensor

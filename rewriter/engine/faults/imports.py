@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from rewriter.engine.context import Context
 from rewriter.engine.rewriting.opsets import set_opset
+from rewriter.graph.imports import newest_import
 from rewriter.graph.index import GraphIndex, operator_key
-from rewriter.graph.save import newest_import
 from rewriter.graph.scopes import Scope
 from rewriter.graph.tidy import unused_domains
 from rewriter.language import schema

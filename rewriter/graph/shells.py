@@ -1,0 +1,131 @@
+"""Messages of ONNX in which nodes stay the bytes they are, and the names of many nodes read from these bytes at once.
+
+Protobuf's own code does for a whole graph what would cost a loop of calls for each node: it cuts nodes apart and puts them
+together again, and it lists what stands in a field of all nodes. For that it is told of messages that differ from those of ONNX
+in what their fields hold:
+
+    ModelProto, GraphProto, FunctionProto   those of ONNX, but a node is bytes
+    Names                                   a node whose name, operator and domain are lists as its operands are, so that many
+                                            nodes in a row read as one, with all names of a kind in one list
+
+Unlike messages of nodes, their bytes take no more memory than in the file, and what was not edited is written by handing them
+on. A message that is built from these is written byte for byte as one of ONNX is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import onnx
+from google.protobuf.message_factory import GetMessageClass  # type: ignore[import-untyped]
+
+from rewriter.graph.wire import LENGTH_DELIMITED, varint
+
+_PACKAGE = "rewriter.shells"
+_OPTIONAL, _REPEATED, _BYTES = 1, 3, 12  # of FieldDescriptorProto
+_LIKE = (onnx.ModelProto, onnx.GraphProto, onnx.FunctionProto, onnx.NodeProto)
+_COLUMNS = ("input", "output", "name", "op_type", "domain")
+
+
+def _classes() -> list[Any]:
+    """The classes, told to protobuf by a file of the kind that its compiler makes, which costs less than loading the classes
+    that such files are otherwise made with.
+    """
+    source = onnx.ModelProto.DESCRIPTOR.file
+    model, graph, function, node = (kind.DESCRIPTOR.fields for kind in _LIKE)
+    messages = {
+        "ModelProto": [_field(field, kind=f"{_PACKAGE}.GraphProto" if field.name == "graph" else "") for field in model],
+        "GraphProto": [_field(field, as_bytes=field.name == "node") for field in graph],
+        "FunctionProto": [_field(field, as_bytes=field.name == "node") for field in function],
+        "Names": [_field(field, repeated=True) for field in node if field.name in _COLUMNS],
+    }
+    file = [_entry(1, b"rewriter/shells.proto"), _entry(2, _PACKAGE.encode()), _entry(3, source.name.encode())]
+    file += [_entry(4, b"".join([_entry(1, name.encode()), *fields])) for name, fields in messages.items()]
+    source.pool.AddSerializedFile(b"".join(file))
+    return [GetMessageClass(source.pool.FindMessageTypeByName(f"{_PACKAGE}.{name}")) for name in messages]
+
+
+def _field(like: Any, *, kind: str = "", as_bytes: bool = False, repeated: bool = False) -> bytes:
+    """A FieldDescriptorProto as its entry in a DescriptorProto: name, number, label, type, and the name of a message's type."""
+    several = repeated or like.default_value == []  # the one way of asking that all versions of protobuf have
+    numbers = (3, like.number), (4, _REPEATED if several else _OPTIONAL), (5, _BYTES if as_bytes else like.type)
+    parts = [_entry(1, like.name.encode()), *(bytes([number << 3]) + varint(value) for number, value in numbers)]
+    named = like.message_type or like.enum_type
+    if named is not None and not as_bytes:
+        parts.append(_entry(6, f".{kind or named.full_name}".encode()))
+    return _entry(2, b"".join(parts))
+
+
+def _entry(number: int, value: bytes) -> bytes:
+    return bytes([number << 3 | LENGTH_DELIMITED]) + varint(len(value)) + value
+
+
+ModelShell, GraphShell, FunctionShell, _Names = _classes()
+
+
+def hollowed(kind: Any, message: Any) -> Any:
+    """The shell of a message, its nodes as protobuf writes them: `kind` is one of the classes above."""
+    return kind.FromString(message.SerializeToString(deterministic=True))
+
+
+@dataclass(eq=False, slots=True)
+class Columns:
+    """What the bytes of nodes say, as columns. A name is bytes where it is not UTF-8.
+
+    Attributes:
+        ops, names: "" where a node has none.
+        domains: None where a node says none.
+        inputs, outputs: names one node after the other, the mark behind each node's.
+        mark: a text that is no name.
+    """
+
+    ops: Sequence[str]
+    names: Sequence[str]
+    domains: Sequence[str | None]
+    inputs: list[str]
+    outputs: list[str]
+    mark: str
+
+
+def columns(nodes: Sequence[bytes]) -> Columns:
+    """The columns of nodes that protobuf wrote, each singular field once at most therefore."""
+    mark = _mark(b"".join(nodes))
+    read = _read(nodes, mark, "input", "output")
+
+    def single(name: str, default: Any) -> Sequence[Any]:
+        found: list[str] = getattr(read, name)[:]
+        if len(found) == len(nodes):
+            return found
+        if not found:
+            return [default] * len(nodes)
+        marked = getattr(_read(nodes, mark, name), name)[:]
+        return [group[0] if group else default for group in groups(marked, mark)]
+
+    return Columns(single("op_type", ""), single("name", ""), single("domain", None), read.input[:], read.output[:], mark)
+
+
+def groups(names: list[str], mark: str) -> Iterator[list[str]]:
+    """A column in parts, one for each node."""
+    start, find = 0, names.index
+    for _ in range(names.count(mark)):
+        stop = find(mark, start)
+        yield names[start:stop]
+        start = stop + 1
+
+
+def _mark(data: bytes) -> str:
+    """A text that stands in no field of these bytes, a single letter if possible, of which Python keeps but one."""
+    for mark in chain(map(chr, range(32)), iter(lambda: os.urandom(8).hex(), "")):
+        if _entry(0, mark.encode())[1:] not in data:
+            return mark
+    raise AssertionError("there is always another one")
+
+
+def _read(nodes: Sequence[bytes], mark: str, *marked: str) -> Any:
+    """All nodes as one, the mark behind each in some of its lists."""
+    between = _Names(**{name: [mark] for name in marked}).SerializeToString()
+    return _Names.FromString(between.join([*nodes, b""]))
