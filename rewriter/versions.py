@@ -7,9 +7,9 @@ bounds are often enough, and where they are not the answer is unknown.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from rewriter.errors import RewriterError
+from rewriter.record import record
 
 _CLAUSE = re.compile(r"\s*(>=|<=|==|!=|<|>)\s*v?(\d{1,9}(?:\.\d{1,9}){0,5})(\.\*)?\s*")
 _RELEASE = re.compile(r"\s*v?(\d{1,9}(?:\.\d{1,9}){0,5})")
@@ -17,7 +17,7 @@ _RELEASE = re.compile(r"\s*v?(\d{1,9}(?:\.\d{1,9}){0,5})")
 Release = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Bounds:
     """All versions from `least` on and below `below`; None is open. `exactly` gives those of a known version."""
 
@@ -28,7 +28,7 @@ class Bounds:
 UNBOUNDED = Bounds()
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Clause:
     """`>=1.3`; with `prefix`, `==1.5.*`."""
 

@@ -90,14 +90,13 @@ def _work(plan: Document, args: argparse.Namespace) -> Work:
     Raises:
         RewriterError: the model, a rule or the source file is another one now.
     """
-    from dataclasses import replace
-
     from rewriter.cli.job import Work
     from rewriter.cli.selection import load
     from rewriter.errors import RewriterError
     from rewriter.graph.model import load as load_model
     from rewriter.provenance.record import SHORT, settings_of
     from rewriter.provenance.stamp import file_digest, fired_only
+    from rewriter.record import replace
 
     found = load_model(plan.model).read_digest()
     if found != plan.sha256:

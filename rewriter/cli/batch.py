@@ -6,7 +6,6 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from rewriter.cli.by_path import unused, vary
 from rewriter.cli.job import Job, Outcome, Work
@@ -17,6 +16,7 @@ from rewriter.cli.record import Command, answers_to, exit_code, make_report, sum
 from rewriter.cli.report_files import check_reports, printed, scenes, write_reports
 from rewriter.cli.selection import selected
 from rewriter.engine.limits import Limits
+from rewriter.record import replace
 from rewriter.report.document import Summary
 from rewriter.report.style import Style, clean, counted
 from rewriter.report.terminal import check_lines, fix_lines, refusal_lines

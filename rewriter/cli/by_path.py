@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rewriter.cli.job import Job, Outcome, Work
 from rewriter.cli.selection import codes, load, target_names
 from rewriter.errors import RewriterError
+from rewriter.record import replace
 
 if TYPE_CHECKING:
     from rewriter.config.configuration import Configuration, Suppression

@@ -80,7 +80,7 @@ def parts(rules: RuleSet) -> Sequence[RuleSet]:
     able = [
         rule for rule in rules if all(p.default is not None or (rule.code, p.name) in rules.settings for p in rule.ast.params)
     ]
-    from dataclasses import replace
+    from rewriter.record import replace
 
     split = [tuple(rule for rule in able if rule.default is unasked) for unasked in (True, False)]
     return [replace(rules, rules=part, selected=True) for part in split if part]

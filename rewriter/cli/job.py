@@ -6,7 +6,6 @@ import contextlib
 import os
 import time
 import traceback
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -14,6 +13,7 @@ from rewriter.engine.limits import Limits
 from rewriter.engine.log import Log
 from rewriter.engine.profile import Profile, stage
 from rewriter.errors import RewriterError, reason
+from rewriter.record import field, record, replace
 
 if TYPE_CHECKING:
     from rewriter.config.configuration import Suppression
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rewriter.report.document import FileRecord
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Job:
     """One model to work on; `target` None writes nothing, `copy` writes it as it is without trying any rule; `variant` is the
     number of the variant of the work, where there are any.
@@ -40,7 +40,7 @@ class Job:
     variant: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Work:
     """What all jobs of a call share.
 
@@ -83,7 +83,7 @@ class Work:
     audit: Audit | None = None
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Outcome:
     """What became of one job.
 

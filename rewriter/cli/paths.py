@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from rewriter.cli.job import Job
 from rewriter.errors import RewriterError
+from rewriter.record import record
 
 MODEL = ".onnx"
 FIXED = ".fixed.onnx"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Found:
     """A model, and its place under the folder in which it was found (its name, when it was given itself)."""
 

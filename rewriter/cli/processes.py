@@ -12,17 +12,17 @@ import signal
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
 from rewriter.cli.job import Job, Outcome, Work
+from rewriter.record import record, replace
 
 Worker = Callable[[Job, Work], Outcome]
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class _Hand:
     """A process and the job that it is at."""
 

@@ -112,9 +112,8 @@ def _verified(args: argparse.Namespace, rules: RuleSet, codes: list[str], place:
 
 def _with_shipped(rules: RuleSet) -> RuleSet:
     """A recorded export often needs more than one repair, so the shipped ones run beside those to be verified."""
-    from dataclasses import replace
-
     from rewriter.language.rules import load_rules
+    from rewriter.record import replace
 
     others = [rule for rule in load_rules(None) if rules.get(rule.code) is None]
     return replace(rules, rules=(*rules, *others))

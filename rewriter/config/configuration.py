@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from rewriter.config.find import OWN, candidates
 from rewriter.config.schema import SETTINGS, TABLES, is_text, is_texts
 from rewriter.config.toml_text import Key, line_of, lines, parse
 from rewriter.errors import RewriterError, reason
+from rewriter.record import field, record
 
 MOST_BYTES = 1 << 20
 SHIPPED, PACK = "shipped", "pack:"
@@ -21,7 +21,7 @@ SHIPPED, PACK = "shipped", "pack:"
 _MENTIONED = re.compile(r"tool\W+rewriter|^\s*\[\s*tool\s*\]", re.MULTILINE)  # most files are passed over without parsing them
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Value:
     """A value as the option of the same name would have it, and the place in the file that it is from."""
 
@@ -29,7 +29,7 @@ class Value:
     origin: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PathTable:
     """Settings of the models whose paths fit one of the patterns."""
 
@@ -38,7 +38,7 @@ class PathTable:
     origin: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Suppression:
     """A rule (or all whose codes begin so) that is to leave some nodes alone.
 
@@ -60,7 +60,7 @@ class Suppression:
         return self.node is None or any(fnmatchcase(name, self.node) for name in matched)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Configuration:
     """What a file says."""
 

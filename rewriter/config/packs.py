@@ -9,17 +9,17 @@ text, and to read them must not run what else is in a package.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 from rewriter.errors import RewriterError
+from rewriter.record import record
 
 GROUP = "rewriter.rules"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Pack:
     """An installed pack: the name of its entry point, the distribution that brought it with its version, and its folder."""
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import onnx_graphsurgeon as gs
 
@@ -22,9 +21,10 @@ from rewriter.engine.weights import Weights
 from rewriter.graph.edits import Edits
 from rewriter.graph.node_state import NodeState
 from rewriter.graph.node_text import node_text, printable
+from rewriter.record import field, record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Audit:
     """What is wanted besides conditions and weights.
 
@@ -37,7 +37,7 @@ class Audit:
     scene_of: int = 0
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Noted:
     """What was seen before a rewrite: what each condition found, and the types of tensors when a scene is wanted."""
 

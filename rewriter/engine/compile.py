@@ -5,7 +5,6 @@ operator.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from rewriter.engine.expressions.values import DType
@@ -18,6 +17,7 @@ from rewriter.language.dtypes import DTYPES
 from rewriter.language.pattern import Pattern, compile_pattern
 from rewriter.language.rules import Rule
 from rewriter.language.specificity import specificity
+from rewriter.record import field, record
 
 OpKey = tuple[str, str]
 Path = tuple[tuple[str, frozenset[OpKey]], ...]
@@ -25,7 +25,7 @@ Path = tuple[tuple[str, frozenset[OpKey]], ...]
 PHASES = ("interface", "repair", "canonical", "optimize", "cleanup")
 
 
-@dataclass(eq=False, slots=True)
+@record(eq=False, slots=True)
 class CompiledRule:
     """One rule of a run.
 
@@ -76,7 +76,7 @@ class CompiledRule:
         return specificity(self.rule.ast)
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class PhasePlan:
     """The rules of one phase: by the operator of their root, and the ways back from a changed node to roots that may see it."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 
 from rewriter.engine.expressions.values import UNKNOWN
 from rewriter.language import ast
+from rewriter.record import field, record
 
 
-@dataclass
+@record
 class Coverage:
     """Counts over all runs that were given it.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from rewriter.engine.log import Change, Condition
+from rewriter.record import record
 
 Stage = Literal["place", "pattern", "private", "where", "rewrite"]
 STAGES: tuple[Stage, ...] = ("place", "pattern", "private", "where", "rewrite")
@@ -13,7 +13,7 @@ STAGES: tuple[Stage, ...] = ("place", "pattern", "private", "where", "rewrite")
 Depth = tuple[int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Question:
     """One question of a rule that was answered with no, with "unknown", or with an error.
 
@@ -43,7 +43,7 @@ class Question:
     error: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Answer:
     """What became of the rule at one place.
 
@@ -63,7 +63,7 @@ class Answer:
     conditions: tuple[Condition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Later:
     """A firing that only a run of all selected rules brings: `after` are the firings (rule, node) that made way for it."""
 
@@ -73,7 +73,7 @@ class Later:
     after: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Earlier:
     """A place where the rule would fire, had not another rule fired there first."""
 
@@ -83,7 +83,7 @@ class Earlier:
     at: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Explanation:
     """Everything there is to say about one rule and one model.
 

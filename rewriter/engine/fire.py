@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import onnx_graphsurgeon as gs
@@ -25,6 +24,7 @@ from rewriter.errors import RewriterError
 from rewriter.graph.edits import Edits
 from rewriter.graph.scopes import Scope
 from rewriter.language import ast
+from rewriter.record import record, replace
 
 if TYPE_CHECKING:
     from rewriter.engine.audit import Auditor, Noted
@@ -33,7 +33,7 @@ MISTAKES = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError
 """What Python raises when a rule meets a model that nobody thought of: it spoils that rule at that place and nothing else."""
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Fired:
     """A rewrite that stands in the graph and can still be taken back."""
 

@@ -8,7 +8,6 @@ find nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from rewriter.engine.faults.ruled_out import NONE
@@ -20,12 +19,13 @@ from rewriter.language.dtypes import DTYPES
 from rewriter.language.operator_table import Table
 from rewriter.language.pattern import Pattern, PatternNode, compile_pattern
 from rewriter.language.rules import Rule
+from rewriter.record import record
 
 _COMPUTED = {"pads": (0, 2), "strides": (1, 1), "dilations": (1, 1)}
 """Defaults that depend on the number of spatial axes: the item, and how many an axis."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class _Node:
     """A matched node, which is of the kind in question."""
 
@@ -86,11 +86,11 @@ class _Question:
 def _typed(rule: ast.Rule) -> Iterator[ast.Call | ast.TypePattern]:
     from rewriter.language.walk import walk
 
-    for record in walk((rule.match, *rule.wheres, *rule.lets)):
-        if (isinstance(record, ast.Call) and record.function in ("dtype", "declared_dtype", "is_output")) or isinstance(
-            record, ast.TypePattern
+    for part in walk((rule.match, *rule.wheres, *rule.lets)):
+        if (isinstance(part, ast.Call) and part.function in ("dtype", "declared_dtype", "is_output")) or isinstance(
+            part, ast.TypePattern
         ):
-            yield record
+            yield part
 
 
 class _Guess:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 
 from rewriter.engine.log import Skipped
 from rewriter.graph.exporter import Exporter, matches
 from rewriter.language.rules import Rule, RuleSet
+from rewriter.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Subject:
     """What rules are held against before anything of them is tried.
 

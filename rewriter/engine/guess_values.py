@@ -6,8 +6,9 @@ Numbers, texts and lists are themselves, tuples are arrays.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from rewriter.record import record
 
 ANY = -1
 UNKNOWN = object()
@@ -17,7 +18,7 @@ ABSENT = object()
 """An attribute that is not written and has no default."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Types:
     """One of these element types, as bits."""
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rewriter.engine.log import Stop
+from rewriter.record import record
 
 SUSPICIOUS = 2
 """Nodes that descend from rewritten nodes so often may be what was there before."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Limits:
     """When to stop a run that does not come to its end.
 

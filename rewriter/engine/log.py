@@ -7,12 +7,12 @@ as its element type and shape, never by its values.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 
 from rewriter.engine.scene import Scene
+from rewriter.record import field, record
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Change:
     """One node, or one thing that the model declares, that a firing added, removed or edited.
 
@@ -27,7 +27,7 @@ class Change:
     after: str | None
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Condition:
     """A `where` line at a firing.
 
@@ -42,7 +42,7 @@ class Condition:
     found: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Weight:
     """A constant that a changed node reads.
 
@@ -66,7 +66,7 @@ class Weight:
         return f"{self.type}#{self.sha256[:12] or '?'}"
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Firing:
     """One application of one rule.
 
@@ -105,7 +105,7 @@ class Firing:
     scene: Scene | None = field(default=None, metadata={"shown": False})
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Blocked:
     """The pattern of `rule` stands at `root`, yet it did not fire since a question has no known answer, or since it could not
     apply.
@@ -125,7 +125,7 @@ class Blocked:
     error: bool = False
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Skipped:
     """A selected rule that was not tried on this model, and why ("exporter is pytorch, the rule is for mxnet")."""
 
@@ -133,7 +133,7 @@ class Skipped:
     reason: str
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Stop:
     """Why a run ended before its fixpoint: `kind` is one of Budget, Generation, Cycle, Time."""
 
@@ -143,7 +143,7 @@ class Stop:
     nodes: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class RolledBack:
     """A firing that was taken back since the model was worse with it: `reason` names the judge and what it said.
 
@@ -162,7 +162,7 @@ class RolledBack:
     changes: tuple[Change, ...] = ()
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Judged:
     """What a judge said of the result: `refusal` is why it refuses it, "" when it takes it, null when it could not be asked."""
 
@@ -170,7 +170,7 @@ class Judged:
     refusal: str | None
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Suppressed:
     """A firing that was ready to happen and that a configuration forbids: `reason` is the user's, `origin` where it stands."""
 
@@ -183,7 +183,7 @@ class Suppressed:
     origin: str
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Verification:
     """What a comparison of the model before and after showed.
 
@@ -203,7 +203,7 @@ class Verification:
     findings: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Log:
     """Everything that one run says about one model."""
 

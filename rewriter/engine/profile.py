@@ -10,7 +10,8 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+
+from rewriter.record import field, record
 
 STAGES = (
     "load",
@@ -29,7 +30,7 @@ STAGES = (
 """What is told apart, in the order in which it happens."""
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Profile:
     """Seconds by stage, and of matching and rewriting by rule, too.
 

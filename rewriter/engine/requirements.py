@@ -8,7 +8,6 @@ model costs nothing beside asking it at each node.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -24,13 +23,14 @@ from rewriter.language.dtypes import DTYPES
 from rewriter.language.pattern import Pattern, operator_names
 from rewriter.language.schema import latest_opset
 from rewriter.language.walk import walk
+from rewriter.record import record
 
 OpKey = tuple[str, str]
 _PLAIN = {DTYPES[name] for name in ("float", "int64", "bool", "string")}  # what a number or text without a type can become
 _TYPED_BY_ATTRIBUTE = {"Cast": ("to",), "ConstantOfShape": ("value",), "Constant": (), "EyeLike": ("dtype",)}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Inventory:
     """What a model has.
 
@@ -146,9 +146,9 @@ def _constant_type(attributes: Mapping[str, Any]) -> int | None:
 def needed_dtypes(rule: ast.Rule) -> list[frozenset[int]]:
     """Sets of element types of which the model must have one each, for the rule to fire anywhere."""
     found: list[frozenset[int]] = []
-    for record in walk(rule.match):
-        if isinstance(record, ast.TypePattern) and record.dtype is not None:
-            found.append(frozenset({DTYPES[record.dtype]}))
+    for part in walk(rule.match):
+        if isinstance(part, ast.TypePattern) and part.dtype is not None:
+            found.append(frozenset({DTYPES[part.dtype]}))
     for where in rule.wheres:
         found += _conjuncts(where.condition)
     return found
@@ -183,7 +183,7 @@ def _types(condition: ast.Expr) -> frozenset[int] | None:
     return frozenset(DTYPES[name] for name in names)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Needs:
     """What one rule cannot do without, and what it may bring into a model."""
 
@@ -211,16 +211,16 @@ def needs(rule: ast.Rule, pattern: Pattern | None, given: Mapping[str, Any]) -> 
     """What a compiled rule needs and makes. `given` are the values of its parameters."""
     ops: set[OpKey] = set()
     dtypes: set[int] | None = set()
-    for record in walk(rule.rewrites):
+    for part in walk(rule.rewrites):
         made: frozenset[int] | None = frozenset()
-        if isinstance(record, ast.Build):
-            domain, op = operator_names(record.op, given)
+        if isinstance(part, ast.Build):
+            domain, op = operator_names(part.op, given)
             ops.add((domain, op))
-            made = _built_types(op, domain, record)
-        elif isinstance(record, ast.Constant):
-            made = frozenset({DTYPES[record.dtype]} if record.dtype else _PLAIN)
-        elif isinstance(record, ast.Edit):
-            made = _edited(record, ops)
+            made = _built_types(op, domain, part)
+        elif isinstance(part, ast.Constant):
+            made = frozenset({DTYPES[part.dtype]} if part.dtype else _PLAIN)
+        elif isinstance(part, ast.Edit):
+            made = _edited(part, ops)
         dtypes = None if dtypes is None or made is None else dtypes | made
     wanted = () if pattern is None else tuple(node.ops for node in pattern.nodes)
     return Needs(

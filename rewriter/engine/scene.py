@@ -5,13 +5,14 @@ A scene holds texts and numbers only. It can be sent to another process, and out
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from rewriter.record import record
 
 Role = Literal["added", "removed", "edited", "matched", "around", "plain"]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Port:
     """An operand or output of a node.
 
@@ -30,7 +31,7 @@ class Port:
     more: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Box:
     """A node. A node that stands before and after has the same `key` in both.
 
@@ -47,7 +48,7 @@ class Box:
     outputs: tuple[Port, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class View:
     """Some nodes of one graph; `given` and `wanted` are those of their tensors that are inputs and outputs of the graph."""
 
@@ -56,7 +57,7 @@ class View:
     wanted: tuple[Port, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Scene:
     """The surroundings of a firing before and after it."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import onnx
 
@@ -20,12 +19,13 @@ from rewriter.errors import RewriterError
 from rewriter.graph.model import Model
 from rewriter.language import ast
 from rewriter.language.rules import Rule, RuleSet
+from rewriter.record import record
 from rewriter.source.find import parse_source
 
 TIME = 10.0  # seconds for one test
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TestResult:
     """Outcome of one inline test; `message` explains a failure over several lines."""
 

@@ -6,8 +6,9 @@ the records of it; `take_census` reads them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from rewriter.record import field, record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,7 +22,7 @@ OPAQUE = object()
 """An attribute that is there but not read: a tensor, a graph, a reference to an attribute of a function."""
 
 
-@dataclass(eq=False, slots=True)
+@record(eq=False, slots=True)
 class Kind:
     """Nodes that have operator and attributes in common.
 
@@ -44,7 +45,7 @@ class Kind:
     handed: dict[int, int] = field(default_factory=dict)
 
 
-@dataclass(eq=False, slots=True)
+@record(eq=False, slots=True)
 class Body:
     """A graph or function: nodes, and element types by name, 0 for unknown ones.
 
@@ -81,7 +82,7 @@ class Body:
         return (kind for kind, _, _ in self.listed) if self.columns is None else self.columns.kinds
 
 
-@dataclass(eq=False, slots=True)
+@record(eq=False, slots=True)
 class Census:
     """A model as far as it was read.
 

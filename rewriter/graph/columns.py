@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ from rewriter.graph.census import Body, Kind
 from rewriter.graph.field_reader import varint
 from rewriter.graph.name_index import PADDING, IntArray, NameIndex, Numbers, number, number_of
 from rewriter.graph.wire import MalformedError
+from rewriter.record import field, record
 
 _INPUT, _OUTPUT, _NAME, _OPERATOR = 10, 18, 26, 34  # keys of the fields of a NodeProto
 _COMPARED = 256  # bytes of a text that are worth comparing many at once
@@ -33,7 +33,7 @@ class Column(NamedTuple):
     numbers: Numbers
 
 
-@dataclass(eq=False, slots=True)
+@record(eq=False, slots=True)
 class Links:
     """Which tensor each operand means.
 
@@ -51,7 +51,7 @@ class Links:
     index: NameIndex
 
 
-@dataclass(eq=False, slots=True)
+@record(eq=False, slots=True)
 class Columns:
     """The nodes of one graph in their order.
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from rewriter.record import record, replace
 from rewriter.versions import UNBOUNDED, Bounds, exactly, parse_versions, release
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ LISTING_EXPORTERS = ("mxnet", "caffe2")
 """They list every weight among the inputs, yet not the constants that they add themselves."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Exporter:
     """Who wrote a model.
 

@@ -14,18 +14,18 @@ import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import onnx
 
 from rewriter.errors import RewriterError, reason
+from rewriter.record import record
 
 _NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 _MOST_ENTRIES = 10_000  # of a folder walked for the other names of a hard link
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Reference:
     """Where a tensor says its data are: file relative to the model's folder, first byte, number of bytes (None: not said)."""
 

@@ -8,7 +8,6 @@ make it larger than its cap.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from rewriter.graph.node_facts import NodeFacts
 from rewriter.graph.shape_values import FLOATS, INTEGERS
 from rewriter.graph.tensor_types import TensorType, count, numpy_dtype
 from rewriter.graph.values import constant_array
+from rewriter.record import record
 
 Array = np.ndarray[Any, Any]
 
@@ -37,7 +37,7 @@ class CannotFold(Exception):
     """The operands lead to no result that all runtimes agree on."""
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Operands:
     """What a folding function works on: the node's facts, its operands' arrays, the type and shape the result must have."""
 

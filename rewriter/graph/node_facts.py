@@ -7,7 +7,6 @@ stored.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,10 @@ import onnx_graphsurgeon as gs
 
 from rewriter.graph.shape_values import ShapeValue
 from rewriter.graph.tensor_types import Dim, TensorType
+from rewriter.record import record
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class NodeFacts:
     """A node with the facts of its operands.
 

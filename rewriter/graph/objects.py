@@ -8,7 +8,6 @@ from here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from rewriter.graph.values import (
     static_shape,
 )
 from rewriter.graph.weights import WeightFile
+from rewriter.record import field, record
 
 __all__ = [
     "Constant",
@@ -172,7 +172,7 @@ class Node(gs.Node):  # type: ignore[misc]
         return copy
 
 
-@dataclass(eq=False, slots=True)
+@record(eq=False, slots=True)
 class Origin:
     """What a graph or function was when it was loaded: its message, and the object that each entry of the message became.
 

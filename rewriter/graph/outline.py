@@ -7,7 +7,6 @@ nothing in them stand in for the weights, however many gigabytes they are.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,10 @@ import onnx
 
 from rewriter.graph import external
 from rewriter.graph.weights import PREFIX, payload_of
+from rewriter.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Outline:
     """A serialised model, and what stands in for the weights that were left out.
 

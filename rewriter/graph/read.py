@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
@@ -14,6 +13,7 @@ from rewriter.graph import files, hollow
 from rewriter.graph.files import MOST_BYTES, all_bytes, opened, read_bytes
 from rewriter.graph.weights import WeightFile
 from rewriter.graph.wire import MalformedError
+from rewriter.record import record
 
 __all__ = ["MOST_BYTES", "ModelFile", "read_bytes", "read_model_file"]
 
@@ -34,7 +34,7 @@ _STARTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ModelFile:
     """What was read of a file.
 

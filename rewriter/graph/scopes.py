@@ -6,14 +6,14 @@ Found without recursion, so that a deeply nested model from a stranger costs mem
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
 import onnx_graphsurgeon as gs
 
 from rewriter.graph.objects import Node
+from rewriter.record import field, record
 
 
-@dataclass(eq=False, slots=True)
+@record(eq=False, slots=True)
 class Scope:
     """One list of nodes with its own names.
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from rewriter.graph.tensor_types import Dim
+from rewriter.record import record
 
 LONGEST = 128
 """Longer tensors carry no shapes; their values are not followed."""
@@ -33,7 +33,7 @@ FLOATS = frozenset((1, 10, 11))
 _WIDE = frozenset((1, 6, 7, 11, 12, 13))  # types in which a dimension is not expected to overflow
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ShapeValue:
     """What is known of the values of a tensor of rank 0 or 1.
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -24,6 +23,7 @@ import onnx
 from google.protobuf.message_factory import GetMessageClass  # type: ignore[import-untyped]
 
 from rewriter.graph.wire import LENGTH_DELIMITED, varint
+from rewriter.record import record
 
 _PACKAGE = "rewriter.shells"
 _OPTIONAL, _REPEATED, _BYTES = 1, 3, 12  # of FieldDescriptorProto
@@ -72,7 +72,7 @@ def hollowed(kind: Any, message: Any) -> Any:
     return kind.FromString(message.SerializeToString(deterministic=True))
 
 
-@dataclass(eq=False, slots=True)
+@record(eq=False, slots=True)
 class Columns:
     """What the bytes of nodes say, as columns. A name is bytes where it is not UTF-8.
 

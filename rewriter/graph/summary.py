@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,13 @@ from rewriter.graph.read import read_model_file
 from rewriter.graph.tensor_types import numpy_dtype
 from rewriter.graph.tensors import text
 from rewriter.language.dtypes import DTYPE_NAMES
+from rewriter.record import field, record
 
 _BITS = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2, 27: 6, 28: 6}  # element types of which several share a byte
 _STRING = int(onnx.TensorProto.STRING)
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Port:
     """An input or output: `type` reads "float[N,3]", "" where nothing is declared."""
 
@@ -31,7 +31,7 @@ class Port:
     type: str
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Weights:
     """Tensors that the model holds, each storage once: `shared` says how many more tensors refer to one already counted.
 
@@ -45,7 +45,7 @@ class Weights:
     by_type: dict[str, int] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class DataFile:
     """A file with external data: how many tensors refer to it, and its size; `problem` says why it cannot be read."""
 
@@ -55,7 +55,7 @@ class DataFile:
     problem: str = ""
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Place:
     """A graph: the main one, a subgraph body, or a local function, with its number of nodes."""
 
@@ -63,7 +63,7 @@ class Place:
     nodes: int
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class NodeLine:
     """One node. `attributes` are short texts by name; weights are told by type and shape."""
 
@@ -75,7 +75,7 @@ class NodeLine:
     attributes: dict[str, str]
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Summary:
     """A model in numbers.
 
@@ -121,7 +121,7 @@ def summarise(path: Path, *, nodes: bool = False) -> Summary:
     return _Survey(model, path).summary(size, nodes)
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class _Signed:
     """What betrays an exporter, as `detect` asks for it."""
 

@@ -6,17 +6,16 @@ Not done unasked: what no rule touched is none of our business.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import onnx_graphsurgeon as gs
 
 from rewriter.graph.edits import Edits
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.objects import Graph
 from rewriter.graph.scopes import Scope, opset_versions
+from rewriter.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Tidied:
     """How much was removed."""
 

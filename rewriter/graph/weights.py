@@ -10,7 +10,6 @@ import gc
 import os
 import struct
 import weakref
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet  # type: ignore[impor
 
 from rewriter.errors import RewriterError, reason
 from rewriter.graph.wire import LENGTH_DELIMITED, varint
+from rewriter.record import record
 
 MARK = 20_000
 """Number of the field; those of ONNX are small."""
@@ -87,7 +87,7 @@ class WeightFile:
 _open: weakref.WeakValueDictionary[int, WeightFile] = weakref.WeakValueDictionary()
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Payload:
     """Bytes that are in a file.
 

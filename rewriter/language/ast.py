@@ -29,7 +29,7 @@ from rewriter.language.ast_expressions import (
     Span,
     Unary,
 )
-from rewriter.language.record import record
+from rewriter.record import record
 
 __all__ = [
     "NOWHERE",

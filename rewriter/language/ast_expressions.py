@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal as OneOf
 
-from rewriter.language.record import record
+from rewriter.record import record
 
 
 @record(frozen=True, slots=True)

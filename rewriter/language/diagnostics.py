@@ -9,10 +9,10 @@ from __future__ import annotations
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from rewriter.errors import RewriterError
 from rewriter.language.ast import NOWHERE, Span
+from rewriter.record import record
 
 MAX_WIDTH = 120
 """Columns of a shown source line; of a longer one the part around the carets is shown."""
@@ -25,7 +25,7 @@ _YELLOW = "\x1b[1;33m"
 _BLUE = "\x1b[1;34m"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Related:
     """Another place that a finding speaks of, maybe in another file."""
 
@@ -34,7 +34,7 @@ class Related:
     label: str = ""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Diagnostic:
     """One finding. `label` stands beside the carets, `notes` give facts, `helps` what to do; codes `W...` are warnings.
 

@@ -8,11 +8,12 @@ found and put right stands, under the same name, in the engine.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
+from rewriter.record import record
 
-@dataclass(frozen=True, slots=True)
+
+@record(frozen=True, slots=True)
 class Fault:
     """One kind of fault. `interface`: to put it right changes what callers of the model see."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rewriter.errors import RewriterError
@@ -18,6 +17,7 @@ from rewriter.language.diagnostics import RuleFileError, SourceText
 from rewriter.language.parse import parse
 from rewriter.language.syntax.format_lines import WIDTH, Lines
 from rewriter.language.syntax.format_tokens import Place, joined, pieces, spaced
+from rewriter.record import names
 
 if TYPE_CHECKING:
     from lark import Token
@@ -54,9 +54,8 @@ def same(a: Any, b: Any) -> bool:
         return True
     if isinstance(a, tuple):
         return len(a) == len(b) and all(map(same, a, b))
-    if is_dataclass(a):
-        return all(same(getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
-    return bool(a == b)
+    found = names(type(a))
+    return bool(a == b) if found is None else all(same(getattr(a, name), getattr(b, name)) for name in found)
 
 
 class _RuleLayout:

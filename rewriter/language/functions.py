@@ -13,11 +13,12 @@ argument, and `same` is the type of the first argument.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
+from rewriter.record import record
 
-@dataclass(frozen=True, slots=True)
+
+@record(frozen=True, slots=True)
 class Function:
     """One function. An argument type ending in `?` may be left out; the last may end in `...` and be repeated or absent."""
 

@@ -6,11 +6,11 @@ Reading is tolerant: what is malformed counts as not written here and is reporte
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from rewriter.language import ast
 from rewriter.language.schema import OLDEST_OPSET
+from rewriter.record import record
 
 KINDS = ("exact", "approx", "repair", "lossy", "interface")
 SAME_NUMBERS = ("exact", "approx", "repair")
@@ -22,7 +22,7 @@ PHASE_OF_KIND: Mapping[str, str] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Header:
     """The header of one rule. `opset` and `ir` are ranges of versions; `opset` always has a beginning. `unverified` says why
     running the rule cannot show that it is right. `default` is whether the rule runs unasked, which one with `targets` never

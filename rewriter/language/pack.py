@@ -7,21 +7,25 @@ calls nothing.
 from __future__ import annotations
 
 import marshal
-from dataclasses import fields, is_dataclass
-from functools import cache
 from typing import Any
 
 from rewriter.language import ast, diagnostics
 from rewriter.language.header import Header
+from rewriter.record import names
 
 _KINDS: tuple[Any, ...] = (
     ast.Span,
-    *(kind for module in (ast, diagnostics) for kind in vars(module).values() if isinstance(kind, type) and is_dataclass(kind)),
+    *(
+        kind
+        for module in (ast, diagnostics)
+        for kind in vars(module).values()
+        if isinstance(kind, type) and names(kind) is not None
+    ),
     Header,
 )
 """Every record that can be packed; a packed one begins with its position in this table."""
 
-_NUMBERS = {kind: _KINDS.index(kind) for kind in _KINDS}
+_NUMBERS = {kind: (_KINDS.index(kind), names(kind) or ()) for kind in _KINDS}
 
 
 def pack(value: Any) -> bytes:
@@ -34,18 +38,12 @@ def unpack(data: bytes) -> Any:
     return _built(marshal.loads(data))
 
 
-@cache
-def _names(kind: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind))
-
-
 def _flat(value: Any) -> Any:
     """Records become tuples, tuples lists; everything else that a record holds is taken by `marshal` as it is."""
     if isinstance(value, tuple):
         return [_flat(item) for item in value]
-    kind: Any = type(value)
-    number = _NUMBERS.get(kind)
-    return value if number is None else (number, *(_flat(getattr(value, name)) for name in _names(kind)))
+    found = _NUMBERS.get(type(value))
+    return value if found is None else (found[0], *[_flat(getattr(value, name)) for name in found[1]])
 
 
 def _built(value: Any) -> Any:

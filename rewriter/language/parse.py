@@ -1,22 +1,22 @@
 """The text of a rule file becomes its syntax tree, with everything that is wrong with the text in one run.
 
-A file is cut at its rules first (`scan`), then each rule is parsed by itself with lark and converted (`tree`). Whatever the
+A file is cut at its rules first (`scan`), then each rule is parsed by itself (`lalr`) and converted (`tree`). Whatever the
 text, nothing is raised, and the time is bounded by the limits of `limits`.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rewriter.language import ast
 from rewriter.language.ast import Span
 from rewriter.language.diagnostics import Diagnostic
 from rewriter.language.syntax.limits import MAX_DEPTH, MAX_FILE_BYTES
 from rewriter.language.syntax.scan import Chunk, scan
+from rewriter.record import replace
 
 if TYPE_CHECKING:
-    from lark import Tree
+    from rewriter.language.syntax.lalr import Node
 
 
 def parse(text: str, path: str = "<text>") -> tuple[ast.RuleFile, list[Diagnostic]]:
@@ -48,19 +48,15 @@ def _rule(text: str, chunk: Chunk, path: str) -> tuple[ast.Rule | None, list[Dia
     """One rule, or None and why."""
     if chunk.problems:
         return None, chunk.problems
-    from lark.exceptions import UnexpectedInput
-
-    from rewriter.language.syntax.syntax_errors import explain
-    from rewriter.language.syntax.tables import tables
+    from rewriter.language.syntax.lalr import tables
     from rewriter.language.syntax.tree import RuleBuilder
 
-    try:
-        tree = tables().parse(text[chunk.start : chunk.end])
-    except UnexpectedInput as error:
-        return None, [explain(text, chunk, error)]
+    tree = tables().parse(text[chunk.start : chunk.end])
+    if tree is None:
+        return None, [_refused(text, chunk)]
     deep = _too_deep(tree)
     if deep is not None:
-        where = Span(chunk.start + deep.meta.start_pos, chunk.start + deep.meta.end_pos)
+        where = Span(chunk.start + deep.start, chunk.start + deep.end)
         helps = ("name a part of it with `let`",)
         return None, [Diagnostic("E003", f"this expression nests deeper than {MAX_DEPTH} levels", where, "", (), helps)]
     builder = RuleBuilder(chunk.start, path)
@@ -68,11 +64,27 @@ def _rule(text: str, chunk: Chunk, path: str) -> tuple[ast.Rule | None, list[Dia
     return (None if builder.problems else rule), builder.problems
 
 
-def _too_deep(tree: Tree[Any]) -> Tree[Any] | None:
-    """The first subtree below the deepest level that the conversion may recurse to; found without recursion."""
-    level: list[Tree[Any]] = [tree]
+def _refused(text: str, chunk: Chunk) -> Diagnostic:
+    """What lark says of a rule that the grammar does not take."""
+    from lark.exceptions import UnexpectedInput
+
+    from rewriter.language.syntax.syntax_errors import explain
+    from rewriter.language.syntax.tables import tables
+
+    try:
+        tables().parse(text[chunk.start : chunk.end])
+    except UnexpectedInput as error:
+        return explain(text, chunk, error)
+    raise AssertionError("lark takes what its own tables do not")
+
+
+def _too_deep(tree: Node) -> Node | None:
+    """The first node below the deepest level that the conversion may recurse to; found without recursion."""
+    from rewriter.language.syntax.lalr import Node
+
+    level = [tree]
     for _ in range(MAX_DEPTH):
-        level = [child for node in level for child in node.children if hasattr(child, "children")]
+        level = [child for node in level for child in node.children if type(child) is Node]
         if not level:
             return None
     return level[0]

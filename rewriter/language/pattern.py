@@ -10,16 +10,16 @@ the whole graph.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from rewriter.errors import RewriterError
 from rewriter.language import ast
+from rewriter.record import field, record
 
 SIZE_LIMIT = 256  # nodes and operands of one pattern; matching descends by one level for each
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Made:
     """An operand made by another pattern node: its output `output`, or, with `run`, all of its outputs in order."""
 
@@ -31,7 +31,7 @@ class Made:
 Operand = ast.Capture | ast.Wildcard | ast.Variadic | ast.ConstPattern | Made
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class PatternNode:
     """One node of a pattern. `ops` are (domain, operator) pairs; `inputs` refer to other pattern nodes by `Made`."""
 
@@ -45,7 +45,7 @@ class PatternNode:
     uses: list[int] = field(default_factory=list)  # pattern nodes that read this one
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Pattern:
     """A compiled match block. `joins` are pattern nodes not reachable upwards from the root: (number, operand position,
     tensor name).

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,8 @@ from rewriter.language.ast import Kind, OpsetRange
 from rewriter.language.diagnostics import Diagnostic, RuleFileError, SourceText, suggest
 from rewriter.language.header import Header, read_header
 from rewriter.language.rule_files import find_rule_files, read_rule_file
-from rewriter.language.walk import pattern_nodes
+from rewriter.language.walk import pattern_nodes, said
+from rewriter.record import field, record, replace
 
 FRONT = ("code", "slug", "doc", "header", "digest", "wanted")
 Front = tuple[str, str, str, Header, str, tuple[frozenset[tuple[str, str]], ...]]
@@ -163,7 +163,7 @@ class Rule:
         return tuple(frozenset(("" if op.domain == "ai.onnx" else op.domain, op.name) for op in node.ops) for node in nodes)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class RuleSet:
     """Rules ordered by code.
 
@@ -348,9 +348,9 @@ def _code_key(code: str) -> tuple[str, int]:
 
 def _canonical(value: Any) -> str:
     """A text that is the same for the same tree, wherever it stood in its file."""
-    if is_dataclass(value):
-        parts = (f"{f.name}={_canonical(getattr(value, f.name))}" for f in fields(value) if not f.name.endswith("span"))
-        return f"{type(value).__name__}({','.join(parts)})"
     if isinstance(value, tuple):
         return f"({','.join(map(_canonical, value))})"
-    return repr(value)
+    fields = said(value.__class__)
+    if fields is None:
+        return repr(value)
+    return f"{type(value).__name__}({','.join([f'{name}={_canonical(getattr(value, name))}' for name in fields])})"

@@ -10,10 +10,11 @@ plain records.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+
+from rewriter.record import record
 
 if TYPE_CHECKING:
     from onnx.defs import OpSchema
@@ -88,7 +89,7 @@ _KINDS = {
 _UNBOUNDED = 1_000_000  # onnx.defs writes 2**31 - 1 for "any number"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Formal:
     """An input or output as the specification declares it; `variadic` is the last one, which stands for any number."""
 
@@ -97,7 +98,7 @@ class Formal:
     variadic: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Attribute:
     """`kind` is int, float, string, ints, floats, strings, tensor, graph, type ...; `default` None: none is declared."""
 
@@ -107,7 +108,7 @@ class Attribute:
     default: Value
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Operator:
     """One version of one operator. `max_inputs` and `max_outputs` None: any number."""
 

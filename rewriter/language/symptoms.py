@@ -11,11 +11,11 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from rewriter.language.rules import Rule
 from rewriter.language.walk import pattern_nodes
+from rewriter.record import record
 
 SURE = 0.6
 """The part of the weight of a message from which on a rule is said to answer it."""
@@ -34,7 +34,7 @@ _PAIR = 0.5  # what two words in a row count beside the words themselves
 _OTHER_OPERATOR = 0.5  # what is left of the score when a message names an operator and the text another one
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Answer:
     """A rule that speaks of a message: its own words for it, and how well they fit (0 to 1)."""
 
@@ -47,7 +47,7 @@ class Answer:
         return self.score >= SURE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class _Message:
     rule: Rule
     text: str

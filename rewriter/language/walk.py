@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any
 
 from rewriter.language import ast
+from rewriter.record import names
 
 
 @cache
-def _fields(kind: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind) if not field.name.endswith("span"))
+def said(kind: Any) -> tuple[str, ...] | None:
+    """The fields of a record that do not just say where it stands; None for what is no record."""
+    found = names(kind)
+    return None if found is None else tuple(name for name in found if not name.endswith("span"))
 
 
-def children(node: Any) -> Iterator[Any]:
+def children(node: Any) -> list[Any]:
     """The records directly inside one record, in the order of the text."""
-    for name in _fields(node.__class__):
+    found: list[Any] = []
+    for name in said(node.__class__) or ():
         value = getattr(node, name)
-        for item in value if isinstance(value, tuple) else (value,):
-            if is_dataclass(item):
-                yield item
+        if type(value) is tuple:
+            found += [item for item in value if said(item.__class__) is not None]
+        elif said(value.__class__) is not None:
+            found.append(value)
+    return found
 
 
 def walk(node: Any) -> Iterator[Any]:
@@ -32,7 +37,7 @@ def walk(node: Any) -> Iterator[Any]:
     while stack:
         top = stack.pop()
         yield top
-        stack.extend(reversed(list(children(top))))
+        stack += reversed(children(top))
 
 
 def depth(node: Any) -> int:
@@ -48,6 +53,8 @@ def depth(node: Any) -> int:
 
 def pattern_nodes(match: ast.Match) -> Iterator[ast.NodePattern]:
     """Every node of a pattern, nested operands right after the node that reads them."""
-    for record in walk(match):
-        if isinstance(record, ast.NodePattern):
-            yield record
+    stack = list(reversed(match.nodes))
+    while stack:
+        node = stack.pop()
+        yield node
+        stack += [operand for operand in reversed(node.inputs) if isinstance(operand, ast.NodePattern)]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from rewriter.config.toml_text import Key, line_of, lines, parse
 from rewriter.engine.log import Firing
 from rewriter.errors import RewriterError, reason
 from rewriter.plans.toml_writer import comment, key, text, value
+from rewriter.record import field, record
 
 SCHEMA = 1
 MOST_BYTES = 64 << 20
@@ -26,7 +26,7 @@ HEAD = """\
 """
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Proposal:
     """One rewrite.
 
@@ -49,7 +49,7 @@ class Proposal:
     line: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Document:
     """A plan.
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rewriter.engine.fire import Fired
 from rewriter.engine.log import Firing, Log, Suppressed
 from rewriter.plans.document import Proposal
+from rewriter.record import record
 
 UNPLANNED = "not in the plan"
 REJECTED = "rejected in the plan"
@@ -43,7 +43,7 @@ class Chooser:
         return False
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Missing:
     """An accepted rewrite that did not happen; `because` numbers those that it follows and that did not happen either."""
 

@@ -8,7 +8,6 @@ the same place and with nothing else; infinity agrees with infinity of the same 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import onnx
 
 from rewriter.graph.external import tensors_of
 from rewriter.language.rules import Rule
+from rewriter.record import record
 
 PROMISING = frozenset({"exact", "approx"})
 """Kinds of rules that promise the same outputs, up to a bound."""
@@ -27,7 +27,7 @@ MOST_FIRINGS = 10
 """The bounds of firings add up, but to no more than so many times the largest one."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Bound:
     """How far outputs may differ: units in the last place, relative and absolute, which add up.
 
@@ -41,7 +41,7 @@ class Bound:
     eps: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Difference:
     """How an output of one model differs from that of another.
 

@@ -6,17 +6,17 @@ NaN agrees with NaN whatever its bits, and with nothing else; zeros of either si
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from rewriter.proof.instance import Array
+from rewriter.record import record
 
 ULPS = 2
 _INTEGERS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Bound:
     """How far results may be off: `ulps` units in the last place, or |a - b| <= atol + rtol * |b|.
 
@@ -33,7 +33,7 @@ class Bound:
         return f"rtol={self.rtol:g}, atol={self.atol:g}" if self.rtol or self.atol else f"{self.ulps} ulp"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Difference:
     """How the results of one output differ; `error` is the largest, in the units of the bound."""
 

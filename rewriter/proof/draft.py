@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,10 @@ import numpy as np
 from rewriter.proof.arrays import ANY, Role
 from rewriter.proof.dims import Dims
 from rewriter.proof.instance import Array
+from rewriter.record import field, record
 
 
-@dataclass(eq=False)
+@record(eq=False)
 class Term:
     """A tensor of an instance. `shape` None: still free; `value` is set where the contents matter to a shape."""
 
@@ -28,7 +28,7 @@ class Term:
     dims: Sequence[Any] | None = None
 
 
-@dataclass(eq=False)
+@record(eq=False)
 class Draft:
     """A node. `attrs` are written on it; `closed` are attributes of which nothing more may be written."""
 

@@ -9,7 +9,6 @@ something changes: what did is told, and whether the result runs at all.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from rewriter.engine.log import Firing, Verification
@@ -20,6 +19,7 @@ from rewriter.proof.model_inputs import Feed, random_feeds, recorded_feed
 from rewriter.proof.model_runs import CannotRun, ModelRun, Outputs, runtime_version, runtimes
 from rewriter.proof.replay import Attempt, Culprit, Plan, Replay, first_bad
 from rewriter.proof.validity import Candidate
+from rewriter.record import field, record, replace
 
 
 class Baseline:
@@ -89,7 +89,7 @@ def _first_answers(candidate: Candidate, runtime: str, inputs: str | None) -> tu
     raise refusal or CannotRun("no input could be made up")
 
 
-@dataclass
+@record
 class _Findings:
     """What a verification has found so far."""
 

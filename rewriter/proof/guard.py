@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 
 from rewriter.engine.log import Judged, RolledBack, Verification
 from rewriter.proof.agreement import PROMISING
 from rewriter.proof.replay import Attempt, Culprit, Plan, Replay, first_bad, place_of
 from rewriter.proof.validity import JUDGES, SESSION, Candidate
+from rewriter.record import replace
 
 MOST_CULPRITS = 16
 """Firings that are taken back one by one; with more, the whole run is not to be trusted and the input is given back."""

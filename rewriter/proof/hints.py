@@ -6,7 +6,6 @@ Everything else is left to chance: what violates a condition is thrown away, and
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -15,6 +14,7 @@ from rewriter.language.dtypes import DTYPES
 from rewriter.language.rules import Rule
 from rewriter.language.walk import walk
 from rewriter.proof.dims import Dims
+from rewriter.record import field, record
 
 RANKS = range(6)
 _MIRROR = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
@@ -28,7 +28,7 @@ class Unsettled(Exception):
     """An expression has no value before the model is there."""
 
 
-@dataclass
+@record
 class Hints:
     """By name of a tensor or of a bound attribute: what is asked of it."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import onnx
+
+from rewriter.record import field, record
 
 Array = np.ndarray[Any, Any]
 MOST_ELEMENTS = 1 << 16
@@ -17,7 +18,7 @@ MOST_ELEMENTS = 1 << 16
 IR_VERSIONS = ((24, 11), (23, 11), (21, 10), (19, 9), (15, 8), (12, 7), (11, 6), (10, 5), (9, 4))
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Instance:
     """A small model and how to feed it.
 

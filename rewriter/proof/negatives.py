@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 
 from rewriter.engine.testing import run_test
@@ -14,6 +13,7 @@ from rewriter.proof.instance import Instance
 from rewriter.proof.sampling import Stream
 from rewriter.proof.trial import CHANGED, NOT_FIRED, REPAIRED, SAME, STILL, VOID, WRONG, attempt
 from rewriter.proof.verdict import Unneeded
+from rewriter.record import replace
 
 INSTANCES = 60
 SECONDS = 1.5

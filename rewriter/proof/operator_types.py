@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 
 from onnx import defs
 
 from rewriter.language.dtypes import DTYPES
+from rewriter.record import record
 
 _TENSOR = re.compile(r"tensor\((\w+)\)")
 RUNNABLE = frozenset(
@@ -21,7 +21,7 @@ RUNNABLE = frozenset(
 """Element types that instances are made of."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Formal:
     """One operand or result: the type variable that it shares with others ("" for none) and the types that it allows."""
 

@@ -13,7 +13,6 @@ import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
@@ -23,6 +22,7 @@ import onnx
 from rewriter.errors import RewriterError
 from rewriter.proof import onnx_runtime
 from rewriter.proof.instance import Array
+from rewriter.record import record
 
 SECONDS = 5.0
 NO_KERNEL = ("Could not find an implementation", "NOT_IMPLEMENTED", "NotImplemented")
@@ -31,7 +31,7 @@ _BFLOAT16 = onnx.TensorProto.BFLOAT16
 logging.getLogger("onnx").setLevel(logging.ERROR)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Refusal:
     """Why an oracle does not run a model; `stage` is "load" or "run"."""
 

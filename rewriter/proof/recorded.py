@@ -8,7 +8,6 @@ out_0, out_1...
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -22,13 +21,14 @@ from rewriter.language.rules import RuleSet
 from rewriter.proof.compare import Bound, difference
 from rewriter.proof.instance import Array
 from rewriter.proof.oracles import ORACLES, Refusal
+from rewriter.record import field, record
 from rewriter.source.find import find, load_source
 
 BOUND = Bound(rtol=2e-3, atol=1e-4, scale=True)
 _SECONDS = 30.0
 
 
-@dataclass
+@record
 class Recorded:
     """What recorded exports say: rule → names of exports that it repairs, and rule → why it harms one."""
 
@@ -36,7 +36,7 @@ class Recorded:
     harms: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Export:
     """One recorded export."""
 

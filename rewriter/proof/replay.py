@@ -7,17 +7,17 @@ through can be had again from the file, and nothing has to be undone.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import cached_property
 
 from rewriter.engine.log import Firing, Log
 from rewriter.graph.model import Model
 from rewriter.proof.validity import Candidate
+from rewriter.record import record, replace
 
 Place = tuple[str, str, str]  # rule, place, root
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Plan:
     """How a run differs from the first one.
 
@@ -36,7 +36,7 @@ class Plan:
         return replace(self, firings=firings)
 
 
-@dataclass
+@record
 class Attempt:
     """A model after a run, the log of it, and how much unused was tidied away besides."""
 
@@ -50,7 +50,7 @@ class Attempt:
         return Candidate(self.model)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Culprit:
     """A firing that is to be left out, and why; with `everywhere`, all firings of its rule are."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -13,6 +12,7 @@ from rewriter.language.rules import Rule
 from rewriter.proof.arrays import STYLES
 from rewriter.proof.instance import Instance
 from rewriter.proof.trial import Trial, attempt
+from rewriter.record import replace
 
 ATTEMPTS = 120
 SECONDS = 3.0

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import onnx
 
 from rewriter.proof.dims import Dims
 from rewriter.proof.instance import Instance, free_inputs
+from rewriter.record import replace
 
 
 def hide(instance: Instance, dims: Dims) -> Instance:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
@@ -23,6 +22,7 @@ from rewriter.proof.declared import asks_otherwise, outputs_as_before
 from rewriter.proof.feed import NoInputs, feed
 from rewriter.proof.instance import Array, Instance
 from rewriter.proof.oracles import ORACLES, Answer, Loaded, Refusal
+from rewriter.record import field, record
 from rewriter.source.find import parse_source
 
 REPAIR_BOUND = Bound(rtol=1e-4, atol=1e-5, scale=True)
@@ -43,7 +43,7 @@ SAME, NOT_FIRED, VOID, REPAIRED, CHANGED, STILL, WRONG = (
 )
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Trial:
     """What came of an instance.
 

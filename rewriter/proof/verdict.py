@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
+
+from rewriter.record import field, record
 
 TESTED, COUNTEREXAMPLE, UNVERIFIED = "tested", "counterexample", "unverified"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Unneeded:
     """A condition without which nothing went wrong (W504): never needed, or the instances are too weak to show it."""
 
@@ -16,7 +17,7 @@ class Unneeded:
     text: str
 
 
-@dataclass
+@record
 class Verdict:
     """The outcome for one rule.
 

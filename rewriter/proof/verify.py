@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
 
 from rewriter.engine.testing import run_test
 from rewriter.language.dtypes import DTYPE_NAMES
@@ -22,6 +21,7 @@ from rewriter.proof.sampling import Stream
 from rewriter.proof.shrink import shrink
 from rewriter.proof.trial import CHANGED, NOT_FIRED, REPAIRED, SAME, STILL, VOID, WRONG, Trial, attempt
 from rewriter.proof.verdict import COUNTEREXAMPLE, TESTED, UNVERIFIED, Verdict
+from rewriter.record import field, record
 
 MOST_TRIED = 12
 """Instances made for each sample wanted, before the generator is taken to be too weak."""
@@ -30,7 +30,7 @@ _MOST_PARTED = 3  # a repair's numbers differ for a reason where they agree not 
 _FEW = 5  # one in so many refused models may be read otherwise by an oracle that does not check what it runs
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Plan:
     """How thoroughly to verify. `seconds` bounds the sampling of one rule."""
 
@@ -40,7 +40,7 @@ class Plan:
     negatives: bool = True
 
 
-@dataclass
+@record
 class _Tally:
     counts: Counter[str] = field(default_factory=Counter)
     agreed: int = 0

@@ -9,7 +9,6 @@ import multiprocessing
 import os
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -17,12 +16,13 @@ from typing import Any
 from rewriter.language.rules import Rule
 from rewriter.proof.verdict import COUNTEREXAMPLE, UNVERIFIED, Verdict
 from rewriter.proof.verify import Plan, verify_rule
+from rewriter.record import field, record, replace
 
 MOST_CRASHES = 10
 NOWHERE = -1
 
 
-@dataclass
+@record
 class _Job:
     rule: Rule
     recorded: Sequence[str]
@@ -31,7 +31,7 @@ class _Job:
     negatives: bool = True
 
 
-@dataclass
+@record
 class _Hand:
     process: BaseProcess
     connection: Connection[Any, Any]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import onnx
@@ -20,11 +19,12 @@ from rewriter.graph.tidy import tidy
 from rewriter.language.rules import RuleSet
 from rewriter.provenance.record import SHORT, Run, Unreadable, history, settings_of
 from rewriter.provenance.stamp import file_digest, fired_only, write
+from rewriter.record import field, record, replace
 from rewriter.source.find import find, load_source
 from rewriter.source.info import SourceInfo
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Audit:
     """What came of it.
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import onnx
 
 from rewriter.graph.objects import rules_of
 from rewriter.graph.summary import places
 from rewriter.graph.tensors import text
+from rewriter.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Mark:
     """A node (of a node without a name: its first output) and its rules, first to last."""
 

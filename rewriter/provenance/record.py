@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any
 
 from rewriter.graph.metadata_keys import HISTORY
+from rewriter.record import field, record
 
 SCHEMA = 1
 MOST_BYTES = 1 << 20
@@ -26,7 +27,7 @@ Place = tuple[str, str, str]
 """Rule, path of the graph, root node."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Run:
     """One run.
 

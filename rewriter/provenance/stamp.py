@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from pathlib import Path
 
 from rewriter import __version__
@@ -13,6 +12,7 @@ from rewriter.graph.metadata_keys import HISTORY
 from rewriter.graph.model import Model
 from rewriter.language.rules import RuleSet
 from rewriter.provenance.record import SHORT, Place, Run, Unreadable, dumps, history
+from rewriter.record import replace
 from rewriter.source.info import SourceInfo
 
 _ENDED = ("Budget", "Time")

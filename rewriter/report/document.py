@@ -7,10 +7,10 @@ goes or changes its meaning, not when one is added.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
 
 from rewriter.engine.log import Blocked, Firing, Judged, RolledBack, Skipped, Stop, Suppressed, Verification
+from rewriter.record import field, record
 
 SCHEMA = 1
 
@@ -18,7 +18,7 @@ Status = Literal["changed", "unchanged", "findings", "clean", "refused", "failed
 FileRole = Literal["input", "input data", "source", "output", "output data"]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class FileRecord:
     """A file that was read or written.
 
@@ -36,7 +36,7 @@ class FileRecord:
     bytes: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class RuleRecord:
     """A rule that fired, was blocked, was rolled back or answers a refusal.
 
@@ -66,7 +66,7 @@ class RuleRecord:
     symptoms: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class RuleSetRecord:
     """The rules that were selected.
 
@@ -81,7 +81,7 @@ class RuleSetRecord:
     settings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class AnswerRecord:
     """A rule whose symptom is what ONNX Runtime says against the model; `score` says how well they agree, at most 1."""
 
@@ -90,7 +90,7 @@ class AnswerRecord:
     score: float
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class ModelRecord:
     """What became of one model.
 
@@ -150,7 +150,7 @@ class ModelRecord:
         return next((file for file in self.files if file.role == role), None)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Summary:
     """Totals of a call.
 
@@ -171,7 +171,7 @@ class Summary:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Report:
     """The record of one call.
 

@@ -22,9 +22,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 
+from rewriter.record import field, record
 from rewriter.source.literal import NotOfType, Value, parse_as, parse_literal
 
 VARIABLE = "null"  # the operator of a variable (an input or a weight) in a symbol file
@@ -40,7 +40,7 @@ class Missing(Enum):
     VALUE = "the attribute's text is not of the wanted type"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class SourceNode:
     """One node of the framework's graph.
 

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import pytest
+from lark import Token, Tree
+from lark.exceptions import UnexpectedInput
 
+from rewriter.language.rules import read_sources
+from rewriter.language.syntax import lalr
+from rewriter.language.syntax.scan import scan
 from rewriter.language.syntax.tables import tables
 
 RULE = "rule X1 a match { y = Relu(x) } rewrite { y = x }"
@@ -19,8 +28,10 @@ posix = pytest.mark.skipif(not hasattr(os, "getuid"), reason="ownership is a mat
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     tables.cache_clear()
+    lalr.tables.cache_clear()
     yield tmp_path / "rewriter"
     tables.cache_clear()
+    lalr.tables.cache_clear()
 
 
 def works() -> bool:
@@ -86,3 +97,66 @@ def test_no_place_to_keep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
     assert works()
     tables.cache_clear()
+
+
+def rule_texts() -> list[str]:
+    return [source.text[chunk.start : chunk.end] for source in read_sources(None) for chunk in scan(source.text)[0]]
+
+
+def same(theirs: Any, mine: Any) -> bool:
+    """Whether a tree of lark and one of ours are the same, places included."""
+    if theirs is None or mine is None:
+        return theirs is mine
+    if isinstance(theirs, Token):
+        return isinstance(mine, lalr.Word) and (str(theirs), theirs.type, theirs.start_pos, theirs.end_pos) == (
+            *(str(mine), mine.type),
+            *(mine.start, mine.end),
+        )
+    assert isinstance(theirs, Tree)
+    place = (-1, -1) if theirs.meta.empty else (theirs.meta.start_pos, theirs.meta.end_pos)
+    return (
+        isinstance(mine, lalr.Node)
+        and (theirs.data, place) == (mine.data, (mine.start, mine.end))
+        and len(theirs.children) == len(mine.children)
+        and all(map(same, theirs.children, mine.children))
+    )
+
+
+def test_the_loop_over_the_tables_gives_larks_trees() -> None:
+    for text in rule_texts():
+        assert same(tables().parse(text), lalr.tables().parse(text)), text
+
+
+def test_what_lark_refuses_is_refused() -> None:
+    """Rules with a piece left out, doubled or put elsewhere: some are still rules, and then the trees are the same."""
+    random, refused = Random(3), 0
+    texts = [text for text in rule_texts() if len(text) < 3_000]
+    for _ in range(400):
+        text = random.choice(texts)
+        start, place = random.randrange(len(text)), random.randrange(len(text))
+        end = min(len(text), start + random.randrange(1, 8))
+        piece = text[start:end]
+        text = random.choice((text[:start] + text[end:], text[:end] + text[start:], text[:place] + piece + text[place:]))
+        try:
+            theirs = tables().parse(text)
+        except UnexpectedInput:
+            assert lalr.tables().parse(text) is None, text
+            refused += 1
+        else:
+            assert same(theirs, lalr.tables().parse(text)), text
+    assert 50 < refused < 390
+
+
+def test_what_the_loop_needs_is_kept(home: Path) -> None:
+    assert lalr.tables().parse(RULE) is not None
+    (kept,) = home.glob("tables-*.marshal")
+    program = (
+        f"import sys; from rewriter.language.syntax.lalr import tables; assert tables().parse({RULE!r}) is not None\n"
+        "assert 'lark' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    for damage in (kept.read_bytes()[:-1], b"", b"x" * 5_000):
+        kept.write_bytes(damage)
+        lalr.tables.cache_clear()
+        assert lalr.tables().parse(RULE) is not None
+        assert len(kept.read_bytes()) > 10_000

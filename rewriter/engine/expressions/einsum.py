@@ -10,16 +10,16 @@ that the lists of axes that a rule writes are never empty. No shape needs to be 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from rewriter.engine.context import Context
 from rewriter.engine.expressions.values import Failure
+from rewriter.record import record
 
 _PAD = "1"  # a dimension of length 1 that stands for no letter
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Equation:
     """Letters of the operands and of the output, in their order."""
 

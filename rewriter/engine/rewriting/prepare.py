@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import onnx_graphsurgeon as gs
@@ -12,9 +11,10 @@ from rewriter.engine.rewriting.new_values import attribute_value, constant_array
 from rewriter.engine.rewriting.transaction import Rewriting
 from rewriter.language import ast
 from rewriter.language.pattern import operator_names
+from rewriter.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NewNode:
     """A node that is going to be built: `operands` holds what was computed for each, None for names and omitted ones."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from onnx import helper
 from rewriter.errors import RewriterError
 from rewriter.graph.message_text import tensor_text
 from rewriter.graph.tensors import read_sparse, read_tensor, text
+from rewriter.record import record
 
 Array = np.ndarray[Any, Any]
 Tensor = onnx.TensorProto | onnx.SparseTensorProto
@@ -21,7 +21,7 @@ Tensor = onnx.TensorProto | onnx.SparseTensorProto
 _PLAIN = {"value_float": 1, "value_floats": 1, "value_int": 7, "value_ints": 7, "value_string": 8, "value_strings": 8}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Constant:
     """A constant: `type` reads "float[5,3]", `digest` is one of type and values; values that cannot be read have a digest of
     where they are, and `problem` says why.
@@ -90,7 +90,7 @@ def of_node(node: onnx.NodeProto) -> Tensor | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Statistics:
     """Two constants of one shape: their ranges and means, how many elements differ, and by how much at most."""
 

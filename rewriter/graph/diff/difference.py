@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,10 @@ from rewriter.graph.message_text import attribute_text, type_text
 from rewriter.graph.metadata_keys import HISTORY
 from rewriter.graph.read import read_model_file
 from rewriter.graph.tensors import text
+from rewriter.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Difference:
     """One difference. `before` is None for what only the second model has, `after` for what only the first has.
 

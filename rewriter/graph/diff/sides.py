@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import onnx
 
 from rewriter.graph.diff.constants import Constant, constant, of_node
 from rewriter.graph.tensors import text
+from rewriter.record import field, record
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Side:
     """A graph or a local function.
 

@@ -8,12 +8,12 @@ is not plain stays a literal about a term of its own, and excludes only its own 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 from rewriter.language import ast
 from rewriter.language.analysis.terms import Names, Term, fold, is_constant
+from rewriter.record import record, replace
 
 BRANCHES = 48  # alternatives of one rule; a condition that would make more is left out, and counts as possible
 
@@ -22,7 +22,7 @@ _RELATIONS = {"==": "=", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _WHOLE = frozenset({"rank", "dim", "size", "len", "opset", "ir_version", "uses", "n_inputs", "n_outputs", "axis", "count"})
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Domain:
     """The values that a term may have: `only` these (None: any) and `never` those, from `low` to `high`.
 
@@ -73,7 +73,7 @@ TRUE = Domain(never=frozenset({False}))
 FALSE = Domain(only=frozenset({False}))
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Literal:
     """A term and its possible values; `maybe` holds also where the term is unknown. `("cmp", a, b)` has values of "<=>"."""
 

@@ -8,18 +8,18 @@ ends only if something grows less: a count of nodes that no rule of the circle r
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from rewriter.language.analysis.guards import meet
 from rewriter.language.analysis.outcome import Outcome, outcomes
 from rewriter.language.analysis.overlay import compatible, implies, overlays
 from rewriter.language.analysis.picture import OpKey, Subject, subject
 from rewriter.language.analysis.terms import Ref
+from rewriter.record import record
 
 Edges = Mapping[str, set[str]]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Circle:
     """Rules in the order in which they feed each other, the first one fed by the last; one rule alone fits its own result."""
 

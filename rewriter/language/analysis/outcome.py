@@ -7,7 +7,6 @@ this follow the two questions of ending: may a rule find work in what a rule has
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
 
 from rewriter.language import ast
 from rewriter.language.analysis.conditions import Branch, Domain, Literal, compare
@@ -16,6 +15,7 @@ from rewriter.language.analysis.terms import ABSENT, Ref, Term, fold, heads, is_
 from rewriter.language.analysis.terms import replace as rename
 from rewriter.language.schema import computed_default, normal
 from rewriter.language.walk import walk
+from rewriter.record import field, record, replace
 
 _PASSING = frozenset({"uses", "users", "is_output", "is_input"})  # facts that a rewrite may change about old tensors
 _OF_TENSORS = frozenset(
@@ -34,7 +34,7 @@ _KEEPS_TYPE = (_KEEPS_RANK - {"Cast"}) | {
 _RANKS = {"Flatten": 2, "Gemm": 2, "Shape": 1, "Size": 0}
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Written:
     """Attributes of a node that the rewrite made or edited. `copied` is the node that all others come from."""
 
@@ -43,7 +43,7 @@ class Written:
     copied: Ref | None = None
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Change:
     """Nodes that a firing adds, and those that it removes for sure, by the operators that they may have."""
 
@@ -56,7 +56,7 @@ class Change:
         return more - sum(1 for gone in self.removed if ops is None or gone <= ops)
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Outcome:
     """What one rewrite block leaves. `touched` are new and edited nodes; `change` is None where it cannot be told."""
 

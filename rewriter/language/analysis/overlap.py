@@ -7,7 +7,6 @@ author. Roots are visited from inputs to outputs, so a rule that fits an inner n
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import combinations
 
 from rewriter.language import ast
@@ -18,9 +17,10 @@ from rewriter.language.analysis.overlay import compatible, implies, overlays
 from rewriter.language.analysis.picture import OpKey, Picture, Subject
 from rewriter.language.analysis.terms import Ref
 from rewriter.language.walk import walk
+from rewriter.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Pair:
     """A finding on two rules. `kind` is duplicate, shadowed (the first by the second), overlap or undecided."""
 

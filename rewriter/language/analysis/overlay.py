@@ -8,19 +8,19 @@ does not have anyway: then it `covers` it, and whatever fits the second fits the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import permutations
 
 from rewriter.language import schema
 from rewriter.language.analysis.conditions import Literal, consistent, facts_of, implied, normal
 from rewriter.language.analysis.picture import Node, Picture, absent
 from rewriter.language.analysis.terms import ABSENT, Ref, Term, replace
+from rewriter.record import record
 
 WAYS = 24  # orders of operands that are tried at one node
 LIMIT = 64  # ways to lay one graph over another that are looked at
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Overlay:
     """One way. `nodes` and `tensors` lead from refs of the one to refs of the other, `same` between refs of the other.
 

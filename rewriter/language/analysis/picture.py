@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from rewriter.errors import RewriterError
@@ -15,11 +14,12 @@ from rewriter.language.header import PHASES
 from rewriter.language.pattern import Made, Pattern, PatternNode, compile_pattern
 from rewriter.language.rules import Rule
 from rewriter.language.specificity import specificity
+from rewriter.record import field, record
 
 OpKey = tuple[str, str]
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Node:
     """One node. `ops` None: any operator; `open`: it may have more operands; `exact`: made by a rewrite, so nothing is open."""
 
@@ -34,7 +34,7 @@ class Node:
     span: ast.Span = ast.NOWHERE
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Picture:
     """Nodes and facts. `facts` always hold; one of `branches` holds besides. `constants` and `optional` are refs of operands.
 
@@ -52,7 +52,7 @@ class Picture:
     resolve: Callable[[Term], Term] = fold
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Subject:
     """One rule of the set with what the analysis asks of it again and again. `picture` None: it matches the interface."""
 

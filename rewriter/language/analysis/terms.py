@@ -8,11 +8,11 @@ written out. Constants are themselves; everything else is `(head, part, ...)`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from rewriter.language import ast
 from rewriter.language.dtypes import DTYPES
+from rewriter.record import field, record
 
 Term = Any
 """A constant (bool, number, text, None), `Ref`, or a tuple (head, term, ...). Element types are `("element", name)`."""
@@ -21,7 +21,7 @@ TERM_LIMIT = 400  # parts of a term; `let` names multiply, and a larger one is c
 ABSENT: Term = ("absent",)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Ref:
     """A thing of one pattern. `kind` is node, made (an output of a pattern node), capture, any, const, run, open or model.
 
@@ -34,7 +34,7 @@ class Ref:
     part: int = 0
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Names:
     """What the names of one rule stand for. `lets` are written out when they are met."""
 

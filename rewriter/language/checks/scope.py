@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from rewriter.language import ast
 from rewriter.language.checks.context import Context, did_you_mean
+from rewriter.record import field, record
 
 KIND_WORDS = {
     "tensor": "a tensor",
@@ -20,7 +19,7 @@ KIND_WORDS = {
 }
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Binding:
     """One name.
 
@@ -41,7 +40,7 @@ class Binding:
     uses: int = 0
 
 
-@dataclass
+@record
 class Scope:
     """The names visible at one place. `later` are names that a `let` further down will define."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from textwrap import indent
 
 from rewriter.language.diagnostics import escape
+from rewriter.record import record
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Page:
     """What a code means, with a rule that gives it and one that does not. Codes `W...` are warnings."""
 

@@ -8,12 +8,12 @@ brackets nested beyond the limit, control characters) is found here; a chunk wit
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 
 from rewriter.language.ast import Span
 from rewriter.language.diagnostics import Diagnostic
 from rewriter.language.syntax.limits import MAX_NESTING, MAX_RULE_LENGTH, MAX_RULES
 from rewriter.language.syntax.words import PARTS
+from rewriter.record import field, record
 
 MAX_INDENT = 64
 """A rule that begins further to the right is no longer seen as beginning its line."""
@@ -33,7 +33,7 @@ _RULE_LINE = re.compile(r"^(?:///|rule[ \t]+[A-Z]+[0-9]+[ \t]+[a-z0-9])", re.MUL
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]|\r(?!\n)")
 
 
-@dataclass
+@record
 class Chunk:
     """The text of one rule with its doc comment; `unclosed` are the offsets of brackets that are open at its end."""
 

@@ -19,7 +19,7 @@ from rewriter.language.syntax.limits import MAX_INT, MAX_STRING_LENGTH, MIN_INT
 from rewriter.language.syntax.words import reserved
 
 Part = Any
-"""A `lark.Tree`, a `lark.Token`, or None for an optional part that is missing; only the grammar knows which child is which."""
+"""A `lalr.Node`, a `lalr.Word`, or None for an optional part that is missing; only the grammar knows which child is which."""
 
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "/": "/"}
@@ -51,7 +51,7 @@ class ExpressionBuilder:
             "slice_both": lambda t: ast.Range(self.expr(t.children[0]), self.expr(t.children[1]), self.span(t)),
             "binary": self._binary,
             "negative": self._negative,
-            "comparison": lambda t: self._compare(t, t.children[1].value, 2),
+            "comparison": lambda t: self._compare(t, str(t.children[1]), 2),
             "contained": lambda t: self._compare(t, "in", 1),
             "not_contained": lambda t: self._compare(t, "not in", 1),
             "less": lambda t: self._compare(t, "<", 1),
@@ -67,8 +67,7 @@ class ExpressionBuilder:
 
     def span(self, part: Part) -> Span:
         """Where a tree or token stands in the file."""
-        position: Part = getattr(part, "meta", part)
-        return Span(self.base + position.start_pos, self.base + position.end_pos)
+        return Span(self.base + part.start, self.base + part.end)
 
     def new_name(self, token: Part) -> str:
         """A name that the rule gives; words of the language are refused."""
@@ -138,7 +137,8 @@ class ExpressionBuilder:
 
     def _binary(self, tree: Part) -> Expr:
         left, op, right = tree.children
-        return ast.Binary(op.value, self.expr(left), self.expr(right), self.span(tree))
+        sign: Any = str(op)
+        return ast.Binary(sign, self.expr(left), self.expr(right), self.span(tree))
 
     def _compare(self, tree: Part, op: Any, right: int) -> Expr:
         return ast.Compare(op, self.expr(tree.children[0]), self.expr(tree.children[right]), self.span(tree))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import EllipsisType
+from typing import Any
 
 from rewriter.language import ast
 from rewriter.language.syntax.tree_expressions import ExpressionBuilder, Part
@@ -30,8 +31,9 @@ class PatternBuilder(ExpressionBuilder):
         return ast.Inside(ast.Op(words[-2] if len(words) > 1 else "", ".".join(words[:-2]), span=span), words[-1], span)
 
     def _item(self, tree: Part) -> ast.GraphItem:
-        side, kind, name = tree.children
-        return ast.GraphItem(side.value, self.new_name(name), self._type(kind), self.span(tree))
+        word, kind, name = tree.children
+        side: Any = str(word)
+        return ast.GraphItem(side, self.new_name(name), self._type(kind), self.span(tree))
 
     def _pattern(self, tree: Part) -> ast.NodePattern:
         label, outputs, node = tree.children

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from rewriter.graph.diff.difference import Difference
 from rewriter.proof.agreement import Bound
+from rewriter.record import field, record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Maker:
     """The node that makes a tensor: its name, or that of its first output where it has none, and its operator."""
 
@@ -16,7 +15,7 @@ class Maker:
     operator: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TensorPair:
     """Two tensors of the main graphs that are meant to hold the same, and who makes them."""
 
@@ -26,7 +25,7 @@ class TensorPair:
     other_maker: Maker
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Blocked:
     """A node that a runtime does not run, and why; `node` is "" when it is the model as a whole."""
 
@@ -35,7 +34,7 @@ class Blocked:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class LayerDifference:
     """A pair and how its tensors differ.
 
@@ -52,7 +51,7 @@ class LayerDifference:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class First:
     """Where two models part: the first pair that differs, and what differs at its node."""
 
@@ -60,7 +59,7 @@ class First:
     structure: tuple[Difference, ...]
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Comparison:
     """What was found.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Literal
 
 from rewriter.engine.scene import Box, Port, Role, Scene, View
+from rewriter.record import field, record
 from rewriter.report.style import clean
 
 Sort = Literal["node", "input", "output", "outer", "more"]
@@ -17,7 +17,7 @@ LONGEST = 38  # characters of a line; the whole text is shown on pointing at it
 MARKS: dict[Role, str] = {"removed": "\u2212", "added": "+", "edited": "~", "matched": "=", "around": "", "plain": ""}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Row:
     """A line in a box; `mark` says that it was there before only ("-") or is there after only ("+")."""
 
@@ -25,7 +25,7 @@ class Row:
     mark: Mark = ""
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Shape:
     """A box: a node of the graph, an input or output of it, or what stands for more that is not shown."""
 
@@ -38,7 +38,7 @@ class Shape:
     tip: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Edge:
     """A tensor on its way from one shape to another. `out` and `into` are (place, number of places) at either end."""
 
@@ -50,7 +50,7 @@ class Edge:
     into: tuple[int, int] = (0, 1)
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Drawing:
     """Everything that one picture shows."""
 

@@ -7,8 +7,8 @@ distances is found exactly, by pooling neighbours that are in each other's way.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from rewriter.record import record
 from rewriter.report.picture.drawing import Drawing, Shape
 from rewriter.report.picture.layers import Place, layer_numbers, ordered, with_places
 
@@ -21,7 +21,7 @@ SWEEPS = 48
 STRAIGHT = 4.0  # how much more a long edge wants to be straight than a box wants to be in the middle
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Frame:
     """A placed shape: its middle above, width and height."""
 
@@ -32,7 +32,7 @@ class Frame:
     height: float
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Way:
     """A placed edge: the points that it goes through, from above to below; `label` is to stand at the first one."""
 
@@ -41,7 +41,7 @@ class Way:
     points: list[tuple[float, float]]
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Plan:
     """A placed drawing, its upper left corner at (0, 0)."""
 
