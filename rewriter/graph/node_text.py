@@ -35,7 +35,10 @@ def attribute_texts(
 
 def printable(text: str) -> str:
     """Text from a model with everything escaped that a terminal or a log could take for more than text."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in str(text))
+    text = str(text)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in text)
 
 
 def _value(value: Any) -> str:

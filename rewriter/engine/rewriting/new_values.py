@@ -141,14 +141,14 @@ def _fits(value: Any, dtype: int) -> bool:
 
 
 @cache
-def _formals(op: str, domain: str, version: int) -> tuple[tuple[str, tuple[str, ...], bool], ...]:
-    """(type variable, allowed types, variadic) of each input; empty for operators without a schema."""
+def _formals(op: str, domain: str, version: int) -> tuple[tuple[str, int | None, bool], ...]:
+    """(type variable, the only type allowed, variadic) of each input; empty for operators without a schema."""
     try:
         found = onnx.defs.get_schema(op, version, domain)
     except onnx.defs.SchemaError:
         return ()
     return tuple(
-        (p.type_str, tuple(p.types), p.option == onnx.defs.OpSchema.FormalParameterOption.Variadic) for p in found.inputs
+        (p.type_str, _only(tuple(p.types)), p.option == onnx.defs.OpSchema.FormalParameterOption.Variadic) for p in found.inputs
     )
 
 
@@ -166,7 +166,7 @@ def operand_types(op: str, domain: str, version: int, known: Sequence[int | None
             for other, dtype in enumerate(known)
             if dtype and other != position and formals[min(other, len(formals) - 1)][0] == formal[0]
         )
-        found.append(next(same, _only(formal[1])))
+        found.append(next(same, formal[1]))
     return found
 
 

@@ -57,9 +57,15 @@ def prepare_node(rewriting: Rewriting, build: ast.Build) -> NewNode:
     attributes = {
         name: attribute_value(op, domain, version, name, value) for name, value in _attributes(rewriting, build).items()
     }
+    return NewNode(op, domain, attributes, _operands(rewriting, build, op, domain, version))
+
+
+def _operands(rewriting: Rewriting, build: ast.Build, op: str, domain: str, version: int) -> list[Any]:
+    """What is computed of each operand; a constant takes the element type that the others leave it."""
+    if not any(isinstance(operand, ast.Constant) for operand in build.inputs):
+        return [prepare_operand(rewriting, operand) for operand in build.inputs]
     wanted = operand_types(op, domain, version, [_dtype(rewriting, operand) for operand in build.inputs])
-    operands = [prepare_operand(rewriting, operand, dtype) for operand, dtype in zip(build.inputs, wanted, strict=True)]
-    return NewNode(op, domain, attributes, operands)
+    return [prepare_operand(rewriting, operand, dtype) for operand, dtype in zip(build.inputs, wanted, strict=True)]
 
 
 def _attributes(rewriting: Rewriting, build: ast.Build) -> dict[str, Any]:
