@@ -53,6 +53,7 @@ class CompiledRule:
     kind: str = field(init=False)
     phase: str = field(init=False)
     opset: ast.OpsetRange = field(init=False)
+    _specificity: int | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         tree, text = self.rule.ast, self.rule.source.text
@@ -73,7 +74,10 @@ class CompiledRule:
 
     @property
     def specificity(self) -> int:
-        return specificity(self.rule.ast)
+        """How much the rule asks for; worked out when it is first compared with others."""
+        if self._specificity is None:
+            self._specificity = specificity(self.rule.ast)
+        return self._specificity
 
 
 @record(slots=True)

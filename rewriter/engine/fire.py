@@ -123,14 +123,15 @@ class Attempt:
 
     def _matcher(self, compiled: CompiledRule, root: gs.Node) -> Matcher:
         assert compiled.pattern is not None
-        arguments = compiled.pattern, self.context, self._given(compiled, root), compiled.lets
-        return Matcher(*arguments) if compiled.ways is None else StraightMatcher(compiled.ways, *arguments)
+        given = compiled.given if compiled.inside is None else self._given(compiled, root)
+        if compiled.ways is None:
+            return Matcher(compiled.pattern, self.context, given, compiled.lets)
+        return StraightMatcher(compiled.ways, compiled.pattern, self.context, given, compiled.lets)
 
     def _given(self, compiled: CompiledRule, root: gs.Node) -> dict[str, Any]:
-        if compiled.inside is None:
-            return compiled.given
         owner = self.context.index.scope(root).owner
-        return compiled.given if owner is None else {**compiled.given, "outer": owner}
+        given = compiled.given
+        return {**given, "outer": owner} if compiled.inside is not None and owner is not None else given
 
     def _inside(self, compiled: CompiledRule, root: gs.Node) -> bool:
         scope = self.context.index.scope(root)

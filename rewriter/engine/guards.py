@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterable
 
 from rewriter.engine.log import Skipped
@@ -26,8 +27,21 @@ class Subject:
     has_source: bool
 
 
+MOST_SUBJECTS = 64
+_known: deque[tuple[RuleSet, Subject, tuple[list[Rule], list[Skipped]]]] = deque(maxlen=MOST_SUBJECTS)
+"""What was found for the last subjects: models of one exporter are alike."""
+
+
 def suited(rules: RuleSet, subject: Subject) -> tuple[list[Rule], list[Skipped]]:
-    """The rules that are meant for a model, and why the others are not."""
+    """The rules that are meant for a model, and why the others are not. The lists are shared, and not to be changed."""
+    for known, of, found in _known:
+        if known is rules and of == subject:
+            return found
+    _known.append((rules, subject, _suited(rules, subject)))
+    return _known[-1][2]
+
+
+def _suited(rules: RuleSet, subject: Subject) -> tuple[list[Rule], list[Skipped]]:
     found, skipped = list[Rule](), list[Skipped]()
     for rule in rules.aside:
         why = f"it is meant for {', '.join(rule.targets)}; --target {rule.targets[0]} runs it, or select it by its code"

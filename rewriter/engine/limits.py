@@ -32,14 +32,21 @@ class Limits:
 
 
 class Watch:
-    """Counts firings and remembers states. Each `stop_...` answers with the reason to stop, or None."""
+    """Counts firings and remembers states.
+
+    Attributes:
+        is_timed: whether there is a limit of time.
+        recalls: whether states are remembered.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self._deadline = None if limits.seconds is None else time.monotonic() + limits.seconds
+        self.is_timed = self._deadline is not None
+        self.recalls = False
         self._per_root: dict[tuple[str, int], int] = {}
         self._state = 0
-        self._states: dict[int, int] | None = None
+        self._states: dict[int, int] = {}
         self._rules: list[str] = []
 
     def out_of_time(self) -> Stop | None:
@@ -47,12 +54,16 @@ class Watch:
             return Stop("Time", f"the time limit of {self.limits.seconds:g} s was reached after {len(self._rules)} firings")
         return None
 
+    @property
+    def is_spent(self) -> bool:
+        """Whether there were as many firings as there may be."""
+        return len(self._rules) >= self.limits.firings
+
     def out_of_budget(self) -> Stop | None:
-        if len(self._rules) >= self.limits.firings:
-            return Stop(
-                "Budget", f"the limit of {self.limits.firings} firings was reached", tuple(dict.fromkeys(self._rules[-8:]))
-            )
-        return None
+        if not self.is_spent:
+            return None
+        last = tuple(dict.fromkeys(self._rules[-8:]))
+        return Stop("Budget", f"the limit of {self.limits.firings} firings was reached", last)
 
     def exhausted(self, code: str, root: int) -> bool:
         """Whether a rule fired as often at this root as it may."""
@@ -66,32 +77,26 @@ class Watch:
 
     def recall(self, deltas: Sequence[int]) -> None:
         """Remembers the states after the firings so far, by how much each of them changed the graph."""
-        self._states = {0: 0}
+        self.recalls, self._states = True, {0: 0}
         for number, delta in enumerate(deltas, 1):
             self._state = (self._state + delta) & 0xFFFF_FFFF_FFFF_FFFF
             self._states.setdefault(self._state, number)
 
-    @property
-    def recalls(self) -> bool:
-        """Whether states are remembered."""
-        return self._states is not None
-
-    def record(self, code: str, root: int, root_name: str, delta: int) -> Stop | None:
+    def record(self, code: str, root: int, delta: int) -> Sequence[str]:
         """Counts a firing; where states are remembered, `delta` is by how much it changed the state, and a state that was there
-        before is a cycle.
+        before is a cycle: the rules that fired since then, () for none.
         """
         self._per_root[code, root] = self._per_root.get((code, root), 0) + 1
         self._rules.append(code)
-        if self._states is None:
-            return None
+        if not self.recalls:
+            return ()
         self._state = (self._state + delta) & 0xFFFF_FFFF_FFFF_FFFF
         first = self._states.setdefault(self._state, len(self._rules))
-        if first == len(self._rules):
-            return None
-        circle = tuple(self._rules[first:])
-        shown = (
-            " -> ".join([*circle[:8], circle[0]])
-            if len(circle) <= 8
-            else f"{len(circle)} firings of {', '.join(dict.fromkeys(circle))}"
-        )
-        return Stop("Cycle", f"these rules undo each other: {shown}", tuple(dict.fromkeys(circle)), (root_name,))
+        return self._rules[first:]
+
+
+def cycle_stop(circle: Sequence[str], root_name: str) -> Stop:
+    """What is said of rules that have brought back a state of the graph, the last one at this root."""
+    rules = tuple(dict.fromkeys(circle))
+    shown = " -> ".join([*circle, circle[0]]) if len(circle) <= 8 else f"{len(circle)} firings of {', '.join(rules)}"
+    return Stop("Cycle", f"these rules undo each other: {shown}", rules, (root_name,))

@@ -43,7 +43,7 @@ class Prepared:
         while growing:  # what one rule makes may be what another one needs
             growing = False
             for rule in waiting:
-                if not all(ops & inventory.ops for ops in rule.wanted):
+                if any(map(inventory.ops.isdisjoint, rule.wanted)):
                     continue  # asked first, since it is known without compiling the rule
                 _, need = self._rule(rule)
                 if need.met(inventory):

@@ -88,7 +88,7 @@ def _declared(index: GraphIndex) -> Iterator[gs.Tensor]:
     """Tensors that may declare an element type: inputs, outputs and constants of all scopes, and those of value_info that are
     no plain tensors, or that got another type since.
     """
-    yield from index.constants()
+    yield from index.kinds.constants()
     for scope in index.scopes:
         yield from scope.graph.inputs
         yield from scope.graph.outputs
@@ -195,7 +195,7 @@ class Needs:
     made_attributes: frozenset[str] | None = frozenset()
 
     def met(self, inventory: Inventory) -> bool:
-        if not all(ops & inventory.ops for ops in self.ops) or not all(map(inventory.has_attribute, self.attributes)):
+        if any(map(inventory.ops.isdisjoint, self.ops)) or not all(map(inventory.has_attribute, self.attributes)):
             return False
         return inventory.dtypes is None or all(types & inventory.dtypes for types in self.dtypes)
 

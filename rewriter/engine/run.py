@@ -15,7 +15,7 @@ from rewriter.engine.cycles import changes_nothing, deltas
 from rewriter.engine.fire import Attempt, Fired, node_name
 from rewriter.engine.flow.refusal import DoesNotFlow
 from rewriter.engine.guards import suited
-from rewriter.engine.limits import Limits, Watch
+from rewriter.engine.limits import Limits, Watch, cycle_stop
 from rewriter.engine.lineage import note_lineage
 from rewriter.engine.log import Log, Stop
 from rewriter.engine.matching.interface import interface_matches
@@ -129,7 +129,8 @@ class Run:
 
     def _planned(self) -> list[PhasePlan]:
         """The rules that can find something in the model as it is now, by phase; those that are not meant for it are logged."""
-        meant, self.log.skipped = suited(self._rules, self.context.subject)
+        meant, skipped = suited(self._rules, self.context.subject)
+        self.log.skipped = list(skipped)
         with stage(self._profile, "rules made ready"):
             return prepared(self._rules, self.context.settings).plans(meant, take_inventory(self.index))
 
@@ -191,7 +192,8 @@ class Run:
 
     def _visit(self, phase: PhasePlan, worklist: Worklist, root: gs.Node) -> None:
         """Tries the rules at one root, best first; after one has fired the root is tried anew."""
-        self._halt(self._watch.out_of_time())
+        if self._watch.is_timed:
+            self._halt(self._watch.out_of_time())
         roots = phase.by_root.get(operator_key(root))
         for compiled in () if roots is None else roots.at(root, self.index):
             if self._watch.exhausted(compiled.code, id(root)):
@@ -205,7 +207,8 @@ class Run:
                 worklist.watch(root, self.context.seen, self.context.counted)
             elif self._accept(fired):
                 self._spread(fired, worklist)
-                self._recorder.depict(fired)
+                if fired.noted is not None:
+                    self._recorder.depict(fired)
                 worklist.add(root)
                 return
 
@@ -258,7 +261,7 @@ class Run:
         edits = fired.edits
         generation = self._next_generation(fired)
         too_deep = generation > self._watch.limits.generations
-        if changes_nothing(edits) or too_deep or self._halt(self._watch.out_of_budget()):
+        if too_deep or changes_nothing(edits) or (self._watch.is_spent and self._halt(self._watch.out_of_budget())):
             edits.rollback()
             if too_deep:
                 self._once(_generation_stop(fired, self._watch.limits))
@@ -286,8 +289,10 @@ class Run:
             watch.recall(before)
         elif watch.recalls:
             delta = deltas([fired.edits])[0]
-        name = node_name(fired.root) if fired.root is not None else ""
-        self._halt(watch.record(fired.compiled.code, root, name, delta))
+        circle = watch.record(fired.compiled.code, root, delta)
+        if circle:
+            name = node_name(fired.root) if fired.root is not None else ""
+            self._halt(cycle_stop(circle, name))
 
     def _next_generation(self, fired: Fired) -> int:
         """One more than the oldest line among the nodes that the firing consumed or edited; the same when it leaves fewer
@@ -302,13 +307,12 @@ class Run:
         """Brings back every root that could see the change."""
         edits, index = fired.edits, self.index
         outputs = _outputs(fired)
-        worklist.facts_changed(self.context.facts.refresh([*outputs, *edits.retyped.values()]))
-        worklist.facts_changed(outputs)
+        changed = self.context.facts.refresh([*outputs, *edits.retyped.values()])
+        worklist.facts_changed((*changed, *outputs))
         for node in (*edits.added.values(), *edits.edited.values()):
             if node in index:
                 worklist.node_changed(node)
-                worklist.users_changed(node.inputs)
-                worklist.users_changed(node.outputs)
+                worklist.users_changed(node.inputs, node.outputs)
         for node in edits.removed.values():
             worklist.users_changed(node.inputs)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
+from itertools import chain
 from operator import itemgetter
 
 import onnx_graphsurgeon as gs
@@ -70,9 +71,9 @@ class Worklist:
             for root in self._watchers.pop(id(tensor), {}).values():
                 self.add(root)
 
-    def users_changed(self, tensors: Iterable[gs.Tensor]) -> None:
+    def users_changed(self, *groups: Iterable[gs.Tensor]) -> None:
         """Tries again the roots where somebody asked who reads these tensors."""
-        for tensor in tensors if self._counters else ():
+        for tensor in chain(*groups) if self._counters else ():
             for root in self._counters.pop(id(tensor), {}).values():
                 self.add(root)
 

@@ -185,15 +185,23 @@ class Edits:
 
     def replace_uses(self, old: gs.Tensor, new: gs.Tensor) -> None:
         """Every node that reads `old` reads `new` instead; outputs of scopes are not touched."""
-        for user in self.index.uses(old):
-            before = list(user.inputs)
-            self._touch(user)
+        moved = [(user, list(user.inputs)) for user in self.index.uses(old)]
+        if not moved:
+            return
+        edited, kept = self.edited, self.before
+        for user, before in moved:
+            number = id(user)
+            if number not in kept and number not in self.added:
+                kept[number] = NodeState(user)
             list.__setitem__(user.inputs, slice(None), [new if tensor is old else tensor for tensor in before])
-            self.index.use(new, user)
-            self.index.unuse(old, user)
-            self.edited[id(user)] = user
-            self.released[id(old)] = old
-            self._undo.append((self._put_inputs, (user, before)))
+            edited[number] = user
+        self.index.hand_over(old, new)
+        self.released[id(old)] = old
+        self._undo.append((self._put_back, (moved,)))
+
+    def _put_back(self, operands: list[tuple[gs.Node, list[gs.Tensor]]]) -> None:
+        for node, before in reversed(operands):
+            self._put_inputs(node, before)
 
     def set_type(self, tensor: gs.Variable, dtype: Any, shape: Any, kind: str | None = None) -> None:
         """Sets the declared element type and shape of a variable, and what it is (`tensor_type`, ...) where `kind` says so."""

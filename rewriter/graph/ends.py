@@ -46,6 +46,19 @@ class Ends:
         if self._crowd is not None:
             self._crowd.get(operator_key(node), {}).pop(id(node), None)
 
+    def take_over(self, other: Ends) -> None:
+        """All who read the other tensor read this one, too."""
+        if self._crowd is None:
+            self.users.update(other.users)
+        else:
+            for node in other.users.values():
+                self.add(node)
+
+    def clear(self) -> None:
+        """Nobody reads the tensor any more."""
+        self.users.clear()
+        self._crowd = None
+
     def users_with(self, ops: frozenset[OpKey]) -> Iterable[gs.Node]:
         """Readers whose (domain, operator) is one of `ops`; where there are very many, only those are looked at."""
         if len(self.users) <= CROWD:

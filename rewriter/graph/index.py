@@ -17,7 +17,6 @@ from rewriter.graph.ends import CROWD, Ends
 from rewriter.graph.kinds import Kinds, OpKey, operator_key
 from rewriter.graph.names import NameTable
 from rewriter.graph.naming import Naming
-from rewriter.graph.objects import Variable
 from rewriter.graph.order import NoRoom, Order, is_sorted, stable_sort
 from rewriter.graph.scopes import Scope, find_scopes, nested
 
@@ -147,12 +146,6 @@ class GraphIndex:
             self._kinds = Kinds(self.all_nodes())
         return self._kinds
 
-    def constants(self) -> Iterable[gs.Constant]:
-        """Each initializer that a node reads, once."""
-        nodes = self.all_nodes()
-        found = {id(t): t for node in nodes for t in node.inputs if t.__class__ is not Variable and isinstance(t, gs.Constant)}
-        return found.values()
-
     @property
     def names(self) -> NameTable:
         """All tensor names of the model."""
@@ -247,6 +240,15 @@ class GraphIndex:
             if not ends.users and ends.maker is None:
                 self.novelty += 1  # a new constant, it may be
             ends.add(node)
+
+    def hand_over(self, old: gs.Tensor, new: gs.Tensor) -> None:
+        """Notes that all who read one tensor read another one instead."""
+        source, target = self._change(old), self._change(new)
+        if not target.users and target.maker is None:
+            self.novelty += 1
+        if new.name:
+            target.take_over(source)
+        source.clear()
 
     def unuse(self, tensor: gs.Tensor, node: gs.Node) -> None:
         """Notes that a node does not read a tensor any more."""

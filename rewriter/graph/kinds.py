@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterable, Set
 
 import onnx_graphsurgeon as gs
 
+from rewriter.graph.values import Variable
+
 OpKey = tuple[str, str]
 
 
@@ -41,6 +43,16 @@ class Kinds:
     def of(self, key: OpKey) -> Collection[gs.Node]:
         """The nodes of one operator, in no particular order. The live view: copy before editing."""
         return self._nodes.get(key, {}).values()
+
+    def constants(self) -> Collection[gs.Constant]:
+        """Each initializer that a node reads, once."""
+        found: dict[int, gs.Constant] = {}
+        for nodes in self._nodes.values():
+            for node in nodes.values():
+                for tensor in node.inputs:
+                    if tensor.__class__ is not Variable and isinstance(tensor, gs.Constant):
+                        found[id(tensor)] = tensor
+        return found.values()
 
     def add(self, node: gs.Node) -> None:
         """Takes in a node."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import onnx_graphsurgeon as gs
 
 from rewriter.engine.matching.match import Matcher
+from rewriter.engine.matching.questions import is_plain, plain_value
 from rewriter.graph.kinds import OpKey, operator_key
 from rewriter.language import ast
 from rewriter.language.pattern import Made, Pattern
@@ -22,7 +23,7 @@ def ask_node(number: int, pattern: Pattern, position: int = 0) -> Question:
     """Whether the node that is to be the pattern's node `number` fits by itself."""
     node, source = pattern.nodes[number], pattern.nodes[number].source
     label, outputs = source.label, _ask_outputs(source)
-    attrs = source.attrs
+    attrs = tuple(map(_ask_attribute, source.attrs))
 
     def ask(match: Matcher) -> bool:
         found = match.nodes[number]
@@ -31,9 +32,30 @@ def ask_node(number: int, pattern: Pattern, position: int = 0) -> Question:
         match.taken.add(id(found))
         if label is not None and not match.bind(label, found):
             return False
-        return outputs(match, found) and (not attrs or all(match.has(attr, found) for attr in attrs))
+        return outputs(match, found) and (not attrs or all(has(match, found) for has in attrs))
 
     return ask
+
+
+def _ask_attribute(attr: ast.AttrPattern) -> Callable[[Matcher, gs.Node], bool]:
+    """Whether a node has an attribute as the pattern wants it; `axis=1` is settled at once where the node says a number."""
+    if attr.mode != "equals" or not is_plain(attr.value):
+        return lambda match, node: match.has(attr, node)
+    assert attr.value is not None
+    name, wanted = attr.name, plain_value(attr.value)
+    kind = type(wanted)
+
+    def has(match: Matcher, node: gs.Node) -> bool:
+        found = node.attrs.get(name)
+        if type(found) is kind and kind in _COMPARED_AT_ONCE:
+            return bool(found == wanted)
+        return match.equals(attr, node)
+
+    return has
+
+
+_COMPARED_AT_ONCE = frozenset((int, str, list))
+"""Kinds of attribute values that are equal in the language where Python says so."""
 
 
 def _ask_outputs(source: ast.NodePattern) -> Callable[..., bool]:

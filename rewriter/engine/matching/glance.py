@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 OpKey = tuple[str, str]
 
 
+_NONE = frozenset({None})
+
+
 class View(NamedTuple):
     """What a node shows at once.
 
@@ -113,7 +116,7 @@ class Roots:
         while given and not inputs[given - 1].name:
             given -= 1
         makers = tuple(self._asked(inputs[: self._positions], index)) if self._positions else ()
-        among = frozenset(op for op in self._asked(inputs, index) if op is not None) if self._anywhere else frozenset()
+        among = frozenset(self._asked(inputs, index)) - _NONE if self._anywhere else frozenset()
         written = self._attributes.intersection(written_names(node)) if self._attributes else self._attributes
         widest = self._widest
         view = count if count < widest else widest, given if given < widest else widest, makers, among, written
@@ -124,9 +127,10 @@ class Roots:
             self._known[shown] = found
         return found
 
-    def _asked(self, tensors: Iterable[gs.Tensor], index: GraphIndex) -> Iterator[OpKey | None]:
-        operators = self._operators
+    def _asked(self, tensors: Iterable[gs.Tensor], index: GraphIndex) -> list[OpKey | None]:
+        operators, producer, found = self._operators, index.producer, list[OpKey | None]()
         for tensor in tensors:
-            maker = index.producer(tensor)
+            maker = producer(tensor)
             op = None if maker is None else operator_key(maker)
-            yield op if op in operators else None
+            found.append(op if op in operators else None)
+        return found

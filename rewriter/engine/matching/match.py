@@ -22,6 +22,7 @@ from rewriter.engine.expressions.operators import compare
 from rewriter.engine.expressions.values import ABSENT, UNKNOWN, Symbol
 from rewriter.engine.matching.questions import cost, is_late, is_plain
 from rewriter.graph.index import operator_key
+from rewriter.graph.scopes import Scope
 from rewriter.language import ast, schema
 from rewriter.language.dtypes import DTYPES
 from rewriter.language.pattern import Made, Operand, Pattern, PatternNode
@@ -50,11 +51,11 @@ class Matcher:
         self.context = context
         self._given = given
         self._lets = lets
-        self.bound: dict[str, Any] = {}
-        self.nodes: dict[int, gs.Node] = {}
-        self.taken: set[int] = set()
+        self.bound: dict[str, Any]
+        self.nodes: dict[int, gs.Node]
+        self.taken: set[int]
         self._trail: list[tuple[str, Any]] = []
-        self._scope: Any = None
+        self._scope: Scope
         self._attempts = 0
 
     def matches(self, root: gs.Node) -> Iterator[None]:
@@ -63,13 +64,14 @@ class Matcher:
         Raises TooManyAttempts.
         """
         self._start(root)
+        self._trail, self._attempts = [], 0
         goals: Goals = None
         for join in reversed(self._pattern.joins):
             goals = (("join", *join), goals)
         return self._solve((("node", self._pattern.root, root), goals))
 
     def _start(self, root: gs.Node) -> None:
-        self.bound, self.nodes, self.taken, self._trail, self._attempts = dict(self._given), {}, set(), [], 0
+        self.bound, self.nodes, self.taken = dict(self._given), {}, set()
         self._scope = self.context.index.scope(root)
 
     def held(self) -> tuple[dict[str, Any], dict[int, gs.Node]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rewriter.language import ast
 from rewriter.language.pattern import Made, Operand
 
@@ -16,6 +18,16 @@ def cost(operand: Operand) -> int:
 def is_late(attr: ast.AttrPattern) -> bool:
     """Whether an attribute is compared with something that the whole match binds."""
     return attr.mode == "equals" and not isinstance(attr.value, ast.Name) and not is_plain(attr.value)
+
+
+def plain_value(value: ast.Expr) -> Any:
+    """The value of a plain expression: a number, a text, a list of such; None for `none`."""
+    if isinstance(value, ast.ListOf):
+        return [plain_value(item) for item in value.items]
+    if isinstance(value, ast.Unary):
+        return -plain_value(value.operand)
+    assert isinstance(value, ast.Literal)
+    return value.value
 
 
 def is_plain(value: ast.Expr | None) -> bool:
