@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 OpKey = tuple[str, str]
 
 
-_NONE = frozenset({None})
-
-
 class View(NamedTuple):
     """What a node shows at once.
 
@@ -116,7 +113,7 @@ class Roots:
         while given and not inputs[given - 1].name:
             given -= 1
         makers = tuple(self._asked(inputs[: self._positions], index)) if self._positions else ()
-        among = frozenset(self._asked(inputs, index)) - _NONE if self._anywhere else frozenset()
+        among = frozenset(filter(None, self._asked(inputs, index))) if self._anywhere else frozenset()
         written = self._attributes.intersection(written_names(node)) if self._attributes else self._attributes
         widest = self._widest
         view = count if count < widest else widest, given if given < widest else widest, makers, among, written

@@ -25,7 +25,7 @@ def plain_value(value: ast.Expr) -> Any:
     if isinstance(value, ast.ListOf):
         return [plain_value(item) for item in value.items]
     if isinstance(value, ast.Unary):
-        return -plain_value(value.operand)
+        return -plain_value(value.operand) if value.op == "-" else not plain_value(value.operand)
     assert isinstance(value, ast.Literal)
     return value.value
 

@@ -27,10 +27,7 @@ def set_outputs(rewriting: Rewriting, names: list[Any]) -> None:
     """
     index, graph = rewriting.index, rewriting.index.graph
     before = list(graph.outputs)
-    nodes = index.members(index.scopes[0])
-    made = {tensor.name: tensor for node in nodes for tensor in node.outputs if tensor.name} | {
-        tensor.name: tensor for tensor in before
-    }
+    made = index.made_in(index.scopes[0]) | {tensor.name: tensor for tensor in before}
     if len(set(names)) != len(names) or not names or any(name not in made for name in names):
         raise Failure(f"{names} are not different tensors of the main graph")
     after = [made[name] for name in names]
