@@ -38,7 +38,7 @@ class Worklist:
         """All nodes at which a first look shows that a rule of the phase may stand."""
         index, found = self._index, list[tuple[Position, gs.Node]]()
         for key, roots in self._phase.by_root.items():
-            found += [(index.position(node), node) for node in index.kinds.of(key) if roots.at(node, index)]
+            found += [(index.position(node), node) for node in roots.standing(index.kinds.of(key), index)]
         found.sort(key=itemgetter(0), reverse=True)
         self._first, self._back = found, []
         self._waiting = {id(node) for _, node in found}

@@ -10,20 +10,26 @@ Nothing has to be remembered of a glance that failed: its answers change only wi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 import onnx_graphsurgeon as gs
 
-from rewriter.graph.index import GraphIndex, operator_key
+from rewriter.graph.index import GraphIndex
 from rewriter.graph.objects import written_names
 from rewriter.language import schema
 from rewriter.language.pattern import Made, Pattern
+from rewriter.language.schema import normal
 
 if TYPE_CHECKING:
     from rewriter.engine.compile import CompiledRule
 
 OpKey = tuple[str, str]
+Shown = tuple[int, int, tuple[str | None, ...], frozenset[str]]
+"""As `View`; of each maker the operator and the domain, one behind the other."""
+
+MOST_VIEWS = 1 << 14  # that are remembered of one operator
+_NOBODY = (None, None)
 
 
 class View(NamedTuple):
@@ -83,7 +89,7 @@ class Roots:
 
     def __init__(self) -> None:
         self._rules: list[CompiledRule] = []
-        self._known: dict[tuple[Any, ...], tuple[CompiledRule, ...]] = {}
+        self._known: dict[Shown, tuple[CompiledRule, ...]] = {}
         self._attributes: frozenset[str] = frozenset()
         self._operators: frozenset[OpKey] = frozenset()
         self._positions = 0
@@ -108,26 +114,45 @@ class Roots:
 
     def at(self, node: gs.Node, index: GraphIndex) -> tuple[CompiledRule, ...]:
         """The rules whose first questions this node answers."""
+        shown = self._shown(node, index.producer)
+        found = self._known.get(shown)
+        return self._find(shown) if found is None else found
+
+    def standing(self, nodes: Iterable[gs.Node], index: GraphIndex) -> list[gs.Node]:
+        """Those of many nodes at which `at` finds any rule."""
+        known, producer, shown_by = self._known, index.producer, self._shown
+        found = []
+        for node in nodes:
+            shown = shown_by(node, producer)
+            rules = known.get(shown)
+            if rules or (rules is None and self._find(shown)):
+                found.append(node)
+        return found
+
+    def _shown(self, node: gs.Node, producer: Callable[[gs.Tensor], gs.Node | None]) -> Shown:
+        """A view of a node as it is found in the graph: operators as they are written, and also those that no rule asks for."""
         inputs = node.inputs
         count = given = len(inputs)
         while given and not inputs[given - 1].name:
             given -= 1
-        makers = tuple(self._asked(inputs[: self._positions], index)) if self._positions else ()
-        among = frozenset(filter(None, self._asked(inputs, index))) if self._anywhere else frozenset()
+        makers: list[str | None] = []
+        for tensor in inputs if self._anywhere else inputs[: self._positions]:
+            maker = producer(tensor)
+            makers += _NOBODY if maker is None else (maker.op, maker.domain)
         written = self._attributes.intersection(written_names(node)) if self._attributes else self._attributes
         widest = self._widest
-        view = count if count < widest else widest, given if given < widest else widest, makers, among, written
-        found = self._known.get(view)
-        if found is None:
-            shown = View(*view)
-            found = tuple(rule for rule in self._rules if rule.glance is None or rule.glance.allows(shown))
-            self._known[shown] = found
-        return found
+        return count if count < widest else widest, given if given < widest else widest, tuple(makers), written
 
-    def _asked(self, tensors: Iterable[gs.Tensor], index: GraphIndex) -> list[OpKey | None]:
-        operators, producer, found = self._operators, index.producer, list[OpKey | None]()
-        for tensor in tensors:
-            maker = producer(tensor)
-            op = None if maker is None else operator_key(maker)
-            found.append(op if op in operators else None)
+    def _find(self, shown: Shown) -> tuple[CompiledRule, ...]:
+        """The rules for what a node shows; remembered."""
+        count, given, written_makers, written = shown
+        makers: list[OpKey | None] = []
+        for op, domain in zip(written_makers[::2], written_makers[1::2], strict=True):
+            key = None if op is None else (normal(domain or ""), op)
+            makers.append(key if key in self._operators else None)
+        among = frozenset(op for op in makers if op is not None)
+        view = View(count, given, tuple(makers[: self._positions]), among, written)
+        if len(self._known) >= MOST_VIEWS:
+            self._known.clear()
+        found = self._known[shown] = tuple(rule for rule in self._rules if rule.glance is None or rule.glance.allows(view))
         return found
