@@ -88,7 +88,7 @@ def _declared(index: GraphIndex) -> Iterator[gs.Tensor]:
     """Tensors that may declare an element type: inputs, outputs and constants of all scopes, and those of value_info that are
     no plain tensors, or that got another type since.
     """
-    yield from index.kinds.constants()
+    yield from index.kinds.constants(index.novelty)
     for scope in index.scopes:
         yield from scope.graph.inputs
         yield from scope.graph.outputs

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import onnx_graphsurgeon as gs
+
 from rewriter.graph.kinds import Kinds
-from rewriter.graph.objects import written_names
+from rewriter.graph.objects import has_written, with_attributes
 from rewriter.language import ast
 from rewriter.language.pattern import Pattern
 from rewriter.language.walk import walk
@@ -22,18 +24,21 @@ class Written:
 
     def __init__(self, kinds: Kinds) -> None:
         self._kinds = kinds
-        self._known: dict[OpKey, frozenset[str]] = {}
+        self._with_any: dict[OpKey, list[gs.Node]] = {}
+        self._known: dict[tuple[OpKey, str], bool] = {}
 
     def has(self, wanted: Wanted) -> bool:
         """Whether any node of one of these operators has the attribute."""
         ops, name = wanted
-        return any(name in self._at(op) for op in ops)
+        return any(self._at(op, name) for op in ops)
 
-    def _at(self, op: OpKey) -> frozenset[str]:
-        """The attributes that nodes of an operator have."""
-        found = self._known.get(op)
+    def _at(self, op: OpKey, name: str) -> bool:
+        found = self._known.get((op, name))
         if found is None:
-            found = self._known[op] = frozenset().union(*map(written_names, self._kinds.of(op)))
+            nodes = self._with_any.get(op)
+            if nodes is None:
+                nodes = self._with_any[op] = with_attributes(self._kinds.of(op))
+            found = self._known[op, name] = any(has_written(node, name) for node in nodes)
         return found
 
 

@@ -25,9 +25,10 @@ def operator_key(node: gs.Node) -> OpKey:
 class Kinds:
     """Nodes by (domain, operator), current during a run."""
 
-    __slots__ = ("_nodes",)
+    __slots__ = ("_constants", "_nodes")
 
     def __init__(self, nodes: Iterable[gs.Node]) -> None:
+        self._constants: tuple[int, Collection[gs.Constant]] | None = None
         written: defaultdict[tuple[str, str | None], list[gs.Node]] = defaultdict(list)
         for node in nodes:
             written[node.op, node.domain].append(node)
@@ -44,14 +45,17 @@ class Kinds:
         """The nodes of one operator, in no particular order. The live view: copy before editing."""
         return self._nodes.get(key, {}).values()
 
-    def constants(self) -> Collection[gs.Constant]:
-        """Each initializer that a node reads, once."""
+    def constants(self, novelty: int) -> Collection[gs.Constant]:
+        """Each initializer that a node reads, or has read since `novelty` became what it is, once."""
+        if self._constants is not None and self._constants[0] == novelty:
+            return self._constants[1]
         found: dict[int, gs.Constant] = {}
         for nodes in self._nodes.values():
             for node in nodes.values():
                 for tensor in node.inputs:
                     if tensor.__class__ is not Variable and isinstance(tensor, gs.Constant):
                         found[id(tensor)] = tensor
+        self._constants = novelty, found.values()
         return found.values()
 
     def add(self, node: gs.Node) -> None:

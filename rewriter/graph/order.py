@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from heapq import heapify, heappop, heappush
 
 import onnx_graphsurgeon as gs
@@ -61,6 +62,10 @@ def is_sorted(nodes: Sequence[gs.Node], members: Mapping[int, gs.Node]) -> bool:
     return True
 
 
+def _spread(nodes: Sequence[gs.Node]) -> dict[int, int]:
+    return dict(zip(map(id, nodes), range(GAP, GAP * (len(nodes) + 1), GAP), strict=True))
+
+
 class NoRoom(Exception):
     """Two keys have no third between them; `Order.relabel` makes room."""
 
@@ -69,13 +74,17 @@ class Order:
     """Keys of the nodes of one scope.
 
     Attributes:
-        keys: by id() of the node, above 0.
         untouched: whether those that are left still stand in the order in which they were given.
     """
 
     def __init__(self, nodes: Sequence[gs.Node]) -> None:
-        self.keys = dict(zip(map(id, nodes), range(GAP, GAP * (len(nodes) + 1), GAP), strict=True))
+        self._nodes = list(nodes)
         self.untouched = True
+
+    @cached_property
+    def keys(self) -> dict[int, int]:
+        """By id() of the node, above 0; in a model in which nothing stands nobody asks for them."""
+        return _spread(self._nodes)
 
     def __contains__(self, node: gs.Node) -> bool:
         return id(node) in self.keys
@@ -120,7 +129,7 @@ class Order:
 
     def relabel(self, nodes: Sequence[gs.Node]) -> None:
         """Spreads the keys of `nodes` (in their present order) evenly again."""
-        self.keys = dict(zip(map(id, nodes), range(GAP, GAP * (len(nodes) + 1), GAP), strict=True))
+        self.keys = _spread(nodes)
 
     def link(self, first: gs.Node, then: gs.Node, followers: Callable[[gs.Node], Iterator[gs.Node]]) -> bool:
         """Makes `first` come before `then`; False (and nothing changed) when `then` already leads to `first`.

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import onnx_graphsurgeon as gs
@@ -20,6 +22,7 @@ from rewriter.graph.scopes import Scope
 if TYPE_CHECKING:
     from rewriter.engine.rewriting.transaction import Rewriting
 
+_NAME, _OUTPUTS = attrgetter("name"), attrgetter("outputs")
 _PLAIN = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_./-]*")  # what TensorFlow takes for the name of an operation
 
 # --- nodes -------------------------------------------------------------------------------------------------------------
@@ -37,7 +40,7 @@ def name_repeated_nodes(rewriting: Rewriting) -> None:
 def _later_namesakes(index: GraphIndex) -> Iterator[gs.Node]:
     """Nodes whose name an earlier node of the same graph has."""
     for scope in index.scopes:
-        names = [node.name for node in index.nodes_of(scope) if node.name]
+        names = list(filter(None, map(_NAME, index.nodes_of(scope))))
         if len(set(names)) == len(names):
             continue
         seen: set[str] = set()
@@ -146,7 +149,7 @@ def _redefinitions(index: GraphIndex) -> Iterator[tuple[gs.Tensor, Scope]]:
 def _repeats(index: GraphIndex) -> bool:
     """Whether any name of the model has two definitions; mostly not, and quick to see."""
     defined = [tensor.name for scope in index.scopes for tensor in _given(scope)]
-    defined += [tensor.name for node in index.all_nodes() for tensor in node.outputs if tensor.name]
+    defined += filter(None, map(_NAME, chain.from_iterable(map(_OUTPUTS, index.all_nodes()))))
     if len(set(defined)) == len(defined):
         return False
     seen: dict[str, gs.Tensor] = {}

@@ -125,7 +125,7 @@ def _has_late_types(context: Context) -> bool:
 
 def _typed(index: GraphIndex) -> Iterator[gs.Tensor]:
     """Tensors that say their element type themselves."""
-    yield from index.kinds.constants()
+    yield from index.kinds.constants(index.novelty)
     for scope in index.scopes:
         yield from scope.graph.inputs
         yield from scope.graph.outputs
