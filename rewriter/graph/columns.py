@@ -1,23 +1,21 @@
 """Nodes of a large graph as columns of numbers, read off its bytes by numpy.
 
-A loop that looks into every node of a large model costs several times as much as protobuf's own parsing. Here only the
-lengths of the nodes are followed one by one; what stands in them is read column by column: the first operands of all nodes,
-the second ones, and so on. It is strict: nodes that are not written as exporters write them (fields in another order, names
-that are not ASCII) are for the caller, who reads all nodes of such a graph one by one.
+A loop that looks into every node of a large model costs several times as much as protobuf's own parsing. Here what stands in
+them is read column by column: the first operands of all nodes, the second ones, and so on. It is strict: nodes that are not
+written as exporters write them (fields in another order, names that are not ASCII) are for the caller, who reads all nodes of
+such a graph one by one.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from rewriter.graph.census import Body, Kind
-from rewriter.graph.field_reader import varint
 from rewriter.graph.name_index import PADDING, IntArray, NameIndex, Numbers, number, number_of
-from rewriter.graph.wire import MalformedError
+from rewriter.graph.node_cutter import cut
 from rewriter.record import field, record
 
 _INPUT, _OUTPUT, _NAME, _OPERATOR = 10, 18, 26, 34  # keys of the fields of a NodeProto
@@ -103,36 +101,17 @@ def read_columns(data: bytes, i: int, end: int) -> tuple[Columns | None, int]:
     Raises:
         MalformedError, IndexError: a length is wrong.
     """
-    marks, stop = _marks(data, i, end)
-    reader = _Reader(data if stop + len(PADDING) <= len(data) else data + PADDING, marks)
+    bounds = cut(data, i, end)
+    if bounds is None:
+        return None, i
+    stop = int(bounds[1][-1])
+    reader = _Reader(data if stop + len(PADDING) <= len(data) else data + PADDING, *bounds)
     operands, outputs = reader.several(_INPUT), reader.several(_OUTPUT)
     names = reader.one(_NAME)
     if not reader.plain or not reader.all_at(_OPERATOR):
         return None, i
     rests, rest_of = reader.rests()
     return Columns(reader.octets, operands, outputs, names, rests, rest_of), stop
-
-
-def _marks(data: bytes, i: int, end: int) -> tuple[array[int], int]:
-    """Where the fields begin that hold nodes, and where the last one ends, which is also given for itself."""
-    marks = array("q")
-    mark = marks.append
-    while i < end and data[i] == _INPUT:  # which is also the key of the nodes in a graph
-        mark(i)
-        size = data[i + 1]
-        i += 2
-        if size > 127:
-            high = data[i]
-            if high < 128:
-                size += (high << 7) - 128
-                i += 1
-            else:
-                size, i = varint(data, i - 1)
-        i += size
-    if i > end:
-        raise MalformedError
-    mark(i)
-    return marks, i
 
 
 class _Reader:
@@ -143,21 +122,12 @@ class _Reader:
         plain: False when a name is longer than any exporter makes it, or not ASCII; then all else means nothing.
     """
 
-    def __init__(self, octets: bytes, marks: array[int]) -> None:
+    def __init__(self, octets: bytes, starts: IntArray, stops: IntArray) -> None:
         self.octets = octets
         self.plain = True
+        self.places = starts
+        self._stops = stops
         self._bytes = np.frombuffer(octets, np.uint8)
-        bounds: IntArray = np.frombuffer(marks, np.int64).astype(np.intp, copy=False)
-        self._stops = bounds[1:]
-        self.places: IntArray = bounds[:-1] + 1
-        self._skip_varints()
-
-    def _skip_varints(self) -> None:
-        going = np.flatnonzero(self._bytes[self.places] > 127)
-        while len(going):
-            self.places[going] += 1
-            going = going[self._bytes[self.places[going]] > 127]
-        self.places += 1
 
     def all_at(self, key: int) -> bool:
         """Whether all nodes go on with this field."""
