@@ -41,11 +41,11 @@ class Recorder:
         most = SHOWN if self._auditor is None else SHOWN_TO_AUDITORS
         changes = tuple(islice(self._changes(fired), most)) if self._detail else ()
         firing = Firing(
-            number=number,
-            rule=rule.code,
-            title=rule.title,
-            kind=rule.kind,
-            phase=rule.phase,
+            number,
+            rule.code,
+            rule.title,
+            rule.kind,
+            rule.phase,
             place=fired.scope.path,
             root=fired.names[0] if fired.names else "",
             op=fired.op,
@@ -55,7 +55,7 @@ class Recorder:
             parents=tuple(parents),
             microseconds=fired.seconds * 1e6,
         )
-        if self._detail:
+        if len(changes) == most:
             firing.omitted = sum(1 for _ in self._changed(fired)) + len(edits.declared) - len(changes)
         if self._auditor is not None and fired.noted is not None:
             firing.weights = self._auditor.weights(edits)

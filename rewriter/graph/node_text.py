@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,12 @@ def node_text(node: gs.Node | NodeState, constant: Callable[[gs.Constant], str] 
     """`y = Gemm<transB = 1>(x, w)`; `constant` says how tensors in attributes are written, `constant_text` unless given."""
     attributes = ", ".join(f"{name} = {value}" for name, value in attribute_texts(node.attrs, constant))
     domain = f"{printable(node.domain)}." if node.domain and node.domain != "ai.onnx" else ""
-    operands = ", ".join(printable(tensor.name) or '""' for tensor in node.inputs)
-    outputs = ", ".join(printable(tensor.name) or '""' for tensor in node.outputs)
+    operands, outputs = _names(node.inputs), _names(node.outputs)
     return f"{outputs} = {domain}{printable(node.op)}{f'<{attributes}>' if attributes else ''}({operands})"
+
+
+def _names(tensors: Iterable[gs.Tensor]) -> str:
+    return ", ".join([printable(tensor.name) or '""' for tensor in tensors])
 
 
 def attribute_texts(

@@ -26,18 +26,21 @@ class Repeats:
     """The facts of the outputs of ordinary nodes, by what the nodes look like."""
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, list[Fact]] = {}
+        self._known: dict[Hashable, tuple[list[Fact], list[int]]] = {}  # facts, and which of them are not complete
 
     def known(self, view: Hashable, node: gs.Node) -> list[Fact] | None:
         """What was derived for a node of this look; None for one that must be derived by itself."""
         found = self._known.get(view)
-        return found if found is None or not _declares_more(found, node) else None
+        if found is None or (found[1] and _declares_more(found[1], node)):
+            return None
+        return found[0]
 
     def remember(self, view: Hashable, facts: list[Fact]) -> None:
         """Notes what followed from a look alone, without what the file declares of a node's outputs."""
         if len(self._known) >= _MOST:
             self._known.clear()
-        self._known[view] = facts
+        incomplete = [place for place, fact in enumerate(facts) if not fact.type.other and not fact.type.complete]
+        self._known[view] = facts, incomplete
 
 
 def look(node: gs.Node, imports: Mapping[str, int], operands: Sequence[Fact | None]) -> Hashable | None:
@@ -81,9 +84,6 @@ def _attributes(node: gs.Node) -> Hashable | None:
     return tuple(found)
 
 
-def _declares_more(facts: Sequence[Fact], node: gs.Node) -> bool:
-    """Whether what the file declares of an output may add to what follows from the operands."""
-    return any(
-        not fact.type.other and not fact.type.complete and declared_type(tensor) != UNKNOWN
-        for fact, tensor in zip(facts, node.outputs, strict=False)
-    )
+def _declares_more(places: Sequence[int], node: gs.Node) -> bool:
+    """Whether what the file declares of an output, at one of these places, may add to what follows from the operands."""
+    return any(place < len(node.outputs) and declared_type(node.outputs[place]) != UNKNOWN for place in places)

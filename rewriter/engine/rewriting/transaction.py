@@ -120,12 +120,10 @@ class Rewriting:
         if maker is None:
             raise Failure(f"{label(tensor)} is made by no node and cannot be redefined")
         name = next((name for name in self.kept if self.names.bound[name] is tensor), None) if self.kept else None
-        if name:
-            spare = self.kept[name]
-        elif len(maker.outputs) == 1 and any(maker is node for node in self.matched):
-            spare = new_variable("")  # nothing reads it: the node is going to be swept away
-        else:
-            spare = self.fresh("before")
+        if name is None and maker.name and len(maker.outputs) == 1 and any(maker is node for node in self.matched):
+            self.edits.set_outputs(maker, [])  # nobody needs what it makes: it is going to be swept away
+            return
+        spare = self.kept[name] if name else self.fresh("before")
         self.edits.set_outputs(maker, [spare if made is tensor else made for made in maker.outputs])
 
     def insert(
