@@ -30,7 +30,7 @@ class Written:
     def has(self, wanted: Wanted) -> bool:
         """Whether any node of one of these operators has the attribute."""
         ops, name = wanted
-        return any(self._at(op, name) for op in ops)
+        return any(self._at(op, name) for op in ops.intersection(self._kinds.keys))
 
     def _at(self, op: OpKey, name: str) -> bool:
         found = self._known.get((op, name))
