@@ -33,7 +33,7 @@ LAYERS = {
     "language": {"language"},
     "source": {"source"},
 }
-EVERYONE = {"errors", "record", "resources", "versions", "__init__"}
+EVERYONE = {"collector", "errors", "record", "resources", "versions", "__init__"}
 LONGEST = 400
 HEAVY = ("numpy", "onnx", "onnx_graphsurgeon", "rich", "google.protobuf", "ml_dtypes")
 

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 from rewriter.cli.rule_paths import rule_paths
 from rewriter.errors import RewriterError
-from rewriter.language import kept_rules
 from rewriter.language.diagnostics import Diagnostic, RuleFileError, SourceText, suggest
-from rewriter.language.rules import Rule, read_sources
+from rewriter.language.kept_rules import Library
+from rewriter.language.rule_files import find_rule_files
+from rewriter.language.rules import Rule
 
 
 def read_rules(paths: Sequence[str] | None) -> list[Rule]:
@@ -22,13 +23,13 @@ def read_rules(paths: Sequence[str] | None) -> list[Rule]:
         RewriterError: a file cannot be read.
         RuleFileError: a file is not in the rule language.
     """
-    sources = read_sources(rule_paths(paths))
+    library = Library(find_rule_files(rule_paths(paths)))
     for kind in ("checked", "parsed"):
-        found = kept_rules.read(kept_rules.key(kind, sources), sources)
+        found = library.read(kind)
         if found is not None:
             return _sorted(found[0])
-    rules = _parse(sources)
-    kept_rules.write(kept_rules.key("parsed", sources), sources, rules, ())
+    rules = _parse(library.texts)
+    library.write("parsed", rules, ())
     return _sorted(rules)
 
 

@@ -22,6 +22,8 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Formats; returns 2 when a file could not be, 1 when `--check` finds a difference."""
+    from pathlib import Path
+
     from rewriter.cli.output import say
     from rewriter.errors import RewriterError
     from rewriter.graph.write import write_bytes
@@ -39,13 +41,13 @@ def run(args: argparse.Namespace) -> int:
                 continue
             changed += 1
             if not args.check:
-                write_bytes(file, formatted.encode(), True)
+                write_bytes(Path(file), formatted.encode(), True)
         except RewriterError as error:
             failed += 1
             shown = str(error)
-            say(shown if shown.startswith(str(file)) else f"{clean(str(file))}:\n{shown}")
+            say(shown if shown.startswith(file) else f"{clean(file)}:\n{shown}")
             continue
-        print(f"{'would format' if args.check else 'formatted'} {clean(str(file))}")
+        print(f"{'would format' if args.check else 'formatted'} {clean(file)}")
     say(f"{counted(len(files), 'file')}: {changed} {'to format' if args.check else 'formatted'}, {failed} failed")
     if failed:
         return 2

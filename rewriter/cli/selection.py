@@ -31,7 +31,7 @@ def selected(args: argparse.Namespace) -> RuleSet:
     if lossy and not select:
         say(f"rewriter: note: for {', '.join(targets)}, but only when selected: {', '.join(map(clean, lossy))}")
     if args.rules and not select:
-        shipped = set(map(str, find_rule_files(None)))
+        shipped = set(find_rule_files(None))
         asked = [rule.code for rule in known if rules.get(rule.code) is None and rule.path not in shipped]
         asked = [code for code in asked if code not in lossy]
         if asked:

@@ -10,12 +10,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rewriter.collector import collector_off
 from rewriter.engine.guards import Subject, suited
 from rewriter.engine.log import Log
 from rewriter.errors import RewriterError
 from rewriter.graph import files
 from rewriter.graph.census import Census
-from rewriter.graph.collector import collector_off
 from rewriter.graph.dtype_flow import follow
 from rewriter.graph.exporter import LISTING_EXPORTERS, Exporter, identify
 from rewriter.graph.take_census import MalformedError, take_census

@@ -71,18 +71,19 @@ class _Question:
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
-        self.asks_types = any(True for _ in _typed(rule.ast))
+        self.ast = rule.question
+        self.asks_types = any(True for _ in _typed(self.ast))
         self.pattern: Pattern | None = None
-        if not rule.ast.match.graph and all(param.default is not None for param in rule.ast.params):
+        if not self.ast.match.graph and all(param.default is not None for param in self.ast.params):
             try:
-                self.pattern = None if rule.ast.params else compile_pattern(rule.ast.match, {})
+                self.pattern = None if self.ast.params else compile_pattern(self.ast.match, {})
             except RewriterError:
                 self.pattern = None
 
     def open(self, model: Model, *, typed: bool = False) -> bool:
         """Whether every node of the pattern has a kind that it may be."""
         if self.pattern is None:  # a rule on the model as a whole, or one whose operators are parameters
-            return Guess(self.rule.ast, model, None, None, None).stands()
+            return Guess(self.ast, model, None, None, None).stands()
         return all(self._found(model, node, typed) for node in self.pattern.nodes)
 
     def _found(self, model: Model, node: PatternNode, typed: bool) -> bool:
@@ -93,7 +94,7 @@ class _Question:
         if not any(node.fixed <= count and (node.most is None or least <= node.most) for count, least in kind.arities):
             return False
         operands: Iterable[tuple[int, ...] | None] = kind.made if typed else (None,)
-        return any(Guess(self.rule.ast, model, node, kind, types).stands() for types in operands)
+        return any(Guess(self.ast, model, node, kind, types).stands() for types in operands)
 
 
 def _typed(rule: ast.Rule) -> Iterator[ast.Call | ast.TypePattern]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import onnx_graphsurgeon as gs
 
+from rewriter.collector import collector_off
 from rewriter.engine.compile import CompiledRule, PhasePlan
 from rewriter.engine.context import Context
 from rewriter.engine.coverage import Coverage
@@ -26,7 +27,6 @@ from rewriter.engine.requirements import take_inventory
 from rewriter.engine.rewriting.model_outputs import complete_outputs
 from rewriter.engine.stale import changed_types, declare_anew, mend_stale_types
 from rewriter.engine.worklist import Worklist
-from rewriter.graph.collector import collector_off
 from rewriter.graph.exporter import Exporter, detect, informed
 from rewriter.graph.facts import Facts
 from rewriter.graph.index import GraphIndex, operator_key

@@ -15,9 +15,9 @@ import onnx
 import onnx_graphsurgeon as gs
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
+from rewriter.collector import collector_off
 from rewriter.errors import RewriterError
 from rewriter.graph.attributes import read_attributes
-from rewriter.graph.collector import collector_off
 from rewriter.graph.links import tie_maker, tie_user
 from rewriter.graph.objects import Function, Graph, Node, Origin, bare_node
 from rewriter.graph.shells import FunctionShell, GraphShell, columns, groups, hollowed

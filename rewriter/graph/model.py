@@ -21,9 +21,9 @@ import onnx
 import onnx_graphsurgeon as gs
 from google.protobuf.message import Error as ProtobufError  # type: ignore[import-untyped]
 
+from rewriter.collector import collector_off
 from rewriter.errors import RewriterError
 from rewriter.graph import carry
-from rewriter.graph.collector import collector_off
 from rewriter.graph.exporter import LISTING_EXPORTERS, detect
 from rewriter.graph.hollow import digest, joined, length, with_weights, write_pieces
 from rewriter.graph.imports import written_imports

@@ -58,10 +58,17 @@ class Diagnostic:
 class SourceText:
     """The text of one file with the way from offsets to lines (1-based) and columns (1-based, in characters)."""
 
-    def __init__(self, path: str, text: str) -> None:
+    def __init__(self, path: str, text: str | Callable[[], str]) -> None:
         self.path = path
-        self.text = text
+        self._text = text
         self._starts: list[int] | None = None
+
+    @property
+    def text(self) -> str:
+        """Where it was given as a way to read it, that may raise what reading raises."""
+        if not isinstance(self._text, str):
+            self._text = self._text()
+        return self._text
 
     @property
     def starts(self) -> list[int]:

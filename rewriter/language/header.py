@@ -52,6 +52,7 @@ def read_header(meta: Iterable[ast.MetaItem]) -> Header:
     kind = items.get("kind")
     if not isinstance(kind, ast.Kind) or kind.name not in KINDS:
         kind = ast.Kind("exact")
+    kind = ast.Kind(kind.name, kind.rtol, kind.atol)
     severity = _choice(items.get("severity"), SEVERITIES) or ("error" if kind.name == "repair" else "info")
     targets = _words(items.get("target"))
     unasked = kind.name == "repair" or (kind.name == "exact" and severity != "info")
@@ -77,7 +78,7 @@ def read_header(meta: Iterable[ast.MetaItem]) -> Header:
 
 
 def _range(value: object) -> ast.OpsetRange:
-    return value if isinstance(value, ast.OpsetRange) else ast.OpsetRange()
+    return ast.OpsetRange(value.first, value.last) if isinstance(value, ast.OpsetRange) else ast.OpsetRange()
 
 
 def _opset(value: object) -> ast.OpsetRange:
@@ -85,7 +86,7 @@ def _opset(value: object) -> ast.OpsetRange:
     first = written.first
     if first is None:
         first = OLDEST_OPSET if written.last is None or written.last >= OLDEST_OPSET else 1
-    return ast.OpsetRange(first, written.last, written.span)
+    return ast.OpsetRange(first, written.last)
 
 
 def _words(value: object) -> tuple[str, ...]:

@@ -6,9 +6,9 @@ The table is made once a version of ONNX, by a process that has imported it anyw
 from __future__ import annotations
 
 import marshal
+from binascii import crc32
 from collections.abc import Mapping
 from functools import cache
-from hashlib import sha256
 from typing import Any, cast
 
 from rewriter.language.dtypes import DTYPES
@@ -43,8 +43,8 @@ def read_table() -> Table | None:
     data = None if folder is None else read_sealed(folder / _name())
     if data is None:
         return None
-    found: Table = marshal.loads(data)
-    return found
+    made_for, found = marshal.loads(data)
+    return cast(Table, found) if made_for == _versions() else None
 
 
 def write_table() -> None:
@@ -52,14 +52,18 @@ def write_table() -> None:
     folder = own_folder()
     if folder is None or read_table() is not None:
         return
-    keep_sealed(folder / _name(), marshal.dumps(cast(Any, make_table())))
+    keep_sealed(folder / _name(), marshal.dumps(cast(Any, (_versions(), make_table()))))
     read_table.cache_clear()
 
 
-def _name() -> str:
+def _versions() -> str:
     from rewriter.language.kept_rules import versions
 
-    return f"operators-{sha256(f'{FORMAT}{versions()}'.encode()).hexdigest()[:32]}.marshal"
+    return f"{FORMAT} {versions()}"
+
+
+def _name() -> str:
+    return f"operators-{crc32(_versions().encode()):08x}.marshal"
 
 
 def make_table() -> Table:

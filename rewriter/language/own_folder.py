@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+from binascii import crc32
 from collections.abc import Callable
-from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
+
+SEAL = 12
 
 
 def own_folder() -> Path | None:
@@ -59,8 +61,8 @@ def keep(path: Path, write: Callable[[BinaryIO], object]) -> None:
 
 
 def keep_sealed(path: Path, data: bytes) -> None:
-    """Keeps data behind their digest, so that `read_sealed` takes nothing that was damaged on the disk."""
-    keep(path, lambda file: file.write(sha256(data).digest() + data))
+    """Keeps data behind their size and checksum, so that `read_sealed` takes nothing that was damaged on the disk."""
+    keep(path, lambda file: (file.write(_seal(data)), file.write(data)))
 
 
 def read_sealed(path: Path) -> bytes | None:
@@ -68,7 +70,13 @@ def read_sealed(path: Path) -> bytes | None:
     if not only_ours(path):
         return None
     try:
-        data = path.read_bytes()
+        with open(path, "rb") as file:
+            seal, data = file.read(SEAL), file.read()
     except OSError:
         return None
-    return data[32:] if sha256(data[32:]).digest() == data[:32] else None
+    return data if _seal(data) == seal else None
+
+
+def _seal(data: bytes) -> bytes:
+    """Nobody else can write here, so that a checksum will do; importing a digest takes longer than reading what is kept."""
+    return len(data).to_bytes(8, "little") + crc32(data).to_bytes(4, "little")

@@ -10,6 +10,7 @@ import marshal
 from typing import Any
 
 from rewriter.language import ast, diagnostics
+from rewriter.language.ast import NOWHERE
 from rewriter.language.header import Header
 from rewriter.record import names
 
@@ -26,29 +27,44 @@ _KINDS: tuple[Any, ...] = (
 """Every record that can be packed; a packed one begins with its position in this table."""
 
 _NUMBERS = {kind: (_KINDS.index(kind), names(kind) or ()) for kind in _KINDS}
+_NOWHERE = (0, NOWHERE.start, NOWHERE.end)
 
 
-def pack(value: Any) -> bytes:
-    """A record, or tuples of records, numbers and texts, as bytes that mean something to `unpack` of the same version only."""
-    return marshal.dumps(_flat(value))
+def pack(value: Any, *, places: bool = True) -> bytes:
+    """A record, or tuples of records, numbers and texts, as bytes that mean something to `unpack` of the same version only.
+
+    Without `places`, records no longer say where they stand.
+    """
+    return marshal.dumps(flat(value, places=places))
 
 
 def unpack(data: bytes) -> Any:
     """What was packed. The bytes must be whole: whoever keeps them also keeps a checksum."""
-    return _built(marshal.loads(data))
+    return built(marshal.loads(data))
 
 
-def _flat(value: Any) -> Any:
-    """Records become tuples, tuples lists; everything else that a record holds is taken by `marshal` as it is."""
+def flat(value: Any, *, places: bool = True) -> Any:
+    """Records become tuples, tuples lists; everything else that a record holds is taken by `marshal` as it is.
+
+    Half of all records are places. At the end of a record, where they stand, those that say nothing are left out.
+    """
     if isinstance(value, tuple):
-        return [_flat(item) for item in value]
+        return [flat(item, places=places) for item in value]
+    if isinstance(value, ast.Span):
+        return (0, value.start, value.end) if places and value != NOWHERE else _NOWHERE
     found = _NUMBERS.get(type(value))
-    return value if found is None else (found[0], *[_flat(getattr(value, name)) for name in found[1]])
+    if found is None:
+        return value
+    values = [flat(getattr(value, name), places=places) for name in found[1]]
+    while values and values[-1] is _NOWHERE:
+        values.pop()
+    return (found[0], *values)
 
 
-def _built(value: Any) -> Any:
+def built(value: Any) -> Any:
+    """What was flat."""
     if type(value) is tuple:
-        if value[0] == 0:  # half of all records are spans, which hold two numbers
+        if value[0] == 0:
             return ast.Span(value[1], value[2])
-        return _KINDS[value[0]](*map(_built, value[1:]))
-    return tuple(map(_built, value)) if type(value) is list else value
+        return _KINDS[value[0]](*map(built, value[1:]))
+    return tuple(map(built, value)) if type(value) is list else value

@@ -15,8 +15,11 @@ from rewriter.resources import resource
 MAX_FILES = 10_000
 MAX_FOLDERS = 10_000
 
+State = tuple[str, int, int, int, int]
+"""Of a file: path, size, times of the last change of content and of anything in nanoseconds, number on its disk."""
 
-def find_rule_files(paths: Iterable[Path | str] | None) -> list[Path]:
+
+def find_rule_files(paths: Iterable[Path | str] | None) -> list[str]:
     """The files named, and all `*.rules` below the folders named, sorted within each folder; None: the rules that are shipped.
 
     A file or folder that is reached twice, also over symbolic links, counts once. Hidden folders are skipped.
@@ -24,15 +27,15 @@ def find_rule_files(paths: Iterable[Path | str] | None) -> list[Path]:
     Raises:
         RewriterError: a path does not exist or cannot be listed, or there are too many files.
     """
-    files: dict[str, Path] = {}
+    files: dict[str, str] = {}
     folders: set[str] = set()
     for path in _shipped() if paths is None else map(Path, paths):
         try:
             if path.is_dir():
                 for real, found in _below(path, folders):
-                    files.setdefault(real, Path(found))
+                    files.setdefault(real, found)
             else:
-                files.setdefault(os.path.realpath(path, strict=True), path)
+                files.setdefault(os.path.realpath(path, strict=True), str(path))
         except (FileNotFoundError, NotADirectoryError):
             raise RewriterError(f"{path}: no such file or directory") from None
         except (OSError, RuntimeError, ValueError) as error:
@@ -42,7 +45,7 @@ def find_rule_files(paths: Iterable[Path | str] | None) -> list[Path]:
     return list(files.values())
 
 
-def read_rule_file(path: Path) -> str:
+def read_rule_file(path: str) -> str:
     """The text of a rule file.
 
     Raises:
@@ -66,6 +69,23 @@ def read_rule_file(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise RewriterError(f"{path}:{line}: not UTF-8 text") from None
+
+
+def state_of(path: str) -> State:
+    """What changes when somebody writes to a file, or puts another in its place. Raises RewriterError."""
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        raise RewriterError(f"{path}: {reason(error)}") from None
+    return path, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+
+
+def read_unchanged(state: State) -> str:
+    """The text of a rule file that was in this state before. Raises RewriterError."""
+    text = read_rule_file(state[0])
+    if state_of(state[0]) != state:
+        raise RewriterError(f"{state[0]}: the file was changed after it was read")
+    return text
 
 
 def _shipped() -> list[Path]:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rewriter.errors import RewriterError
 from rewriter.language import ast as tree
 from rewriter.language.ast import Kind, OpsetRange
 from rewriter.language.diagnostics import Diagnostic, RuleFileError, SourceText, suggest
 from rewriter.language.header import Header, read_header
-from rewriter.language.rule_files import find_rule_files, read_rule_file
+from rewriter.language.rule_files import find_rule_files
 from rewriter.language.walk import pattern_nodes, said
 from rewriter.record import field, record, replace
 
+if TYPE_CHECKING:
+    from rewriter.language.kept_rules import Library
+    from rewriter.language.shelf import Shelf
+
 FRONT = ("code", "slug", "doc", "header", "digest", "wanted")
 Front = tuple[str, str, str, Header, str, tuple[frozenset[tuple[str, str]], ...]]
+Place = tuple["Shelf", int, bytes]
+"""Where the tree of a kept rule is, and its part that decides whether the rule may match, packed."""
 
 
 class Rule:
@@ -32,15 +37,15 @@ class Rule:
     def __init__(self, ast: tree.Rule, path: str, source: SourceText) -> None:
         self.path = path
         self.source = source
-        self._tree: tree.Rule | bytes = ast
+        self._tree: tree.Rule | Place = ast
 
     @classmethod
-    def kept(cls, packed: bytes, front: Front, source: SourceText) -> Rule:
-        """A rule whose tree is unpacked when it is asked for; what `front` says is known without it."""
+    def kept(cls, place: Place, front: Front, source: SourceText) -> Rule:
+        """A rule whose tree is read when it is asked for; what `front` says is known without it."""
         rule = cls.__new__(cls)
         rule.path = source.path
         rule.source = source
-        rule._tree = packed
+        rule._tree = place
         rule.__dict__.update(zip(FRONT, front, strict=True))
         return rule
 
@@ -61,12 +66,19 @@ class Rule:
     @property
     def ast(self) -> tree.Rule:
         """The rule as it was written."""
-        if isinstance(self._tree, bytes):
+        if isinstance(self._tree, tuple):
+            shelf, number, _ = self._tree
+            self._tree = shelf.tree(number, self.code, self.source)
+        return self._tree
+
+    @property
+    def question(self) -> tree.Rule:
+        """Its pattern, conditions, values and parameters, which decide whether it may match; maybe nothing else."""
+        if isinstance(self._tree, tuple):
             from rewriter.language.pack import unpack
 
-            unpacked: tree.Rule = unpack(self._tree)
-            self._tree = unpacked
-            return unpacked
+            question: tree.Rule = unpack(self._tree[2])
+            return question
         return self._tree
 
     @cached_property
@@ -148,7 +160,9 @@ class Rule:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of what the rule says, in hexadecimal; layout and comments do not change it."""
-        return hashlib.sha256(_canonical(self.ast).encode()).hexdigest()
+        from hashlib import sha256
+
+        return sha256(_canonical(self.ast).encode()).hexdigest()
 
     @cached_property
     def wanted(self) -> tuple[frozenset[tuple[str, str]], ...]:
@@ -197,9 +211,11 @@ class RuleSet:
     @cached_property
     def digest(self) -> str:
         """SHA-256 over the digests of all rules and the settings."""
+        from hashlib import sha256
+
         lines = [f"{rule.code} {rule.digest}" for rule in self.rules]
         lines += [f"{code}.{name}={value!r}" for (code, name), value in sorted(self.settings.items())]
-        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+        return sha256("\n".join(lines).encode()).hexdigest()
 
     def get(self, code: str) -> Rule | None:
         return self._by_code.get(code)
@@ -266,27 +282,36 @@ def load_rules(paths: Iterable[Path | str] | None = None) -> RuleSet:
         RewriterError: a path does not exist, cannot be read or is too big.
         RuleFileError: with everything that is wrong in all files, warnings included.
     """
-    from rewriter.language import kept_rules
+    from rewriter.language.kept_rules import Library
 
-    sources = read_sources(paths)
-    name = kept_rules.key("checked", sources)
-    rules, warnings = kept_rules.read(name, sources) or _compiled(name, sources)
+    library = Library(find_rule_files(paths))
+    rules, warnings = library.read("checked") or _compiled(library)
     ordered = tuple(sorted(rules, key=lambda rule: _code_key(rule.code)))
     doubtful = {diagnostic.path for diagnostic in warnings}
-    return RuleSet(ordered, warnings=warnings, sources={source.path: source for source in sources if source.path in doubtful})
+    return RuleSet(
+        ordered, warnings=warnings, sources={source.path: source for source in library.sources if source.path in doubtful}
+    )
 
 
-def read_sources(paths: Iterable[Path | str] | None) -> list[SourceText]:
-    """The texts of the rule files that `load_rules` would read. Raises RewriterError as it does."""
-    return [SourceText(str(path), read_rule_file(path)) for path in find_rule_files(paths)]
+def _compiled(library: Library) -> tuple[list[Rule], tuple[Diagnostic, ...]]:
+    """Parses and checks; what is right is kept. Raises RuleFileError."""
+    from rewriter.collector import collector_off
+
+    with collector_off():
+        rules, found = _checked(library.texts)
+    if any(not diagnostic.is_warning for diagnostic in found):
+        raise RuleFileError(found, {source.path: source for source in library.texts})
+    from rewriter.language.operator_table import write_table
+
+    write_table()
+    library.write("checked", rules, found)
+    return rules, tuple(found)
 
 
-def _compiled(name: str, sources: Sequence[SourceText]) -> tuple[list[Rule], tuple[Diagnostic, ...]]:
-    """Parses and checks; what is right is kept under the name. Raises RuleFileError."""
-    from rewriter.language import kept_rules
+def _checked(sources: Iterable[SourceText]) -> tuple[list[Rule], list[Diagnostic]]:
+    """The rules of all files, and all that the compiler says of them."""
     from rewriter.language.check import check
     from rewriter.language.checks.duplicate_codes import check_codes
-    from rewriter.language.operator_table import write_table
     from rewriter.language.parse import parse
 
     found: list[Diagnostic] = []
@@ -297,12 +322,7 @@ def _compiled(name: str, sources: Sequence[SourceText]) -> tuple[list[Rule], tup
         found.extend(check(rule_file))
         rules.extend(Rule(rule, source.path, source) for rule in rule_file.rules)
     found.extend(check_codes(rules))
-    if any(not diagnostic.is_warning for diagnostic in found):
-        raise RuleFileError(found, {source.path: source for source in sources})
-    warnings = tuple(found)
-    write_table()
-    kept_rules.write(name, sources, rules, warnings)
-    return rules, warnings
+    return rules, found
 
 
 def parse_setting(text: str, rules: RuleSet) -> tuple[tuple[str, str], object]:

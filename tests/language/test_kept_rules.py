@@ -15,6 +15,7 @@ import pytest
 from rewriter.errors import RewriterError
 from rewriter.language import ast, kept_rules, rules
 from rewriter.language.diagnostics import RuleFileError
+from rewriter.language.kept_rules import Library
 from rewriter.language.pack import pack, unpack
 from rewriter.language.rules import RuleSet, load_rules
 
@@ -41,8 +42,8 @@ def entries(home: Path) -> list[Path]:
 def compiled(monkeypatch: pytest.MonkeyPatch, paths: list[Path] | None) -> RuleSet:
     """As it is without anything kept."""
     with monkeypatch.context() as patch:
-        patch.setattr(kept_rules, "read", lambda name, sources: None)
-        patch.setattr(kept_rules, "write", lambda name, sources, rules, warnings: None)
+        patch.setattr(Library, "read", lambda library, kind: None)
+        patch.setattr(Library, "write", lambda library, kind, rules, warnings: None)
         return load_rules(paths)
 
 
@@ -69,7 +70,7 @@ def test_trees_are_unpacked_when_they_are_asked_for(file: Path) -> None:
     (rule,) = load_rules([file])
     assert (rule.code, rule.before, rule.kind.name) == ("A1", ("B9",), "exact")
     sent = pickle.loads(pickle.dumps(rule))
-    assert isinstance(vars(rule)["_tree"], bytes)
+    assert isinstance(vars(rule)["_tree"], tuple)
     assert sent == rule
     assert isinstance(rule.ast, ast.Rule)
 
@@ -165,6 +166,80 @@ def test_old_entries_go(tmp_path: Path, home: Path) -> None:
     assert len(entries(home)) == kept_rules.MOST_ENTRIES
     assert first not in entries(home)
     assert list(home.glob(".rules-*")) == []
+
+
+@pytest.fixture
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files count as untouched for long at once."""
+    monkeypatch.setattr(kept_rules, "SETTLED", -(10**12))
+
+
+@pytest.mark.usefixtures("settled")
+def test_texts_of_untouched_files_are_not_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = load_rules([file])
+    with monkeypatch.context() as patch:
+        patch.setattr(kept_rules, "read_rule_file", never)
+        found = load_rules([file])
+    assert found == expected
+    assert found.rules[0].source.text == RULE
+    assert found.sources[str(file)].text == RULE
+
+
+def test_files_that_were_just_written_are_read(file: Path, home: Path) -> None:
+    for _ in range(2):
+        load_rules([file])
+        assert list(home.glob("seen-*")) == []
+
+
+@pytest.mark.usefixtures("settled")
+def test_a_change_without_a_trace_but_of_its_own_time_is_seen(file: Path) -> None:
+    load_rules([file])
+    test_a_changed_text_is_compiled(file)
+
+
+@pytest.mark.usefixtures("settled")
+def test_a_text_that_changed_since_is_refused(file: Path) -> None:
+    load_rules([file])
+    (rule,) = load_rules([file])
+    file.write_text(RULE.replace("Relu", "Sinh"))
+    with pytest.raises(RewriterError, match="changed after it was read"):
+        _ = rule.source.text
+    assert rule.ast.match.nodes[0].ops[0].name == "Relu"
+
+
+@pytest.mark.usefixtures("settled")
+@pytest.mark.parametrize("damage", ["trees", "seen", "both"])
+def test_damage_of_the_other_files(damage: str, file: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = load_rules([file])
+    for what in ("trees", "seen"):
+        if damage in (what, "both"):
+            (kept,) = home.glob(f"{what}-*")
+            kept.write_bytes(kept.read_bytes()[:-3] + b"!!!")
+    for _ in range(3):
+        assert load_rules([file]) == expected
+    monkeypatch.setattr(rules, "_compiled", never)
+    assert load_rules([file]) == expected
+    assert len(list(home.glob("trees-*"))) == len(list(home.glob("seen-*"))) == 1
+
+
+def test_trees_may_go_while_rules_are_in_use(file: Path, home: Path) -> None:
+    (expected,) = load_rules([file])
+    (rule,) = load_rules([file])
+    (trees,) = home.glob("trees-*")
+    trees.unlink()
+    assert rule.ast == expected.ast
+
+
+def test_what_may_match_is_kept_without_its_places(file: Path) -> None:
+    (first,) = load_rules([file])
+    (rule,) = load_rules([file])
+    question = rule.question
+    assert isinstance(vars(rule)["_tree"], tuple)
+    assert (question.code, question.tests, question.rewrites) == ("A1", (), ())
+    assert question.match.nodes[0].ops[0].name == "Relu"
+    assert question.match.span == ast.NOWHERE
+    for mine, theirs in ((question.match, first.ast.match), (question.wheres, first.ast.wheres)):
+        assert unpack(pack(theirs, places=False)) == mine
 
 
 def test_every_record_can_be_packed() -> None:

@@ -15,7 +15,7 @@ import pytest
 from lark import Token, Tree
 from lark.exceptions import UnexpectedInput
 
-from rewriter.language.rules import read_sources
+from rewriter.language.rule_files import find_rule_files, read_rule_file
 from rewriter.language.syntax import lalr
 from rewriter.language.syntax.scan import scan
 from rewriter.language.syntax.tables import tables
@@ -100,7 +100,8 @@ def test_no_place_to_keep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def rule_texts() -> list[str]:
-    return [source.text[chunk.start : chunk.end] for source in read_sources(None) for chunk in scan(source.text)[0]]
+    texts = map(read_rule_file, find_rule_files(None))
+    return [text[chunk.start : chunk.end] for text in texts for chunk in scan(text)[0]]
 
 
 def same(theirs: Any, mine: Any) -> bool:
