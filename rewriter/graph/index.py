@@ -13,6 +13,7 @@ from operator import is_
 
 import onnx_graphsurgeon as gs
 
+from rewriter.graph import links
 from rewriter.graph.ends import CROWD, Ends
 from rewriter.graph.kinds import Kinds, OpKey, operator_key
 from rewriter.graph.names import NameTable
@@ -94,15 +95,15 @@ class GraphIndex:
         known = self._ends.get(id(tensor))
         if known is not None:
             return known.maker
-        for node in tensor.inputs:
+        for node in links.makers(tensor):
             if id(node) in self._scope:
                 return node
         return None
 
     def _look(self, tensor: gs.Tensor) -> Ends:
         """Writes down both ends of a tensor."""
-        users = {id(node): node for node in tensor.outputs if id(node) in self._scope} if tensor.name else {}
-        found = self._ends[id(tensor)] = Ends(tensor, self.producer(tensor), users)
+        readers = {id(node): node for node in links.users(tensor) if id(node) in self._scope} if tensor.name else {}
+        found = self._ends[id(tensor)] = Ends(tensor, self.producer(tensor), readers)
         return found
 
     def users(self, tensor: gs.Tensor) -> dict[int, gs.Node]:
@@ -125,7 +126,7 @@ class GraphIndex:
         known = self._ends.get(number)
         if known is not None:
             return bool(known.users)
-        return bool(tensor.name) and any(id(node) in self._scope for node in tensor.outputs)
+        return bool(tensor.name) and any(id(node) in self._scope for node in links.users(tensor))
 
     def output_of(self, tensor: gs.Tensor) -> bool:
         """Whether the tensor is an output of the model, of a subgraph body or of a function."""
@@ -383,12 +384,8 @@ class GraphIndex:
             self.scopes[number].graph.nodes[:] = self._orders[number].arranged(self._members[number])
         for ends in self._changed:
             tensor, maker = ends.tensor, ends.maker
-            list.clear(tensor.inputs)
-            list.clear(tensor.outputs)
-            if maker is not None:
-                list.append(tensor.inputs, maker)
-            for user in ends.users.values():
-                list.extend(tensor.outputs, [user for operand in user.inputs if operand is tensor])
+            readers = [user for user in ends.users.values() for operand in user.inputs if operand is tensor]
+            links.tie(tensor, () if maker is None else (maker,), readers)
             ends.changed = False
         for node in self._kept:
             if id(node) not in self._scope:

@@ -93,17 +93,20 @@ def users(tensor: gs.Tensor) -> Sequence[gs.Node]:
 
 
 def tie(tensor: gs.Tensor, made_by: Sequence[gs.Node], used_by: Sequence[gs.Node]) -> None:
-    """Sets the nodes around a tensor and leaves their own lists alone."""
+    """Sets the nodes around a tensor, and does not tell them."""
     if isinstance(tensor, Tied):
-        for name, nodes in (("_makers", made_by), ("_users", used_by)):
-            held = getattr(tensor, name)
-            if isinstance(held, SynchronizedList):  # somebody may hold it
-                list.__setitem__(held, slice(None), nodes)
-            else:
-                setattr(tensor, name, nodes[0] if len(nodes) == 1 else list(nodes) if nodes else None)
+        tensor._makers = _held(tensor._makers, made_by)
+        tensor._users = _held(tensor._users, used_by)
     else:
         list.__setitem__(tensor.inputs, slice(None), made_by)
         list.__setitem__(tensor.outputs, slice(None), used_by)
+
+
+def _held(before: Any, nodes: Sequence[gs.Node]) -> Any:
+    if isinstance(before, SynchronizedList):  # which somebody may hold
+        list.__setitem__(before, slice(None), nodes)
+        return before
+    return None if not nodes else nodes[0] if len(nodes) == 1 else list(nodes)
 
 
 def tie_user(tensor: gs.Tensor, node: gs.Node) -> None:
@@ -132,3 +135,21 @@ def tie_maker(tensor: gs.Tensor, node: gs.Node) -> None:
         list.append(held, node)
     else:
         tensor._makers = [held, node]
+
+
+def tie_all(nodes: Iterable[gs.Node]) -> None:
+    """`tie_user` and `tie_maker` for all tensors of new nodes."""
+    for node in nodes:
+        for tensor in node.inputs:
+            held = tensor._users
+            if held is None:
+                tensor._users = node
+            elif type(held) is list:
+                held.append(node)
+            else:
+                tie_user(tensor, node)
+        for tensor in node.outputs:
+            if tensor._makers is None:
+                tensor._makers = node
+            else:
+                tie_maker(tensor, node)

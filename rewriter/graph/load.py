@@ -7,7 +7,7 @@ definitions of one name each gets its own tensor.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,11 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from rewriter.collector import collector_off
 from rewriter.errors import RewriterError
 from rewriter.graph.attributes import read_attributes
-from rewriter.graph.links import tie_maker, tie_user
-from rewriter.graph.objects import Function, Graph, Node, Origin, bare_node
-from rewriter.graph.shells import FunctionShell, GraphShell, columns, groups, hollowed
+from rewriter.graph.links import tie_all
+from rewriter.graph.objects import Function, Graph, Node, Origin, loaded_nodes
+from rewriter.graph.shells import Columns, FunctionShell, GraphShell, columns, hollowed
 from rewriter.graph.tensors import text
-from rewriter.graph.values import Constant, Variable, loaded_constant, new_variable
+from rewriter.graph.values import Constant, Variable, loaded_constant, new_variable, new_variables
 
 MOST_LEVELS = 34
 """How deep subgraphs may be nested. A protobuf file cannot hold more."""
@@ -34,18 +34,24 @@ _HOLDS_GRAPH = b"\xa0\x01" + bytes([_GRAPH])
 """The field of an attribute that says it is a graph, as it stands in the bytes of its node."""
 
 
+Parts = Iterable[tuple[gs.Tensor, ...]]
+"""Operands or results, for each node."""
+
+
 class _Names:
     """The names of one scope while it is built."""
 
-    __slots__ = ("_later", "inputs", "level", "made", "outputs", "parent", "tensors")
+    __slots__ = ("_later", "defined", "inputs", "level", "made", "of_nodes", "outputs", "parent", "tensors")
 
     def __init__(self, parent: _Names | None) -> None:
         self.parent = parent
         self.level: int = 0 if parent is None else parent.level + 1
         self.tensors: dict[str, gs.Tensor] = {}
         self.inputs: set[str] = set()
+        self.defined: set[str] = set()  # as an output of a node
         self.outputs: Sequence[str] = ()  # of the nodes
         self.made: list[gs.Tensor] = []  # what was made for a use or as an output
+        self.of_nodes: set[type] = set()  # of what type the nodes' own names are
         self._later: set[str] | None = None
 
     @property
@@ -68,7 +74,8 @@ class _Names:
     def use(self, name: str) -> gs.Tensor:
         """The tensor a use of this name means, which this scope does not know yet."""
         if not name:
-            return new_variable(name)
+            self.made.append(new_variable(name))
+            return self.made[-1]
         found = self.find(name)
         if found is None:
             scope = self
@@ -78,10 +85,27 @@ class _Names:
             scope.made.append(found)
         return found
 
+    def at_once(self, read: Columns) -> tuple[Parts, Parts] | None:
+        """Operands and results of nodes without bodies. None where they must be found node by node: names are defined twice, or
+        may be those of an outer scope.
+        """
+        known, names = self.tensors, read.outputs.names
+        defined = set(names)
+        if self.parent is not None or not known.keys().isdisjoint(defined):
+            return None
+        if len(defined) < len(names) and len(defined) + max(names.count("") - 1, 0) < len(names):
+            return None
+        results = new_variables(names)
+        self.made += results
+        known.update(zip(names, results, strict=True))
+        known.pop("", None)
+        operands = [known[name] if name in known else self.use(name) for name in read.inputs.names]
+        return read.inputs.parts(operands), read.outputs.parts(results)
+
     def define(self, name: str) -> gs.Tensor:
-        """The tensor a node's output becomes: its own, unless it was only used so far."""
+        """The tensor a node's output becomes: its own, unless it was only used so far, or is an output of this node already."""
         known = self.tensors.get(name) if name else None
-        if known is not None and not known.inputs and name not in self.inputs and not isinstance(known, gs.Constant):
+        if known is not None and name not in self.defined and name not in self.inputs and not isinstance(known, gs.Constant):
             return known
         tensor = new_variable(name)
         self.made.append(tensor)
@@ -156,7 +180,7 @@ class _Builder:
             entries = [annotation.tensor_name, *(entry.value for entry in annotation.quant_parameter_tensor_names)]
             origin.annotations.append([names.find(name) for name in entries])
         origin.note_names([*names.made, *origin.inputs, *origin.constants, *origin.sparse])
-        _check_names(names.tensors, origin.nodes)
+        _check_names(names, origin.nodes)
         graph: Graph = self.assemble(object.__new__(Graph), origin, text(proto.name), text(proto.doc_string))
         return graph
 
@@ -182,37 +206,34 @@ class _Builder:
         return tensor
 
     def nodes(self, encoded: Sequence[bytes], names: _Names) -> list[Node]:
-        known, use, define, folder = names.tensors, names.use, names.define, self.folder
         read = columns(encoded)
-        names.outputs = read.outputs
-        reads, makes = groups(read.inputs, read.mark), groups(read.outputs, read.mark)
-        some_hold_graphs = _HOLDS_GRAPH in b"".join(encoded)
-        result: list[Any] = []
-        for data, op, name, domain, operands, results in zip(
-            encoded, read.ops, read.names, read.domains, reads, makes, strict=True
-        ):
-            inputs = [known.get(operand) or use(operand) for operand in operands]
-            proto = bodies = None
-            if some_hold_graphs and _HOLDS_GRAPH in data:
-                proto = _parsed(data)
-                bodies = self.bodies(proto.attribute, names)
-            outputs = [define(result) for result in results]
-            node: Any = bare_node(op, name, domain, inputs, outputs)
-            node.data, node.folder = data, folder
-            node._read = (op, name, domain, *inputs, None, *outputs)
-            if bodies:
-                node._proto, node._bodies = proto, bodies
-            for tensor in inputs:
-                if tensor._users is None:
-                    tensor._users = node
-                else:
-                    tie_user(tensor, node)
-            for tensor in outputs:
-                tie_maker(tensor, node)
-            result.append(node)
-        for node in result:
-            node.__class__ = Node
-        return result
+        names.outputs = read.outputs.names
+        names.of_nodes = {*map(type, read.ops), *map(type, read.names), *map(type, read.domains)}
+        if _HOLDS_GRAPH in b"".join(encoded):
+            holders = {i: _parsed(data) for i, data in enumerate(encoded) if _HOLDS_GRAPH in data}
+        else:
+            holders = {}
+        found = names.at_once(read) if not holders else None
+        inputs, outputs, bodies = self.one_by_one(read, names, holders) if found is None else (*found, {})
+        nodes = loaded_nodes(encoded, read.ops, read.names, read.domains, inputs, outputs, self.folder)
+        tie_all(nodes)
+        for i, graphs in bodies.items():
+            nodes[i]._proto, nodes[i]._bodies = holders[i], graphs
+        return nodes
+
+    def one_by_one(
+        self, read: Columns, names: _Names, holders: Mapping[int, onnx.NodeProto]
+    ) -> tuple[Parts, Parts, dict[int, dict[str, Graph]]]:
+        """Operands, results and bodies of nodes, found in the order of the nodes; `holders` are those that may have bodies."""
+        inputs, outputs, bodies = [], [], {}
+        reads, makes = (column.parts(column.names) for column in (read.inputs, read.outputs))
+        for i, (operands, results) in enumerate(zip(reads, makes, strict=True)):
+            inputs.append(tuple([names.tensors.get(name) or names.use(name) for name in operands]))
+            if i in holders:
+                bodies[i] = self.bodies(holders[i].attribute, names)
+            outputs.append(tuple([names.define(name) for name in results]))
+            names.defined.update(results)
+        return inputs, outputs, bodies
 
     def bodies(self, attributes: Iterable[onnx.AttributeProto], names: _Names) -> dict[str, Graph]:
         """The subgraphs of a node, by attribute."""
@@ -264,7 +285,7 @@ class _Builder:
                 _declare(own, info)
             origin.infos.append(own)
         origin.note_names([*names.made, *origin.inputs])
-        _check_names(names.tensors, origin.nodes)
+        _check_names(names, origin.nodes)
         for name in (proto.name, proto.domain, proto.overload, *proto.attribute):
             _check_text(name)
         function: Function = inner.assemble(object.__new__(Function), origin, proto.name, text(proto.doc_string))
@@ -289,13 +310,12 @@ def _declare(tensor: gs.Tensor, info: onnx.ValueInfoProto) -> None:
         tensor.infos = (*tensor.infos, info)
 
 
-def _check_names(tensors: Iterable[str], nodes: Sequence[Node]) -> None:
+def _check_names(names: _Names, nodes: Sequence[Node]) -> None:
     """Refuses names that are not UTF-8: protobuf hands them out as bytes, and nothing could refer to them in writing."""
-    plain = {str, type(None)}
-    if not {*map(type, tensors)} <= plain:
-        for name in tensors:
+    if not {*map(type, names.tensors)} <= {str}:
+        for name in names.tensors:
             _check_text(name)
-    if not {kind for node in nodes for kind in (type(node.name), type(node.op), type(node.domain))} <= plain:
+    if not names.of_nodes <= {str, type(None)}:
         for node in nodes:
             for name in (node.name, node.op, node.domain or ""):
                 _check_text(name)

@@ -83,7 +83,7 @@ class Node(gs.Node):  # type: ignore[misc]
     data: bytes | None
     folder: Path | None
     _proto: onnx.NodeProto | None
-    _read: tuple[Any, ...] | None  # operator, name, domain, inputs, None and outputs as they were read
+    _read: tuple[Any, ...] | None  # operator, name, domain, inputs and outputs as they were read
     _attrs: dict[str, Any] | None
     _loaded: dict[str, Any] | None
     _bodies: Mapping[str, Graph]
@@ -286,33 +286,51 @@ def new_node(
     outputs: Iterable[gs.Tensor],
 ) -> Node:
     """A node that is in no graph yet; its tensors know it as user or producer at once."""
-    operands, results = list(inputs), list(outputs)
-    node: Any = bare_node(op, name, domain, operands, results)
+    operands, results = tuple(inputs), tuple(outputs)
+    node = loaded_nodes([None], [op], [name], [domain], [operands], [results], None)[0]
     node._attrs = dict(attrs)
-    node.__class__ = Node
     for tensor in operands:
         tie_user(tensor, node)
     for tensor in results:
         tie_maker(tensor, node)
-    return node  # type: ignore[no-any-return]
+    return node
 
 
-class BareNode(gs.Node):  # type: ignore[misc]
+class _BareNode(gs.Node):  # type: ignore[misc]
     """A `Node` in the making: setting what it has needs no call of graphsurgeon's. When all is set, it is made a `Node`."""
 
     __slots__ = _SLOTS
     __setattr__ = object.__setattr__
 
 
-def bare_node(op: str, name: str, domain: str | None, inputs: Iterable[gs.Tensor], outputs: Iterable[gs.Tensor]) -> BareNode:
-    """A node without attributes, of which its tensors know nothing yet."""
-    node: Any = object.__new__(BareNode)
-    node.op, node.name, node.domain = op, name, domain
-    used, made = node.inputs, node.outputs = Inputs(inputs), Outputs(outputs)
-    used.parent_obj = made.parent_obj = node
-    node.data = node.folder = node._proto = node._read = node._attrs = node._loaded = node._rules = None
-    node._bodies = _NO_BODIES
-    return node  # type: ignore[no-any-return]
+def loaded_nodes(
+    encoded: Iterable[bytes | None],
+    ops: Iterable[str],
+    names: Iterable[str],
+    domains: Iterable[str | None],
+    inputs: Iterable[tuple[gs.Tensor, ...]],
+    outputs: Iterable[tuple[gs.Tensor, ...]],
+    folder: Path | None,
+) -> list[Node]:
+    """Nodes of which their tensors know nothing yet; made without a constructor, which would be most of the time of loading."""
+    new, bodies, result = object.__new__, _NO_BODIES, []
+    node: Any
+    for data, op, name, domain, operands, results in zip(encoded, ops, names, domains, inputs, outputs, strict=True):
+        node = new(_BareNode)
+        node.op = op
+        node.name = name
+        node.domain = domain
+        node.inputs = used = Inputs(operands)
+        node.outputs = made = Outputs(results)
+        used.parent_obj = made.parent_obj = node
+        node.data = data
+        node._read = None if data is None else (op, name, domain, operands, results)
+        node.folder = folder
+        node._proto = node._attrs = node._loaded = node._rules = None
+        node._bodies = bodies
+        node.__class__ = Node
+        result.append(node)
+    return result
 
 
 def written_names(node: gs.Node) -> Iterable[str]:

@@ -15,6 +15,8 @@ from heapq import heapify, heappop, heappush
 
 import onnx_graphsurgeon as gs
 
+from rewriter.graph.links import makers
+
 GAP = 1 << 64
 STEP = 1 << 32
 
@@ -55,7 +57,7 @@ def is_sorted(nodes: Sequence[gs.Node], members: Mapping[int, gs.Node]) -> bool:
     made = set[int]()
     for node in nodes:
         for tensor in node.inputs:
-            if tensor.inputs and id(tensor) not in made and any(id(maker) in members for maker in tensor.inputs):
+            if id(tensor) not in made and any(id(maker) in members for maker in makers(tensor)):
                 return False
         for tensor in node.outputs:
             made.add(id(tensor))

@@ -24,7 +24,7 @@ from rewriter.graph.load import MOST_LEVELS, TOO_DEEP
 from rewriter.graph.metadata_keys import RULES
 from rewriter.graph.objects import Function, Graph, Node, Origin
 from rewriter.graph.save_values import Message, has_type, info_message, tensor_message
-from rewriter.graph.shells import FunctionShell, GraphShell
+from rewriter.graph.shells import FunctionShell, GraphShell, with_inputs
 from rewriter.graph.tensors import text
 from rewriter.graph.values import Constant, Variable
 
@@ -197,15 +197,15 @@ class Writer:
             # A quick answer for nearly all nodes, to which surely nothing happened.
             if (
                 type(node) is Node
-                and node._read == (node.op, node.name, node.domain, *node.inputs, None, *node.outputs)
+                and node._read == (node.op, node.name, node.domain, (*node.inputs,), (*node.outputs,))
                 and node._attrs is None
                 and node._rules is None
                 and not node._bodies
-                and (not renamed or renamed.isdisjoint(map(id, node._read)))
+                and (not renamed or renamed.isdisjoint(map(id, (*node.inputs, *node.outputs))))
             ):
                 result.append(node.data)
                 continue
-            written = self.node(node, level, visible)
+            written = self._rerouted(node) or self.node(node, level, visible)
             if not isinstance(node, Node) or written is not node.data:
                 edited.add(id(node))
             result.append(written)
@@ -216,6 +216,17 @@ class Writer:
         suspects = edited if same else edited | set(map(id, nodes)) - set(map(id, before))
         self.new_domains.update(dict.fromkeys(node.domain or "" for node in nodes if id(node) in suspects))
         return result
+
+    def _rerouted(self, node: gs.Node) -> bytes | None:
+        """A node that surely reads other tensors and is as it was otherwise, which is what most edits are; None for others."""
+        if type(node) is not Node or node._attrs is not None or node._bodies or (self.marks and node._rules is not None):
+            return None
+        if node._read is None or node._read[:3] != (node.op, node.name, node.domain) or node._read[4] != (*node.outputs,):
+            return None
+        names = [tensor.name for tensor in node.inputs]
+        if {*map(type, names)} != {str} or (self._renamed and not self._renamed.keys().isdisjoint(map(id, node.outputs))):
+            return None
+        return with_inputs(node.data or b"", len(node._read[3]), names)
 
     def node(self, node: gs.Node, level: int, visible: Visible) -> bytes:
         """A node as bytes, the very ones it came from when nothing was edited."""

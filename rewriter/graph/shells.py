@@ -15,16 +15,17 @@ on. A message that is built from these is written byte for byte as one of ONNX i
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from itertools import chain
-from typing import Any
+from collections.abc import Iterable, Sequence
+from itertools import chain, pairwise
+from typing import Any, TypeVar
 
 import onnx
 from google.protobuf.message_factory import GetMessageClass  # type: ignore[import-untyped]
 
-from rewriter.graph.wire import LENGTH_DELIMITED, varint
+from rewriter.graph.wire import LENGTH_DELIMITED, varint, varint_at
 from rewriter.record import record
 
+T = TypeVar("T")
 _PACKAGE = "rewriter.shells"
 _OPTIONAL, _REPEATED, _BYTES = 1, 3, 12  # of FieldDescriptorProto
 _LIKE = (onnx.ModelProto, onnx.GraphProto, onnx.FunctionProto, onnx.NodeProto)
@@ -73,22 +74,40 @@ def hollowed(kind: Any, message: Any) -> Any:
 
 
 @record(eq=False, slots=True)
+class Column:
+    """The names in a list of each node, one node after the other.
+
+    Attributes:
+        names: of all nodes.
+        ends: for each node how many names there are up to it; None where each node has one.
+    """
+
+    names: list[str]
+    ends: list[int] | None
+
+    def parts(self, items: Iterable[T]) -> Iterable[tuple[T, ...]]:
+        """What stands for the names, in parts, one for each node."""
+        if self.ends is None:
+            return zip(items, strict=False)
+        found = tuple(items)
+        return [found[start:end] for start, end in pairwise([0, *self.ends])]
+
+
+@record(eq=False, slots=True)
 class Columns:
     """What the bytes of nodes say, as columns. A name is bytes where it is not UTF-8.
 
     Attributes:
         ops, names: "" where a node has none.
         domains: None where a node says none.
-        inputs, outputs: names one node after the other, the mark behind each node's.
-        mark: a text that is no name.
+        inputs, outputs: names of tensors.
     """
 
     ops: Sequence[str]
     names: Sequence[str]
     domains: Sequence[str | None]
-    inputs: list[str]
-    outputs: list[str]
-    mark: str
+    inputs: Column
+    outputs: Column
 
 
 def columns(nodes: Sequence[bytes]) -> Columns:
@@ -97,24 +116,45 @@ def columns(nodes: Sequence[bytes]) -> Columns:
     read = _read(nodes, mark, "input", "output")
 
     def single(name: str, default: Any) -> Sequence[Any]:
-        found: list[str] = getattr(read, name)[:]
-        if len(found) == len(nodes):
-            return found
-        if not found:
+        values: list[str] = getattr(read, name)[:]
+        if len(values) == len(nodes):
+            return values
+        if not values:
             return [default] * len(nodes)
-        marked = getattr(_read(nodes, mark, name), name)[:]
-        return [group[0] if group else default for group in groups(marked, mark)]
+        column = _column(getattr(_read(nodes, mark, name), name)[:], mark)
+        return [part[0] if part else default for part in column.parts(column.names)]
 
-    return Columns(single("op_type", ""), single("name", ""), single("domain", None), read.input[:], read.output[:], mark)
+    return Columns(
+        single("op_type", ""),
+        single("name", ""),
+        single("domain", None),
+        _column(read.input[:], mark),
+        _column(read.output[:], mark),
+    )
 
 
-def groups(names: list[str], mark: str) -> Iterator[list[str]]:
-    """A column in parts, one for each node."""
-    start, find = 0, names.index
-    for _ in range(names.count(mark)):
-        stop = find(mark, start)
-        yield names[start:stop]
-        start = stop + 1
+def _column(marked: list[str], mark: str) -> Column:
+    """A column from a list in which the mark stands behind the names of each node."""
+    half = len(marked) // 2
+    if marked.count(mark) == half == marked[1::2].count(mark):
+        return Column(marked[: 2 * half : 2], None)
+    names: list[str] = []
+    ends = []
+    for name in marked:
+        if name == mark:
+            ends.append(len(names))
+        else:
+            names.append(name)
+    return Column(names, ends)
+
+
+def with_inputs(node: bytes, count: int, names: Iterable[str]) -> bytes:
+    """A node of so many inputs as protobuf wrote it, with others instead, which stand in front of all else."""
+    place = 0
+    for _ in range(count):
+        size, place = varint_at(node, place + 1)
+        place += size
+    return b"".join([_entry(1, name.encode()) for name in names]) + node[place:]
 
 
 def _mark(data: bytes) -> str:

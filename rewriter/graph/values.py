@@ -7,6 +7,7 @@ exact element type is known, also where graphsurgeon's `dtype` cannot say it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -353,6 +354,19 @@ def new_variable(name: str, dtype: Any = None, shape: Any = None) -> Variable:
     if shape is not None:
         tensor._shape = list(shape)
     return tensor
+
+
+def new_variables(names: Iterable[str]) -> list[Variable]:
+    """As `new_variable` makes them, in half the time."""
+    new, unread, result = object.__new__, _UNREAD, []
+    for name in names:
+        tensor = new(Variable)
+        tensor.name = name
+        tensor.infos = ()
+        tensor._makers = tensor._users = tensor._said = None
+        tensor._dtype = tensor._shape = tensor._type = unread
+        result.append(tensor)
+    return result
 
 
 def _bare(kind: type[T], name: str) -> T:

@@ -181,13 +181,13 @@ def fields(source: Source, start: int, stop: int) -> Iterator[Field]:
             key = buffer[i]
             i += 1
             if key > 127:
-                key, i = _varint(buffer, i - 1)
+                key, i = varint_at(buffer, i - 1)
             wire = key & 7
             if wire == LENGTH_DELIMITED:
                 length = buffer[i]
                 i += 1
                 if length > 127:
-                    length, i = _varint(buffer, i - 1)
+                    length, i = varint_at(buffer, i - 1)
             elif wire == _VARINT:
                 while buffer[i] > 127:
                     i += 1
@@ -205,7 +205,8 @@ def fields(source: Source, start: int, stop: int) -> Iterator[Field]:
         at = end
 
 
-def _varint(buffer: bytes, i: int) -> tuple[int, int]:
+def varint_at(buffer: bytes, i: int) -> tuple[int, int]:
+    """The number that stands at a place, and the place behind it. Raises MalformedError, or IndexError at the end."""
     value = shift = 0
     while True:
         byte = buffer[i]

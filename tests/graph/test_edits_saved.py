@@ -153,6 +153,36 @@ def test_a_renamed_tensor_is_renamed_everywhere(model: Model) -> None:
     assert list(graph.node[2].attribute[0].g.node[0].input) == ["k", "w2"]
 
 
+def test_an_omitted_operand_that_is_given_a_name() -> None:
+    model = Model.from_proto(onnx.parser.parse_model("g (float[2] x) => (float[2] y) { y = Clip(x, , x) }"))
+    model.graph.nodes[0].inputs[1].name = "least"
+    assert list(written(model).graph.node[0].input) == ["x", "least", "x"]
+
+
+@pytest.mark.parametrize("place", ["outputs", "op", "name", "domain", "attrs", "rules"])
+def test_other_inputs_and_something_else(model: Model, place: str) -> None:
+    """Of a node that reads other tensors than before, all else is looked at too."""
+    node = model.graph.nodes[0]
+    node.inputs[0] = model.graph.inputs[0].copy()
+    node.inputs[0].name = "other"
+    model.marks_nodes, model.graph.ir_version = True, 10
+    if place == "outputs":
+        node.outputs[0].name = "renamed"
+    elif place == "attrs":
+        node.attrs["axis"] = 1
+    else:
+        setattr(node, place, ("RULE1",) if place == "rules" else "New")
+    result = written(model).graph.node[0]
+    assert list(result.input) == ["other", "w"]
+    before = model.proto.graph.node[0]
+    assert (list(result.output) != list(before.output)) == (place == "outputs")
+    assert (result.op_type != before.op_type) == (place == "op")
+    assert (result.name != before.name) == (place == "name")
+    assert (result.domain != before.domain) == (place == "domain")
+    assert (len(result.attribute) == 1) == (place == "attrs")
+    assert (len(result.metadata_props) == 1) == (place == "rules")
+
+
 def test_removed_nodes_take_their_value_info_along(model: Model) -> None:
     entry = model.proto.graph.quantization_annotation.add(tensor_name="h")
     assert entry is not None
