@@ -11,12 +11,12 @@ from onnx_graphsurgeon.ir.tensor import LazyValues
 
 from rewriter.errors import RewriterError
 from rewriter.graph import external
+from rewriter.graph.lazy_values import LazyTensor
 from rewriter.graph.tensor_types import dtype_number
 from rewriter.graph.tensors import read_sparse, read_tensor, same_array, text, write_tensor
 from rewriter.graph.values import (
     Constant,
     Declared,
-    LazyTensor,
     Variable,
     constant_array,
     declared,

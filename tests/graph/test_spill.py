@@ -13,7 +13,8 @@ from onnx import numpy_helper
 
 from rewriter import Model, load
 from rewriter.graph import spill
-from rewriter.graph.values import Constant, LazyTensor, constant_array, new_constant
+from rewriter.graph.lazy_values import LazyTensor
+from rewriter.graph.values import Constant, constant_array, new_constant
 
 
 @pytest.fixture(autouse=True)
