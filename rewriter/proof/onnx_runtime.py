@@ -43,7 +43,8 @@ def session(data: bytes, folder: Path | None) -> Any:
     options.add_session_config_entry("session.disable_prepacking", "1")  # of use only to who runs a model many times
     if folder is not None:
         options.add_session_config_entry(_FOLDER, str(folder))
-    return runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    # Its way of trying again what failed tells so on the terminal, and there is no other provider to try.
+    return runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"], enable_fallback=0)
 
 
 def version() -> str:
