@@ -37,7 +37,7 @@ from rewriter.graph.reaction import Reaction
 from rewriter.graph.repeats import Repeats, look
 from rewriter.graph.scopes import Scope
 from rewriter.graph.shape_values import ShapeValue, join_values
-from rewriter.graph.tensor_types import Dim, refine
+from rewriter.graph.tensor_types import UNKNOWN, Dim, refine
 from rewriter.graph.values import constant_array
 
 __all__ = ["Facts", "ShapeValue"]
@@ -147,7 +147,7 @@ class Facts:
         """Finds the facts of a tensor after those that it rests on; without recursion, since chains have any length."""
         if not wanted.name:
             return NOTHING
-        facts, begun = self._facts, set[int]()
+        facts, tensors, begun = self._facts, self._tensors, set[int]()
         stack = [wanted]
         while stack:
             tensor = stack[-1]
@@ -166,7 +166,8 @@ class Facts:
                 self.store(tensor, self.of_leaf(tensor))
             else:
                 for output, fact in self.of_node(node):
-                    self.store(output, fact)
+                    facts[id(output)] = fact
+                    tensors[id(output)] = output
                 if id(tensor) not in facts:
                     self.store(tensor, Fact(declared_type(tensor)))
             stack.pop()
@@ -224,7 +225,10 @@ class Facts:
             found = self._of_control_flow(node)
         else:
             found = self._of_ordinary_node(node)
-        pairs = zip(node.outputs, itertools.chain(found, itertools.repeat(NOTHING)), strict=False)
+        outputs = node.outputs
+        if len(outputs) == 1 and found:
+            return [(outputs[0], found[0])] if outputs[0].name and self.index.producer(outputs[0]) is node else []
+        pairs = zip(outputs, itertools.chain(found, itertools.repeat(NOTHING)), strict=False)
         return [(tensor, fact) for tensor, fact in pairs if tensor.name and self.index.producer(tensor) is node]
 
     def _operands(self, node: gs.Node, omitted: Any) -> list[Any]:
@@ -241,7 +245,8 @@ class Facts:
         value = next(iter(node.attrs.values()), None)
         contents = value._values if isinstance(value, gs.Constant) else repr(value)
         fact = constant_node_fact(node, self._mark(node.outputs[0], contents))
-        return fact._replace(type=refine(fact.type, declared_type(node.outputs[0])))
+        declared = declared_type(node.outputs[0])
+        return fact if declared == UNKNOWN else fact._replace(type=refine(fact.type, declared))
 
     def _of_control_flow(self, node: gs.Node) -> list[Fact]:
         results = []
