@@ -1,7 +1,7 @@
 """Dataclasses that cost nothing to declare, and no more to use.
 
 `dataclasses.dataclass` writes, compiles and runs the source of up to six methods for each class, 0.4 ms of every start, and is
-itself as long to import as twenty modules. Here the methods are shared closures, except for the constructor, which is compiled
+itself as long to import as twenty modules. Here the methods are shared functions, except for the constructor, which is compiled
 when the first object is made. The classes are dataclasses to all that ask (`fields`, `replace`, `is_dataclass`, type checkers).
 """
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dataclasses import dataclass as record
     from dataclasses import field, replace
 else:
+    from functools import cache
     from operator import attrgetter
 
     _NONE = object()
@@ -53,82 +54,90 @@ else:
         body = dict(vars(cls))
         own = {name: _entry(body.get(name, _NONE)) for name in body.get("__annotations__", ())}
         entries = {}
-        for base in reversed(cls.__mro__[1:]):
+        for base in reversed(cls.__mro__[1:-1]):
             entries |= base.__dict__.get("__record__", {})
-        inherited = tuple(entries)
+        new = {"__slots__": tuple(name for name in own if name not in entries)} if slots else {}
         entries |= own
+        new |= {
+            "__record__": entries,
+            "__dataclass_fields__": _Fields(),
+            "__match_args__": _taken(entries),
+            "__frozen__": frozen,
+        }
+        given = {"__init__": _init, "__repr__": _shown}
+        if eq:
+            given |= {"__eq__": _equal, "__hash__": _hashed if frozen else None}
+        if frozen:
+            given |= {"__setattr__": _refuse, "__delattr__": _refuse}
+            if slots:
+                given |= {"__getstate__": _get, "__setstate__": _put}
+        new |= {name: method for name, method in given.items() if name not in body}
         if slots:
             for name in (*own, "__dict__", "__weakref__"):
                 body.pop(name, None)
-            cls = type(cls)(cls.__name__, cls.__bases__, {**body, "__slots__": tuple(n for n in own if n not in inherited)})
-            cls.__qualname__ = body.get("__qualname__", cls.__qualname__)
-        else:
-            for name, entry in own.items():
-                if entry.default is not _NONE:
-                    setattr(cls, name, entry.default)
-                elif name in body:
-                    delattr(cls, name)
-        cls.__record__ = entries
-        cls.__dataclass_fields__ = _Fields(cls)
-        cls.__match_args__ = tuple(name for name, entry in entries.items() if entry.init)
-        for name, method in _methods(cls, frozen, slots, eq).items():
-            if name not in body:
-                setattr(cls, name, method)
+            return type(cls)(cls.__name__, cls.__bases__, {**body, **new, "__qualname__": cls.__qualname__})
+        for name, entry in own.items():
+            if entry.default is not _NONE:
+                new[name] = entry.default
+            elif name in body:
+                delattr(cls, name)
+        for name, value in new.items():
+            setattr(cls, name, value)
         return cls
 
     def _entry(given) -> field:
         return given if isinstance(given, field) else field(default=given)
 
-    def _methods(cls: type, frozen: bool, slots: bool, eq: bool) -> dict[str, Any]:
-        entries = cls.__record__
-        every = _values(tuple(entries))
+    def _taken(entries) -> tuple[str, ...]:
+        return tuple([name for name, entry in entries.items() if entry.init])
 
-        def init(self, *given, **named) -> None:
-            cls.__init__ = compiled = _constructor(cls, frozen, slots)
-            compiled(self, *given, **named)
+    def _owner(cls: type) -> type:
+        """The record that a class is, or that it was made from."""
+        return next(base for base in cls.__mro__ if "__record__" in base.__dict__)
 
-        def shown(self) -> str:
-            parts = (f"{name}={value!r}" for name, value in zip(entries, every(self), strict=True))
-            return f"{type(self).__qualname__}({', '.join(parts)})"
-
-        methods = {"__init__": init, "__repr__": shown}
-        if eq:
-            values = _values(tuple(name for name, entry in entries.items() if entry.compare))
-
-            def equal(self, other):
-                return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
-
-            def hashed(self) -> int:
-                return hash(values(self))
-
-            methods |= {"__eq__": equal, "__hash__": hashed if frozen else None}
-        if frozen:
-            methods |= {"__setattr__": _refuse, "__delattr__": _refuse}
-        if frozen and slots:
-
-            def get(self):
-                return every(self)
-
-            def put(self, state) -> None:
-                for name, value in zip(entries, state, strict=True):
-                    object.__setattr__(self, name, value)
-
-            methods |= {"__getstate__": get, "__setstate__": put}
-        return methods
-
-    def _values(fields: tuple[str, ...]):
-        """A function that gives the values of fields as a tuple."""
+    @cache
+    def _values(cls: type, compared: bool = False):
+        """A function that gives the values of the fields as a tuple."""
+        fields = [name for name, entry in cls.__record__.items() if entry.compare or not compared]
         if len(fields) > 1:
             return attrgetter(*fields)
         return (lambda self: (getattr(self, fields[0]),)) if fields else lambda self: ()
+
+    def _init(self, *given, **named) -> None:
+        """Until the first object is made."""
+        owner = _owner(type(self))
+        owner.__init__ = made = _constructor(owner)
+        made(self, *given, **named)
+
+    def _shown(self) -> str:
+        cls = type(self)
+        parts = [f"{name}={value!r}" for name, value in zip(cls.__record__, _values(cls)(self), strict=True)]
+        return f"{cls.__qualname__}({', '.join(parts)})"
+
+    def _equal(self, other):
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        values = _values(self.__class__, True)
+        return values(self) == values(other)
+
+    def _hashed(self) -> int:
+        return hash(_values(self.__class__, True)(self))
+
+    def _get(self):
+        return _values(type(self))(self)
+
+    def _put(self, state) -> None:
+        for name, value in zip(type(self).__record__, state, strict=True):
+            object.__setattr__(self, name, value)
 
     def _refuse(self, name: str, value=None) -> None:
         from dataclasses import FrozenInstanceError
 
         raise FrozenInstanceError(f"cannot change field {name!r}")
 
-    def _constructor(cls: type, frozen: bool, slots: bool):
+    def _constructor(cls: type):
         """`__init__` with a parameter for each field; compiled, since constructors run more often than all else."""
+        frozen, slots = cls.__frozen__, "__slots__" in cls.__dict__
         known: dict[str, Any] = {"_NONE": _NONE, "_set": object.__setattr__}
         takes, does = [], []
         for name, entry in cls.__record__.items():
@@ -159,24 +168,22 @@ else:
     class _Fields:
         """`__dataclass_fields__` of a record, made by `dataclasses` itself when somebody asks."""
 
-        def __init__(self, cls: type) -> None:
-            self.cls = cls
-
         def __get__(self, one, owner):
             import dataclasses
 
+            cls = _owner(owner)
             annotations: dict[str, Any] = {}
-            for base in reversed(self.cls.__mro__):
+            for base in reversed(cls.__mro__):
                 annotations |= vars(base).get("__annotations__", {})
-            body: dict[str, Any] = {"__annotations__": {name: annotations[name] for name in self.cls.__record__}}
-            for name, entry in self.cls.__record__.items():
+            body: dict[str, Any] = {"__annotations__": {name: annotations[name] for name in cls.__record__}}
+            for name, entry in cls.__record__.items():
                 said = {"init": entry.init, "compare": entry.compare, "metadata": entry.metadata}
                 if entry.default is not _NONE:
                     said["default"] = entry.default
                 if entry.factory is not _NONE:
                     said["default_factory"] = entry.factory
                 body[name] = dataclasses.field(**said)
-            plain = dataclasses.dataclass(init=False, repr=False, eq=False)(type(self.cls.__name__, (), body))
+            plain = dataclasses.dataclass(init=False, repr=False, eq=False)(type(cls.__name__, (), body))
             found = plain.__dataclass_fields__
-            self.cls.__dataclass_fields__ = found
+            cls.__dataclass_fields__ = found
             return found

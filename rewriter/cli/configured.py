@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rewriter.config.configuration import Configuration, named, nearest
+from rewriter.config.find import candidates
 from rewriter.config.schema import SETTINGS
+
+if TYPE_CHECKING:
+    from rewriter.config.configuration import Configuration
 
 DEFAULT = "default"
 
@@ -22,7 +25,7 @@ def settle(args: argparse.Namespace) -> bool:
     Raises:
         RewriterError: the configuration is wrong.
     """
-    found = None if args.no_config else named(Path(args.config)) if args.config else nearest()
+    found = None if args.no_config else _configuration(args.config)
     args.configuration = found
     args.origins = {}
     for name, setting in SETTINGS.items():
@@ -43,6 +46,14 @@ def settle(args: argparse.Namespace) -> bool:
     if args.show_settings:
         _show(args)
     return bool(args.show_settings)
+
+
+def _configuration(given: str | None) -> Configuration | None:
+    if given is None and next(candidates(), None) is None:
+        return None  # as mostly, and then nothing that reads one is imported
+    from rewriter.config.configuration import named, nearest
+
+    return nearest() if given is None else named(Path(given))
 
 
 def _show(args: argparse.Namespace) -> None:

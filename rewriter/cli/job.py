@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -139,6 +138,8 @@ def process(job: Job, work: Work) -> Outcome:
         outcome.error = "out of memory"
     except Exception as error:
         outcome.error = f"internal error: {type(error).__name__}: {error}"
+        import traceback
+
         outcome.crash = traceback.format_exc()
     if outcome.error and outcome.output is None and job.target not in (None, job.path) and not job.copy:
         with contextlib.suppress(Exception):

@@ -22,6 +22,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from rewriter import __version__
+from rewriter.cli.options import Parser, Raw
 from rewriter.errors import RewriterError, reason
 
 COMMANDS = (
@@ -53,18 +54,18 @@ exit codes: 0 done or nothing found, 1 findings or something not repaired, 2 bad
 
 def make_parser(commands: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
     """The parser of these commands; a command's function is `args.run`."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="rewriter",
         description="Repairs and optimizes ONNX models by declarative rewrite rules.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Raw,
     )
     parser.add_argument("--version", action="version", version=f"rewriter {__version__}")
-    common = argparse.ArgumentParser(add_help=False)
+    common = Parser(add_help=False)
     common.add_argument(
         "--debug", action="store_true", help="show the traceback of an internal error (or set REWRITER_DEBUG=1)"
     )
-    found = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
+    found = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True, prog="rewriter")
     for command in commands:
         import_module(f"rewriter.cli.{command}").add(found, common)
     return parser

@@ -3,11 +3,49 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 
-class Help(argparse.HelpFormatter):
+class Parser(argparse.ArgumentParser):
+    """A parser with help as wide as the terminal, for which it does not import `shutil` and with that three compressors.
+
+    Every declaration of an option makes a formatter, which asks for the width.
+    """
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **{"formatter_class": Lines, **named})
+
+
+class Lines(argparse.HelpFormatter):
+    """Help in lines that fit the terminal."""
+
+    def __init__(self, prog: str, *args: Any, **named: Any) -> None:
+        super().__init__(prog, *args, **{"width": _columns() - 2, **named})
+
+
+class Raw(Lines, argparse.RawDescriptionHelpFormatter):
+    """Help that leaves descriptions and examples as they are."""
+
+
+def _columns() -> int:
+    """As `shutil.get_terminal_size` has it."""
+    try:
+        given = int(os.environ.get("COLUMNS", ""))
+    except ValueError:
+        given = 0
+    if given > 0:
+        return given
+    try:
+        found = os.get_terminal_size(sys.__stdout__.fileno()).columns  # type: ignore[union-attr]
+    except (AttributeError, ValueError, OSError):
+        found = 0
+    return found if found > 0 else 80
+
+
+class Help(Lines):
     """Help that breaks the lines of a description, but not those of examples."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:

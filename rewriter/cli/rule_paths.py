@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rewriter.config.configuration import PACK, SHIPPED
 from rewriter.language.rule_files import find_rule_files
 
 
@@ -19,6 +18,8 @@ def rule_paths(texts: Sequence[str] | None) -> list[Path | str] | None:
 
 
 def _paths(text: str) -> Sequence[Path | str]:
+    from rewriter.config.configuration import PACK, SHIPPED
+
     if text == SHIPPED:
         return find_rule_files(None)
     if text.startswith(PACK):

@@ -19,7 +19,7 @@ from rewriter.graph.facts import Facts
 from rewriter.graph.index import GraphIndex
 
 if TYPE_CHECKING:
-    from rewriter.source import SourceInfo
+    from rewriter.source.info import SourceInfo
 
 
 class Context:

@@ -6,7 +6,6 @@ is shown. Everything echoed from a file is escaped first, so that no rule file c
 
 from __future__ import annotations
 
-import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -254,6 +253,8 @@ def _cells(line: str) -> list[tuple[str, int]]:
 
 
 def _width(c: str) -> int:
+    import unicodedata
+
     if unicodedata.combining(c):
         return 0
     return 2 if unicodedata.east_asian_width(c) in "WF" else 1

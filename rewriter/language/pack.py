@@ -27,6 +27,7 @@ _KINDS: tuple[Any, ...] = (
 """Every record that can be packed; a packed one begins with its position in this table."""
 
 _NUMBERS = {kind: (_KINDS.index(kind), names(kind) or ()) for kind in _KINDS}
+_MADE_OF_PARTS = frozenset({tuple, list})
 _NOWHERE = (0, NOWHERE.start, NOWHERE.end)
 
 
@@ -66,5 +67,5 @@ def built(value: Any) -> Any:
     if type(value) is tuple:
         if value[0] == 0:
             return ast.Span(value[1], value[2])
-        return _KINDS[value[0]](*map(built, value[1:]))
-    return tuple(map(built, value)) if type(value) is list else value
+        return _KINDS[value[0]](*[built(part) if type(part) in _MADE_OF_PARTS else part for part in value[1:]])
+    return tuple([built(part) if type(part) in _MADE_OF_PARTS else part for part in value]) if type(value) is list else value
