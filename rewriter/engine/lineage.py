@@ -19,6 +19,8 @@ def note_lineage(firings: Iterable[tuple[str, Edits]]) -> None:
         for node in edits.added.values():
             if isinstance(node, Node):
                 node.rules = tuple(dict.fromkeys([*inherited, *node.rules, code]))
+        alone = (code,)
         for node in edits.edited.values():
             if isinstance(node, Node):
-                node.rules = tuple(dict.fromkeys([*node.rules, code]))
+                before = node.rules
+                node.rules = before if code in before else (*before, code) if before else alone

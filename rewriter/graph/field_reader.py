@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from rewriter.graph.wire import MalformedError
+from rewriter.graph.wire import MalformedError, varint_at
 
 Field = tuple[int, int, Any]
 
@@ -21,8 +21,8 @@ class FieldReader:
 
     def head(self, i: int) -> tuple[int, int, int]:
         """Key and length of a field with a length, and where its content begins."""
-        key, i = varint(self.data, i)
-        size, i = varint(self.data, i)
+        key, i = varint_at(self.data, i)
+        size, i = varint_at(self.data, i)
         if key & 7 != 2:
             raise MalformedError
         return key, size, i
@@ -34,21 +34,21 @@ class FieldReader:
             key = data[i]
             i += 1
             if key > 127:
-                key, i = varint(data, i - 1)
+                key, i = varint_at(data, i - 1)
             wire = key & 7
             value: Any
             if wire == 2:
                 size = data[i]
                 i += 1
                 if size > 127:
-                    size, i = varint(data, i - 1)
+                    size, i = varint_at(data, i - 1)
                 value = (i, i + size)
                 i += size
             elif wire == 0:
                 value = data[i]
                 i += 1
                 if value > 127:
-                    value, i = varint(data, i - 1)
+                    value, i = varint_at(data, i - 1)
             elif wire == 5:
                 (value,) = struct.unpack_from("<f", data, i)
                 i += 4
@@ -65,25 +65,11 @@ class FieldReader:
     def packed(self, i: int, end: int) -> list[int]:
         found = []
         while i < end:
-            value, i = varint(self.data, i)
+            value, i = varint_at(self.data, i)
             found.append(signed(value))
         if i != end:
             raise MalformedError
         return found
-
-
-def varint(data: bytes, i: int) -> tuple[int, int]:
-    """A number, and where what follows it begins. Raises MalformedError."""
-    value = shift = 0
-    while True:
-        byte = data[i]
-        value |= (byte & 127) << shift
-        i += 1
-        if byte < 128:
-            return value, i
-        shift += 7
-        if shift > 63:
-            raise MalformedError
 
 
 def signed(value: int) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from rewriter.graph.name_index import IntArray
+from rewriter.graph.wire import entry
 
 _KEY = 10
 _MOST = 5  # bytes of a length
@@ -23,15 +24,11 @@ def _message() -> Any:
     from google.protobuf.descriptor_pool import DescriptorPool  # type: ignore[import-untyped]
     from google.protobuf.message_factory import GetMessageClass  # type: ignore[import-untyped]
 
-    field = _entry(1, b"node") + bytes([3 << 3, 1, 4 << 3, 3, 5 << 3, 12])  # number, label, type
-    message = _entry(1, b"Nodes") + _entry(2, field)
+    field = entry(1, b"node") + bytes([3 << 3, 1, 4 << 3, 3, 5 << 3, 12])  # number, label, type
+    message = entry(1, b"Nodes") + entry(2, field)
     pool = DescriptorPool()
-    pool.AddSerializedFile(_entry(1, b"rewriter/nodes.proto") + _entry(4, message))
+    pool.AddSerializedFile(entry(1, b"rewriter/nodes.proto") + entry(4, message))
     return GetMessageClass(pool.FindMessageTypeByName("Nodes"))
-
-
-def _entry(number: int, value: bytes) -> bytes:
-    return bytes([number << 3 | 2, len(value)]) + value
 
 
 def cut(data: bytes, i: int, end: int) -> tuple[IntArray, IntArray] | None:

@@ -49,6 +49,7 @@ __all__ = [
 
 _NO_BODIES: Mapping[str, Any] = {}
 _NAME = attrgetter("name")
+_MARKED = RULES.encode()
 _ATTRIBUTE = b"*"
 """The key of an attribute in the message of a node; where this byte is not, there is none."""
 
@@ -143,7 +144,7 @@ class Node(gs.Node):  # type: ignore[misc]
     @property
     def rules_read(self) -> tuple[str, ...]:
         """The rules that its message says have made or changed it."""
-        if self.data is None or RULES.encode() not in self.data:
+        if self.data is None or _MARKED not in self.data:
             return ()
         return rules_of(self.proto)
 

@@ -12,7 +12,7 @@ from rewriter.errors import RewriterError
 from rewriter.graph import files, hollow
 from rewriter.graph.files import MOST_BYTES, all_bytes, opened, read_bytes
 from rewriter.graph.weights import WeightFile
-from rewriter.graph.wire import MalformedError
+from rewriter.graph.wire import MalformedError, varint_at
 from rewriter.record import record
 
 __all__ = ["MOST_BYTES", "ModelFile", "read_bytes", "read_model_file"]
@@ -107,33 +107,19 @@ def _kind(data: bytes) -> str:
 def _missing(data: bytes) -> int:
     """How many bytes the last top-level field of a message lacks; 0 when the message is broken otherwise."""
     position = 0
-    while position < len(data):
-        key, position = _varint(data, position)
-        kind = key & 7
-        if position < 0 or kind not in (0, 1, 2, 5) or not key >> 3:
-            return 0
-        if kind == 2:
-            length, position = _varint(data, position)
-            if position < 0:
+    try:
+        while position < len(data):
+            key, position = varint_at(data, position)
+            kind = key & 7
+            if kind not in (0, 1, 2, 5) or not key >> 3:
                 return 0
-            position += length
-        elif kind == 0:
-            _, position = _varint(data, position)
-            if position < 0:
-                return 0
-        else:
-            position += 8 if kind == 1 else 4
+            if kind == 0:
+                _, position = varint_at(data, position)
+            elif kind == 2:
+                length, position = varint_at(data, position)
+                position += length
+            else:
+                position += 8 if kind == 1 else 4
+    except (IndexError, MalformedError):
+        return 0
     return position - len(data)
-
-
-def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """(value, position behind it); position -1 when there is none."""
-    value = shift = 0
-    while position < len(data) and shift < 64:
-        byte = data[position]
-        value |= (byte & 127) << shift
-        position += 1
-        if byte < 128:
-            return value, position
-        shift += 7
-    return 0, -1

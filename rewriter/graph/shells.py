@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import onnx
 from google.protobuf.message_factory import GetMessageClass  # type: ignore[import-untyped]
 
-from rewriter.graph.wire import LENGTH_DELIMITED, varint, varint_at
+from rewriter.graph.wire import entry, varint, varint_at
 from rewriter.record import record
 
 T = TypeVar("T")
@@ -44,8 +44,8 @@ def _classes() -> list[Any]:
         "FunctionProto": [_field(field, as_bytes=field.name == "node") for field in function],
         "Names": [_field(field, repeated=True) for field in node if field.name in _COLUMNS],
     }
-    file = [_entry(1, b"rewriter/shells.proto"), _entry(2, _PACKAGE.encode()), _entry(3, source.name.encode())]
-    file += [_entry(4, b"".join([_entry(1, name.encode()), *fields])) for name, fields in messages.items()]
+    file = [entry(1, b"rewriter/shells.proto"), entry(2, _PACKAGE.encode()), entry(3, source.name.encode())]
+    file += [entry(4, b"".join([entry(1, name.encode()), *fields])) for name, fields in messages.items()]
     source.pool.AddSerializedFile(b"".join(file))
     return [GetMessageClass(source.pool.FindMessageTypeByName(f"{_PACKAGE}.{name}")) for name in messages]
 
@@ -54,15 +54,11 @@ def _field(like: Any, *, kind: str = "", as_bytes: bool = False, repeated: bool 
     """A FieldDescriptorProto as its entry in a DescriptorProto: name, number, label, type, and the name of a message's type."""
     several = repeated or like.default_value == []  # the one way of asking that all versions of protobuf have
     numbers = (3, like.number), (4, _REPEATED if several else _OPTIONAL), (5, _BYTES if as_bytes else like.type)
-    parts = [_entry(1, like.name.encode()), *(bytes([number << 3]) + varint(value) for number, value in numbers)]
+    parts = [entry(1, like.name.encode()), *(bytes([number << 3]) + varint(value) for number, value in numbers)]
     named = like.message_type or like.enum_type
     if named is not None and not as_bytes:
-        parts.append(_entry(6, f".{kind or named.full_name}".encode()))
-    return _entry(2, b"".join(parts))
-
-
-def _entry(number: int, value: bytes) -> bytes:
-    return bytes([number << 3 | LENGTH_DELIMITED]) + varint(len(value)) + value
+        parts.append(entry(6, f".{kind or named.full_name}".encode()))
+    return entry(2, b"".join(parts))
 
 
 ModelShell, GraphShell, FunctionShell, _Names = _classes()
@@ -154,13 +150,13 @@ def with_inputs(node: bytes, count: int, names: Iterable[str]) -> bytes:
     for _ in range(count):
         size, place = varint_at(node, place + 1)
         place += size
-    return b"".join([_entry(1, name.encode()) for name in names]) + node[place:]
+    return b"".join([entry(1, name.encode()) for name in names]) + node[place:]
 
 
 def _mark(data: bytes) -> str:
     """A text that stands in no field of these bytes, a single letter if possible, of which Python keeps but one."""
     for mark in chain(map(chr, range(32)), iter(lambda: os.urandom(8).hex(), "")):
-        if _entry(0, mark.encode())[1:] not in data:
+        if entry(0, mark.encode())[1:] not in data:
             return mark
     raise AssertionError("there is always another one")
 

@@ -17,7 +17,7 @@ import onnx
 from google.protobuf.unknown_fields import UnknownFieldSet  # type: ignore[import-untyped]
 
 from rewriter.errors import RewriterError, reason
-from rewriter.graph.wire import LENGTH_DELIMITED, varint
+from rewriter.graph.wire import entry
 from rewriter.record import record
 
 MARK = 20_000
@@ -105,7 +105,7 @@ class Payload:
     def mark(self) -> bytes:
         """What stands in a message in place of the field, serialised."""
         content = PREFIX + _REST.pack(self.file.number, self.field, self.offset, self.length)
-        return varint(MARK << 3 | LENGTH_DELIMITED) + varint(len(content)) + content
+        return entry(MARK, content)
 
     def read(self) -> bytes:
         """The bytes; errors as for `WeightFile.read_into`."""

@@ -220,6 +220,11 @@ def varint_at(buffer: bytes, i: int) -> tuple[int, int]:
     return value, i
 
 
+def entry(number: int, content: bytes) -> bytes:
+    """A field with a length, as protobuf writes it."""
+    return varint(number << 3 | LENGTH_DELIMITED) + varint(len(content)) + content
+
+
 def varint(value: int) -> bytes:
     """A number as protobuf writes it, in groups of seven bits."""
     result = bytearray()
