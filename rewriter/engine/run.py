@@ -27,6 +27,7 @@ from rewriter.engine.requirements import take_inventory
 from rewriter.engine.rewriting.model_outputs import complete_outputs
 from rewriter.engine.stale import changed_types, declare_anew, mend_stale_types
 from rewriter.engine.worklist import Worklist
+from rewriter.graph.edits import Edits
 from rewriter.graph.exporter import Exporter, detect, informed
 from rewriter.graph.facts import Facts
 from rewriter.graph.index import GraphIndex, operator_key
@@ -259,7 +260,8 @@ class Run:
     def _accept(self, fired: Fired) -> bool:
         """Books a firing, or takes it back when a limit says so."""
         edits = fired.edits
-        generation = self._next_generation(fired)
+        edited = _edited_of(fired)
+        generation = self._next_generation(edits, edited)
         too_deep = generation > self._watch.limits.generations
         if too_deep or changes_nothing(edits) or (self._watch.is_spent and self._halt(self._watch.out_of_budget())):
             edits.rollback()
@@ -269,7 +271,7 @@ class Run:
         if self._permit is not None and not self._permit(fired):
             self._attempt.take_back(fired)
             return False
-        for number in (*edits.added, *_edited_of(fired)):
+        for number in (*edits.added, *edited):
             self._generation[number] = generation
         if edits.freed:
             self._freed.update(edits.freed)
@@ -294,21 +296,21 @@ class Run:
             name = node_name(fired.root) if fired.root is not None else ""
             self._halt(cycle_stop(circle, name))
 
-    def _next_generation(self, fired: Fired) -> int:
-        """One more than the oldest line among the nodes that the firing consumed or edited; the same when it leaves fewer
+    def _next_generation(self, edits: Edits, edited: list[int]) -> int:
+        """One more than the oldest line among the nodes that a firing consumed or edited; the same when it leaves fewer
         nodes.
         """
-        edits, known, highest = fired.edits, self._generation, 0
+        known, highest = self._generation, 0
         if known:
-            highest = max((known.get(number, 0) for number in (*edits.removed, *_edited_of(fired))), default=0)
+            highest = max([known.get(number, 0) for number in (*edits.removed, *edited)], default=0)
         return highest if len(edits.added) < len(edits.removed) else highest + 1
 
     def _spread(self, fired: Fired, worklist: Worklist) -> None:
         """Brings back every root that could see the change."""
         edits, index = fired.edits, self.index
         outputs = _outputs(fired)
-        changed = self.context.facts.refresh([*outputs, *edits.retyped.values()])
-        worklist.facts_changed((*changed, *outputs))
+        changed = self.context.facts.refresh([*outputs, *edits.retyped.values()] if edits.retyped else outputs)
+        worklist.facts_changed([*changed, *outputs] if changed else outputs)
         for node in (*edits.added.values(), *edits.edited.values()):
             if node in index:
                 worklist.node_changed(node)

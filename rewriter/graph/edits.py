@@ -242,17 +242,17 @@ class Edits:
         """
         index, waiting = self.index, list(roots)
         while waiting or self.released:
-            if self.released:
-                released, self.released = self.released, {}
-                for tensor in released.values():
-                    if not tensor.name or index.is_used(tensor):
-                        self.freed.pop(id(tensor), None)
-                        continue
-                    maker = index.producer(tensor)
-                    if maker is not None:
-                        waiting.append(maker)
-                    elif isinstance(tensor, gs.Constant):
-                        self.freed[id(tensor)] = tensor
+            released, self.released = self.released, {}
+            for number, tensor in released.items():
+                if not tensor.name or index.is_used(tensor):
+                    if number in self.freed:
+                        del self.freed[number]
+                    continue
+                maker = index.producer(tensor)
+                if maker is not None:
+                    waiting.append(maker)
+                elif isinstance(tensor, gs.Constant):
+                    self.freed[number] = tensor
             while waiting:
                 node = waiting.pop()
                 if node in index and not self.is_live(node):

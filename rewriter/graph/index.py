@@ -95,7 +95,11 @@ class GraphIndex:
         known = self._ends.get(id(tensor))
         if known is not None:
             return known.maker
-        for node in links.makers(tensor):
+        try:
+            held = tensor._makers  # as `links.makers`, which this asks too often to call
+        except AttributeError:
+            held = tensor.inputs
+        for node in held if isinstance(held, list) else (held,):
             if id(node) in self._scope:
                 return node
         return None

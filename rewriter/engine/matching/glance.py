@@ -136,7 +136,8 @@ class Roots:
         while given and not inputs[given - 1].name:
             given -= 1
         makers: list[str | None] = []
-        for tensor in inputs if self._anywhere else inputs[: self._positions]:
+        asked = count if self._anywhere else self._positions
+        for tensor in inputs[:asked] if asked else ():
             maker = producer(tensor)
             makers += _NOBODY if maker is None else (maker.op, maker.domain)
         written = self._attributes.intersection(written_names(node)) if self._attributes else self._attributes
