@@ -20,7 +20,7 @@ from rewriter.graph.shape_values import INTEGERS, ShapeValue, followed, of_array
 from rewriter.graph.tensor_types import UNKNOWN, TensorType, clean, count, decode, dtype_number, numpy_dtype, refine
 from rewriter.graph.tensors import read_sparse
 from rewriter.graph.value_rules import output_values
-from rewriter.graph.values import constant_array, elem_type, static_shape
+from rewriter.graph.values import Variable, constant_array, elem_type, static_shape
 
 Array = np.ndarray[Any, Any]
 
@@ -41,6 +41,8 @@ NOTHING = Fact()
 
 def declared_type(tensor: gs.Tensor) -> TensorType:
     """What the file, or whoever made the tensor, says of it; exact for a constant. Weights are not loaded."""
+    if isinstance(tensor, Variable) and tensor.silent:
+        return UNKNOWN
     kind = "tensor_type" if isinstance(tensor, gs.Constant) else getattr(tensor, "type", None)
     if kind in (None, "tensor_type"):
         return TensorType(elem_type(tensor), static_shape(tensor))

@@ -49,6 +49,7 @@ __all__ = [
 
 _NO_BODIES: Mapping[str, Any] = {}
 _NAME = attrgetter("name")
+_set = object.__setattr__  # what lies inside a node needs no call of graphsurgeon's, which looks after its operands
 _MARKED = RULES.encode()
 _ATTRIBUTE = b"*"
 """The key of an attribute in the message of a node; where this byte is not, there is none."""
@@ -97,7 +98,7 @@ class Node(gs.Node):  # type: ignore[misc]
     def proto(self) -> onnx.NodeProto | None:
         """The message it came from, never to be changed; None for a new node. Read when first asked for."""
         if self._proto is None and self.data is not None:
-            self._proto = onnx.NodeProto.FromString(self.data)
+            _set(self, "_proto", onnx.NodeProto.FromString(self.data))
         return self._proto
 
     @property
@@ -114,12 +115,13 @@ class Node(gs.Node):  # type: ignore[misc]
         attrs = self._attrs
         if attrs is None:
             attrs = read_attributes(self.messages, self._bodies, self.folder)
-            self._attrs = self._loaded = attrs
+            _set(self, "_attrs", attrs)
+            _set(self, "_loaded", attrs)
         return attrs
 
     @attrs.setter
     def attrs(self, attrs: dict[str, Any]) -> None:
-        self._attrs = attrs
+        _set(self, "_attrs", attrs)
 
     @property
     def loaded_attrs(self) -> Mapping[str, Any]:
@@ -139,7 +141,7 @@ class Node(gs.Node):  # type: ignore[misc]
 
     @rules.setter
     def rules(self, rules: tuple[str, ...]) -> None:
-        self._rules = rules
+        _set(self, "_rules", rules)
 
     @property
     def rules_read(self) -> tuple[str, ...]:

@@ -113,6 +113,11 @@ class Variable(_Tensor, gs.Variable):  # type: ignore[misc]
         return dtype_number(self._dtype)
 
     @property
+    def silent(self) -> bool:
+        """Whether nobody has said anything of its type, as of most tensors in a graph."""
+        return not self.infos and self._dtype is _UNREAD and self._shape is _UNREAD and self._type is _UNREAD
+
+    @property
     def retyped(self) -> bool:
         """Whether element type, shape or kind were set to something else than the messages say."""
         unread = (self._dtype is _UNREAD, self._shape is _UNREAD, self._type is _UNREAD)

@@ -22,6 +22,8 @@ from rewriter.engine.faults.versions import least_ir_version
 from rewriter.language import ast
 from rewriter.language.dtypes import DTYPES
 
+_ELEMENT_TYPES = {name: DType(number) for name, number in DTYPES.items()}
+
 
 class Names:
     """The names of one match: captures and labels, parameters, and `let` values, which are computed when first used."""
@@ -40,8 +42,8 @@ class Names:
         if name in self._lets:
             self._values[name] = evaluate(self._lets[name], self, context)
             return self._values[name]
-        if name in DTYPES:
-            return DType(DTYPES[name])
+        if name in _ELEMENT_TYPES:
+            return _ELEMENT_TYPES[name]
         raise Failure(f"name `{name}` is not bound")
 
 

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from rewriter.engine.expressions.values import ABSENT, ARRAY_LIMIT, LIST_LIMIT, UNKNOWN, Failure, Symbol, checked, plain, show
+from rewriter.engine.expressions.values import (
+    ABSENT,
+    ARRAY_LIMIT,
+    LIST_LIMIT,
+    UNKNOWN,
+    DType,
+    Failure,
+    Symbol,
+    checked,
+    plain,
+    show,
+)
 
 _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
@@ -27,6 +39,11 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+
+
+_NUMBERS = (int, float, bool, DType)
+_COMPARED_AT_ONCE = frozenset({(str, str), *product(_NUMBERS, _NUMBERS)})
+"""Kinds of values that are compared as Python does it."""
 
 
 def truth(value: Any) -> Any:
@@ -116,6 +133,9 @@ def _arrays(op: str, left: Any, right: Any) -> Any:
 
 def compare(op: str, left: Any, right: Any) -> Any:
     """True, False or UNKNOWN; a list of them, or a bool array, when one side has several elements and the other is a number."""
+    kinds = type(left), type(right)
+    if kinds in _COMPARED_AT_ONCE:  # mostly; all that is below finds out that it is so
+        return bool(_COMPARE[op](left, right))
     if left is UNKNOWN or right is UNKNOWN:
         return UNKNOWN
     if left is ABSENT or right is ABSENT:
@@ -140,6 +160,10 @@ def compare(op: str, left: Any, right: Any) -> Any:
         return bool(_COMPARE[op](left, right))
     except TypeError as error:
         raise Failure(f"{show(left)} and {show(right)} cannot be compared") from error
+
+
+_LISTED = frozenset({int, str, bool, DType})
+"""Kinds of values that a list holds where Python says so."""
 
 
 def _absent(op: str, left: Any, right: Any) -> Any:
@@ -189,6 +213,8 @@ def contains(item: Any, items: Any) -> Any:
         items = [plain(element) for element in items.ravel()[:LIST_LIMIT]]
     if not isinstance(items, list):
         raise Failure(f"{show(items)} has no elements")
+    if type(item) in _LISTED and _LISTED.issuperset(map(type, items)):
+        return item in items
     answers = [compare("==", item, element) for element in items]
     if any(answer is True for answer in answers):
         return True
