@@ -12,7 +12,7 @@ from dataclasses import FrozenInstanceError, dataclass, fields, is_dataclass
 import pytest
 
 from rewriter.language import ast
-from rewriter.record import field, names, record, replace
+from rewriter.record import RARE, as_dict, field, names, record, replace
 
 
 @record(frozen=True, slots=True)
@@ -72,6 +72,8 @@ def test_what_dataclasses_can() -> None:
     assert Point.__match_args__ == Plain.__match_args__
     assert replace(Point(1), y=5) == dataclasses.replace(Point(1), y=5) == Point(1, 5)
     assert dataclasses.asdict(Point(1)) == {"x": 1, "y": 2, "names": ()}
+    assert as_dict(Point(1, 2, ("a",))) == dataclasses.asdict(Point(1, 2, ("a",)))
+    assert as_dict([One({"a": One((1,))})]) == [{"x": {"a": {"x": (1,)}}}]
     assert names(Point) == ("x", "y", "names")
     assert names(int) is None
     rule = ast.Rule("A1", "a", (), (), ast.Match(), (), span=ast.Span(1, 2))
@@ -152,3 +154,19 @@ def test_a_record_of_a_record() -> None:
 def test_declaring_imports_nothing() -> None:
     program = "import sys, rewriter.language.ast; assert not {'dataclasses', 'inspect'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_the_first_objects_are_as_the_others() -> None:
+    @record(slots=True)
+    class Late:
+        x: int
+        notes: list[str] = field(default_factory=list)
+        own: int = field(init=False)
+
+        def __post_init__(self) -> None:
+            self.own = self.x + 1
+
+    made = [Late(number) if number % 2 else Late(x=number, notes=["a"]) for number in range(3 * RARE)]
+    assert [one.own for one in made] == list(range(1, 3 * RARE + 1))
+    assert [one.notes for one in made] == [["a"], []] * (3 * RARE // 2)
+    assert len({id(one.notes) for one in made}) == len(made)

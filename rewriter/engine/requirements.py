@@ -111,14 +111,12 @@ def _made_types(op: str, domain: str, version: int) -> frozenset[int] | None:
     except onnx.defs.SchemaError:
         return None
     given = {formal.type_str for formal in found.inputs}
-    allowed = {constraint.type_param_str: constraint.allowed_type_strs for constraint in found.type_constraints}
-    made: set[int] = set()
-    for formal in found.outputs:
-        if formal.type_str not in given:
-            for text in allowed.get(formal.type_str, [formal.type_str]):
-                name = text.rpartition("tensor(")[2].rstrip(")")
-                made.add(DTYPES.get(name, 0))
-    return frozenset(made)
+    own = {formal.type_str for formal in found.outputs} - given
+    if not own:
+        return frozenset()  # as mostly; asking a schema for its constraints takes long
+    allowed = {one.type_param_str: one.allowed_type_strs for one in found.type_constraints if one.type_param_str in own}
+    texts = (text for kind in own for text in allowed.get(kind, [kind]))
+    return frozenset(DTYPES.get(text.rpartition("tensor(")[2].rstrip(")"), 0) for text in texts)
 
 
 def _attribute_type(node: gs.Node) -> int | None:

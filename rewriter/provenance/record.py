@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from rewriter.graph.metadata_keys import HISTORY
-from rewriter.record import field, record
+from rewriter.record import as_dict, field, record
 
 SCHEMA = 1
 MOST_BYTES = 1 << 20
@@ -67,8 +66,8 @@ class Unreadable(ValueError):
 
 def dumps(runs: tuple[Run, ...]) -> str:
     """The record as it is kept: nothing is written for what is as it mostly is."""
-    usual = asdict(Run("", "", {}, ""))
-    told = [{name: value for name, value in asdict(run).items() if name in _NEEDED or value != usual[name]} for run in runs]
+    usual = as_dict(Run("", "", {}, ""))
+    told = [{name: value for name, value in as_dict(run).items() if name in _NEEDED or value != usual[name]} for run in runs]
     return json.dumps({"schema": SCHEMA, "runs": told}, separators=(",", ":"), ensure_ascii=True)
 
 

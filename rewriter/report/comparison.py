@@ -15,10 +15,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from rewriter.graph.diff.difference import Difference
+from rewriter.record import as_dict
 from rewriter.report.style import Style, clean
 
 _TITLES = {
@@ -52,7 +52,7 @@ def comparison_object(before: str, after: str, found: Sequence[Difference]) -> d
 
 def difference_object(difference: Difference) -> dict[str, Any]:
     """One difference, as JSON has it."""
-    found: dict[str, Any] = _finite(asdict(difference))
+    found: dict[str, Any] = _finite(as_dict(difference))
     return found
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from rewriter.provenance.audit import Audit
 from rewriter.provenance.marks import Mark
 from rewriter.provenance.record import Run
+from rewriter.record import as_dict
 from rewriter.report.comparison import comparison_lines, difference_object
 from rewriter.report.style import Style, clean, counted
 
@@ -21,8 +21,8 @@ def history_object(path: str, runs: Sequence[Run], marked: Sequence[Mark]) -> di
         "schema": 1,
         "command": "history",
         "path": path,
-        "runs": [asdict(run) for run in runs],
-        "nodes": [asdict(mark) for mark in marked],
+        "runs": [as_dict(run) for run in runs],
+        "nodes": [as_dict(mark) for mark in marked],
     }
 
 
@@ -70,7 +70,7 @@ def audit_object(before: str, after: str, found: Audit) -> dict[str, Any]:
         "input": before,
         "output": after,
         "as_recorded": found.true,
-        "runs": [asdict(run) for run in found.runs],
+        "runs": [as_dict(run) for run in found.runs],
         "findings": found.findings,
         "notes": found.notes,
         "differences": [difference_object(difference) for difference in found.differences],

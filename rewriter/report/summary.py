@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from rewriter.graph.summary import NodeLine, Place, Port, Summary, Weights
+from rewriter.record import as_dict
 from rewriter.report.style import Style, clean, counted
 
 MOST = 12  # bodies, files, metadata entries shown
@@ -15,7 +15,7 @@ LONGEST = 80  # characters of a metadata value
 
 def summary_object(found: Summary, *, nodes: bool) -> dict[str, Any]:
     """The summary as JSON has it; without `lines` unless nodes were asked for."""
-    told = {"schema": 1, "command": "show", **asdict(found)}
+    told = {"schema": 1, "command": "show", **as_dict(found)}
     told["operators"] = dict(_ranked(found))
     if not nodes:
         del told["lines"]

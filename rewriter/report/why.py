@@ -23,10 +23,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from rewriter.engine.explanation import Answer, Explanation, Question
+from rewriter.record import as_dict
 from rewriter.report.style import Style, clean, counted
 
 _VERDICTS = {
@@ -41,7 +41,7 @@ _VERDICTS = {
 def why_object(found: Explanation, model: str, exporter: str, notes: Sequence[str]) -> dict[str, Any]:
     """The explanation, as JSON has it."""
     head = {"schema": 1, "command": "why", "model": model, "exporter": exporter, "notes": list(notes)}
-    return {**head, "counts": counts(found), **asdict(found)}
+    return {**head, "counts": counts(found), **as_dict(found)}
 
 
 def counts(found: Explanation) -> dict[str, int]:
