@@ -59,7 +59,8 @@ class Work:
         plan: the only firings that may happen, with the name of the file that says so; None: all may.
         variants: the same work with other settings, for models of which a configuration says something of their own.
         profile: book where the time goes.
-        audit: what a report wants to know of firings besides; files are then hashed, too. None: no report is made.
+        audit: what a report wants to know of firings besides; files are then hashed, too. None: no report is made, and the log
+            has no texts of nodes and conditions.
     """
 
     rules: RuleSet
@@ -264,7 +265,7 @@ class _Runs:
             overridable=model.overridable,
             exporter=self._exporter,
             keep=work.keep,
-            detail=plan is None or plan.firings is None,
+            detail=work.audit is not None and (plan is None or plan.firings is None),
             veto=() if plan is None else plan.veto,
             coverage=work.coverage,
             permit=chooser.permit if work.suppress or work.plan is not None else None,
