@@ -61,7 +61,7 @@ def without_weights(file: WeightFile) -> bytes:
         pieces.add(Payload(file, value, end - value, number).mark())
         return pieces
 
-    pieces = Walk(source, wire.LAZY, lambda start, stop: stop - start >= least, tensor).rewritten(wire.MODEL)
+    pieces = Walk(source, wire.LAZY, lambda start, stop: stop - start >= least, tensor, least).rewritten(wire.MODEL)
     parts: list[Piece] = [(0, file.size)] if pieces is None else pieces
     return b"".join(part if isinstance(part, bytes) else file.read(part[0], part[1] - part[0]) for part in parts)
 

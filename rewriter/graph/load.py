@@ -89,17 +89,20 @@ class _Names:
         """Operands and results of nodes without bodies. None where they must be found node by node: names are defined twice, or
         may be those of an outer scope.
         """
-        known, names = self.tensors, read.outputs.names
-        defined = set(names)
-        if self.parent is not None or not known.keys().isdisjoint(defined):
-            return None
-        if len(defined) < len(names) and len(defined) + max(names.count("") - 1, 0) < len(names):
-            return None
+        names = read.outputs.names
         results = new_variables(names)
+        defined = dict(zip(names, results, strict=True))
+        spare = names.count("") - 1 if "" in defined else 0
+        if self.parent is not None or len(defined) + spare < len(names) or not defined.keys().isdisjoint(self.tensors.keys()):
+            return None
+        defined.pop("", None)
+        defined.update(self.tensors)
+        known = self.tensors = defined
         self.made += results
-        known.update(zip(names, results, strict=True))
-        known.pop("", None)
-        operands = [known[name] if name in known else self.use(name) for name in read.inputs.names]
+        try:
+            operands = list(map(known.__getitem__, read.inputs.names))
+        except KeyError:  # an operand that is left out, mostly
+            operands = [known.get(name) or self.use(name) for name in read.inputs.names]
         return read.inputs.parts(operands), read.outputs.parts(results)
 
     def define(self, name: str) -> gs.Tensor:

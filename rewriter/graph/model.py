@@ -33,7 +33,7 @@ from rewriter.graph.objects import Constant, Graph, Origin
 from rewriter.graph.outline import Outline, outline
 from rewriter.graph.read import MOST_BYTES, read_bytes, read_model_file
 from rewriter.graph.save import Fields, Writer, assemble
-from rewriter.graph.shells import GraphShell, ModelShell, hollowed
+from rewriter.graph.shells import GraphShell, ModelShell, hollowed, parsed
 from rewriter.graph.tensors import text
 from rewriter.graph.weights import Payload, WeightFile
 from rewriter.graph.write import check_target, write_file
@@ -58,13 +58,12 @@ class Model:
 
     def __init__(
         self,
-        proto: onnx.ModelProto,
+        shell: Any,
         folder: Path | None = None,
         path: Path | None = None,
         weights: WeightFile | None = None,
     ) -> None:
-        """`load` and `from_proto` are the ways to get a model."""
-        shell = hollowed(ModelShell, proto)
+        """`load` and `from_proto` are the ways to get a model; `shell` is its message, with nodes left as bytes."""
         self._shell = shell
         self._proto: onnx.ModelProto | None = None
         self._weights = weights
@@ -88,7 +87,7 @@ class Model:
         Raises:
             RewriterError: it has names that are not UTF-8, or subgraphs more than 64 levels deep.
         """
-        return cls(proto, None if base_dir is None else Path(base_dir))
+        return cls(hollowed(ModelShell, proto), None if base_dir is None else Path(base_dir))
 
     @property
     def proto(self) -> onnx.ModelProto:
@@ -290,7 +289,7 @@ def load(path: str | os.PathLike[str]) -> Model:
         RewriterError: the file is missing or no ONNX model, with one line saying what it seems to be.
     """
     file = Path(path)
-    found = read_model_file(file)
+    found = read_model_file(file, parsed)
     try:
         model = Model(found.proto, Path(os.path.abspath(file)).parent, file, found.weights)
     except RewriterError as error:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
@@ -16,6 +18,8 @@ from rewriter.graph.wire import MalformedError, varint_at
 from rewriter.record import record
 
 __all__ = ["MOST_BYTES", "ModelFile", "read_bytes", "read_model_file"]
+
+Parse = Callable[[bytes], Any]
 
 _STARTS = (
     (b"version https://git-lfs", "a Git LFS pointer (run `git lfs pull` to get the model)"),
@@ -39,31 +43,31 @@ class ModelFile:
     """What was read of a file.
 
     Attributes:
-        proto: the model; without its large tensors' data when there are `weights`.
+        proto: the model, or its shell; without its large tensors' data when there are `weights`.
         data: the file's bytes; None when there are `weights`.
         weights: where the data are that were left out; None when nothing was.
     """
 
-    proto: onnx.ModelProto
+    proto: Any
     data: bytes | None
     weights: WeightFile | None
 
 
-def read_model_file(path: Path) -> ModelFile:
-    """The model in a file. Of a large one only what are no weights is read.
+def read_model_file(path: Path, parse: Parse = onnx.ModelProto.FromString) -> ModelFile:
+    """The model in a file, as `parse` makes it of bytes. Of a large one only what are no weights is read.
 
     Raises RewriterError when the file is missing, no regular file, empty, larger than 2 GiB, no ONNX model, truncated, or
     nested too deep.
     """
     with opened(path) as (descriptor, size):
-        model = _without_weights(path, descriptor) if size >= files.LARGE else None
+        model = _without_weights(path, descriptor, parse) if size >= files.LARGE else None
         if model is not None:
             return model
         data = all_bytes(descriptor)
     if not data:
         raise RewriterError(f"{path}: the file is empty")
     try:
-        proto = onnx.ModelProto.FromString(data)
+        proto = parse(data)
     except DecodeError as error:
         raise RewriterError(f"{path}: {_why_not(data, str(error))}") from error
     if not proto.HasField("graph"):
@@ -71,11 +75,11 @@ def read_model_file(path: Path) -> ModelFile:
     return ModelFile(proto, data, None)
 
 
-def _without_weights(path: Path, descriptor: int) -> ModelFile | None:
+def _without_weights(path: Path, descriptor: int, parse: Parse) -> ModelFile | None:
     """The model in a large file; None when it is to be read as a whole, if only to say what is wrong with it."""
     weights = WeightFile(os.dup(descriptor), str(path))
     try:
-        proto = onnx.ModelProto.FromString(hollow.without_weights(weights))
+        proto = parse(hollow.without_weights(weights))
     except (MalformedError, DecodeError):
         return None
     return ModelFile(proto, None, weights) if proto.HasField("graph") else None

@@ -27,6 +27,7 @@ from rewriter.record import record
 
 T = TypeVar("T")
 _PACKAGE = "rewriter.shells"
+_CHUNK = 1 << 12  # nodes
 _OPTIONAL, _REPEATED, _BYTES = 1, 3, 12  # of FieldDescriptorProto
 _LIKE = (onnx.ModelProto, onnx.GraphProto, onnx.FunctionProto, onnx.NodeProto)
 _COLUMNS = ("input", "output", "name", "op_type", "domain")
@@ -62,6 +63,30 @@ def _field(like: Any, *, kind: str = "", as_bytes: bool = False, repeated: bool 
 
 
 ModelShell, GraphShell, FunctionShell, _Names = _classes()
+
+
+def parsed(data: bytes) -> Any:
+    """The shell of a serialised model, its nodes as protobuf writes them.
+
+    Every node is parsed for that, some thousands at a time, so that what is made of them stays where the processor reaches it
+    at once, and soon makes room. Raises DecodeError when the bytes are no model.
+    """
+    shell = ModelShell.FromString(data)
+    nodes = shell.graph.node[:]
+    written = [_rewritten(nodes[start : start + _CHUNK]) for start in range(0, len(nodes), _CHUNK)]
+    if any(part is not None for part in written):
+        parts = zip(range(0, len(nodes), _CHUNK), written, strict=True)
+        del shell.graph.node[:]
+        for start, part in parts:
+            shell.graph.node.extend(nodes[start : start + _CHUNK] if part is None else part)
+    return shell
+
+
+def _rewritten(nodes: list[bytes]) -> list[bytes] | None:
+    """Nodes as protobuf writes them; None when they stand so already."""
+    data = ModelShell(graph=GraphShell(node=nodes)).SerializeToString()  # as deep as they stand in the model
+    again = onnx.ModelProto.FromString(data).SerializeToString(deterministic=True)
+    return None if again == data else ModelShell.FromString(again).graph.node[:]
 
 
 def hollowed(kind: Any, message: Any) -> Any:

@@ -126,15 +126,22 @@ class Walk:
         table: where to look for tensors.
         worth: whether there may be such a tensor between two places; where not, nothing is looked at.
         tensor: the new pieces of a tensor between two places, None to leave it as it is.
+        least: bytes below which nothing is worth it, so that small nodes, of which there may be a million, are passed over.
     """
 
     def __init__(
-        self, source: Source, table: Table, worth: Callable[[int, int], bool], tensor: Callable[[int, int], Pieces | None]
+        self,
+        source: Source,
+        table: Table,
+        worth: Callable[[int, int], bool],
+        tensor: Callable[[int, int], Pieces | None],
+        least: int = 0,
     ) -> None:
         self.source = source
         self.table = table
         self.worth = worth
         self.tensor = tensor
+        self.least = least
 
     def rewritten(self, kind: int) -> Pieces | None:
         """The whole message; None when no tensor of it was rewritten. Raises MalformedError when it is no message."""
@@ -147,7 +154,8 @@ class Walk:
             return self.tensor(start, stop)
         inner, worth, tensors = self.table[kind], self.worth, 0
         pieces, done = Pieces(), start
-        for number, wire, at, value, end in fields(self.source, start, stop):
+        least = self.least if kind == GRAPH else 0
+        for number, wire, at, value, end in fields(self.source, start, stop, least):
             if number not in inner or wire != LENGTH_DELIMITED:
                 continue
             if kind == ATTRIBUTE and number == _SINGLE_TENSOR:
@@ -166,8 +174,10 @@ class Walk:
         return pieces
 
 
-def fields(source: Source, start: int, stop: int) -> Iterator[Field]:
-    """The fields of a message that stands between two places. Raises MalformedError where one does not fit."""
+def fields(source: Source, start: int, stop: int, least: int = 0) -> Iterator[Field]:
+    """The fields of a message that stands between two places; many of those that hold less than `least` bytes are left out.
+    Raises MalformedError where one does not fit.
+    """
     if stop > source.size:
         raise MalformedError
     at = start
@@ -177,6 +187,13 @@ def fields(source: Source, start: int, stop: int) -> Iterator[Field]:
             source.move(at)
             i = 0
         buffer = source.buffer
+        if least:
+            i = _behind_small(buffer, i, min(len(buffer) - _HEAD, stop - source.base), least)
+            if source.base + i > at:
+                at = source.base + i
+                if at > stop:
+                    raise MalformedError
+                continue
         try:
             key = buffer[i]
             i += 1
@@ -203,6 +220,18 @@ def fields(source: Source, start: int, stop: int) -> Iterator[Field]:
             raise MalformedError
         yield key >> 3, wire, at, value, end
         at = end
+
+
+def _behind_small(buffer: bytes, i: int, end: int, least: int) -> int:
+    """The place behind fields of few bytes that follow each other, a place from `end` on for all."""
+    while i < end:
+        key, length, start = buffer[i], buffer[i + 1], i + 2
+        if length > 127:
+            length, start = length & 127 | buffer[i + 2] << 7, i + 3
+        if length >= least or key & 135 != LENGTH_DELIMITED or key < 8 or buffer[start - 1] > 127:
+            break
+        i = start + length
+    return i
 
 
 def varint_at(buffer: bytes, i: int) -> tuple[int, int]:

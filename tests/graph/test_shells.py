@@ -9,7 +9,8 @@ from onnx import helper
 
 from rewriter import Model
 from rewriter.graph.links import makers, users
-from rewriter.graph.shells import GraphShell, ModelShell, columns, hollowed, with_inputs
+from rewriter.graph.shells import GraphShell, ModelShell, columns, hollowed, parsed, with_inputs
+from rewriter.graph.wire import varint
 
 TEXTS = st.one_of(
     st.sampled_from(["", "a", "b", "\0", "\1", "\n", "*", "t\x01\0", "x" * 127, "y" * 128, "é" * 300]), st.text(max_size=6)
@@ -94,3 +95,13 @@ def test_a_use_means_what_it_means_one_by_one(rows: list[tuple[list[str], list[s
             assert sum(user is node for user in users(tensor)) == sum(operand is tensor for operand in node.inputs)
             assert tensor.inputs == list(makers(tensor))
             assert tensor.outputs == list(users(tensor))
+
+
+@given(st.lists(nodes(), max_size=5))
+def test_a_model_that_others_wrote(protos: list[onnx.NodeProto]) -> None:
+    """Fields in another order than protobuf's, and one that is given twice."""
+    whole = helper.make_model(helper.make_graph(protos, "g", [], []))
+    turned = [onnx.NodeProto(op_type="Op", name="n").SerializeToString() + data for data in encoded(protos)]
+    graph = b"".join(b"\x0a" + varint(len(data)) + data for data in turned)
+    data = b"\x3a" + varint(len(graph)) + graph + whole.SerializeToString()
+    assert parsed(data).SerializeToString() == onnx.ModelProto.FromString(data).SerializeToString()

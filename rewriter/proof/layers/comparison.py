@@ -57,7 +57,8 @@ def compare_models(
 def _model(path: Path) -> onnx.ModelProto:
     """The whole model, weights included, unless these stand in other files."""
     file = read_model_file(path)
-    return file.proto if file.weights is None else onnx.ModelProto.FromString(read_bytes(path))
+    proto: onnx.ModelProto = file.proto if file.weights is None else onnx.ModelProto.FromString(read_bytes(path))
+    return proto
 
 
 def _feeds(halves: tuple[Half, Half], given: list[Feed] | None) -> list[tuple[Feed, Feed]]:
