@@ -99,10 +99,9 @@ class GraphIndex:
             held = tensor._makers  # as `links.makers`, which this asks too often to call
         except AttributeError:
             held = tensor.inputs
-        for node in held if isinstance(held, list) else (held,):
-            if id(node) in self._scope:
-                return node
-        return None
+        if isinstance(held, list):
+            return next((node for node in held if id(node) in self._scope), None)
+        return held if id(held) in self._scope else None
 
     def _look(self, tensor: gs.Tensor) -> Ends:
         """Writes down both ends of a tensor."""
