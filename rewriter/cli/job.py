@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from rewriter.config.configuration import Suppression
     from rewriter.engine.audit import Audit
     from rewriter.engine.coverage import Coverage
+    from rewriter.engine.log import Verification
     from rewriter.graph.diff.difference import Difference
     from rewriter.graph.model import Model
     from rewriter.language.rules import RuleSet
     from rewriter.plans.document import Proposal
     from rewriter.plans.execution import Chooser
-    from rewriter.proof.replay import Attempt, Plan
+    from rewriter.proof.guard import Verify
+    from rewriter.proof.replay import Attempt, Culprit, Plan, Replay
     from rewriter.report.document import FileRecord
 
 
@@ -196,13 +198,10 @@ def _rewrite(model: Model, work: Work, outcome: Outcome) -> Model:
     runs = _Runs(model, work, outcome)
     attempt = runs.on(model)
     if work.keep and attempt.log.changed:
-        from rewriter.proof.batches import BatchCheck
-        from rewriter.proof.equivalence import Verifier
         from rewriter.proof.guard import guarded
 
-        verifier = Verifier(work.rules, runs.again, work.inputs) if work.verify else None
         with stage(outcome.profile, "guard"):
-            attempt = guarded(attempt, runs.again, BatchCheck(runs.again, verifier))
+            attempt = guarded(attempt, runs.again, _numbers(work, runs.again))
     outcome.log = attempt.log
     outcome.tidied = attempt.tidied
     if work.keep and work.stamp and outcome.changed:
@@ -211,6 +210,24 @@ def _rewrite(model: Model, work: Work, outcome: Outcome) -> Model:
         with stage(outcome.profile, "stamp"):
             stamp(attempt.model, attempt.log, work.rules, source=runs.source, tidy=work.tidy)
     return attempt.model
+
+
+def _numbers(work: Work, replay: Replay) -> Verify:
+    """Compares numbers where they are to be compared; mostly nothing that does it has to be imported."""
+    verifier: Verify | None = None
+    if work.verify:
+        from rewriter.proof.equivalence import Verifier
+
+        verifier = Verifier(work.rules, replay, work.inputs)
+
+    def check(attempt: Attempt, plan: Plan) -> Verification | Culprit | None:
+        if any(firing.kind == "interface" for firing in attempt.log.firings):
+            from rewriter.proof.batches import BatchCheck
+
+            return BatchCheck(replay, verifier)(attempt, plan)
+        return None if verifier is None else verifier(attempt, plan)
+
+    return check
 
 
 class _Runs:

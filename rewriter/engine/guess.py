@@ -7,7 +7,7 @@ cannot tell is unknown.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from rewriter.engine.faults.ruled_out import NONE
 from rewriter.engine.guess_values import ABSENT, ANY, ORDERS, UNKNOWN, Types, each, same
@@ -27,7 +27,8 @@ class _Node:
     """A matched node, which is of the kind in question."""
 
 
-class Model(NamedTuple):
+@record(frozen=True, slots=True)
+class Model:
     """What questions are put to."""
 
     census: Census

@@ -39,19 +39,19 @@ FRAMEWORKS = {
 }
 
 # Tools that sign over the exporter.
-_SIGNED_OVER = re.compile(
+_SIGNED_OVER = (
     r"onnx\.(quantize|compose|utils)\S*|onnxruntime\S*|onnx-?sim\S*|onnx-?slim\S*|onnx-?optimizer|onnxconverter[-_]common"
 )
 
 # Graph names that one exporter gives; "main_graph" is too common to tell by itself.
 _UNSIGNED = (
-    (re.compile(r"mxnet_converted_model"), "mxnet"),
-    (re.compile(r"torch[-_]jit([-_]export)?"), "pytorch"),
-    (re.compile(r"PaddlePaddle Graph.*|Model from PaddlePaddle\.?|paddle-onnx"), "paddle"),
-    (re.compile(r"tf2onnx.*"), "tensorflow"),
-    (re.compile(r"ONNX\([A-Z]\w*\)"), "sklearn"),
+    (r"mxnet_converted_model", "mxnet"),
+    (r"torch[-_]jit([-_]export)?", "pytorch"),
+    (r"PaddlePaddle Graph.*|Model from PaddlePaddle\.?|paddle-onnx", "paddle"),
+    (r"tf2onnx.*", "tensorflow"),
+    (r"ONNX\([A-Z]\w*\)", "sklearn"),
 )
-_UNDER_A_TOOL = (*_UNSIGNED, (re.compile(r"main_graph"), "pytorch"))
+_UNDER_A_TOOL = (*_UNSIGNED, (r"main_graph", "pytorch"))
 
 # Operator domains that one exporter writes.
 _DOMAINS = {"org.pytorch.aten": "pytorch", "pkg.onnxscript.torch_lib": "pytorch", "pkg.onnxscript.torch_lib.common": "pytorch"}
@@ -109,14 +109,14 @@ def identify(producer: str, version: str, graph_name: str, domains: Iterable[str
         nameless: whether some node of the main graph has no name; asked only where it matters.
     """
     producer = producer.strip().lower()
-    signed_over = bool(_SIGNED_OVER.fullmatch(producer))
+    signed_over = bool(re.fullmatch(_SIGNED_OVER, producer))
     if producer and not signed_over:
         version = version.strip()
         known = release(version)
         bounds = UNBOUNDED if known is None else exactly(known)
         return Exporter(FRAMEWORKS.get(producer, producer), version, producer, "producer_name", bounds)
     for pattern, name in _UNDER_A_TOOL if signed_over else _UNSIGNED:
-        if pattern.fullmatch(graph_name):
+        if re.fullmatch(pattern, graph_name):
             return Exporter(name, evidence="graph name", bounds=_mxnet_bounds(nameless()) if name == "mxnet" else UNBOUNDED)
     for domain in domains:
         if domain in _DOMAINS:

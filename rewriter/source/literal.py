@@ -13,7 +13,7 @@ Value = Union[bool, int, float, str, None, "list[Value]"]
 
 MAX_LENGTH = 1 << 16
 MAX_DEPTH = 16
-_TOKEN = re.compile(
+_TOKEN = (
     r"\s*(?:(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[lL]?(?![\w.])"
     r"|(?P<string>[uU]?(?:'[^'\\]*'|\"[^\"\\]*\"))|(?P<word>[+-]?[A-Za-z_]\w*)|(?P<mark>[\[\](),]))"
 )
@@ -79,8 +79,9 @@ def _parse(text: str) -> Value:
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
     position, end = 0, len(text.rstrip())
+    token = re.compile(_TOKEN)  # once a process, and not in the many that read no source file
     while position < end:
-        found = _TOKEN.match(text, position)
+        found = token.match(text, position)
         if found is None or found.lastgroup is None:
             raise NotOfType(text)
         yield found.lastgroup, found[found.lastgroup]
