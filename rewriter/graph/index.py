@@ -32,6 +32,7 @@ class GraphIndex:
 
     Attributes:
         naming: the names in use.
+        changed: tensors of which the index knows otherwise than their own lists.
         novelty: counts the edits that may have brought something into the model that was not there; those that take a node
             away, or hand it other operands that were there, are none of them. While it stays, no fault of new parts can come.
     """
@@ -50,7 +51,7 @@ class GraphIndex:
         self._outputs: dict[int, list[Scope]] = {}
         self._inputs: set[int] = set()
         self._kept: list[gs.Node] = []  # removed objects stay alive: their id() must not be given to a new one
-        self._changed: list[Ends] = []
+        self.changed: list[Ends] = []
         self._changed_scopes: set[int] = set()
         self._unsorted: set[int] = set()  # scopes whose nodes were not written in the order in which they can run
         for scope in self.scopes:
@@ -230,7 +231,7 @@ class GraphIndex:
         ends = self._ends.get(id(tensor)) or self._look(tensor)
         if not ends.changed:
             ends.changed = True
-            self._changed.append(ends)
+            self.changed.append(ends)
         return ends
 
     def make(self, tensor: gs.Tensor, node: gs.Node | None) -> None:
@@ -385,7 +386,7 @@ class GraphIndex:
         """
         for number in self._changed_scopes:
             self.scopes[number].graph.nodes[:] = self._orders[number].arranged(self._members[number])
-        for ends in self._changed:
+        for ends in self.changed:
             tensor, maker = ends.tensor, ends.maker
             readers = [user for user in ends.users.values() for operand in user.inputs if operand is tensor]
             links.tie(tensor, () if maker is None else (maker,), readers)
@@ -394,5 +395,5 @@ class GraphIndex:
             if id(node) not in self._scope:
                 list.clear(node.inputs)
                 list.clear(node.outputs)
-        self._changed.clear()
+        self.changed.clear()
         self._changed_scopes.clear()

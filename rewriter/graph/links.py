@@ -92,6 +92,21 @@ def users(tensor: gs.Tensor) -> Sequence[gs.Node]:
     return _nodes(tensor._users) if isinstance(tensor, Tied) else tensor.outputs
 
 
+def reading(nodes: Iterable[gs.Node], ops: frozenset[str]) -> list[gs.Node]:
+    """The nodes that read what a node of one of these operators makes, or something of which that is not seen at once."""
+    found = []
+    for node in nodes:
+        for tensor in node.inputs:
+            try:
+                held = tensor._makers
+            except AttributeError:
+                held = tensor.inputs
+            if held is not None and (isinstance(held, list) or held.op in ops):
+                found.append(node)
+                break
+    return found
+
+
 def tie(tensor: gs.Tensor, made_by: Sequence[gs.Node], used_by: Sequence[gs.Node]) -> None:
     """Sets the nodes around a tensor, and does not tell them."""
     if isinstance(tensor, Tied):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import onnx_graphsurgeon as gs
 
 from rewriter.graph.index import GraphIndex
+from rewriter.graph.links import reading
 from rewriter.graph.objects import written_names
 from rewriter.language import schema
 from rewriter.language.pattern import Made, Pattern
@@ -95,6 +96,7 @@ class Roots:
         self._positions = 0
         self._anywhere = False
         self._widest = 0
+        self._makers: frozenset[str] | None = frozenset()  # one of these makes an operand wherever a rule stands, if not None
 
     def __iter__(self) -> Iterator[CompiledRule]:
         return iter(self._rules)
@@ -103,6 +105,8 @@ class Roots:
         """Adds a rule behind the others."""
         self._rules.append(compiled)
         glance = compiled.glance
+        wanted = None if glance is None or not glance.makers else frozenset(op for _, op in glance.makers[0][1])
+        self._makers = None if wanted is None or self._makers is None else self._makers | wanted
         if glance is None:
             return
         self._attributes |= glance.present | glance.absent
@@ -122,6 +126,8 @@ class Roots:
         """Those of many nodes at which `at` finds any rule."""
         known, producer, shown_by = self._known, index.producer, self._shown
         found = []
+        if self._makers is not None and not index.changed:
+            nodes = reading(nodes, self._makers)
         for node in nodes:
             shown = shown_by(node, producer)
             rules = known.get(shown)
