@@ -14,11 +14,11 @@ def note_lineage(firings: Iterable[tuple[str, Edits]]) -> None:
     Nodes that are removed again pass theirs on, so that a result of two repairs names both.
     """
     for code, edits in firings:
-        gone = edits.removed.values() if edits.added else ()
-        inherited = [rule for node in gone if isinstance(node, Node) for rule in node.rules]
-        for node in edits.added.values():
-            if isinstance(node, Node):
-                node.rules = tuple(dict.fromkeys([*inherited, *node.rules, code]))
+        if edits.added:
+            inherited = [rule for node in edits.removed.values() if isinstance(node, Node) for rule in node.rules]
+            for node in edits.added.values():
+                if isinstance(node, Node):
+                    node.rules = tuple(dict.fromkeys([*inherited, *node.rules, code]))
         alone = (code,)
         for node in edits.edited.values():
             if isinstance(node, Node):

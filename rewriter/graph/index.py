@@ -388,7 +388,8 @@ class GraphIndex:
             self.scopes[number].graph.nodes[:] = self._orders[number].arranged(self._members[number])
         for ends in self.changed:
             tensor, maker = ends.tensor, ends.maker
-            readers = [user for user in ends.users.values() for operand in user.inputs if operand is tensor]
+            users = ends.users.values()
+            readers = [user for user in users for operand in user.inputs if operand is tensor] if users else ()
             links.tie(tensor, () if maker is None else (maker,), readers)
             ends.changed = False
         for node in self._kept:
