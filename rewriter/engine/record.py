@@ -46,14 +46,14 @@ class Recorder:
             rule.title,
             rule.kind,
             rule.phase,
-            place=fired.scope.path,
-            root=fired.names[0] if fired.names else "",
-            op=fired.op,
-            matched=fired.names,
-            changes=changes,
-            conditions=fired.conditions,
-            parents=tuple(parents),
-            microseconds=fired.seconds * 1e6,
+            fired.scope.path,
+            fired.names[0] if fired.names else "",
+            fired.op,
+            fired.names,
+            changes,
+            fired.conditions,
+            tuple(parents),
+            fired.seconds * 1e6,
         )
         if len(changes) == most:
             firing.omitted = sum(1 for _ in self._changed(fired)) + len(edits.declared) - len(changes)
