@@ -194,18 +194,28 @@ class Writer:
         edited: set[int] = set()
         renamed = self._renamed.keys()
         for node in nodes:
-            # A quick answer for nearly all nodes, to which surely nothing happened.
+            read = node._read if type(node) is Node else None
+            # Quick answers for nearly all nodes: nothing happened to a node, or it reads other tensors and that is all.
             if (
-                type(node) is Node
-                and node._read == (node.op, node.name, node.domain, (*node.inputs,), (*node.outputs,))
+                read is not None
                 and node._attrs is None
-                and node._rules is None
                 and not node._bodies
+                and (node._rules is None or not self.marks)
+                and read[0] is node.op
+                and read[1] is node.name
+                and read[2] is node.domain
+                and read[4] == tuple(node.outputs)
                 and (not renamed or renamed.isdisjoint(map(id, (*node.inputs, *node.outputs))))
             ):
-                result.append(node.data)
-                continue
-            written = self._rerouted(node) or self.node(node, level, visible)
+                if read[3] == tuple(node.inputs):
+                    result.append(node.data)
+                    continue
+                names = [tensor.name for tensor in node.inputs]
+                if {*map(type, names)} == {str}:
+                    edited.add(id(node))
+                    result.append(with_inputs(node.data, len(read[3]), names))
+                    continue
+            written = self.node(node, level, visible)
             if not isinstance(node, Node) or written is not node.data:
                 edited.add(id(node))
             result.append(written)
@@ -216,17 +226,6 @@ class Writer:
         suspects = edited if same else edited | set(map(id, nodes)) - set(map(id, before))
         self.new_domains.update(dict.fromkeys(node.domain or "" for node in nodes if id(node) in suspects))
         return result
-
-    def _rerouted(self, node: gs.Node) -> bytes | None:
-        """A node that surely reads other tensors and is as it was otherwise, which is what most edits are; None for others."""
-        if type(node) is not Node or node._attrs is not None or node._bodies or (self.marks and node._rules is not None):
-            return None
-        if node._read is None or node._read[:3] != (node.op, node.name, node.domain) or node._read[4] != (*node.outputs,):
-            return None
-        names = [tensor.name for tensor in node.inputs]
-        if {*map(type, names)} != {str} or (self._renamed and not self._renamed.keys().isdisjoint(map(id, node.outputs))):
-            return None
-        return with_inputs(node.data or b"", len(node._read[3]), names)
 
     def node(self, node: gs.Node, level: int, visible: Visible) -> bytes:
         """A node as bytes, the very ones it came from when nothing was edited."""

@@ -173,9 +173,11 @@ def with_inputs(node: bytes, count: int, names: Iterable[str]) -> bytes:
     """A node of so many inputs as protobuf wrote it, with others instead, which stand in front of all else."""
     place = 0
     for _ in range(count):
-        size, place = varint_at(node, place + 1)
+        size, place = (node[place + 1], place + 2) if node[place + 1] < 128 else varint_at(node, place + 1)
         place += size
-    return b"".join([entry(1, name.encode()) for name in names]) + node[place:]
+    values = [name.encode() for name in names]
+    inputs = [b"\n%c%b" % (len(value), value) if len(value) < 128 else entry(1, value) for value in values]
+    return b"".join(inputs) + node[place:]
 
 
 def _mark(data: bytes) -> str:
