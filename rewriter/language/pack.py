@@ -27,6 +27,7 @@ _KINDS: tuple[Any, ...] = (
 """Every record that can be packed; a packed one begins with its position in this table."""
 
 _NUMBERS = {kind: (_KINDS.index(kind), names(kind) or ()) for kind in _KINDS}
+_PLAIN = frozenset({str, int, bool, float, type(None)})
 _MADE_OF_PARTS = frozenset({tuple, list})
 _NOWHERE = (0, NOWHERE.start, NOWHERE.end)
 
@@ -49,14 +50,16 @@ def flat(value: Any, *, places: bool = True) -> Any:
 
     Half of all records are places. At the end of a record, where they stand, those that say nothing are left out.
     """
-    if isinstance(value, tuple):
-        return [flat(item, places=places) for item in value]
-    if isinstance(value, ast.Span):
+    kind = value.__class__
+    if kind is tuple:
+        return [part if part.__class__ in _PLAIN else flat(part, places=places) for part in value]
+    if kind is ast.Span:
         return (0, value.start, value.end) if places and value != NOWHERE else _NOWHERE
-    found = _NUMBERS.get(type(value))
+    found = _NUMBERS.get(kind)
     if found is None:
         return value
-    values = [flat(getattr(value, name), places=places) for name in found[1]]
+    parts = [getattr(value, name) for name in found[1]]
+    values = [part if part.__class__ in _PLAIN else flat(part, places=places) for part in parts]
     while values and values[-1] is _NOWHERE:
         values.pop()
     return (found[0], *values)

@@ -29,6 +29,9 @@ _END = "$END"
 _NODE, _INLINED, _WORD = range(3)
 
 
+_Lexer = tuple[Callable[[str, int], "re.Match[str] | None"], dict[str, dict[str, str]]]
+
+
 class Word(str):
     """A token that stands in the tree, and where it stands in the text."""
 
@@ -71,35 +74,38 @@ class Tables:
     def __init__(self, kept: Any) -> None:
         self.kept = kept
         self.first, self.last, self.actions, self.gotos, self.productions, self.lexers, self.expressions = kept
-        self._compiled: dict[int, tuple[Callable[[str, int], re.Match[str] | None], dict[str, dict[str, str]]]] = {}
+        self._compiled: dict[int, _Lexer] = {}
 
-    def word(self, state: int, text: str, at: int) -> tuple[str, int]:
-        """The terminal that stands at a place, and where it ends; "" for none that can follow."""
-        number = self.lexers[state]
-        found = self._compiled.get(number)
-        if found is None:
-            pattern, others = self.expressions[number]
-            found = self._compiled[number] = (re.compile(pattern).match, others)
-        match, words = found
-        given = match(text, at)
-        if given is None or given.lastgroup is None:
-            return "", at
-        kind: str = given.lastgroup
-        return (words[kind].get(given[0], kind) if kind in words else kind), given.end()
+    def lexer(self, number: int) -> _Lexer:
+        """The expression of what may stand in some states, compiled when one of them is first reached."""
+        pattern, words = self.expressions[number]
+        found = self._compiled[number] = (re.compile(pattern).match, words)
+        return found
 
     def parse(self, text: str) -> Node | None:
         """The tree of a text; None when the grammar does not take it."""
-        actions, gotos, productions = self.actions, self.gotos, self.productions
+        actions, gotos, productions, lexers = self.actions, self.gotos, self.productions, self.lexers
+        compiled = self._compiled
         state, stop, at = self.first, len(text), 0
         states, values = [state], list[Any]()
         starts, ends = list[int](), list[int]()  # of everything on the stack; of what is empty, -1
         while True:
             begin = _BLANK(text, at).end()  # type: ignore[union-attr]
-            kind, at = (_END, begin) if begin == stop else self.word(state, text, begin)
+            if begin == stop:
+                kind = _END
+            else:
+                number = lexers[state]
+                match, words = compiled.get(number) or self.lexer(number)
+                given = match(text, begin)
+                if given is None:
+                    return None
+                kind, at = given.lastgroup or "", given.end()
+                if kind in words:
+                    kind = words[kind].get(given[0], kind)
             while (action := actions[state].get(kind)) is not None and action < 0:
                 origin, size, shown = productions[-1 - action]
                 if shown is None:  # one symbol for another: the value stays
-                    states.pop()
+                    states[-1] = state = gotos[states[-2]][origin]
                 else:
                     low = len(values) - size
                     node, start, end = _built(shown, values[low:], starts[low:], ends[low:], text)
@@ -107,8 +113,8 @@ class Tables:
                     values.append(node)
                     starts.append(start)
                     ends.append(end)
-                state = gotos[states[-1]][origin]
-                states.append(state)
+                    state = gotos[states[-1]][origin]
+                    states.append(state)
                 if state == self.last:
                     whole: Node = values[-1]
                     return whole

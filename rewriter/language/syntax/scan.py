@@ -22,8 +22,12 @@ MAX_PROBLEMS = 20
 """Problems told of one rule before it is parsed."""
 
 _MARK = re.compile(
-    r"""(?P<string>"(?:[^"\\\n]|\\.)*(?P<closed>")?)|(?P<doc>///)|(?P<comment>\#[^\n]*)|(?P<fence>~~~)"""
-    r"""|(?P<open>[\[({])|(?P<close>[\])}])|(?P<rule>(?<![.\w])rule(?!\w))"""
+    r""""(?:[^"\\\n]|\\.)*(?P<closed>")?|///|\#[^\n]*|~~~|\[|\(|\{|\]|\)|\}|r(?<![.\w]r)ule(?!\w)"""
+)  # each way begins with a letter of its own: only then does `re` pass over all others at once
+_KINDS = (
+    {'"': "string", "/": "doc", "#": "comment", "~": "fence", "r": "rule"}
+    | dict.fromkeys("[({", "open")
+    | dict.fromkeys("])}", "close")
 )
 _BLANK = re.compile(r"(?:\s|\#[^\n]*)*")
 _DOCS = re.compile(r"(?:\s|\#[^\n]*|///[^\n]*)*")
@@ -56,15 +60,15 @@ def open_brackets(text: str, start: int, end: int) -> list[int]:
     stack: list[int] = []
     at = start
     while (mark := _MARK.search(text, at, end)) is not None:
-        at = mark.end()
-        if mark["open"]:
+        at, kind = mark.end(), _kind(mark)
+        if kind == "open":
             stack.append(mark.start())
-        elif mark["close"]:
+        elif kind == "close":
             if stack:
                 stack.pop()
-        elif mark["fence"]:
+        elif kind == "fence":
             at = max(text.find("~~~", at, end) + 3, at)
-        elif mark["doc"]:
+        elif kind == "doc":
             at = _line_end(text, at)
     return stack
 
@@ -74,12 +78,12 @@ def comments(text: str) -> list[Span]:
     found: list[Span] = []
     at = 0
     while (mark := _MARK.search(text, at)) is not None:
-        at = mark.end()
-        if mark["comment"]:
+        at, kind = mark.end(), _kind(mark)
+        if kind == "comment":
             found.append(Span(mark.start(), at))
-        elif mark["fence"]:
+        elif kind == "fence":
             at = max(text.find("~~~", at) + 3, at)
-        elif mark["doc"]:
+        elif kind == "doc":
             at = _line_end(text, at)
     return found
 
@@ -103,26 +107,26 @@ class _Scanner:
 
     def _step(self, mark: re.Match[str]) -> int:
         """Takes one mark into account and returns where to go on."""
-        chunk = self.chunk
-        if mark["string"]:
+        chunk, kind = self.chunk, _kind(mark)
+        if kind == "string":
             if not mark["closed"]:
                 where = Span(mark.start(), mark.end())
                 helps = ("a string ends on the line where it begins; write `\\n` for a line break",)
                 self._problem(Diagnostic("E002", "this string is not closed", where, 'no `"` before the line ends', (), helps))
-        elif mark["doc"]:
+        elif kind == "doc":
             return self._docs(mark.start())
-        elif mark["fence"]:
+        elif kind == "fence":
             return self._fence(mark.start())
-        elif mark["open"]:
+        elif kind == "open":
             chunk.unclosed.append(mark.start())
             if len(chunk.unclosed) == MAX_NESTING + 1:
                 where = Span(mark.start(), mark.end())
                 helps = ("name a part of it with `let`",)
                 self._problem(Diagnostic("E003", f"brackets nest deeper than {MAX_NESTING} levels", where, "", (), helps))
-        elif mark["close"]:
+        elif kind == "close":
             if chunk.unclosed:
                 chunk.unclosed.pop()
-        elif mark["rule"] and self._begins_rule(mark.start()):
+        elif kind == "rule" and self._begins_rule(mark.start()):
             self._finish(mark.start())
         return mark.end()
 
@@ -181,6 +185,10 @@ class _Scanner:
             message = f"this rule is longer than {MAX_RULE_LENGTH:,} characters, its test texts not counted"
             chunk.problems.append(Diagnostic("E003", message, where))
         self.chunks.append(chunk)
+
+
+def _kind(mark: re.Match[str]) -> str:
+    return _KINDS[mark[0][0]]
 
 
 def _end(pattern: re.Pattern[str], text: str, start: int, stop: int | None = None) -> int:
