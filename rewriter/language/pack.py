@@ -54,7 +54,7 @@ def flat(value: Any, *, places: bool = True) -> Any:
     if kind is tuple:
         return [part if part.__class__ in _PLAIN else flat(part, places=places) for part in value]
     if kind is ast.Span:
-        return (0, value.start, value.end) if places and value != NOWHERE else _NOWHERE
+        return (0, value.start, value.end) if places and value.end else _NOWHERE
     found = _NUMBERS.get(kind)
     if found is None:
         return value

@@ -40,6 +40,15 @@ def walk(node: Any) -> Iterator[Any]:
         stack += reversed(children(top))
 
 
+def size(node: Any) -> int:
+    """How many records there are in a record, itself included."""
+    count, level = 0, [node]
+    while level:
+        count += len(level)
+        level = [child for one in level for child in children(one)]
+    return count
+
+
 def depth(node: Any) -> int:
     """How deep records nest; 1 for a record without records inside."""
     deepest = 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from rewriter.language import ast
 from rewriter.language.checks.context import Context
-from rewriter.language.walk import pattern_nodes, walk
+from rewriter.language.walk import pattern_nodes, size
 
 MAX_NODES = 100
 MAX_TERMS = 5000
@@ -24,9 +24,9 @@ def check_sizes(context: Context) -> bool:
         small = False
     parts: list[ast.Where | ast.Let | ast.Rewrite] = [*rule.wheres, *rule.lets, *rule.rewrites]
     for part in parts:
-        size = sum(1 for _ in walk(part))
-        if size > MAX_TERMS:
+        terms = size(part)
+        if terms > MAX_TERMS:
             notes = (f"at most {MAX_TERMS} are computed",)
-            context.report("E216", f"this part of the rule has {size} terms", part.span, "too many", notes)
+            context.report("E216", f"this part of the rule has {terms} terms", part.span, "too many", notes)
             small = False
     return small
