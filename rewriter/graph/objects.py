@@ -91,6 +91,13 @@ class Node(gs.Node):  # type: ignore[misc]
     _bodies: Mapping[str, Graph]
     _rules: tuple[str, ...] | None
 
+    def __new__(cls, *arguments: Any, **named: Any) -> Any:
+        """For whoever calls the constructor, which is graphsurgeon's."""
+        node = object.__new__(cls)
+        node.data = node.folder = node._proto = node._read = node._attrs = node._loaded = node._rules = None
+        node._bodies = _NO_BODIES
+        return node
+
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 

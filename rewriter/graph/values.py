@@ -36,6 +36,10 @@ class _Tensor(Tied):
     __slots__ = ("_dtype", "_said", "_shape", "_type", "infos", "name")
     __setattr__ = object.__setattr__
 
+    def __new__(cls, *arguments: Any, **named: Any) -> Any:
+        """For whoever calls the constructor, which is graphsurgeon's."""
+        return _bare(cls, "")
+
 
 class Variable(_Tensor, gs.Variable):  # type: ignore[misc]
     """A tensor that is computed or given by the caller.

@@ -9,7 +9,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from rewriter import Model, RewriterError
-from rewriter.graph.objects import Graph, Node, new_constant, new_node, new_variable
+from rewriter.graph.objects import Constant, Graph, Node, Variable, new_constant, new_node, new_variable
 
 TEXT = """
 <ir_version: 8, opset_import: ["": 17, "local": 1]>
@@ -350,6 +350,16 @@ def test_graphsurgeon_scripts_work(model: Model) -> None:
     graph.cleanup()
     copy = graph.copy()
     assert [node.op for node in copy.nodes] == ["Add", "LeakyRelu", "If", "Neg"]
+
+
+def test_constructors_are_graphsurgeons(model: Model) -> None:
+    scale = Constant("scale", np.ones(4, np.float32))
+    made = Variable("made", np.float32, ["N", 4])
+    model.graph.nodes.append(Node("Mul", "mul", {}, [model.graph.inputs[0], scale], [made]))
+    model.graph.outputs.append(made)
+    assert made.inputs[0] is model.graph.inputs[0].outputs[-1] is scale.outputs[0] is model.graph.nodes[-1]
+    result = written(model).graph
+    assert (result.node[-1].op_type, result.initializer[-1].name, result.output[-1].name) == ("Mul", "scale", "made")
 
 
 def test_graphsurgeons_export_changes_nothing(model: Model) -> None:
