@@ -29,9 +29,6 @@ from rewriter.source.find import find
 if TYPE_CHECKING:
     from rewriter.cli.job import Job, Outcome, Work
 
-_REFERENCE = b"location"
-"""Stands literally in every reference to a file with data, which the ordinary way takes along."""
-
 
 def decided(job: Job, work: Work, outcome: Outcome) -> bool:
     """Whether nothing can fire in a model; then the outcome says so, and what is to be written is written.
@@ -59,11 +56,11 @@ def _decided(job: Job, work: Work, outcome: Outcome, table: Table, data: bytes, 
     except MalformedError:
         return False
     log = _quiet(census, table, work)
-    if log is None or (work.runtime == "auto" and not _taken(data, large=large)):
+    if log is None or (work.runtime == "auto" and not _taken(census, data, large=large)):
         return False  # no rule may know what is wrong, but a runtime may
     outcome.refusal = "" if work.runtime == "auto" else None
     writes = job.target is not None and job.target != job.path
-    if writes and _REFERENCE in data and not _beside(job):
+    if writes and census.refers and not _beside(job):
         return False
     if writes and job.target is not None:
         _copy(Path(job.path), Path(job.target), None if large else data, stamp, force=work.force)
@@ -78,9 +75,9 @@ def _decided(job: Job, work: Work, outcome: Outcome, table: Table, data: bytes, 
     return True
 
 
-def _taken(data: bytes, *, large: bool) -> bool:
+def _taken(census: Census, data: bytes, *, large: bool) -> bool:
     """Whether ONNX Runtime loads the model; False, too, where the ordinary way has to see to that it may be asked."""
-    if large or _REFERENCE in data:
+    if large or census.refers:
         return False
     try:
         onnx_runtime.session(data, None)

@@ -89,6 +89,7 @@ class Census:
     Attributes:
         imports: opset version by domain; ONNX's own is "".
         functions: (domain, name) of the local ones, with their bodies.
+        refers: whether a tensor may have its data in a file of their own.
     """
 
     graph: Body
@@ -98,6 +99,7 @@ class Census:
     producer_version: str = ""
     imports: dict[str, int] = field(default_factory=dict)
     functions: dict[tuple[str, str], Body] = field(default_factory=dict)
+    refers: bool = False
 
     @property
     def versions(self) -> set[int]:

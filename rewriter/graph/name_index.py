@@ -37,11 +37,12 @@ def number(octets: bytes, starts: IntArray, sizes: IntArray) -> Numbered:
     words: Numbers = np.ndarray((len(octets) - 7,), "<u8", octets, strides=(1,))
     result = found = _SECRET ^ (sizes.astype(np.uint64) * _SPREAD)
     where: IntArray | None = None
-    ascii = True
-    while True:
+    seen = np.uint64(0)
+    while len(starts):
         word = words[starts]
-        word &= _KEEP[np.minimum(sizes, 8)]
-        ascii = ascii and not np.bitwise_or.reduce(word) & _NOT_ASCII
+        if sizes.min() < 8:
+            word &= _KEEP[np.minimum(sizes, 8)]
+        seen |= np.bitwise_or.reduce(word)
         word ^= found
         word *= _MIX
         word ^= word >> _HALF
@@ -50,10 +51,12 @@ def number(octets: bytes, starts: IntArray, sizes: IntArray) -> Numbered:
         else:
             result[where] = word
         more = np.flatnonzero(sizes > 8)
-        if not len(more):
-            return Numbered(result, bool(ascii))
-        where = more if where is None else where[more]
-        found, starts, sizes = word[more], starts[more] + 8, sizes[more] - 8
+        if len(more) == len(starts):
+            found, starts, sizes = word, starts + 8, sizes - 8
+        else:
+            where = more if where is None else where[more]
+            found, starts, sizes = word[more], starts[more] + 8, sizes[more] - 8
+    return Numbered(result, not seen & _NOT_ASCII)
 
 
 def number_of(names: Iterable[bytes]) -> Numbers:

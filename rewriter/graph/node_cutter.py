@@ -40,7 +40,7 @@ def cut(data: bytes, i: int, end: int) -> tuple[IntArray, IntArray] | None:
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     try:
-        nodes = _message().FromString(data[i:end]).node[:]
+        nodes = _message().FromString(memoryview(data)[i:end]).node[:]
     except DecodeError:
         return None
     sizes: IntArray = np.fromiter(map(len, nodes), np.intp, len(nodes))

@@ -23,7 +23,8 @@ MOST_LEVELS = 30
 """Subgraphs in each other; protobuf itself ends at about 33."""
 
 _INT, _FLOAT, _STRING, _TENSOR, _GRAPH, _FLOATS, _INTS, _STRINGS, _SPARSE = 2, 1, 3, 4, 5, 6, 7, 8, 11
-_TENSOR_FIELDS = frozenset((1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16))
+_TENSOR_FIELDS = frozenset((1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 16))
+_ELSEWHERE = frozenset((13, 14))  # of a tensor: where its data are
 _OTHER_VALUE = frozenset((9, 10, 11, 14, 22, 23))  # of an attribute: TENSORS, GRAPHS, TYPE_PROTO and SPARSE_TENSOR
 
 
@@ -42,6 +43,7 @@ class _Reader(FieldReader):
         self.single: list[Kind] = []
         self.names: list[bytes] = []
         self.types: dict[bytes, int] = {}
+        self.refers = False
 
     def model(self) -> Census:
         graphs, strings, ir_version = [], {2: "", 3: ""}, None
@@ -58,7 +60,9 @@ class _Reader(FieldReader):
                 self.imported(value, imports)
             elif number == 25 and wire == 2:
                 functions.append(value)
-            elif number not in (4, 5, 6, 14, 20, 26):
+            elif number == 20:
+                self.refers = True  # what is for training is not looked into
+            elif number not in (4, 5, 6, 14, 26):
                 raise MalformedError
         if len(graphs) != 1:
             raise MalformedError
@@ -70,7 +74,8 @@ class _Reader(FieldReader):
                 raise MalformedError
             found[key] = body
         b"\n".join(self.names).decode()
-        return Census(graph, [*self.kinds.values(), *self.single], ir_version, strings[2], strings[3], imports, found)
+        kinds = [*self.kinds.values(), *self.single]
+        return Census(graph, kinds, ir_version, strings[2], strings[3], imports, found, refers=self.refers)
 
     # --- messages ----------------------------------------------------------------------------------------------------------
 
@@ -132,6 +137,7 @@ class _Reader(FieldReader):
                 if kind.bodies:  # such a node stands for itself
                     return i
                 self.names += alone.names
+                self.refers |= alone.refers
                 self.kinds[rest] = kind
             columns.kinds.append(kind)
         for at, listed, given in columns.arities():
@@ -219,7 +225,9 @@ class _Reader(FieldReader):
                 reference = True
             elif number in (2, 3, 4, 5, 6, 7, 8):
                 values.setdefault(number, []).extend(self.items(number, wire, value))
-            elif number not in _OTHER_VALUE and number != 13:
+            elif number in _OTHER_VALUE:
+                self.refers = True  # it may hold tensors
+            elif number != 13:
                 raise MalformedError
         if name in kind.attrs or not name:
             raise MalformedError
@@ -270,12 +278,15 @@ class _Reader(FieldReader):
                 name = self.data[value[0] : value[1]]
             elif number == 2 and wire == 0:
                 dtype = value
+            elif number in _ELSEWHERE:
+                self.refers = True
             elif number not in _TENSOR_FIELDS:
                 raise MalformedError
         self.names.append(name)
         return name, dtype
 
     def sparse(self, i: int, end: int) -> tuple[bytes, int]:
+        self.refers = True  # the positions are not looked at
         for number, wire, value in self.fields(i, end):
             if number == 1 and wire == 2:
                 return self.tensor(*value)
@@ -339,7 +350,9 @@ class _Reader(FieldReader):
                 self.imported(value, body.imports)
             elif number == 12:
                 body.infos.append(self.info(*value))
-            elif number not in (6, 8, 11, 13, 14):
+            elif number == 11:
+                self.refers = True  # attributes by default are not looked into
+            elif number not in (6, 8, 13, 14):
                 raise MalformedError
         self.names += body.names
         return (domain, name), body

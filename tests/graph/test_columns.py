@@ -148,3 +148,35 @@ def test_large_graphs_are_read_in_columns() -> None:
     columns = take_census.take_census(data).graph.columns
     assert columns is not None
     assert len(columns) == 5000
+
+
+def elsewhere() -> onnx.TensorProto:
+    tensor = onnx.TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[2], data_location=TensorProto.EXTERNAL)
+    tensor.external_data.add(key="location", value="w.bin")
+    return tensor
+
+
+@pytest.mark.parametrize("place", ["nowhere", "initializer", "attribute", "list of an attribute", "sparse", "body", "default"])
+@pytest.mark.parametrize("large", [0, 1 << 60])
+def test_data_elsewhere_are_noticed(place: str, large: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever a tensor may stand; where it is not looked at, it may be one."""
+    monkeypatch.setattr(take_census, "LARGE", large)
+    node = helper.make_node("Relu", ["x"], ["y"])
+    graph = helper.make_graph([node], "g", [], [])
+    model = helper.make_model(graph, ir_version=8)
+    attributes = model.graph.node[0].attribute
+    if place == "initializer":
+        model.graph.initializer.append(elsewhere())
+    elif place == "attribute":
+        attributes.append(helper.make_attribute("a", elsewhere()))
+    elif place == "list of an attribute":
+        attributes.append(helper.make_attribute("a", [elsewhere()]))
+    elif place == "sparse":
+        model.graph.sparse_initializer.add(dims=[2]).indices.CopyFrom(elsewhere())
+        model.graph.sparse_initializer[0].values.CopyFrom(helper.make_tensor("w", 1, [0], []))
+    elif place == "body":
+        attributes.append(helper.make_attribute("a", helper.make_graph([], "b", [], [], [elsewhere()])))
+    elif place == "default":
+        function = model.functions.add(name="f", domain="d")
+        function.attribute_proto.append(helper.make_attribute("a", elsewhere()))
+    assert take_census.take_census(model.SerializeToString()).refers == (place != "nowhere")
