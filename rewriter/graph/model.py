@@ -85,7 +85,7 @@ class Model:
             proto: a model, as it is; nothing is checked.
             base_dir: folder of external data.
         Raises:
-            RewriterError: it has names that are not UTF-8, or subgraphs more than 64 levels deep.
+            RewriterError: it has names that are not UTF-8, or subgraphs more than 34 levels deep.
         """
         return cls(hollowed(ModelShell, proto), None if base_dir is None else Path(base_dir))
 
