@@ -32,12 +32,13 @@ def possible(rules: Sequence[Rule], census: Census, table: Table, *, follow: Cal
     for kind in census.kinds:
         by_op.setdefault((kind.domain, kind.op), []).append(kind)
     model = Model(census, table, by_op)
-    known = _questions(rules)
-    left = [rule for rule in rules if all(any(op in by_op for op in ops) for ops in rule.wanted)]
-    asked = [question for rule in left if (question := known.of(rule)).open(model)]
+    asked = [question for question in _questions(rules).about(frozenset(by_op)) if question.open(model)]
     if not asked or not any(question.asks_types for question in asked) or not follow():
         return [question.rule for question in asked]
     return [question.rule for question in asked if question.open(model, typed=True)]
+
+
+MOST_KINDS = 64
 
 
 class _Questions:
@@ -46,6 +47,17 @@ class _Questions:
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = rules
         self._made: dict[str, _Question] = {}
+        self._about: dict[frozenset[tuple[str, str]], list[_Question]] = {}
+
+    def about(self, ops: frozenset[tuple[str, str]]) -> list[_Question]:
+        """Those of rules whose operators are all among these; models of one kind have the same ones."""
+        found = self._about.get(ops)
+        if found is None:
+            if len(self._about) >= MOST_KINDS:
+                self._about.clear()
+            left = [rule for rule in self.rules if all(not ops.isdisjoint(wanted) for wanted in rule.wanted)]
+            found = self._about[ops] = [self.of(rule) for rule in left]
+        return found
 
     def of(self, rule: Rule) -> _Question:
         found = self._made.get(rule.code)
