@@ -31,8 +31,8 @@ for place in small, model, model, model:
 print((time.process_time() - started) * 1000)
 """
 RULES = """
-from rewriter.cli.job import Job, Outcome, Work
-from rewriter.cli.verdict import decided
+from rewriter.batch.job import Job, Outcome, Work
+from rewriter.batch.verdict import decided
 from rewriter.language.rules import load_rules
 work = Work(load_rules().select(), force=True)
 """

@@ -1,9 +1,9 @@
 """A rewrite-rule engine for ONNX models.
 
-    rules = rewriter.load_rules()                   # the shipped ones
-    model = rewriter.load("net.onnx")
-    log = rewriter.rewrite(model.graph, rules)      # on any onnx-graphsurgeon graph
-    model.save("net.fixed.onnx")
+    result = rewriter.fix("net.onnx", "net.fixed.onnx")     # what the command `rewriter fix` does
+    print(result, result.refused_before, result.log.counts)
+
+    log = rewriter.rewrite(graph)                           # only the rules, on any onnx-graphsurgeon graph
 
 Everything is imported when it is first used, so that `rewriter --help` does not wait for onnx.
 """
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rewriter.api import check, rewrite
+    from rewriter.batch.repair import Result, fix
     from rewriter.engine.limits import Limits
     from rewriter.engine.log import Log
     from rewriter.errors import RewriterError
@@ -23,14 +24,19 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["Limits", "Log", "Model", "RewriterError", "__version__", "check", "load", "load_rules", "rewrite", "stamp"]
+__all__ = [
+    "Limits", "Log", "Model", "Result", "RewriterError", "__version__", "check", "fix", "load", "load_rules", "rewrite",
+    "stamp",
+]  # fmt: skip
 
 _HOMES = {
     "Limits": "rewriter.engine.limits",
     "Log": "rewriter.engine.log",
     "Model": "rewriter.graph.model",
+    "Result": "rewriter.batch.repair",
     "RewriterError": "rewriter.errors",
     "check": "rewriter.api",
+    "fix": "rewriter.batch.repair",
     "load": "rewriter.graph.model",
     "load_rules": "rewriter.language.rules",
     "rewrite": "rewriter.api",

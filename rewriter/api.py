@@ -12,6 +12,7 @@ from rewriter.engine.limits import Limits
 from rewriter.engine.log import Log
 from rewriter.engine.run import run
 from rewriter.language.rules import RuleSet, load_rules
+from rewriter.proof.kernels import has_kernel
 from rewriter.source.find import load_source
 from rewriter.source.info import SourceInfo
 
@@ -41,7 +42,15 @@ def rewrite(
     Raises:
         RewriterError: the source file cannot be read, or a selected rule lacks a parameter.
     """
-    return run(graph, _selected(rules), source=_source(source), settings=settings, limits=limits, overridable=overridable)
+    return run(
+        graph,
+        _selected(rules),
+        source=_source(source),
+        settings=settings,
+        limits=limits,
+        overridable=overridable,
+        has_kernel=has_kernel,
+    )
 
 
 def check(
@@ -62,6 +71,7 @@ def check(
         limits=limits,
         overridable=overridable,
         keep=False,
+        has_kernel=has_kernel,
     )
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import onnx
 import onnx_graphsurgeon as gs
 import pytest
 
@@ -23,7 +24,7 @@ def graph() -> gs.Graph:
 
 def rules(tmp_path: Path, kind: str) -> object:
     (tmp_path / "my.rules").write_text(
-        f"/// Nothing.\nrule TST001 identity <kind: {kind}>\nmatch {{ y = Identity(x) }}\nrewrite {{ y = x }}\n"
+        f"/// Nothing.\nrule TST001 identity <kind: {kind}{', evidence: refused' * (kind == 'repair')}>\nmatch {{ y = Identity(x) }}\nrewrite {{ y = x }}\n"
     )
     return rewriter.load_rules([tmp_path])
 
@@ -72,3 +73,78 @@ def test_names_are_there_and_nothing_is_imported_for_them() -> None:
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         rewriter.nothing  # noqa: B018
+
+
+EXPORTS = sorted(MODELS.rglob("*.onnx"))
+
+
+@pytest.mark.parametrize("path", EXPORTS, ids=lambda path: path.parent.name if path.stem == "model" else path.stem)
+def test_fix_gives_the_bytes_that_the_command_gives(tmp_path: Path, path: Path) -> None:
+    from rewriter.cli.main import main
+
+    assert main(["fix", str(path), "-o", str(tmp_path / "command.onnx")]) == 0
+    wanted = (tmp_path / "command.onnx").read_bytes()
+    result = rewriter.fix(path, tmp_path / "function.onnx")
+    assert (tmp_path / "function.onnx").read_bytes() == wanted
+    assert (result.changed, result.output) == (wanted != path.read_bytes(), str(tmp_path / "function.onnx"))
+    held = rewriter.fix(str(path))
+    assert held.output is None
+    held.save(tmp_path / "held.onnx")
+    assert (tmp_path / "held.onnx").read_bytes() == wanted
+    assert held.log.counts == result.log.counts
+
+
+def test_fix_uses_the_source_file_and_tells_what_it_did(tmp_path: Path) -> None:
+    path = MODELS / "mxnet-1.4.1-fix-gamma.onnx"
+    result = rewriter.fix(path)
+    assert result.source == str(path.with_name(f"{path.stem}-symbol.json"))
+    assert "MX002" in result.log.counts
+    assert rewriter.fix(path, source="none").source is None
+    assert "MX002" not in rewriter.fix(path, source="none").log.counts
+    assert result.firings[0].changes
+    assert result.exporter.startswith("mxnet")
+    assert result.model.metadata
+    assert not rewriter.fix(path, stamp=False).model.metadata
+
+
+def test_fix_asks_onnx_runtime_before_and_after(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    path = MODELS / "mxnet-1.3.1-fully-connected.onnx"
+    result = rewriter.fix(path, verify=True)
+    assert "rank 2" in (result.refused_before or "")
+    assert result.refused_after == ""
+    assert result.verification is not None
+    assert repr(result) == f"<Result {path}: 1 rewrite by MX001; refused by ONNX Runtime before, accepted now>"
+    left = rewriter.fix(path, rules=rewriter.load_rules().select(["NONE"]))
+    assert (left.changed, left.refused_after == left.refused_before) == (False, True)
+    assert repr(left) == f"<Result {path}: unchanged; still refused by ONNX Runtime>"
+    assert left.model.graph.nodes[0].op == "Gemm"
+    assert rewriter.fix(path, runtime="no").refused_before is None
+
+
+def test_fix_takes_back_what_makes_a_model_worse(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    (tmp_path / "my.rules").write_text(
+        "/// Wrong.\nrule TST001 wrong <kind: exact>\nmatch { y = Relu(x) }\nrewrite { y = com.acme.Nothing(x) }\n"
+    )
+    text = '<ir_version: 8, opset_import: ["": 13]> g (float[2] x) => (float[2] y) { y = Relu(x) }'
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
+    result = rewriter.fix(tmp_path / "net.onnx", rules=rewriter.load_rules([tmp_path]).select(["TST001"]))
+    assert ([one.rule for one in result.rolled_back], result.changed, result.unfinished) == (["TST001"], False, True)
+    assert repr(result) == f"<Result {tmp_path / 'net.onnx'}: unchanged; 1 rolled back>"
+
+
+def test_fix_overwrites_only_by_force(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes((MODELS / "mxnet-1.3.1-fully-connected.onnx").read_bytes())
+    with pytest.raises(rewriter.RewriterError, match="is the input itself"):
+        rewriter.fix(path, path)
+    rewriter.fix(path, tmp_path / "out.onnx")
+    with pytest.raises(rewriter.RewriterError, match="exists"):
+        rewriter.fix(path, tmp_path / "out.onnx")
+    rewriter.fix(path, path, force=True)
+    assert path.read_bytes() == (tmp_path / "out.onnx").read_bytes()
+    with pytest.raises(rewriter.RewriterError, match="give both"):
+        rewriter.fix(path, inputs="some.npz")
+    with pytest.raises(rewriter.RewriterError):
+        rewriter.fix(tmp_path / "none.onnx")

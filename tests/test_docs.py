@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import json
 import re
@@ -11,7 +12,9 @@ from types import ModuleType
 import pytest
 
 from rewriter.cli.main import main
+from rewriter.language.analysis.lint import lint
 from rewriter.language.checks.header import KEYS
+from rewriter.language.header import EVIDENCE
 from rewriter.language.rules import load_rules
 
 ROOT = Path(__file__).parent.parent
@@ -35,11 +38,21 @@ def test_made_pages_are_up_to_date(build: ModuleType) -> None:
 
 
 def test_the_examples_of_the_language_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    examples = re.findall(r"^```rules\n(.*?)^```$", LANGUAGE, re.DOTALL | re.MULTILINE)
+    texts = (LANGUAGE, (DOCS / "writing-rules.md").read_text(encoding="utf-8"))
+    examples = [found for text in texts for found in re.findall(r"^```rules\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)]
     (tmp_path / "examples.rules").write_text("\n".join(examples))
     assert main(["test", str(tmp_path)]) == 0
     printed = capsys.readouterr()
     assert (printed.out, "error" in printed.err, "warning" in printed.err) == ("", False, False)
+    assert [d.message for d in lint(load_rules([tmp_path]))] == []
+
+
+def test_every_evidence_is_told() -> None:
+    table = LANGUAGE.split("### Evidence")[1].split("### Guesses")[0]
+    told = re.findall(r"^\| `(\w+)(?:\(\w+\))?` \|", table, re.MULTILINE)
+    assert set(told) == set(EVIDENCE)
+    page = (DOCS / "writing-rules.md").read_text(encoding="utf-8")
+    assert all(f"`evidence: {name}`" in page for name in EVIDENCE)
 
 
 def test_every_header_key_is_told() -> None:
@@ -55,6 +68,19 @@ def test_the_catalogue_names_rules_that_exist(build: ModuleType) -> None:
     for entry in entries:
         assert set(entry["rules"]) <= codes, entry["id"]
         assert bool(entry["rules"]) != (entry.get("why") in build.NO_RULE), entry["id"]
+
+
+def test_ways_of_the_benchmark_of_peers_are_chosen_as_its_page_says() -> None:
+    spec = importlib.util.spec_from_file_location("peers", ROOT / "benchmarks" / "peers.py")
+    assert spec is not None
+    assert spec.loader is not None
+    peers = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(peers)
+    assert "--only NAME,..." in peers.__doc__
+    assert peers.chosen("rewriter,onnxsim") == ["rewriter", "onnxsim"]
+    assert peers.chosen("rewriter, guarded,onnxscript, 1 rule") == ["rewriter, guarded", "onnxscript, 1 rule"]
+    with pytest.raises(argparse.ArgumentTypeError, match="no way is called 'onnxsin'"):
+        peers.chosen("onnxsin")
 
 
 @pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import rewriter
 from rewriter.cli.main import main
 
 ROOT = Path(__file__).parent.parent
@@ -43,6 +46,40 @@ def test_the_first_command_prints_what_is_shown(tmp_path: Path) -> None:
     )
     assert done.returncode == 0
     assert done.stdout.replace(fixed, arguments[target]).rstrip() == expected
+
+
+def test_the_model_of_the_first_command_is_refused_before_and_right_after(tmp_path: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    command = next(line for line in README.splitlines() if line.startswith("    pip install . && "))
+    path = ROOT / command.split()[6]
+    result = rewriter.fix(path, tmp_path / "fixed.onnx")
+    assert f"    {result.refused_before}\n" in README
+    assert result.refused_after == ""
+    recorded = np.load(path.with_name("data.npz"))
+    session = runtime.InferenceSession(str(tmp_path / "fixed.onnx"), providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {entry.name: recorded[f"in_{entry.name}"] for entry in session.get_inputs()})
+    np.testing.assert_array_equal(found, recorded["out_0"])
+
+
+def test_the_example_in_python_does_what_the_command_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (example,) = re.findall(r"^```python\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    gamma = ROOT / "tests" / "models" / "mxnet-1.4.1-fix-gamma.onnx"
+    shutil.copy(gamma, tmp_path / "net.onnx")
+    shutil.copy(gamma.with_name(f"{gamma.stem}-symbol.json"), tmp_path / "net-symbol.json")
+    monkeypatch.chdir(tmp_path)
+    assert main(["fix", "net.onnx", "-o", "command.onnx"]) == 0
+    exec(compile(example, "README.md", "exec"), {})
+    assert Path("net.fixed.onnx").read_bytes() == Path("command.onnx").read_bytes()
+
+
+def test_what_the_first_command_writes_is_not_for_git() -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("no checkout")
+    assert subprocess.run(["git", "check-ignore", "-q", "fixed.onnx"], cwd=ROOT).returncode == 0
+
+
+def test_it_is_short() -> None:
+    assert README.count("\n") <= 150
 
 
 def test_every_command_is_named() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rewriter.cli.options import Switch, add_format
 
 if TYPE_CHECKING:
-    from rewriter.cli.job import Outcome, Work
+    from rewriter.batch.job import Outcome, Work
     from rewriter.plans.document import Document
     from rewriter.plans.execution import Missing
     from rewriter.report.style import Style
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     import sys
     from pathlib import Path
 
-    from rewriter.cli.job import process
+    from rewriter.batch.job import process
     from rewriter.cli.output import say, style_of, tell
     from rewriter.cli.paths import Found, plan
     from rewriter.cli.record import exit_code, model_record
@@ -90,7 +90,7 @@ def _work(plan: Document, args: argparse.Namespace) -> Work:
     Raises:
         RewriterError: the model, a rule or the source file is another one now.
     """
-    from rewriter.cli.job import Work
+    from rewriter.batch.job import Work
     from rewriter.cli.selection import load
     from rewriter.errors import RewriterError
     from rewriter.graph.model import load as load_model

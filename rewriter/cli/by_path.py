@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rewriter.cli.job import Job, Outcome, Work
+from rewriter.batch.job import Job, Outcome, Work
 from rewriter.cli.selection import codes, load, target_names
 from rewriter.errors import RewriterError
 from rewriter.record import replace
@@ -52,7 +52,7 @@ def _variant(work: Work, args: argparse.Namespace, found: Configuration, tables:
     try:
         typed = [line for line in args.set if args.origins["set"].endswith("--set")]
         known = load(args.rules, quiet=True).with_settings([*values["set"][0], *typed])
-        rules = known.select(codes(values["select"][0]), codes(values["ignore"][0]), target_names(args))
+        rules = known.select(codes(values["select"][0]), codes(values["ignore"][0]), target_names(args), guess=args.guess)
         source = values["source"][0]
         if source not in ("auto", "none") and source != args.source:
             from rewriter.source.find import load_source

@@ -34,12 +34,9 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Checks models; returns the exit code."""
     from rewriter.cli.batch import run_batch
+    from rewriter.cli.options import runtime_choice
     from rewriter.cli.paths import find_models, unwritten
-    from rewriter.errors import RewriterError
-    from rewriter.proof.onnx_runtime import installed
 
     jobs = unwritten(find_models(args.paths))
-    if args.runtime == "yes" and not installed():
-        raise RewriterError("--runtime needs ONNX Runtime; install it with: pip install 'rewriter[verify]'")
-    args.ask_runtime = args.runtime if args.runtime == "yes" or (len(jobs) == 1 and installed()) else "no"
+    args.ask_runtime = runtime_choice(args.runtime if len(jobs) == 1 or args.runtime == "yes" else "no")
     return run_batch("check", jobs, args)

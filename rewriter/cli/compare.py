@@ -25,7 +25,9 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("before", metavar="A", help="a model")
     parser.add_argument("after", metavar="B", help="the model it is compared with")
-    parser.add_argument("--inputs", metavar="FILE", help=".npz file with A's inputs (default: random ones, always the same)")
+    parser.add_argument(
+        "--inputs", metavar="FILE", help=".npz file with A's inputs (default: random ones and edge values, always the same)"
+    )
     parser.add_argument("--layers", action="store_true", help="list every tensor that has a counterpart")
     parser.add_argument("--rtol", metavar="X", type=tolerance, default=1e-4, help="relative tolerance (default: 1e-4)")
     parser.add_argument("--atol", metavar="X", type=tolerance, default=1e-6, help="absolute tolerance (default: 1e-6)")

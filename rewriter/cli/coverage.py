@@ -37,8 +37,8 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints what was never exercised; returns 2 when a model cannot be read, otherwise 0."""
+    from rewriter.batch.job import Work, process
     from rewriter.cli.batch import failure
-    from rewriter.cli.job import Work, process
     from rewriter.cli.output import say, style_of, tell
     from rewriter.cli.paths import find_models, unwritten
     from rewriter.cli.selection import load

@@ -117,12 +117,22 @@ def entry() -> NoReturn:
     """The console script: a process that does one command, and is quick to come and to go."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy takes 70 ms to start more, and nothing here has use for them
     gc.set_threshold(OBJECTS)
+    _keep_stdout()
     code = main()
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):
             stream.flush()
     os._exit(code)  # Python would take all modules apart first: 25 ms once ONNX is imported
+
+
+def _keep_stdout() -> None:
+    """Results keep the standard output to themselves: what libraries print there, as ONNX does its warnings, goes to stderr."""
+    with suppress(OSError, ValueError, AttributeError):
+        if sys.stdout.fileno() == 1:
+            kept = os.dup(1)
+            os.dup2(2, 1)
+            sys.stdout = os.fdopen(kept, "w", encoding=sys.stdout.encoding, errors=sys.stdout.errors)
 
 
 def _shown(error: RewriterError) -> str:

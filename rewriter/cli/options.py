@@ -69,7 +69,7 @@ def add_target(parser: argparse.ArgumentParser, what: str) -> None:
         "--target",
         metavar="NAMES",
         action="append",
-        help=f"comma-separated consumers (tensorrt, ncnn, ...): {what}",
+        help=f"comma-separated consumers (tensorrt, ncnn, ...), or ALL of them: {what}",
     )
 
 
@@ -133,6 +133,12 @@ def add_which_rules(parser: argparse.ArgumentParser) -> None:
         help="comma-separated codes or beginnings of codes, ALL, or NONE (default: DEFAULT, the rules that run unasked)",
     )
     which.add_argument("--ignore", metavar="CODES", action="append", help="codes not to run; the longer name wins")
+    which.add_argument(
+        "--guess",
+        action=Switch,
+        default=None,
+        help="also run repairs whose evidence is a guess: the model does not tell whether they are due",
+    )
     which.add_argument("--set", metavar="CODE.param=value", action="append", help="a rule's parameter; may be repeated")
 
 
@@ -181,3 +187,17 @@ def seconds(text: str) -> float:
     if not 0 < number < 1e9:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time in seconds")
     return number
+
+
+def runtime_choice(choice: str) -> str:
+    """Whether ONNX Runtime is asked, by what `--runtime` says and whether it is installed: "no", "auto" or "yes".
+
+    Raises:
+        RewriterError: it is to be asked, and is not installed.
+    """
+    from rewriter.errors import RewriterError
+    from rewriter.proof.onnx_runtime import installed
+
+    if choice == "yes" and not installed():
+        raise RewriterError("--runtime needs ONNX Runtime; install it with: pip install 'rewriter[verify]'")
+    return choice if installed() else "no"

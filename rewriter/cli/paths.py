@@ -6,12 +6,14 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rewriter.cli.job import Job
+from rewriter.batch.job import Job
+from rewriter.cli.output import say
 from rewriter.errors import RewriterError
 from rewriter.record import record
 
 MODEL = ".onnx"
 FIXED = ".fixed.onnx"
+STDOUT = "-"
 
 
 @record(frozen=True, slots=True)
@@ -86,6 +88,9 @@ def plan(models: Sequence[Found], *, output: str | None, out: str | None, in_pla
     jobs = []
     for model in models:
         target = model.path
+        if output == STDOUT:
+            jobs.append(Job(str(model.path), STDOUT))
+            continue
         if output is not None:
             target = Path(output)
             if target.is_dir():
@@ -106,3 +111,27 @@ def plan(models: Sequence[Found], *, output: str | None, out: str | None, in_pla
         if not in_place and target in inputs:
             raise RewriterError(f"the result of {owner} would overwrite the input {inputs[target]}")
     return jobs
+
+
+def unwritten_yet(jobs: Sequence[Job], *, skip: bool) -> list[Job]:
+    """The jobs whose result does not exist; with one such result the job itself says so.
+
+    Args:
+        jobs: what is to be done.
+        skip: leave out the others, and say how many there were.
+
+    Raises:
+        RewriterError: several results exist, and they are not to be skipped.
+    """
+    found = [job.target for job in jobs if job.target not in (None, job.path, STDOUT) and os.path.lexists(job.target)]
+    if skip:
+        if found:
+            say(f"{len(found)} of {len(jobs)} results exist and were skipped")
+        gone = set(found)
+        return [job for job in jobs if job.target not in gone]
+    if len(found) > 1:
+        raise RewriterError(
+            f"{len(found)} of {len(jobs)} results exist, {found[0]} for one; --force overwrites them, --skip-existing leaves "
+            "them as they are"
+        )
+    return list(jobs)

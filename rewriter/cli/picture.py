@@ -61,12 +61,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _firing(args: argparse.Namespace, ending: str) -> str:
+    from rewriter.batch.sources import source_of
     from rewriter.cli.selection import selected
-    from rewriter.cli.sources import source_of
     from rewriter.engine.audit import Audit
     from rewriter.engine.limits import Limits
     from rewriter.engine.run import run as rewrite
     from rewriter.errors import RewriterError
+    from rewriter.proof.kernels import has_kernel
     from rewriter.report.entries import place_text
     from rewriter.report.style import counted
 
@@ -80,6 +81,7 @@ def _firing(args: argparse.Namespace, ending: str) -> str:
         overridable=model.overridable,
         keep=False,
         audit=Audit(scene_of=args.firing),
+        has_kernel=has_kernel,
     )
     if len(log.firings) < args.firing:
         there = f"there {'is' if len(log.firings) == 1 else 'are'} {counted(len(log.firings), 'firing')}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rewriter.cli.options import Help, Switch, add_configuration, add_what_is_known, add_which_rules
 
 if TYPE_CHECKING:
-    from rewriter.cli.job import Job, Outcome, Work
+    from rewriter.batch.job import Job, Outcome, Work
     from rewriter.plans.document import Document, Proposal
 
 
@@ -37,19 +37,20 @@ def run(args: argparse.Namespace) -> int:
     """Writes a plan; returns 1 when something would be left unfinished."""
     from pathlib import Path
 
+    from rewriter.batch.job import Job, process
     from rewriter.cli.batch import make_work
     from rewriter.cli.by_path import vary
-    from rewriter.cli.job import Job, process
     from rewriter.cli.output import say
     from rewriter.errors import RewriterError
     from rewriter.graph.write import check_target, write_bytes
     from rewriter.plans.document import written
+    from rewriter.record import replace
     from rewriter.report.style import clean, counted
 
     output = None if args.output is None else Path(args.output)
     if output is not None:
         check_target(output, args.force)
-    work, (job,) = vary(make_work("fix", args), [Job(args.model)], args)
+    work, (job,) = vary(replace(make_work("fix", args), detail=True), [Job(args.model)], args)
     outcome = process(job, work)
     if outcome.error or outcome.log is None:
         raise RewriterError(outcome.error or f"{args.model}: nothing is known of it")
@@ -82,7 +83,7 @@ def _document(job: Job, work: Work, outcome: Outcome, rule_paths: list[str] | No
         rule_paths=tuple(rule_paths or ["shipped"]),
         rules={rule.code: rule.digest[:SHORT] for rule in used},
         proposals=tuple(_proposals(outcome)),
-        asked=tuple(sorted(used.by_id)),
+        asked=tuple(sorted(used.chosen_runtimes)),
         set={f"{code}.{name}": value for (code, name), value in sorted(used.settings.items())},
         source=None if source is None else (source, file_digest(source)),
         constant_inputs=work.constant_inputs,

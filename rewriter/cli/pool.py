@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from rewriter.cli.job import Job, Outcome, Work, process
+from rewriter.batch.job import Job, Outcome, Work, process
 
 Worker = Callable[[Job, Work], Outcome]
 

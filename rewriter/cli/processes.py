@@ -10,13 +10,14 @@ from __future__ import annotations
 import multiprocessing
 import signal
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import Any, NoReturn
 
-from rewriter.cli.job import Job, Outcome, Work
+from rewriter.batch.job import Job, Outcome, Work
 from rewriter.record import record, replace
 
 Worker = Callable[[Job, Work], Outcome]
@@ -49,7 +50,8 @@ class Pool:
             return
         ours, theirs = self._context.Pipe()
         started = self._context.Process(target=serve, args=(theirs, self._work, self._worker), daemon=True)
-        started.start()
+        with _uninterrupted():
+            started.start()
         theirs.close()
         hand = _Hand(started, ours, -1)
         self._hands.append(hand)
@@ -121,9 +123,28 @@ def _cause(exit_code: int | None) -> str:
     return f"the process that worked on it ended (exit code {exit_code})"
 
 
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Whatever is started meanwhile never hears of Ctrl-C, not even while it imports; the parent hears of it afterwards."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # it is started with the first process, and would let the signal through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end(*_: object) -> NoReturn:
+    raise SystemExit(1)
+
+
 def serve(connection: Connection[Any, Any], work: Work, worker: Worker) -> None:
     """The life of a process: jobs in, outcomes out, until the other end is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted, too, and ends this one
+    signal.signal(signal.SIGTERM, _end)  # so that no half of a file is left behind
     with suppress(EOFError, OSError):
         while True:
             connection.send(worker(connection.recv(), work))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from rewriter import __version__
-from rewriter.cli.job import Outcome, Work
+from rewriter.batch.job import Outcome, Work
 from rewriter.engine.log import Log
 from rewriter.report.document import (
     SCHEMA,
@@ -53,7 +53,9 @@ def exit_code(command: Command, outcomes: Sequence[Outcome]) -> int:
         return 3
     if any(outcome.error for outcome in outcomes):
         return 2
-    findings = any(outcome.unfinished or (command == "check" and (outcome.changed or outcome.refusal)) for outcome in outcomes)
+    findings = any(
+        outcome.unfinished or _refused(command, outcome) or (command == "check" and outcome.changed) for outcome in outcomes
+    )
     return 1 if findings else 0
 
 
@@ -67,6 +69,7 @@ def summarize(command: Command, outcomes: Sequence[Outcome], seconds: float) -> 
     return Summary(
         models=len(outcomes),
         statuses=dict(sorted(statuses.items())),
+        refused=sum(_refused(command, outcome) for outcome in outcomes),
         unfinished=sum(outcome.unfinished for outcome in outcomes),
         rolled_back=sum(len(outcome.log.rolled_back) for outcome in outcomes if outcome.log is not None),
         firings=dict(sorted(counts.items())),
@@ -78,22 +81,33 @@ def status(command: Command, outcome: Outcome) -> Status:
     """One word for what became of a model."""
     if outcome.error:
         return "failed"
-    if outcome.refusal and not outcome.changed:
+    if _refused(command, outcome) and not outcome.changed:
         return "refused"
     if command == "fix":
         return "changed" if outcome.changed else "unchanged"
     return "findings" if outcome.changed else "clean"
 
 
+def _refused(command: Command, outcome: Outcome) -> bool:
+    """Whether ONNX Runtime refuses what a check found, or what a repair left."""
+    return bool(outcome.refusal if command == "check" else outcome.remaining)
+
+
 def answers_to(outcome: Outcome, args: argparse.Namespace) -> list[Answer]:
-    """The rules that surely answer the refusal of ONNX Runtime, those that would fire in this model first."""
-    if not outcome.refusal or outcome.log is None:
+    """The rules that surely answer what ONNX Runtime says against a model or a result, those that fire in it first.
+
+    A rule about the model as a whole was asked, so one that neither fired nor was blocked is no answer.
+    """
+    said = outcome.remaining or outcome.refusal
+    if not said or outcome.log is None:
         return []
     from rewriter.cli.catalogue import read_rules
     from rewriter.language.symptoms import find_answers
 
     fires = outcome.log.counts
-    found = [answer for answer in find_answers(read_rules(args.rules), outcome.refusal) if answer.sure]
+    stands = fires.keys() | {blocked.rule for blocked in outcome.log.blocked}
+    found = [answer for answer in find_answers(read_rules(args.rules), said) if answer.sure]
+    found = [answer for answer in found if answer.rule.code in stands or not answer.rule.ast.match.graph]
     return sorted(found, key=lambda answer: answer.rule.code not in fires)
 
 
@@ -111,6 +125,7 @@ def model_record(command: Command, outcome: Outcome, answers: Sequence[Answer] =
         constant_inputs=outcome.constant_inputs,
         tidied=outcome.tidied,
         refusal=outcome.refusal,
+        remaining=outcome.remaining,
         answers=tuple(AnswerRecord(answer.rule.code, answer.symptom, answer.score) for answer in answers),
         seconds=round(outcome.seconds, 6),
         files=tuple(outcome.files),
@@ -123,6 +138,7 @@ def model_record(command: Command, outcome: Outcome, answers: Sequence[Answer] =
         notes=log.notes,
         rolled_back=log.rolled_back,
         suppressed=log.suppressed,
+        questions=log.questions,
         judged=log.judged,
         verification=log.verification,
     )
@@ -132,9 +148,9 @@ def _rules(models: Iterable[ModelRecord], sets: Iterable[RuleSet], answering: di
     """The rules that did something, or answer a refusal, in the order of the rule set."""
     named: set[str] = set()
     for model in models:
-        for entries in (model.firings, model.blocked, model.rolled_back, model.suppressed, model.answers):
+        for entries in (model.firings, model.blocked, model.rolled_back, model.suppressed, model.questions, model.answers):
             named.update(entry.rule for entry in entries)
-    known = {**answering, **{rule.code: rule for rules in sets for rule in rules}}
+    known = {**answering, **{rule.code: rule for rules in sets for rule in (*rules, *rules.questions)}}
     yield from (_rule(rule) for _, rule in sorted(known.items()) if rule.code in named)
 
 

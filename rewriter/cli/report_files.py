@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rewriter.cli.job import Job, make_folder
+from rewriter.batch.job import Job, make_folder
 from rewriter.errors import RewriterError
 from rewriter.report.document import Report
 from rewriter.report.formats import ENDINGS, form_of, text_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from rewriter.language.ast import OpsetRange
+from rewriter.language.ast import Evidence, OpsetRange
 from rewriter.language.rules import Rule
 from rewriter.report.style import Style, clean
 
@@ -18,6 +18,8 @@ def rule_object(rule: Rule) -> dict[str, Any]:
         "title": rule.title,
         "doc": rule.doc,
         "kind": {"name": rule.kind.name, "rtol": rule.kind.rtol, "atol": rule.kind.atol},
+        "evidence": None if rule.evidence is None else evidence_text(rule.evidence),
+        "runs": runs(rule),
         "phase": rule.phase,
         "severity": rule.severity,
         "exporters": list(rule.exporters),
@@ -65,7 +67,9 @@ def facts(rule: Rule) -> Iterator[tuple[str, str]]:
     """What the header says, with defaults, as (name, value)."""
     bounds = [f"{name}={value:g}" for name, value in (("rtol", rule.kind.rtol), ("atol", rule.kind.atol)) if value]
     yield "kind", rule.kind.name + (f" ({', '.join(bounds)})" if bounds else "")
-    yield "runs", "unasked" if rule.default else when_asked(rule)
+    if rule.evidence is not None:
+        yield "evidence", evidence_text(rule.evidence)
+    yield "runs", "by default" if rule.default else when_asked(rule)
     yield "phase", rule.phase
     yield "severity", rule.severity
     yield "exporter", " or ".join(rule.exporters) + (f" {rule.versions}" if rule.versions else "") or "any"
@@ -89,9 +93,23 @@ def facts(rule: Rule) -> Iterator[tuple[str, str]]:
 
 
 def when_asked(rule: Rule) -> str:
-    """What makes a rule run that does not run unasked."""
+    """What makes a rule run that does not run by default."""
+    if rule.guess:
+        return f"with --guess, or when selected: --select {rule.code}"
     by_target = f"with --target {rule.targets[0]}, or " if rule.header.on_target else ""
     return f"{by_target}when selected: --select {rule.code}"
+
+
+def runs(rule: Rule) -> str:
+    """In a word when a rule runs: "default", "guess" (with --guess), "target" (with its target) or "selected"."""
+    if rule.default:
+        return "default"
+    return "guess" if rule.guess else "target" if rule.header.on_target else "selected"
+
+
+def evidence_text(evidence: Evidence) -> str:
+    """The evidence as a header has it: "refused(onnxruntime)"."""
+    return f"{evidence.name}({evidence.runtime})" if evidence.runtime else evidence.name
 
 
 def _range(versions: OpsetRange) -> str:

@@ -19,7 +19,8 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         "rules",
         parents=[common],
         help="list the rules",
-        description="Lists rules: code, kind, exporter, whether it runs unasked or for a target, and title. With --symptom, "
+        description="Lists rules: code, kind, evidence, exporter, when it runs (by default, with --guess, for a target, when "
+        "selected) and title. With --symptom, "
         "the rules that answer the message of a tool, best first; the exit code is 1 when none surely does and the nearest are "
         "listed.",
         epilog='example: rewriter rules --symptom "First input does not have rank 2"',
@@ -110,19 +111,23 @@ def for_targets(rules: Sequence[Rule], targets: Sequence[str]) -> Sequence[Rule]
     Raises:
         RewriterError: no rule is for a target.
     """
-    from rewriter.language.rules import require_targets
+    from rewriter.language.targets import targets_meant
 
-    require_targets(targets, rules)
-    return [rule for rule in rules if not targets or not set(targets).isdisjoint(rule.targets)]
+    meant = targets_meant(targets, rules)
+    return [rule for rule in rules if not meant or not meant.isdisjoint(rule.targets)]
 
 
 def _print_table(rules: Sequence[Rule]) -> None:
     from rewriter.cli.output import style_of, tell
+    from rewriter.cli.rule_page import runs
     from rewriter.report.style import clean
 
     style = style_of(sys.stdout)
-    heading = ("code", "kind", "exporter", "runs", "title")
-    rows = [(rule.code, rule.kind.name, ",".join(rule.exporters) or "any", _runs(rule), rule.title) for rule in rules]
+    heading = ("code", "kind", "evidence", "exporter", "runs", "title")
+    rows = [
+        (rule.code, rule.kind.name, _evidence(rule), ",".join(rule.exporters) or "any", runs(rule), rule.title)
+        for rule in rules
+    ]
     widths = [max(len(clean(row[i])) for row in (heading, *rows)) for i in range(len(heading) - 1)]
     for number, row in enumerate((heading, *rows)):
         cells = [clean(cell).ljust(width) for cell, width in zip(row, widths, strict=False)]
@@ -130,7 +135,7 @@ def _print_table(rules: Sequence[Rule]) -> None:
         tell("  ".join([*cells, clean(row[-1])]), hang=sum(widths) + 2 * len(widths))
 
 
-def _runs(rule: Rule) -> str:
-    if rule.default:
-        return "yes"
-    return "target" if rule.header.on_target else "asked"
+def _evidence(rule: Rule) -> str:
+    from rewriter.cli.rule_page import evidence_text
+
+    return "-" if rule.evidence is None else evidence_text(rule.evidence)

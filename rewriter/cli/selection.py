@@ -12,6 +12,7 @@ from rewriter.errors import RewriterError
 from rewriter.language.diagnostics import render_all
 from rewriter.language.rule_files import find_rule_files
 from rewriter.language.rules import RuleSet, load_rules
+from rewriter.language.targets import targets_meant
 from rewriter.report.style import clean
 
 
@@ -23,17 +24,19 @@ def selected(args: argparse.Namespace) -> RuleSet:
     """
     known = load(args.rules).with_settings(args.set)
     select, targets = codes(args.select), target_names(args)
-    rules = known.select(select, codes(args.ignore), targets)
+    rules = known.select(select, codes(args.ignore), targets, guess=args.guess)
     for code, name in known.settings if args.origins["set"].endswith("--set") else ():
         if rules.get(code) is None:
             say(f"rewriter: warning: {code}.{name} is set, but {code} is not selected")
-    lossy = [rule.code for rule in known if not set(targets).isdisjoint(rule.targets) and rules.get(rule.code) is None]
+    meant = targets_meant(targets, known)
+    lossy = [rule.code for rule in known if not meant.isdisjoint(rule.targets) and rules.get(rule.code) is None]
     if lossy and not select:
         say(f"rewriter: note: for {', '.join(targets)}, but only when selected: {', '.join(map(clean, lossy))}")
     if args.rules and not select:
         shipped = set(find_rule_files(None))
         asked = [rule.code for rule in known if rules.get(rule.code) is None and rule.path not in shipped]
-        asked = [code for code in asked if code not in lossy]
+        guesses = {rule.code for rule in rules.questions}
+        asked = [code for code in asked if code not in lossy and code not in guesses]
         if asked:
             say(f"rewriter: note: these rules run only when selected: {', '.join(map(clean, asked))}")
     return rules

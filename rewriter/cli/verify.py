@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from rewriter.cli.options import Help, add_format, count
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rewriter.language.rules import RuleSet
     from rewriter.proof.verdict import Verdict
     from rewriter.report.style import Style
@@ -174,19 +176,22 @@ def _show(args: argparse.Namespace, verdicts: list[Verdict], rules: RuleSet) -> 
 
 
 def _object(verdict: Verdict) -> dict[str, Any]:
-    unneeded = [{"code": "W504", "line": found.line, "text": found.text} for found in verdict.unneeded]
-    extra = {"rule": verdict.rule, "tried": verdict.tried, "crashed": verdict.crashed, "locked": verdict.locked}
+    unneeded = [{"code": "W504", "line": found.line, "text": found.text, "broke": found.broke} for found in verdict.unneeded]
+    extra = {
+        "rule": verdict.rule,
+        "code": verdict.code,
+        "tried": verdict.tried,
+        "crashed": verdict.crashed,
+        "locked": verdict.locked,
+    }
     return {**extra, **verdict.record(), "unneeded": unneeded, "counterexample": verdict.obligation}
 
 
-_CODES = {"counterexample": "E501", "unverified": "E502"}
-
-
 def _lines(verdict: Verdict, path: str, style: Style) -> list[str]:
-    from rewriter.report.style import clean
+    from rewriter.report.style import clean, counted
 
     color = {"tested": "green", "counterexample": "red"}.get(verdict.status, "yellow")
-    code = "" if verdict.acceptable else f" [{_CODES[verdict.status]}]"
+    code = f" [{verdict.code}]" if verdict.code else ""
     why = f": {clean(verdict.why)}" if verdict.why else ""
     found = [f"{verdict.rule} {style.paint(color, verdict.status)}{code}{_figures(verdict)}{why}"]
     if verdict.quarantine:
@@ -196,7 +201,9 @@ def _lines(verdict: Verdict, path: str, style: Style) -> list[str]:
     if verdict.raised and verdict.status == "unverified":
         found.append(f"    a condition raised: {clean(verdict.raised)}")
     for line in verdict.unneeded:
-        found.append(f"    warning[W504] {clean(path)}:{line.line}: nothing goes wrong without `{clean(line.text)}`")
+        drafts = counted(line.broke, "draft")
+        told = f"nothing goes wrong without `{clean(line.text)}`, which {drafts} broke"
+        found.append(f"    warning[W504] {clean(path)}:{line.line}: {told}")
     found += [f"    {clean(line)}" for line in verdict.obligation.splitlines()]
     return found
 
@@ -206,6 +213,18 @@ def _figures(verdict: Verdict) -> str:
         return ""
     rate = f", {verdict.samples / verdict.tried:.0%} of drafts" if verdict.tried else ""
     error = f", largest error {verdict.error:.2g} ({verdict.bound})" if verdict.bound and verdict.samples else ""
-    opsets = f", opset {verdict.opsets[0]} to {verdict.opsets[-1]}" if verdict.opsets else ""
+    opsets = f", opset {_ranges(verdict.opsets)}" if verdict.opsets else ""
+    ranks = f", rank {_ranges(verdict.ranks)}" if verdict.ranks else ""
     kinds = f", {' '.join(verdict.dtypes)}" if verdict.dtypes else ""
-    return f" ({verdict.samples} instances{rate}{kinds}{opsets}{error})"
+    return f" ({verdict.samples} instances{rate}{kinds}{opsets}{ranks}{error})"
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """ "7 to 13, 18" for the numbers that were tried; what lies between two of them is not said to be."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return " ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else " ".join(map(str, run)) for run in runs)

@@ -47,10 +47,10 @@ def run(args: argparse.Namespace) -> int:
     """Explains one rule on one model; returns 0."""
     import sys
 
+    from rewriter.batch.sources import source_of
     from rewriter.cli.output import style_of, tell
     from rewriter.cli.rule_page import when_asked
     from rewriter.cli.selection import target_names
-    from rewriter.cli.sources import source_of
     from rewriter.engine.context import Context
     from rewriter.engine.explain.why import explain
     from rewriter.engine.run import run as run_rules
@@ -58,6 +58,8 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.graph.facts import Facts
     from rewriter.graph.index import GraphIndex
     from rewriter.graph.model import load
+    from rewriter.language.targets import EVERY_TARGET
+    from rewriter.proof.kernels import has_kernel
     from rewriter.report.jsonreport import dumps
     from rewriter.report.why import why_lines, why_object
 
@@ -69,16 +71,23 @@ def run(args: argparse.Namespace) -> int:
     if source is not None:
         exporter = informed(exporter, source.framework, source.version)
     index = GraphIndex(model.graph)
-    context = Context(index, Facts(index, model.overridable), exporter, source, rules.settings)
+    context = Context(index, Facts(index, model.overridable), exporter, source, rules.settings, has_kernel)
     found = explain(
         context,
         rule,
         args.node,
         lambda: run_rules(
-            model.graph, rules, source=source, overridable=model.overridable, exporter=exporter, keep=False, detail=False
+            model.graph,
+            rules,
+            source=source,
+            overridable=model.overridable,
+            exporter=exporter,
+            keep=False,
+            detail=False,
+            has_kernel=has_kernel,
         ),
     )
-    if not (rule.default or (rule.header.on_target and not set(target_names(args)).isdisjoint(rule.targets))):
+    if not (rule.default or (rule.header.on_target and not {EVERY_TARGET, *rule.targets}.isdisjoint(target_names(args)))):
         notes.append(f"{rule.code} runs only {when_asked(rule)}")
     configuration = args.configuration
     for one in () if configuration is None else configuration.suppress:
@@ -101,4 +110,6 @@ def _rules(args: argparse.Namespace) -> tuple[Rule, RuleSet]:
     rule = next((rule for rule in known if rule.code.upper() == args.rule.upper()), None)
     if rule is None:
         raise no_such_rule(args.rule, list(known))
-    return rule, known.select([*(codes(args.select) or ["DEFAULT"]), rule.code], codes(args.ignore), target_names(args))
+    return rule, known.select(
+        [*(codes(args.select) or ["DEFAULT"]), rule.code], codes(args.ignore), target_names(args), guess=args.guess
+    )

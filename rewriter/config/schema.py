@@ -67,6 +67,7 @@ SETTINGS: dict[str, Setting] = {
     "select": Setting([], 'a list of codes, such as ["DEFAULT", "PT"]', is_texts, one_path=True),
     "ignore": Setting([], 'a list of codes, such as ["MX003"]', is_texts, one_path=True),
     "target": Setting([], 'a list of consumers, such as ["tensorrt"]', is_texts),
+    "guess": Setting(False, "true or false", _is_flag),
     "set": Setting([], "a table of parameters by CODE.parameter", _is_set, one_path=True),
     "source": Setting("auto", '"auto", "none" or a file', is_text, one_path=True),
     "constant-inputs": Setting("auto", '"auto", "yes" or "no"', ("auto", "yes", "no").__contains__, one_path=True),

@@ -35,7 +35,7 @@ class CompiledRule:
         glance, ways: what is asked of a root first, and all questions of a pattern that leaves few choices.
         inside, private, wheres: of the rule: where it matches, names of its private tensors, its conditions with their texts.
         blocks: the rewrite blocks, made ready.
-        title, kind, phase, opset: of the rule.
+        title, kind, phase, opset, runtime: of the rule.
     """
 
     rule: Rule
@@ -52,13 +52,14 @@ class CompiledRule:
     title: str = field(init=False)
     kind: str = field(init=False)
     phase: str = field(init=False)
+    runtime: bool = field(init=False)
     opset: ast.OpsetRange = field(init=False)
     _specificity: int | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         tree, text = self.rule.ast, self.rule.source.text
         self.code, self.title, self.opset = self.rule.code, self.rule.title, self.rule.opset
-        self.kind, self.phase = self.rule.kind.name, self.rule.phase
+        self.kind, self.phase, self.runtime = self.rule.kind.name, self.rule.phase, bool(self.rule.runtimes)
         self.inside = tree.match.inside
         self.private = tuple(name for private in tree.privates for name in private.names)
         spans = ((where, where.condition.span) for where in tree.wheres)

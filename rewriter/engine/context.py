@@ -6,7 +6,7 @@ unanswered question is what the audit shows for a rule that did not fire.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,9 +17,15 @@ from rewriter.engine.guards import Subject
 from rewriter.graph.exporter import Exporter
 from rewriter.graph.facts import Facts
 from rewriter.graph.index import GraphIndex
+from rewriter.graph.single_node import single_node
 
 if TYPE_CHECKING:
+    import onnx
+
     from rewriter.source.info import SourceInfo
+
+
+HasKernel = Callable[["onnx.ModelProto"], "bool | None"]
 
 
 class Context:
@@ -31,6 +37,7 @@ class Context:
         settings: values of rule parameters given from outside, by (code, name).
         gained: tensors (by id) that rules have made outputs of the graph.
         absent: what was looked for in the whole model and not found, with the `novelty` of the index at that time.
+        has_kernel: asks the installed runtime about a model of one node (None: there is no such runtime); None asks nobody.
     """
 
     def __init__(
@@ -40,12 +47,14 @@ class Context:
         exporter: Exporter,
         source: SourceInfo | None = None,
         settings: Mapping[tuple[str, str], Any] | None = None,
+        has_kernel: HasKernel | None = None,
     ) -> None:
         self.index = index
         self.facts = facts
         self.exporter = exporter
         self.source = source
         self.settings = settings or {}
+        self.has_kernel = has_kernel
         self.seen: dict[int, gs.Tensor] = {}
         self.counted: dict[int, gs.Tensor] = {}
         self.doubts: list[tuple[str, str]] = []
@@ -130,9 +139,12 @@ class Context:
     # --- the model ---------------------------------------------------------------------------------------------------------
 
     def opset(self, node: gs.Node | None, domain: str = "") -> Any:
-        """Version of a domain in the scope of `node` (the main graph without one)."""
+        """Version of a domain in the scope of `node` (the main graph without one).
+
+        A model has ONNX's own domain even where it forgets to say which version; of any other one it imports none then.
+        """
         scope = self.index.scopes[0] if node is None else self.index.scope(node)
-        found = scope.opsets.get(domain)
+        found = scope.opsets.get(domain, 0 if domain else None)
         return self.doubt(f"the model imports no opset of domain {domain!r}") if found is None else found
 
     @property
@@ -145,6 +157,22 @@ class Context:
     @property
     def ir_version(self) -> Any:
         return getattr(self.index.graph, "ir_version", None) or UNKNOWN
+
+    def refused(self, nodes: Iterable[gs.Node]) -> Any:
+        """Whether the installed runtime has no kernel for one of these nodes; True where nobody is to be asked."""
+        if self.has_kernel is None:
+            return True
+        told = True
+        for node in nodes:
+            for tensor in node.inputs:
+                self.see(tensor)
+            model = single_node(node, self.facts, self.index.scope(node))
+            answer = None if model is None else self.has_kernel(model)
+            if answer is False:
+                return True
+            told = told and answer is not None
+        remedy = "install ONNX Runtime, or name it as the target: --target onnxruntime"
+        return False if told else self.doubt("whether the runtime has a kernel for it is unknown", remedy)
 
     # --- the framework's own file --------------------------------------------------------------------------------------------
 

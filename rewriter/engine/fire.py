@@ -51,7 +51,11 @@ class Fired:
 
 
 class Attempt:
-    """Tries rules at places; what keeps a rule from firing where its pattern stands is collected in `blocked`."""
+    """Tries rules at places; what keeps a rule from firing where its pattern stands is collected in `blocked`.
+
+    Attributes:
+        chosen: codes of rules that fire whether or not the runtime that they are about is the installed one.
+    """
 
     def __init__(
         self, context: Context, *, detail: bool, coverage: Coverage | None = None, auditor: Auditor | None = None
@@ -60,6 +64,7 @@ class Attempt:
         self.detail = detail
         self.auditor = auditor
         self.coverage = coverage
+        self.chosen: frozenset[str] = frozenset()
         self.blocked: dict[tuple[str, int], Blocked] = {}
 
     def at_node(self, compiled: CompiledRule, root: gs.Node) -> Fired | None:
@@ -179,6 +184,8 @@ class Attempt:
         if doubt is not None:
             self._block(compiled, root, doubt[1], doubt[2], where=doubt[0])
             return None
+        if compiled.runtime and compiled.code not in self.chosen and not self._refused(compiled, root, nodes):
+            return None
         noted = None
         if self.auditor is not None:
             noted = self.auditor.note(compiled, names, nodes)
@@ -187,6 +194,13 @@ class Attempt:
         if fired is not None:
             fired.noted = noted
         return fired
+
+    def _refused(self, compiled: CompiledRule, root: gs.Node | None, nodes: Mapping[int, gs.Node]) -> bool:
+        """Whether the runtime that the rule is about, as it is installed, refuses one of the matched nodes."""
+        answer = self.context.refused(nodes.values())
+        if answer is UNKNOWN:
+            self._block(compiled, root, *self.context.doubts[-1])
+        return answer is True
 
     def _private(self, compiled: CompiledRule, bound: Mapping[str, Any], nodes: Mapping[int, gs.Node]) -> bool:
         """Whether no tensor that the rule calls private is read outside of the match."""
@@ -223,7 +237,7 @@ class Attempt:
                 raise Refused("it would change nothing")
         except Refused as refused:
             self._take_back(edits, mark)
-            self._block(compiled, root, str(refused))
+            self._block(compiled, root, *refused.args)
             return None
         except (Failure, RewriterError, *MISTAKES) as failure:
             self._take_back(edits, mark)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rewriter.engine.log import Stop
 from rewriter.record import record
@@ -44,15 +44,42 @@ class Watch:
         self._deadline = None if limits.seconds is None else time.monotonic() + limits.seconds
         self.is_timed = self._deadline is not None
         self.recalls = False
+        self._place: Callable[[], str] | None = None
+        self._since = 0.0
+        self._longest: tuple[float, Callable[[], str] | None] = (0.0, None)
         self._per_root: dict[tuple[str, int], int] = {}
         self._state = 0
         self._states: dict[int, int] = {}
         self._rules: list[str] = []
 
-    def out_of_time(self) -> Stop | None:
-        if self._deadline is not None and time.monotonic() > self._deadline:
-            return Stop("Time", f"the time limit of {self.limits.seconds:g} s was reached after {len(self._rules)} firings")
+    def out_of_time(self, place: Callable[[], str]) -> Stop | None:
+        """The reason to stop when the time is over.
+
+        Args:
+            place: names the node at which rules are to be tried next.
+        """
+        if self._deadline is None:
+            return None
+        now = time.monotonic()
+        if self._place is not None and now - self._since > self._longest[0]:
+            self._longest = now - self._since, self._place
+        if now > self._deadline:
+            return Stop("Time", f"the limit of {self.limits.seconds:g} s was reached {self._spent()}", tuple(self._last()))
+        self._place, self._since = place, now
         return None
+
+    def _spent(self) -> str:
+        """What the time went into."""
+        number = len(self._rules)
+        rewrites = f"after {number} rewrite{'s' * (number > 1)}" if number else "before any rule fired"
+        seconds, place = self._longest
+        if place is None:
+            return f"{rewrites}: making the model and the rules ready took all of it"
+        return f"{rewrites}; most time at one node, {seconds:.2g} s, went into the rules at {place()}"
+
+    def _last(self) -> list[str]:
+        """The rules that fired last, each once."""
+        return list(dict.fromkeys(self._rules[-8:]))
 
     @property
     def is_spent(self) -> bool:
@@ -62,8 +89,7 @@ class Watch:
     def out_of_budget(self) -> Stop | None:
         if not self.is_spent:
             return None
-        last = tuple(dict.fromkeys(self._rules[-8:]))
-        return Stop("Budget", f"the limit of {self.limits.firings} firings was reached", last)
+        return Stop("Budget", f"the limit of {self.limits.firings} firings was reached", tuple(self._last()))
 
     def exhausted(self, code: str, root: int) -> bool:
         """Whether a rule fired as often at this root as it may."""

@@ -83,7 +83,8 @@ class Firing:
         omitted: how many further changes are not listed.
         weights: constants that the changed nodes read; none unless an audit was asked for.
         verdict: "found" when nobody judged it, as in a check; "kept" when the result was judged and is as valid as the input;
-            "verified" when besides the same numbers came out, as the rule promises. What was rolled back is listed apart.
+            "verified" when besides the rule promises the same numbers, and the model before and after was run on the same
+            inputs and gave them. What was rolled back is listed apart.
     """
 
     number: int
@@ -183,16 +184,35 @@ class Suppressed:
     origin: str
 
 
+@record(frozen=True, slots=True)
+class Question:
+    """A place where a repair would fit that only the author can decide about (`evidence: guess`); `text` asks."""
+
+    rule: str
+    title: str
+    place: str
+    root: str
+    op: str
+    text: str
+
+    @property
+    def remedy(self) -> str:
+        """What to do when the answer is yes."""
+        return f"if so: --select DEFAULT,{self.rule}"
+
+
 @record(slots=True)
 class Verification:
     """What a comparison of the model before and after showed.
 
     Attributes:
-        verdict: "agree", "differ" (as the kinds of the rules that fired say), or "not verified".
+        verdict: "agree"; "differ" when numbers changed as the rules announce; "wrong" when they are not the recorded ones; or
+            "not verified" when nothing could be compared.
         runtime: in which both ran, with its version; "" when they did not.
-        inputs, outputs: how many were compared.
-        largest: the largest absolute difference that no rule announced; None when nothing was compared.
-        findings: everything there is to say, a sentence each.
+        inputs, outputs: how many sets of inputs, and how many outputs were compared.
+        largest: the largest absolute difference that no rule announced, on ordinary inputs; None when nothing was compared.
+        findings: everything there is to report, a sentence each, which begins with its own verdict.
+        verified: the numbers of the firings whose promise was checked and kept.
     """
 
     verdict: str
@@ -201,6 +221,7 @@ class Verification:
     outputs: int = 0
     largest: float | None = None
     findings: tuple[str, ...] = ()
+    verified: tuple[int, ...] = ()
 
 
 @record(slots=True)
@@ -216,6 +237,7 @@ class Log:
     judged: list[Judged] = field(default_factory=list)
     verification: Verification | None = None
     suppressed: list[Suppressed] = field(default_factory=list)
+    questions: list[Question] = field(default_factory=list)
 
     @property
     def counts(self) -> Counter[str]:

@@ -10,7 +10,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter.collector import collector_off
 from rewriter.engine.compile import CompiledRule, PhasePlan
-from rewriter.engine.context import Context
+from rewriter.engine.context import Context, HasKernel
 from rewriter.engine.coverage import Coverage
 from rewriter.engine.cycles import changes_nothing, deltas
 from rewriter.engine.fire import Attempt, Fired, node_name
@@ -18,7 +18,7 @@ from rewriter.engine.flow.refusal import DoesNotFlow
 from rewriter.engine.guards import suited
 from rewriter.engine.limits import Limits, Watch, cycle_stop
 from rewriter.engine.lineage import note_lineage
-from rewriter.engine.log import Log, Stop
+from rewriter.engine.log import Log, Question, Stop
 from rewriter.engine.matching.interface import interface_matches
 from rewriter.engine.prepared import prepared
 from rewriter.engine.profile import Profile, stage
@@ -33,6 +33,7 @@ from rewriter.graph.facts import Facts
 from rewriter.graph.index import GraphIndex, operator_key
 from rewriter.graph.objects import Graph
 from rewriter.language.rules import RuleSet
+from rewriter.record import replace
 
 if TYPE_CHECKING:
     from rewriter.engine.audit import Audit, Auditor
@@ -59,6 +60,7 @@ def run(
     audit: Audit | None = None,
     permit: Permit | None = None,
     profile: Profile | None = None,
+    has_kernel: HasKernel | None = None,
 ) -> Log:
     """Rewrites a graph in place.
 
@@ -78,6 +80,8 @@ def run(
             the same.
         permit: is asked for each firing that is ready to happen; None permits all.
         profile: where to book the time; None books nothing.
+        has_kernel: whether the installed runtime has a kernel for a model of one node. Rules about kernels that a runtime lacks
+            (`evidence: refused(...)`) fire only where it says no, unless they or the runtime were chosen. None asks nobody.
 
     Returns:
         The log of the run.
@@ -92,10 +96,35 @@ def run(
         with stage(profile, "index"):
             index = GraphIndex(graph)
         facts_of, attempt_of = (Facts, Attempt) if profile is None else _timed(profile)
-        context = Context(index, facts_of(index, overridable), found, source, {**rules.settings, **(settings or {})})
+        context = Context(
+            index, facts_of(index, overridable), found, source, {**rules.settings, **(settings or {})}, has_kernel
+        )
         auditor = None if audit is None or not detail else _auditor(context, audit)
         attempt = attempt_of(context, detail=detail, coverage=coverage, auditor=auditor)
-        return Run(context, rules, limits or Limits(), attempt, veto=veto, permit=permit, profile=profile).execute(keep=keep)
+        log = Run(context, rules, limits or Limits(), attempt, veto=veto, permit=permit, profile=profile).execute(keep=keep)
+        if not keep and rules.questions:
+            again = Context(index, Facts(index, overridable), found, source, context.settings, has_kernel)
+            log.questions = questions(again, rules, limits or Limits())
+        return log
+
+
+def questions(context: Context, rules: RuleSet, limits: Limits) -> list[Question]:
+    """Where repairs with `evidence: guess` would fit, once the other rules have fired; the graph is left as it was.
+
+    What the other rules repair is no question any more, so both kinds run together.
+    """
+    asked = {rule.code: rule for rule in rules.questions}
+    if not suited(replace(rules, rules=rules.questions), context.subject)[0]:
+        return []
+    together = replace(rules, rules=(*rules.rules, *rules.questions), questions=())
+    log = Run(context, together, limits, Attempt(context, detail=False)).execute(keep=False)
+    return [
+        Question(
+            one.rule, one.title, one.place, one.root, one.op, asked[one.rule].header.question or f"{one.title} Is it so here?"
+        )
+        for one in log.firings
+        if one.rule in asked
+    ]
 
 
 class Run:
@@ -126,6 +155,7 @@ class Run:
         self._freed: dict[int, gs.Tensor] = {}
         self._halted: Stop | None = None
         self._rules = rules
+        attempt.chosen = rules.chosen_runtimes
         self._plans = self._planned()
 
     def _planned(self) -> list[PhasePlan]:
@@ -194,7 +224,7 @@ class Run:
     def _visit(self, phase: PhasePlan, worklist: Worklist, root: gs.Node) -> None:
         """Tries the rules at one root, best first; after one has fired the root is tried anew."""
         if self._watch.is_timed:
-            self._halt(self._watch.out_of_time())
+            self._halt(self._watch.out_of_time(lambda: f"{node_name(root)} ({root.op})"))
         roots = phase.by_root.get(operator_key(root))
         for compiled in () if roots is None else roots.at(root, self.index):
             if self._watch.exhausted(compiled.code, id(root)):

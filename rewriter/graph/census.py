@@ -52,7 +52,7 @@ class Body:
     Attributes:
         listed: the nodes in their order, unless they are in `columns`.
         inner: bodies of the nodes.
-        names: of the listed nodes that have one; `unnamed` when some have none.
+        names: of the listed nodes that have one; `naming` has the operators of those that have one and of those that have none.
         orderly: each name of a tensor is known to be defined once, and before it is read.
         distinct: no two nodes are known to have one name.
     """
@@ -68,7 +68,7 @@ class Body:
     constants: list[tuple[bytes, int]] = field(default_factory=list)
     names: list[bytes] = field(default_factory=list)
     name: str = ""
-    unnamed: bool = False
+    naming: set[tuple[str, bool]] = field(default_factory=set)
     imports: dict[str, int] = field(default_factory=dict)
 
     @property

@@ -182,7 +182,6 @@ def settle(body: Body) -> None:
     columns = body.columns
     assert columns is not None
     named = columns.names.sizes > 0
-    body.unnamed = int(named.sum()) < len(columns)
     body.distinct = not NameIndex(columns.names.numbers[named]).repeated
     seeds = list(dict.fromkeys(name for part in (body.inputs, body.constants) for name, _ in part))
     made = [_given(column) for column in columns.outputs]

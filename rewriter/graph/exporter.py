@@ -14,8 +14,9 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from rewriter.graph.mxnet_version import FIRST, graph_bounds
 from rewriter.record import record, replace
-from rewriter.versions import UNBOUNDED, Bounds, exactly, parse_versions, release
+from rewriter.versions import UNBOUNDED, Bounds, Release, exactly, parse_versions, release
 
 if TYPE_CHECKING:
     import onnx_graphsurgeon as gs
@@ -38,12 +39,13 @@ FRAMEWORKS = {
     "winmltools": "coreml",
 }
 
-# Tools that sign over the exporter.
+# Tools that sign over the exporter; onnxruntime-genai makes its models itself.
 _SIGNED_OVER = (
-    r"onnx\.(quantize|compose|utils)\S*|onnxruntime\S*|onnx-?sim\S*|onnx-?slim\S*|onnx-?optimizer|onnxconverter[-_]common"
+    r"onnx\.(quantize|compose|utils)\S*|onnxruntime(?!-genai)\S*|"
+    r"onnx-?sim\S*|onnx-?slim\S*|onnx-?optimizer|onnxconverter[-_]common"
 )
 
-# Graph names that one exporter gives; "main_graph" is too common to tell by itself.
+# Graph names that one exporter gives; "main_graph" is too common to tell, also under the name of a tool.
 _UNSIGNED = (
     (r"mxnet_converted_model", "mxnet"),
     (r"torch[-_]jit([-_]export)?", "pytorch"),
@@ -51,7 +53,6 @@ _UNSIGNED = (
     (r"tf2onnx.*", "tensorflow"),
     (r"ONNX\([A-Z]\w*\)", "sklearn"),
 )
-_UNDER_A_TOOL = (*_UNSIGNED, (r"main_graph", "pytorch"))
 
 # Operator domains that one exporter writes.
 _DOMAINS = {"org.pytorch.aten": "pytorch", "pkg.onnxscript.torch_lib": "pytorch", "pkg.onnxscript.torch_lib.common": "pytorch"}
@@ -83,10 +84,14 @@ class Exporter:
         """ "mxnet 1.9 or later (by its graph name)"."""
         if not self.name:
             return "unknown"
-        version = self.version
-        if not version and self.bounds.least is not None:
-            version = ".".join(map(str, self.bounds.least)) + " or later"
+        version, least, below = self.version, self.bounds.least, self.bounds.below
+        if not version and least is not None:
+            version = _dotted(least) + (" or later" if below is None else f" or later, before {_dotted(below)}")
         return " ".join(part for part in (self.name, version, f"(by its {self.evidence})" if self.evidence else "") if part)
+
+
+def _dotted(version: Release) -> str:
+    return ".".join(map(str, version))
 
 
 def detect(graph: gs.Graph) -> Exporter:
@@ -96,17 +101,19 @@ def detect(graph: gs.Graph) -> Exporter:
         graph.producer_version or "",
         graph.name or "",
         (opset.domain for opset in graph.import_domains or ()),
-        lambda: any(not node.name for node in graph.nodes),
+        lambda: graph_bounds(graph),
     )
 
 
-def identify(producer: str, version: str, graph_name: str, domains: Iterable[str], nameless: Callable[[], bool]) -> Exporter:
+def identify(
+    producer: str, version: str, graph_name: str, domains: Iterable[str], mxnet: Callable[[], Bounds] = lambda: Bounds(FIRST)
+) -> Exporter:
     """The exporter of a model, by what it says of itself.
 
     Args:
         producer, version: producer_name and producer_version.
         graph_name, domains: the name of the main graph, and the operator domains that the model imports.
-        nameless: whether some node of the main graph has no name; asked only where it matters.
+        mxnet: what the nodes tell of the version of MXNet; asked only of its models.
     """
     producer = producer.strip().lower()
     signed_over = bool(re.fullmatch(_SIGNED_OVER, producer))
@@ -115,9 +122,9 @@ def identify(producer: str, version: str, graph_name: str, domains: Iterable[str
         known = release(version)
         bounds = UNBOUNDED if known is None else exactly(known)
         return Exporter(FRAMEWORKS.get(producer, producer), version, producer, "producer_name", bounds)
-    for pattern, name in _UNDER_A_TOOL if signed_over else _UNSIGNED:
+    for pattern, name in _UNSIGNED:
         if re.fullmatch(pattern, graph_name):
-            return Exporter(name, evidence="graph name", bounds=_mxnet_bounds(nameless()) if name == "mxnet" else UNBOUNDED)
+            return Exporter(name, evidence="graph name", bounds=mxnet() if name == "mxnet" else UNBOUNDED)
     for domain in domains:
         if domain in _DOMAINS:
             return Exporter(_DOMAINS[domain], evidence="operator domain")
@@ -125,16 +132,14 @@ def identify(producer: str, version: str, graph_name: str, domains: Iterable[str
 
 
 def informed(exporter: Exporter, framework: str, version: str) -> Exporter:
-    """The exporter with the version that the framework's own file tells, where the model tells none and does not object."""
+    """The exporter with the version that the framework's own file tells, where the model is not signed.
+
+    It wins over names that nodes have or lack, not over what its version cannot have written, or none could have exported.
+    """
     known = release(version) if version and framework == exporter.name and not exporter.version else None
-    if known is None or known < (exporter.bounds.least or ()):
+    if known is None or known < FIRST or (exporter.bounds.below is not None and known >= exporter.bounds.below):
         return exporter
     return replace(exporter, version=version, bounds=exactly(known))
-
-
-def _mxnet_bounds(nameless: bool) -> Bounds:
-    """MXNet up to 1.8 names every node after its output; since 1.9 most nodes have no name."""
-    return Bounds(least=(1, 9) if nameless else (1, 3))
 
 
 def matches(exporter: Exporter, names: Sequence[str], versions: str | None = None) -> bool | str:

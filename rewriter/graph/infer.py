@@ -119,13 +119,10 @@ def _message(facts: NodeFacts) -> bytes | None:
 
     That is so for references to attributes of a function and for subgraphs, and for tensors too large to copy.
     """
-    node = facts.node
     operands = tuple(kind is not None for kind in facts.types)
-    attributes = _untouched(node)
+    attributes = plain_attributes(facts.node)
     if attributes is None:
-        attributes = _written(node, facts.op, facts.domain)
-        if attributes is None:
-            return None
+        return None
     if not attributes:
         return _bare_message(facts.op, facts.domain, operands, facts.outputs)
     proto = onnx.NodeProto.FromString(_bare_message(facts.op, facts.domain, operands, facts.outputs))
@@ -139,6 +136,12 @@ def _bare_message(op: str, domain: str, operands: tuple[bool, ...], outputs: tup
     proto.input.extend(_NAMES[i][0] if there else "" for i, there in enumerate(operands))
     proto.output.extend(_NAMES[i][1] if there else "" for i, there in enumerate(outputs))
     return bytes(proto.SerializeToString())
+
+
+def plain_attributes(node: gs.Node) -> Iterable[A] | None:
+    """The attributes of a node as messages; None where one is a subgraph, refers to one of a function, or is too large."""
+    attributes = _untouched(node)
+    return _written(node, node.op, node.domain or "") if attributes is None else attributes
 
 
 def _untouched(node: gs.Node) -> Iterable[A] | None:

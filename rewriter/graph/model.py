@@ -72,6 +72,7 @@ class Model:
         self.graph: gs.Graph = build(shell, folder)
         self.graph.weights = weights
         self.metadata: dict[str, str] = _metadata(shell)
+        self.graph.model_metadata = self.metadata
         self.constant_inputs: ConstantInputs = "auto"
         self.marks_nodes = False
         self._late: LateDigest | None = None

@@ -238,6 +238,7 @@ class Graph(gs.Graph):  # type: ignore[misc]
             uses it.
         origin: what was loaded.
         weights: the file that holds what was left out of the model; it stays open as long as the graph is there.
+        model_metadata: metadata_props of the model, by key; None for a graph that is not that of a `Model`.
     """
 
     nodes: list[gs.Node]
@@ -253,6 +254,7 @@ class Graph(gs.Graph):  # type: ignore[misc]
     initializers: list[gs.Tensor]
     origin: Origin
     weights: WeightFile | None = None
+    model_metadata: dict[str, str] | None = None
 
     __eq__ = object.__eq__
     __hash__ = object.__hash__

@@ -189,8 +189,7 @@ class _Reader(FieldReader):
         kind.arities.add((len(inputs), count))
         self.names += inputs
         self.names += outputs
-        if not named:
-            body.unnamed = True
+        body.naming.add((kind.op, named))
         body.inner += kind.bodies.values()
         body.listed.append((kind, inputs, outputs))
 

@@ -327,10 +327,10 @@ class OpsetRange:
 
 @record(frozen=True, slots=True)
 class MetaItem:
-    """One `key: value` of the rule's header. `value` is a str, an `OpsetRange`, a `Kind` or a tuple of str."""
+    """One `key: value` of the rule's header. `value` is a str, an `OpsetRange`, a `Kind`, an `Evidence` or a tuple of str."""
 
     key: str
-    value: str | OpsetRange | Kind | tuple[str, ...]
+    value: str | OpsetRange | Kind | Evidence | tuple[str, ...]
     span: Span = NOWHERE
     value_span: Span = NOWHERE
 
@@ -345,6 +345,18 @@ class Kind:
     name: str
     rtol: float = 0.0
     atol: float = 0.0
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Evidence:
+    """What makes a repair certain: `refused`, `refused(onnxruntime)`, `contradiction`, `source`, `exporter`, `guess`.
+
+    `runtime` is the runtime that refuses the model, "" where the specification does.
+    """
+
+    name: str
+    runtime: str = ""
     span: Span = NOWHERE
 
 
@@ -383,10 +395,11 @@ class Private:
 
 @record(frozen=True, slots=True)
 class Test:
-    """`test "title" [set name = literal]* [source ~~~json~~~] ~~~model~~~ (becomes ~~~model~~~ | unchanged)`.
+    """`test "title" [set name = literal]* [source ~~~json~~~] ~~~model~~~ (becomes ~~~model~~~ | unchanged | twin)`.
 
     Texts are ONNX text format; `after` None means that the rule must not fire. `source` is a JSON table of source information
-    ({"node": {"attr": value}}), `settings` are parameter values.
+    ({"node": {"attr": value}}), `settings` are parameter values. A `twin` is a correct model of the rule's exporter, as close
+    to the pattern as possible.
     """
 
     title: str
@@ -394,6 +407,7 @@ class Test:
     after: str | None
     settings: tuple[tuple[str, Expr], ...] = ()
     source: str | None = None
+    twin: bool = False
     span: Span = NOWHERE
     before_span: Span = NOWHERE
     after_span: Span = NOWHERE

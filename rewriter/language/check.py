@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from rewriter.language import ast
 from rewriter.language.checks.context import Context
+from rewriter.language.checks.evidence import check_evidence
 from rewriter.language.checks.expressions import Types
 from rewriter.language.checks.header import bind_params, check_header, check_settings
 from rewriter.language.checks.names import Pattern, check_shape_of_pattern, unused
@@ -50,6 +51,7 @@ def check_rule(rule: ast.Rule, rule_file: ast.RuleFile) -> list[Diagnostic]:
         Block(context, scope, rewrite).check()
     check_settings(context)
     check_source(context)
+    check_evidence(context)
     if all(diagnostic.is_warning for diagnostic in context.found):
         _check_unused(context, scope)  # an error may be why nothing uses it
     return context.found

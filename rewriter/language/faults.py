@@ -42,6 +42,21 @@ _TABLE = (
         "nodes that ONNX has not yet in the imported opset, or not for their element types",
         "the opset is raised to the first that has them, if no other node means something else there",
     ),
+    Fault(
+        "old_nodes",
+        "nodes of opsets 1 to 6 that ONNX Runtime does not run, since it begins with a later form of their operators",
+        "the opset is raised to 7, if no node that is valid there means something else",
+    ),
+    Fault(
+        "lost_opset",
+        "nodes of ONNX's own operators, where the model imports nothing though its format has imports",
+        "the newest opset of that time is imported, if all that have these nodes mean the same by them",
+    ),
+    Fault(
+        "branch_inputs",
+        "inputs that branches of If declare, which they do not have",
+        "the branches read the tensors of these names around them, or else the further operands of If",
+    ),
     Fault("missing_imports", "domains of operators that the model or function does not import", "they are imported"),
     Fault("unused_imports", "domains that are imported and of which there is no operator", "the imports go"),
     Fault(

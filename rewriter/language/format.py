@@ -215,8 +215,8 @@ class _RuleLayout:
         return isinstance(first, ast.Let) and isinstance(second, ast.Let) and between.count("\n") <= 1
 
     def _test(self, part: ast.Test, blank: bool | None) -> None:
-        """Title, settings and texts; `unchanged` stands before its text, and the texts are not touched."""
-        tokens = [token for token in self._within(part.span) if token.type != "UNCHANGED"]
+        """Title, settings and texts; `unchanged` or `twin` stands before its text, and the texts are not touched."""
+        tokens = [token for token in self._within(part.span) if token.type not in ("UNCHANGED", "TWIN")]
         words: list[str] = []
         start = 0
         for at, token in enumerate(tokens):
@@ -224,7 +224,7 @@ class _RuleLayout:
                 continue
             words.append(joined(tokens[start:at], "expression"))
             if part.after is None and tokens[at - 1].type != "SOURCE":
-                words.append("unchanged")
+                words.append("twin" if part.twin else "unchanged")
             words.append(_fence(token))
             start = at + 1
         self.lines.add(" ".join(word for word in words if word), part.span.start, part.span.end, blank=blank)

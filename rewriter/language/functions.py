@@ -71,6 +71,8 @@ name(tensor|node) -> string                       : its name in the model
 op(node) -> string                                : operator name of a matched node
 domain(node) -> string                            : operator domain of a matched node
 has(node, string) -> bool                         : the attribute is written on the node
+metadata(node, string) -> string                  : entry of the node's metadata_props, "" where it has none of this key
+model_metadata(string) -> string                  : entry of the model's metadata_props, likewise
 n_inputs(node) -> int                             : number of inputs, absent ones inside the list included
 n_outputs(node) -> int                            : number of outputs
 source(node, string, any?) -> any                 : attribute in the framework's own file, else the last argument
@@ -79,8 +81,10 @@ source_input(node, int) -> string                 : name of the node that makes 
 source_index(node, int) -> int                    : output index of an operand in the framework's own file
 source_is_output(node) -> bool                    : the framework's own graph has the node among its outputs
 source_outputs() -> list                          : names of the tensors that the framework's own graph gives out, in its order
+source_nodes() -> list                            : names of all nodes of the framework's own graph
 source_has(node) -> bool                          : the framework's own file describes the node
-opset(string?) -> int                             : version that the model imports of a domain
+in_node_order(list) -> list                       : names of tensors in the order of the nodes that make them; inputs come first
+opset(string?) -> int                             : version that the model imports of a domain; 0 where it imports none
 keeps_meaning(int, string?) -> bool               : no node of the model means something else at this version of the domain
 exporter() -> string                              : name of the program that wrote the model
 exporter_version() -> string                      : its version
@@ -151,6 +155,7 @@ endswith(string, string) -> bool                  : text ends with
 contains(string|list, any) -> bool                : text or list contains
 lower(string) -> string                           : text in lower case
 replace(string, string, string) -> string         : text with every occurrence of one part replaced
+last_part(string, string) -> string               : text after the last occurrence of a separator; all of it where there is none
 einsum_simple(string) -> bool                     : one or two operands, no ellipsis, no letter twice in an operand
 einsum_perm(string, int) -> ints                  : transposition of an operand that makes the equation a product of matrices
 einsum_unsqueezed(string, int) -> ints            : axes of length 1 to insert into that operand after the transposition
@@ -172,6 +177,6 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
 """Name → function."""
 
 SOURCE_FUNCTIONS = frozenset(
-    {"source", "source_op", "source_input", "source_index", "source_is_output", "source_outputs", "source_has"}
+    {"source", "source_op", "source_input", "source_index", "source_is_output", "source_outputs", "source_nodes", "source_has"}
 )
 """What only the framework's own file can answer."""

@@ -15,6 +15,9 @@ from rewriter.record import record
 KINDS = ("exact", "approx", "repair", "lossy", "interface")
 SAME_NUMBERS = ("exact", "approx", "repair")
 """Kinds that change no result that was right, so that choosing a target is asking for them."""
+EVIDENCE = ("refused", "contradiction", "source", "exporter", "guess")
+RUNTIMES = ("onnxruntime",)
+"""Runtimes that `refused(...)` may name: those that the guard can ask."""
 SEVERITIES = ("error", "warning", "info")
 PHASES = ("interface", "repair", "canonical", "optimize", "cleanup")
 PHASE_OF_KIND: Mapping[str, str] = MappingProxyType(
@@ -25,11 +28,13 @@ PHASE_OF_KIND: Mapping[str, str] = MappingProxyType(
 @record(frozen=True)
 class Header:
     """The header of one rule. `opset` and `ir` are ranges of versions; `opset` always has a beginning. `unverified` says why
-    running the rule cannot show that it is right. `default` is whether the rule runs unasked, which one with `targets` never
-    does, and `on_target` whether it runs as soon as one of its targets is chosen.
+    running the rule cannot show that it is right. `default` is whether the rule runs by default, which one with `targets` or
+    with `evidence: guess` never does, and `on_target` whether it runs as soon as one of its targets is chosen. `evidence` is
+    what makes a repair certain, None for the other kinds; `question` is what only a person can answer about a guess.
     """
 
     kind: ast.Kind
+    evidence: ast.Evidence | None
     exporters: tuple[str, ...]
     versions: str | None
     opset: ast.OpsetRange
@@ -44,6 +49,7 @@ class Header:
     issues: tuple[str, ...]
     symptoms: tuple[str, ...]
     unverified: str | None
+    question: str | None
 
 
 def read_header(meta: Iterable[ast.MetaItem]) -> Header:
@@ -53,13 +59,17 @@ def read_header(meta: Iterable[ast.MetaItem]) -> Header:
     if not isinstance(kind, ast.Kind) or kind.name not in KINDS:
         kind = ast.Kind("exact")
     kind = ast.Kind(kind.name, kind.rtol, kind.atol)
+    evidence = items.get("evidence")
+    evidence = ast.Evidence(evidence.name, evidence.runtime) if isinstance(evidence, ast.Evidence) else None
+    guess = evidence is not None and evidence.name == "guess"
     severity = _choice(items.get("severity"), SEVERITIES) or ("error" if kind.name == "repair" else "info")
     targets = _words(items.get("target"))
     unasked = kind.name == "repair" or (kind.name == "exact" and severity != "info")
     written = _choice(items.get("default"), ("on", "off"))
-    versions, unverified = items.get("versions"), items.get("unverified")
+    versions, unverified, question = items.get("versions"), items.get("unverified"), items.get("question")
     return Header(
         kind=kind,
+        evidence=evidence,
         exporters=_words(items.get("exporter")),
         versions=versions if isinstance(versions, str) else None,
         opset=_opset(items.get("opset")),
@@ -68,12 +78,13 @@ def read_header(meta: Iterable[ast.MetaItem]) -> Header:
         phase=_choice(items.get("phase"), PHASES) or PHASE_OF_KIND[kind.name],
         before=_words(items.get("before")),
         needs_source="source" in _words(items.get("needs")),
-        default=not targets and (unasked if written is None else written == "on"),
+        default=not targets and not guess and (unasked if written is None else written == "on"),
         targets=targets,
         on_target=bool(targets) and kind.name in SAME_NUMBERS and written != "off",
         issues=_words(items.get("issue")),
         symptoms=_words(items.get("symptom")),
         unverified=unverified if isinstance(unverified, str) else None,
+        question=question if isinstance(question, str) else None,
     )
 
 

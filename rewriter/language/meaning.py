@@ -88,6 +88,8 @@ def keeps_meaning(op: str, domain: str, written: Collection[str], inputs: int, o
     history = schema.history(op, domain)
     if not history or low == high:
         return True
+    if schema.schema(op, domain, low) == schema.schema(op, domain, high) is not None:
+        return True
     if not schema.exists(op, domain, low) or not schema.exists(op, domain, high):
         return False
     steps = [operator for operator in history if operator.since <= high]

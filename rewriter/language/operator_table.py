@@ -97,10 +97,9 @@ def _life(op: str) -> tuple[tuple[int, bool], ...]:
     return tuple((found.since_version, not found.deprecated) for found in schema.registered(op, ""))
 
 
-def exists(entry: Entry, version: int) -> bool:
-    """Whether a model of that opset may use the operator."""
-    usable = [usable for since, usable in entry[4] if since <= version]
-    return bool(usable) and usable[-1]
+def begun(entry: Entry, version: int) -> bool:
+    """Whether ONNX has the operator at that opset, be it deprecated there."""
+    return any(since <= version for since, _ in entry[4])
 
 
 def _outputs(op: str) -> tuple[tuple[Output, ...], bool]:

@@ -11,14 +11,17 @@ from rewriter.errors import RewriterError
 from rewriter.language import ast as tree
 from rewriter.language.ast import Kind, OpsetRange
 from rewriter.language.diagnostics import Diagnostic, RuleFileError, SourceText, suggest
-from rewriter.language.header import Header, read_header
+from rewriter.language.header import RUNTIMES, Header, read_header
 from rewriter.language.rule_files import find_rule_files
+from rewriter.language.targets import targets_meant
 from rewriter.language.walk import pattern_nodes, said
 from rewriter.record import field, record, replace
 
 if TYPE_CHECKING:
     from rewriter.language.kept_rules import Library
     from rewriter.language.shelf import Shelf
+
+"""Stands for each target that a rule is for."""
 
 FRONT = ("code", "slug", "doc", "header", "digest", "wanted")
 Front = tuple[str, str, str, Header, str, tuple[frozenset[tuple[str, str]], ...]]
@@ -109,6 +112,22 @@ class Rule:
         return self.header.kind
 
     @property
+    def evidence(self) -> tree.Evidence | None:
+        """What makes a repair certain; None for the other kinds."""
+        return self.header.evidence
+
+    @property
+    def guess(self) -> bool:
+        """True when the model cannot tell whether the repair is due, so that it runs only when it is selected."""
+        return self.header.evidence is not None and self.header.evidence.name == "guess"
+
+    @property
+    def runtimes(self) -> tuple[str, ...]:
+        """The runtime whose missing kernels the rule is about; empty: none."""
+        evidence = self.header.evidence
+        return (evidence.runtime,) if evidence is not None and evidence.runtime else ()
+
+    @property
     def phase(self) -> str:
         return self.header.phase
 
@@ -188,6 +207,8 @@ class RuleSet:
         sources: the texts that the warnings point into.
         selected: whether `select` was called; a set as it was loaded also holds rules that nobody asked for.
         aside: rules that were named, but with others, and are for targets that were not chosen. They do not run.
+        questions: repairs that only a person can decide about (`evidence: guess`), and that nobody asked for. They do not run.
+        runtimes: runtimes that were chosen as targets: what they refuse is repaired also where the installed one does not.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -197,12 +218,19 @@ class RuleSet:
     sources: Mapping[str, SourceText] = field(default_factory=dict, compare=False)
     selected: bool = False
     aside: tuple[Rule, ...] = ()
+    questions: tuple[Rule, ...] = ()
+    runtimes: frozenset[str] = frozenset()
 
     def __iter__(self) -> Iterator[Rule]:
         return iter(self.rules)
 
     def __len__(self) -> int:
         return len(self.rules)
+
+    @property
+    def chosen_runtimes(self) -> frozenset[str]:
+        """Codes of rules about a runtime that were asked for, by their code or by choosing the runtime as the target."""
+        return self.by_id | {rule.code for rule in self.rules if not self.runtimes.isdisjoint(rule.runtimes)}
 
     @cached_property
     def _by_code(self) -> Mapping[str, Rule]:
@@ -220,31 +248,51 @@ class RuleSet:
     def get(self, code: str) -> Rule | None:
         return self._by_code.get(code)
 
-    def select(self, select: Sequence[str] = (), ignore: Sequence[str] = (), targets: Sequence[str] = ()) -> RuleSet:
+    def select(
+        self,
+        select: Sequence[str] = (),
+        ignore: Sequence[str] = (),
+        targets: Sequence[str] = (),
+        *,
+        guess: bool = False,
+    ) -> RuleSet:
         """The rules that are named and not ignored, and those for the chosen targets.
 
-        The first two lists hold codes ("MX001"), prefixes of codes ("MX"), "ALL", "NONE", or "DEFAULT" for what runs unasked;
-        nothing selected means "DEFAULT". The longer name decides where both lists name a rule; of equally long ones, ignoring
-        wins. Targets ("tensorrt") add their rules of kind exact, approx and repair, and no rule for other targets is taken
-        unless its whole code is named.
+        The first two lists hold codes ("MX001"), prefixes of codes ("MX"), "ALL", "NONE", or "DEFAULT" for what runs by
+        default; nothing selected means "DEFAULT". The longer name decides where both lists name a rule; of equally long ones,
+        ignoring wins. Targets ("tensorrt", or "all") add their rules of kind exact, approx and repair, and no rule for other
+        targets is taken unless its whole code is named. Nor is a repair with `evidence: guess`, unless `guess` says so, which
+        also adds those of them to DEFAULT.
 
         Raises:
             RewriterError: a name fits no rule, or no rule is for a target.
         """
         for name in (*select, *ignore):
             self._known(name)
-        require_targets(targets, self.rules)
+        wanted_targets = targets_meant(targets, self.rules)
         chosen: list[Rule] = []
         aside: list[Rule] = []
+        questions: list[Rule] = []
         for rule in self.rules:
-            meant = not rule.targets or not set(targets).isdisjoint(rule.targets)
+            meant = not rule.targets or not wanted_targets.isdisjoint(rule.targets)
             wanted = max(_strength(name, rule) for name in select or ("DEFAULT",))
-            if meant and rule.header.on_target:
+            if (meant and rule.header.on_target) or (rule.guess and "DEFAULT" in (select or ("DEFAULT",))):
                 wanted = max(wanted, 0)
             if wanted > max((_strength(name, rule) for name in ignore), default=-1):
-                (chosen if meant or rule.code in select else aside).append(rule)
+                if rule.guess and not guess and rule.code not in select:
+                    questions.append(rule)
+                else:
+                    (chosen if meant or rule.code in select else aside).append(rule)
         codes = {rule.code for rule in chosen}
-        return replace(self, rules=tuple(chosen), by_id=frozenset(codes & set(select)), selected=True, aside=tuple(aside))
+        return replace(
+            self,
+            rules=tuple(chosen),
+            by_id=frozenset(codes & set(select)),
+            selected=True,
+            aside=tuple(aside),
+            questions=tuple(questions),
+            runtimes=wanted_targets & frozenset(RUNTIMES),
+        )
 
     def with_settings(self, texts: Iterable[str]) -> RuleSet:
         """The same rules with parameters set from "CODE.param=value" lines; the last one wins.
@@ -252,6 +300,8 @@ class RuleSet:
         Raises:
             RewriterError: no such rule or parameter, or a value of the wrong type.
         """
+        from rewriter.language.settings import parse_setting
+
         return replace(self, settings={**self.settings, **dict(parse_setting(text, self) for text in texts)})
 
     def _known(self, name: str) -> None:
@@ -260,17 +310,6 @@ class RuleSet:
         near = suggest(name, [*self._by_code, "ALL", "DEFAULT", "NONE"])
         hint = f"; did you mean {near}?" if near else ""
         raise RewriterError(f"no rule is called {name!r} and no code begins so{hint}")
-
-
-def require_targets(targets: Iterable[str], rules: Iterable[Rule]) -> None:
-    """Raises RewriterError when none of the rules is for one of the targets."""
-    wanted = sorted(set(targets))
-    known = sorted({target for rule in rules for target in rule.targets}) if wanted else []
-    for name in wanted:
-        if name not in known:
-            near = suggest(name, known)
-            hint = f"; did you mean {near}?" if near else ""
-            raise RewriterError(f"no rule is for target {name!r}{hint}; targets: {', '.join(known) or 'none'}")
 
 
 def load_rules(paths: Iterable[Path | str] | None = None) -> RuleSet:
@@ -323,31 +362,6 @@ def _checked(sources: Iterable[SourceText]) -> tuple[list[Rule], list[Diagnostic
         rules.extend(Rule(rule, source.path, source) for rule in rule_file.rules)
     found.extend(check_codes(rules))
     return rules, found
-
-
-def parse_setting(text: str, rules: RuleSet) -> tuple[tuple[str, str], object]:
-    """Reads "SURG010.batch=B" into (("SURG010", "batch"), "B"), the value by the parameter's declared type.
-
-    Raises:
-        RewriterError: another form, no such rule or parameter, or a value that the parameter cannot take.
-    """
-    place, equals, value = text.partition("=")
-    code, dot, name = place.strip().partition(".")
-    if not (equals and dot and code and name):
-        raise RewriterError(f"{text!r} is not a setting; write CODE.parameter=value")
-    rule = rules.get(code)
-    if rule is None:
-        near = suggest(code, [rule.code for rule in rules])
-        raise RewriterError(
-            f"cannot set {place.strip()}: there is no rule {code}" + (f"; did you mean {near}?" if near else "")
-        )
-    params = {param.name: param for param in rule.ast.params}
-    if name not in params:
-        has = f"it has {', '.join(params)}" if params else "it has none"
-        raise RewriterError(f"cannot set {place.strip()}: rule {code} has no parameter {name!r}; {has}")
-    from rewriter.language.settings import parse_value
-
-    return (code, name), parse_value(value.strip(), params[name].type, place.strip())
 
 
 def _strength(name: str, rule: Rule) -> int:

@@ -39,10 +39,13 @@ EXPERIMENTAL = frozenset(
 
 FOREIGN = frozenset(
     {
-        "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Cumprod", "Cumsum", "Erfc", "Expm1", "Invert", "IsFinite", "L2Loss",
-        "EuclideanNorm", "LeftShift", "Log1p", "MatrixBandPart", "MatrixDiagV3", "ResizeBicubic", "ResizeBilinear",
-        "ResizeNearestNeighbor",
-        "ReverseV2", "RightShift", "Rint", "Roll", "ScaleAndTranslate", "TruncateMod", "Xdivy", "Xlogy",
+        "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Bucketize", "ComplexAbs", "CumulativeLogsumexp", "Cumprod", "Cumsum",
+        "Dilation2D", "Erfc", "EuclideanNorm", "Expm1", "GatherV2", "Invert", "IsFinite", "L2Loss", "LeftShift", "Lgamma",
+        "Log1p", "LowerBound", "MatrixBandPart", "MatrixDeterminant", "MatrixDiagPartV3", "MatrixDiagV3", "MatrixInverse",
+        "MulNoNan", "ResizeBicubic", "ResizeBilinear", "ResizeNearestNeighbor", "ReverseV2", "RightShift", "Rint", "Roll",
+        "ScaleAndTranslate", "ScatterNd", "SegmentMean", "SegmentSum", "StridedSlice", "TensorScatterAdd", "TensorScatterMax",
+        "TensorScatterMin", "TensorScatterSub", "TruncateMod", "UnsortedSegmentMax", "UnsortedSegmentMin",
+        "UnsortedSegmentProd", "UnsortedSegmentSum", "UpperBound", "Xdivy", "Xlog1py", "Xlogy",
     }
 )  # fmt: skip
 """TensorFlow's operators that tf2onnx, where it cannot convert them, leaves in the graph as if they were ONNX's own."""

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rewriter.errors import RewriterError
 from rewriter.language.diagnostics import suggest
 from rewriter.language.dtypes import DTYPES
+
+if TYPE_CHECKING:
+    from rewriter.language.rules import RuleSet
 
 _TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _WANTED = {"int": "a whole number", "float": "a number", "bool": "true or false", "ints": "whole numbers such as 1,2,3"}
@@ -45,3 +50,26 @@ def parse_value(text: str, kind: str, role: str) -> object:
     if kind == "dim" and text.lstrip("-").isdigit():
         return int(text)
     return text
+
+
+def parse_setting(text: str, rules: RuleSet) -> tuple[tuple[str, str], object]:
+    """Reads "SURG010.batch=B" into (("SURG010", "batch"), "B"), the value by the parameter's declared type.
+
+    Raises:
+        RewriterError: another form, no such rule or parameter, or a value that the parameter cannot take.
+    """
+    place, equals, value = text.partition("=")
+    code, dot, name = place.strip().partition(".")
+    if not (equals and dot and code and name):
+        raise RewriterError(f"{text!r} is not a setting; write CODE.parameter=value")
+    rule = rules.get(code)
+    if rule is None:
+        near = suggest(code, [rule.code for rule in rules])
+        raise RewriterError(
+            f"cannot set {place.strip()}: there is no rule {code}" + (f"; did you mean {near}?" if near else "")
+        )
+    params = {param.name: param for param in rule.ast.params}
+    if name not in params:
+        has = f"it has {', '.join(params)}" if params else "it has none"
+        raise RewriterError(f"cannot set {place.strip()}: rule {code} has no parameter {name!r}; {has}")
+    return (code, name), parse_value(value.strip(), params[name].type, place.strip())

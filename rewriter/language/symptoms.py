@@ -27,7 +27,10 @@ MOST_CHARACTERS = 10_000
 
 _QUOTED = re.compile(r'"([^"]*)"')
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.]*")
-_OPERATOR_PLACES = re.compile(r"\b([A-Z]\w*)\(\d+\)|\b[Oo]p(?:erator)?:? \(?([A-Z]\w*)|\b([A-Z][a-z0-9]*[A-Z]\w*)\b")
+_OPERATOR_PLACES = re.compile(
+    r"\b([A-Z]\w*)\(\d+\)|\b[Oo]p(?:erator)?:? \(?([A-Z]\w*)|\b([A-Z][a-z0-9]*[A-Z]\w*)\b"
+    r"|\bregistered for ([A-Z]\w*)|\b([A-Z]\w*)(?:\(-?\d+\))? is not a registered"
+)
 _NAMES = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`|\([^()]*\)|\[[^\][]*\]|\{[^{}]*\}""")
 _OPERATOR = "<operator>"
 _PAIR = 0.5  # what two words in a row count beside the words themselves

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import onnx
 
-from rewriter.graph.external import tensors_of
 from rewriter.language.rules import Rule
+from rewriter.proof.named_types import float_types
 from rewriter.record import record
 
 PROMISING = frozenset({"exact", "approx"})
@@ -27,18 +27,25 @@ MOST_FIRINGS = 10
 """The bounds of firings add up, but to no more than so many times the largest one."""
 
 
+OVERFLOWING = 1e30
+"""A bound on finite numbers asks nothing of larger ones: the sums behind them may have overflowed."""
+
+
 @record(frozen=True, slots=True)
 class Bound:
     """How far outputs may differ: units in the last place, relative and absolute, which add up.
 
     `eps` is that of the coarsest floating point type in which the model computes: an output of type float may come out of
-    float16, and ONNX Runtime rounds to float16 between some nodes and not between others.
+    float16, and ONNX Runtime rounds to float16 between some nodes and not between others. `approximate` is a bound of rules of
+    kind approx, and `finite` compares only the places where the outputs before are finite and below 1e30.
     """
 
     ulps: float = 0.0
     rtol: float = 0.0
     atol: float = 0.0
     eps: float = 0.0
+    approximate: bool = False
+    finite: bool = False
 
 
 @record(frozen=True, slots=True)
@@ -59,25 +66,21 @@ class Difference:
 def bound_of(rules: Iterable[Rule]) -> Bound:
     """The bound for firings of these rules, one entry a firing; rules of other kinds than exact and approx add nothing."""
     ulps, rtols, atols = [0.0], [0.0], [0.0]
+    approximate = False
     for rule in rules:
         if rule.kind.name in PROMISING:
             ulps.append(ULPS)
         if rule.kind.name == "approx":
+            approximate = True
             rtols.append(rule.kind.rtol or 0.0)
             atols.append(rule.kind.atol or 0.0)
-    return Bound(*(min(sum(values), MOST_FIRINGS * max(values)) for values in (ulps, rtols, atols)))
+    ulp, rtol, atol = (min(sum(values), MOST_FIRINGS * max(values)) for values in (ulps, rtols, atols))
+    return Bound(ulp, rtol, atol, approximate=approximate)
 
 
 def coarsest_eps(model: onnx.ModelProto) -> float:
     """The largest `eps` among the floating point types that a model names."""
-    codes = {tensor.data_type for tensor in tensors_of(model)}
-    for info in (*model.graph.input, *model.graph.output, *model.graph.value_info):
-        codes.add(info.type.tensor_type.elem_type)
-    nodes = [*model.graph.node, *(node for function in model.functions for node in function.node)]
-    codes |= {a.i for node in nodes if node.op_type == "Cast" for a in node.attribute if a.name == "to"}
-    known = onnx.TensorProto.DataType.values()
-    dtypes = (onnx.helper.tensor_dtype_to_np_dtype(code) for code in codes if code in known and code)
-    return max((_eps(dtype) for dtype in dtypes if dtype.kind in "fV" and dtype.itemsize > 1), default=0.0)
+    return max(map(_eps, float_types(model)), default=0.0)
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any], bound: Bound) -> Iterator[Difference]:
@@ -123,6 +126,9 @@ def _arrays(name: str, old: np.ndarray[Any, Any], new: np.ndarray[Any, Any], bou
     wide = np.complex128 if old.dtype.kind == "c" else np.float64
     eps = _eps(old.dtype)
     old, new = old.astype(wide), new.astype(wide)
+    if bound.finite:
+        asked = np.abs(old) < OVERFLOWING
+        old, new = old[asked], new[asked]
     if not np.array_equal(np.isnan(old), np.isnan(new)):
         return Difference(name, np.inf, f"is not a number in {np.isnan(new).sum()} places instead of {np.isnan(old).sum()}")
     infinite = np.isinf(old) | np.isinf(new)

@@ -18,9 +18,11 @@ Role = tuple[str, int]
 ANY: Role = ("any", 0)
 POSITIVE: Role = ("positive", 0)
 SMALL: Role = ("small", 0)
+DIVISOR: Role = ("divisor", 0)
 
-TAME, ROUGH, EDGES = "tame", "rough", "edges"
+TAME, ROUGH, EDGES, LARGE = "tame", "rough", "edges", "large"
 STYLES = (TAME, ROUGH, EDGES)
+_HALF_EXPONENTS = np.array([-13, -10, -6, -3, 0, 4, 7, 10, 14, 14, 15])
 _TEXTS = np.array(["", "a", "b", "ab"], dtype=object)
 
 
@@ -31,8 +33,9 @@ def random_array(rng: np.random.Generator, dtype: int, shape: tuple[int, ...], r
         rng: the only source of chance.
         dtype: a TensorProto number.
         shape: its dimensions.
-        role: ("index", n) for positions on an axis of length n, `POSITIVE`, `SMALL` (exponents, counts) or `ANY`.
-        style: one of `STYLES`.
+        role: ("index", n) for positions on an axis of length n, `POSITIVE`, `SMALL` (exponents, counts),
+            `DIVISOR` (a whole one is not 0, nor -1 beside the least number, which stops the process) or `ANY`.
+        style: one of `STYLES`; or `LARGE`, finite numbers of every magnitude that half precision has.
     """
     if dtype == TensorProto.STRING:
         return np.asarray(rng.choice(_TEXTS, shape), dtype=object)
@@ -58,6 +61,8 @@ def _floats(rng: np.random.Generator, kind: Any, shape: tuple[int, ...], role: R
         return rng.integers(0, 4, shape).astype(kind)
     values = rng.integers(-12, 13, shape) / 4.0 if style == TAME else rng.normal(0.0, 2.0, shape)
     found = np.asarray(values).astype(kind)
+    if style == LARGE and kind == np.float16:
+        return np.asarray(found * 2.0 ** rng.choice(_HALF_EXPONENTS, shape)).clip(-60000, 60000).astype(kind)
     if style == EDGES and found.size:
         hit = rng.random(shape) < 0.35
         found = np.where(hit, rng.choice(_float_edges(kind), shape), found)
@@ -82,4 +87,7 @@ def _integers(rng: np.random.Generator, kind: Any, shape: tuple[int, ...], role:
     if style == EDGES and found.size:
         edges = np.array([0, 1, bounds.min, bounds.max, bounds.max // 2 + 1], dtype=kind)
         found = np.where(rng.random(shape) < 0.35, rng.choice(edges, shape), found).astype(kind)
+    if role == DIVISOR:
+        stops = (found == 0) | (found.astype(np.float64) == -1.0 if style == EDGES else False)
+        found = np.where(stops, 3, found)
     return np.asarray(found, dtype=kind)

@@ -22,6 +22,10 @@ class Dims:
         self._digits = digits
         self._empty = empty
 
+    def again(self) -> np.random.Generator:
+        """A source of chance that is another one for other digits, whereas all that is drawn here stays the same."""
+        return np.random.default_rng([self.below(1 << 30), *self._digits])
+
     def draw(self, least: int = 0) -> int:
         """A length of at least `least`."""
         self.drawn += 1

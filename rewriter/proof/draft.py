@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,9 @@ from rewriter.proof.arrays import ANY, Role
 from rewriter.proof.dims import Dims
 from rewriter.proof.instance import Array
 from rewriter.record import field, record
+
+RANKS = (*(0,) * 4, *(1,) * 8, *(2,) * 12, *(3,) * 8, *(4,) * 4, *(5,) * 3, 6)
+"""Of a tensor of which nothing is asked, as often as they are drawn; errors show in small ones, but some in large ones only."""
 
 
 @record(eq=False)
@@ -26,6 +29,7 @@ class Term:
     constant: bool = False
     ranks: frozenset[int] | None = None
     dims: Sequence[Any] | None = None
+    lengths: Mapping[int, int] = field(default_factory=dict)
 
 
 @record(eq=False)
@@ -83,7 +87,9 @@ class Draft:
 
     def free(self, term: Term, ranks: Sequence[int] = ()) -> list[int]:
         """Draws a shape for a term."""
-        choices = list(ranks) or sorted(term.ranks or (0, 1, 1, 2, 2, 2, 3, 3, 4))
+        choices = (
+            list(ranks) or [rank for rank in RANKS if term.ranks is None or rank in term.ranks] or sorted(term.ranks or ())
+        )
         rank = len(term.dims) if term.dims is not None and Ellipsis not in term.dims else int(str(self.dims.pick(choices)))
         term.shape = self._fitted(term, self.dims.shape(rank))
         return term.shape
@@ -111,7 +117,10 @@ class Draft:
 
     @staticmethod
     def _fitted(term: Term, shape: list[int]) -> list[int]:
-        """The numbers that the pattern itself asks for, put into the shape."""
+        """The numbers that the pattern or its conditions ask for, put into the shape."""
+        for position, length in term.lengths.items():
+            if -len(shape) <= position < len(shape):
+                shape[position] = length
         dims = term.dims
         if dims is None:
             return shape

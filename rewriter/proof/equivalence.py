@@ -1,9 +1,10 @@
-"""`fix --verify`: whether a rewritten model says what it said before, as far as its rules promise that.
+"""`fix --verify`: whether a rewritten model computes what it computed before, as far as its rules promise that.
 
 Firings of kind exact and approx promise the same numbers. Each stretch of them is compared from its beginning to its end, so
 that what a repair before it or after it changes on purpose does not count. Where the numbers differ by more than the bounds of
-the stretch, the firing that did it is found by bisection. Repairs, lossy rules and rules on the interface say themselves that
-something changes: what did is told, and whether the result runs at all.
+the stretch, the firing that did it is found by bisection. Repairs, lossy rules and rules on the interface announce a change:
+that numbers changed is reported, and whether the result runs at all. Whether they are now the framework's can be checked only
+against outputs that the framework computed; then, and only then, the findings say so.
 """
 
 from __future__ import annotations
@@ -14,97 +15,37 @@ from itertools import groupby
 from rewriter.engine.log import Firing, Verification
 from rewriter.errors import RewriterError
 from rewriter.language.rules import RuleSet
-from rewriter.proof.agreement import PROMISING, Bound, Difference, bound_of, coarsest_eps, differences
-from rewriter.proof.model_inputs import Feed, random_feeds, recorded_feed
-from rewriter.proof.model_runs import CannotRun, ModelRun, Outputs, runtime_version, runtimes
+from rewriter.proof.agreement import PROMISING, Bound, Difference, bound_of
+from rewriter.proof.baseline import Baseline
+from rewriter.proof.framework import FrameworkOutputs
+from rewriter.proof.model_runs import runtime_version
 from rewriter.proof.replay import Attempt, Culprit, Plan, Replay, first_bad
 from rewriter.proof.validity import Candidate
-from rewriter.record import field, record, replace
-
-
-class Baseline:
-    """A model that runs, what it was given and what it answered.
-
-    Raises:
-        RewriterError: it cannot be run, or no input for it can be had.
-    """
-
-    def __init__(self, candidate: Candidate, inputs: str | None) -> None:
-        self._candidate = candidate
-        self._eps = coarsest_eps(candidate.proto)
-        self.random: list[str] = []
-        self._asked_twice = False
-        refusals = []
-        for runtime in runtimes():
-            try:
-                self.runtime, self.feeds, self.outputs = runtime, *_first_answers(candidate, runtime, inputs)
-                return
-            except CannotRun as error:
-                refusals.append(str(error))
-        raise CannotRun(refusals[0])
-
-    def against(self, candidate: Candidate, bound: Bound) -> Difference:
-        """The worst difference of another model; it has a message when that is more than the bound, or when it does not run."""
-        bound = replace(bound, eps=self._eps)
-        try:
-            run = ModelRun(candidate, self.runtime)
-            pairs = [(old, run(feed)) for old, feed in zip(self.outputs, self.feeds, strict=True)]
-        except CannotRun as error:
-            return Difference("", float("inf"), str(error))
-        worst = self._worst(pairs, bound)
-        if worst.message and not self._asked_twice:
-            self._find_random(bound)
-            worst = self._worst(pairs, bound)
-        return worst
-
-    def _worst(self, pairs: Sequence[tuple[Outputs, Outputs]], bound: Bound) -> Difference:
-        found = [d for old, new in pairs for d in differences(old, new, bound) if d.output not in self.random]
-        return max(found, key=lambda d: (bool(d.message), d.largest), default=Difference("", 0.0))
-
-    def _find_random(self, bound: Bound) -> None:
-        """A model may draw random numbers; an output that differs from itself cannot be compared."""
-        self._asked_twice = True
-        again = ModelRun(self._candidate, self.runtime)(self.feeds[0])
-        self.random = [d.output for d in differences(self.outputs[0], again, bound) if d.message]
-
-
-def _first_answers(candidate: Candidate, runtime: str, inputs: str | None) -> tuple[list[Feed], list[Outputs]]:
-    """The first feeds on which a model runs. Of made-up ones, only the first of a list has to be accepted."""
-    run, model = ModelRun(candidate, runtime), candidate.proto
-    if inputs is not None:
-        feed = recorded_feed(inputs, model)
-        return [feed], [run(feed)]
-    refusal = None
-    for feeds in random_feeds(model):
-        answers: list[Outputs] = []
-        for feed in feeds:
-            try:
-                answers.append(run(feed))
-            except CannotRun as error:
-                refusal = refusal or error
-                if not answers:
-                    break
-        if answers:
-            return [feed for feed, _ in zip(feeds, answers, strict=False)], answers
-    raise refusal or CannotRun("no input could be made up")
+from rewriter.record import field, record
 
 
 @record
 class _Findings:
-    """What a verification has found so far."""
+    """What a verification has found so far; `framework` is what was said of recorded outputs, "" when they are matched."""
 
     sentences: list[str] = field(default_factory=list)
     random: list[str] = field(default_factory=list)
+    verified: list[int] = field(default_factory=list)
     runtime: str = ""
     inputs: int = 0
     outputs: int = 0
     largest: float | None = None
     differ: bool = False
+    framework: str | None = None
 
     def take(self, baseline: Baseline) -> None:
-        self.runtime, self.inputs = runtime_version(baseline.runtime), len(baseline.feeds)
-        self.outputs = len(baseline.outputs[0]) - len(baseline.random)
+        self.runtime, self.inputs = runtime_version(baseline.runtime), len(baseline.answers)
+        self.outputs = len(baseline.answers[0].outputs) - len(baseline.random)
         self.random.extend(name for name in baseline.random if name not in self.random)
+
+    @property
+    def ran(self) -> str:
+        return f"{_number(self.inputs, 'set')} of inputs, {self.runtime}"
 
 
 class Verifier:
@@ -115,6 +56,7 @@ class Verifier:
         self._rules = rules
         self._replay = replay
         self._inputs = inputs
+        self.framework = FrameworkOutputs(inputs) if inputs is not None else None
 
     def __call__(self, attempt: Attempt, plan: Plan) -> Verification | Culprit:
         """What the comparison shows, or the firing that broke a promise.
@@ -147,13 +89,13 @@ class _Comparison:
         self._found = _Findings()
 
     def verdict(self) -> Verification | Culprit:
-        culprit = None
         for start, end in self._stretches():
-            culprit = culprit or self._promised(start, end)
+            if (culprit := self._promised(start, end)) is not None:
+                return culprit
+        if (culprit := self._framework()) is not None:
+            return culprit
         announced = [firing for firing in self._firings if firing.kind not in PROMISING]
-        if announced and culprit is None:
-            culprit = self._announced(announced)
-        return culprit or self._summary()
+        return (self._announced(announced) if announced else None) or self._summary()
 
     def _state(self, firings: int) -> Candidate:
         return self._verifier.state(self._attempt, self._plan, firings)
@@ -172,43 +114,54 @@ class _Comparison:
         try:
             baseline = self._verifier.baseline(self._state(start))
         except RewriterError as error:
-            found.sentences.append(f"{codes} cannot be compared, since the model before cannot run: {error}")
+            found.sentences.append(f"not verified: {codes}, since the model before does not run ({error})")
             return None
 
         def ask(number: int) -> str:
             return _told(baseline.against(self._state(number), self._verifier.bound(firings[start:number])))
 
         difference = baseline.against(self._state(end), self._verifier.bound(firings[start:end]))
+        if difference.message and not difference.output and baseline.refused:
+            found.sentences.append(f"not verified: {codes}, since the result does not run ({difference.message})")
+            return None
         if difference.message:
             number, reason = first_bad(start, end, _told(difference), ask)
             return Culprit(firings[number - 1], reason)
         found.take(baseline)
         found.largest = max(found.largest or 0.0, difference.largest)
+        found.verified += [firing.number for firing in firings[start:end]]
+        return None
+
+    def _framework(self) -> Culprit | None:
+        """Compares the result with what the framework computed; a culprit when the model gave that before and does not now."""
+        framework, end = self._verifier.framework, len(self._firings)
+        if framework is None or not framework.recorded(self._state(end)):
+            return None
+        reason = framework.off(self._state(end))
+        if reason and end and not framework.off(self._state(0)):
+            number, reason = first_bad(0, end, reason, lambda number: framework.off(self._state(number)))
+            return Culprit(self._firings[number - 1], f"the outputs were those of {framework.path} before: {reason}")
+        self._found.framework = reason
         return None
 
     def _announced(self, announced: Sequence[Firing]) -> Culprit | None:
         """What repairs, lossy and interface rules changed; a culprit when the model ran before and does not now."""
         found, end = self._found, len(self._firings)
-        says = _says(announced)
+        says = f"as {_codes(announced)} {'says' if len({firing.rule for firing in announced}) == 1 else 'say'}"
         try:
             baseline = self._verifier.baseline(self._state(0))
         except RewriterError as error:
-            try:
-                after = self._verifier.baseline(self._state(end))
-            except RewriterError as still:
-                found.sentences.append(
-                    f"not compared for {_codes(announced)}: the model before does not run ({error}), "
-                    f"nor does the result ({still})"
-                )
-                return None
-            found.take(after)
-            found.differ = True
-            found.sentences.append(f"the result runs; the model before did not ({error}), which {says} repaired")
+            self._ran_not_before(announced, str(error))
             return None
         difference = baseline.against(self._state(end), Bound())
+        if difference.message and not difference.output and baseline.refused:
+            self._ran_not_before(announced, baseline.refused)
+            return None
         if difference.message and not difference.output:
             if any(firing.kind == "interface" for firing in announced):
-                found.sentences.append(f"the result does not take the inputs of before, as {says} says: {difference.message}")
+                found.sentences.append(
+                    f"not verified: the result does not accept the inputs of before, {says}: {difference.message}"
+                )
                 return None
 
             def ask(number: int) -> str:
@@ -220,43 +173,65 @@ class _Comparison:
         found.take(baseline)
         if difference.message:
             found.differ = True
-            how = f"largest difference {difference.largest:.2g}" if difference.largest < float("inf") else "it"
-            what = f"{how} in {difference.output!r}" if how != "it" else f"{difference.output!r} {difference.message}"
-            found.sentences.append(f"outputs differ as {says} says: {what}")
+            how = f"differs by up to {difference.largest:.2g}" if difference.largest < float("inf") else difference.message
+            what = f"output {difference.output!r} {how}; {found.ran}"
+            found.sentences.append(f"numbers changed, {says}{self._whose(announced)} ({what})")
         else:
-            found.sentences.append(f"{says} changed no output on these inputs")
+            found.sentences.append(f"numbers unchanged, though {_codes(announced)} may change them ({found.ran})")
         return None
+
+    def _ran_not_before(self, announced: Sequence[Firing], error: str) -> None:
+        found = self._found
+        try:
+            found.take(self._verifier.baseline(self._state(len(self._firings))))
+        except RewriterError as still:
+            found.sentences.append(
+                f"not verified: {_codes(announced)}, since the model before does not run ({error}), nor the result ({still})"
+            )
+            return
+        found.differ = True
+        whose = self._whose(announced, "its numbers")
+        found.sentences.append(f"the result runs after {_codes(announced)}{whose}; the model before did not run: {error}")
+
+    def _whose(self, announced: Sequence[Firing], which: str = "they") -> str:
+        """Whether the numbers are now the framework's, as far as it is known."""
+        if self._found.framework is not None or not any(firing.kind == "repair" for firing in announced):
+            return ""
+        return f"; whether {which} are now the framework's was not checked"
 
     def _summary(self) -> Verification:
         found = self._found
         sentences = list(found.sentences)
-        if found.largest is not None:
-            how = f"within {found.largest:.2g}" if found.largest else "exactly"
-            outputs, inputs = _number(found.outputs, "output"), _number(found.inputs, "input")
-            apart = "apart from that, " if found.differ else ""
-            agree = "agrees" if found.outputs == 1 else "agree"
-            sentences.append(f"{apart}{outputs} {agree} {how} on {inputs} ({found.runtime})")
-        elif found.runtime and sentences:
-            sentences[-1] += f" ({found.runtime}, {_number(found.inputs, 'input')})"
+        if found.verified:
+            outputs, agree = _number(found.outputs, "output"), "agrees" if found.outputs == 1 else "agree"
+            how = f"within {found.largest:.2g} on ordinary inputs, and as promised" if found.largest else "exactly"
+            codes = _codes([firing for firing in self._firings if firing.number in found.verified])
+            sentences.append(f"verified: {codes}: {outputs} {agree} {how} on {found.ran}")
+        if found.framework is not None and self._verifier.framework is not None:
+            path = self._verifier.framework.path
+            sentences.append(
+                f"wrong numbers: they are not those of {path}: {found.framework}"
+                if found.framework
+                else f"verified: the numbers are the framework's, as recorded in {path}"
+            )
         if found.random:
             sentences.append(f"random and not compared: {', '.join(map(repr, found.random))}")
         verdict = "not verified" if not found.runtime else "differ" if found.differ else "agree"
-        return Verification(verdict, found.runtime, found.inputs, found.outputs, found.largest, tuple(sentences))
+        return Verification(
+            "wrong" if found.framework else verdict,
+            found.runtime,
+            found.inputs,
+            found.outputs,
+            found.largest,
+            tuple(sentences),
+            tuple(found.verified),
+        )
 
 
 def _told(difference: Difference) -> str:
     if not difference.message:
         return ""
     return f"output {difference.output!r} {difference.message}" if difference.output else difference.message
-
-
-def _says(firings: Sequence[Firing]) -> str:
-    """ "repair MX003 (MXNet averages over the padding)", or the codes of several."""
-    first = {firing.rule: firing for firing in firings}
-    if len(first) == 1:
-        firing = firings[0]
-        return f"{firing.kind} {firing.rule} ({firing.title.rstrip('.')})"
-    return _codes(firings)
 
 
 def _codes(firings: Sequence[Firing]) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
-from rewriter.proof.arrays import ANY, POSITIVE, SMALL, TAME, Role, random_array
+from rewriter.proof.arrays import ANY, DIVISOR, POSITIVE, SMALL, TAME, Role, random_array
 from rewriter.proof.instance import MOST_ELEMENTS, Array, Instance, free_inputs, shape_of
 
 _POSITIONS = {"Gather": 1, "GatherElements": 1, "ScatterElements": 1, "Scatter": 1, "OneHot": 0, "ScatterND": 1, "GatherND": 1}
 _SHAPE_READERS = {"Reshape": 1, "Expand": 1, "Tile": 1, "ConstantOfShape": 0, "Range": 0, "Resize": 2, "Upsample": 1, "TopK": 1}
 _AXES_READERS = {"CumSum": 1, "Squeeze": 1, "Unsqueeze": 1}
-_STRANGE = {"Pow": SMALL, "BitShift": SMALL}
+_STRANGE = {"Pow": SMALL, "BitShift": SMALL, "Div": DIVISOR, "Mod": DIVISOR}
 
 
 class NoInputs(Exception):

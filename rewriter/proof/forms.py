@@ -22,3 +22,9 @@ def opsets(rule: Rule) -> list[int]:
     starts = sorted({first, *(version for version in changes if first < version <= last)})
     ends = [start - 1 for start in starts[1:]] + [last]
     return sorted({v for start, end in zip(starts, ends, strict=True) for v in (start, end) if start <= v <= end})
+
+
+def all_opsets(rule: Rule) -> list[int]:
+    """Every opset of the rule's range that the oracles have heard of."""
+    newest = newest_opset()
+    return list(range(max(rule.opset.first or 1, 1), min(rule.opset.last or newest, newest) + 1))

@@ -2,7 +2,8 @@
 
 The result of a run is put before the judges of `validity`. Where one of them takes the input and refuses the result, the firing
 that did it is found by bisection over the number of firings, left out, and the rules run again without it; what else they do is
-kept. The same is done for a firing after which the numbers differ though its rule promises that they do not (`agreement`).
+kept. The same is done for a firing after which the model loads and does not run any more (`running`), and for one after which
+the numbers differ though its rule promises that they do not (`agreement`).
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from rewriter.engine.log import Judged, RolledBack, Verification
-from rewriter.proof.agreement import PROMISING
 from rewriter.proof.replay import Attempt, Culprit, Plan, Replay, first_bad, place_of
+from rewriter.proof.running import RUN, Running
 from rewriter.proof.validity import JUDGES, SESSION, Candidate
 from rewriter.record import replace
 
@@ -53,6 +54,8 @@ class _Guard:
         self._culprits: list[Culprit] = []
         self._before: Candidate | None = None
         self._tried_rules = False
+        self._running = Running(lambda: self.before)
+        self._ran: dict[Candidate, str | None] = {}
 
     @property
     def before(self) -> Candidate:
@@ -80,7 +83,32 @@ class _Guard:
         if attempt.candidate.first_refusal() is not None:
             worse = attempt.candidate.worse_than(self.before)
             culprit = self._bisect(attempt, *worse) if worse else self._better_without(attempt)
-        return culprit or self._wrong_numbers(attempt, _plan(self._culprits))
+        return culprit or self._does_not_run(attempt) or self._wrong_numbers(attempt, _plan(self._culprits))
+
+    def _does_not_run(self, attempt: Attempt) -> Culprit | None:
+        """The firing after which a model that ran does not run any more, though it loads."""
+        if not (reason := self._not_run(attempt)):
+            return None
+        plan = _plan(self._culprits)
+
+        def ask(firings: int) -> str:
+            state = self._replay(plan.upto(firings)).candidate
+            return state.refusal(SESSION) or self._running.refusal(state) or ""
+
+        number, why = first_bad(0, len(attempt.log.firings), reason, ask)
+        return Culprit(attempt.log.firings[number - 1], f"{SESSION} does not run it: {why}")
+
+    def _not_run(self, attempt: Attempt) -> str | None:
+        """Why a result that loads does not run where the input ran; "" when it does, None when it was not run.
+
+        What an input is, a rule on the interface may change; then there are no inputs for both.
+        """
+        candidate = attempt.candidate
+        if candidate.refusal(SESSION) != "" or any(firing.kind == "interface" for firing in attempt.log.firings):
+            return None
+        if candidate not in self._ran:
+            self._ran = {candidate: self._running.refusal(candidate)}
+        return self._ran[candidate]
 
     def _wrong_numbers(self, attempt: Attempt, plan: Plan) -> Culprit | None:
         found = None if self._verify is None else self._verify(attempt, plan)
@@ -149,6 +177,8 @@ class _Guard:
 
     def _is_good(self, trial: Attempt, attempt: Attempt) -> bool:
         """Whether a result is as valid as the input and as another result."""
+        if self._not_run(trial):
+            return False
         if trial.candidate.first_refusal() is None:
             return True
         return not (trial.candidate.worse_than(self.before) or trial.candidate.worse_than(attempt.candidate))
@@ -180,9 +210,11 @@ class _Guard:
         if log.changed and attempt.candidate.refusal(SESSION) is None and (why := attempt.candidate.too_large()):
             log.notes.append(f"not loaded into ONNX Runtime: {why}")
         log.judged = [Judged(judge, refusal) for judge, refusal in attempt.candidate.answers]
-        same = log.verification is not None and log.verification.verdict == "agree"
+        if attempt.candidate in self._ran:
+            log.judged.append(Judged(RUN, self._ran[attempt.candidate]))
+        verified = () if log.verification is None else log.verification.verified
         for firing in log.firings:
-            firing.verdict = "verified" if same and firing.kind in PROMISING else "kept"
+            firing.verdict = "verified" if firing.number in verified else "kept"
         return attempt
 
 

@@ -1,4 +1,4 @@
-"""What the conditions of a rule ask for so plainly that instances can be made to fulfil it: element types, ranks, equal values.
+"""What the conditions of a rule ask for so plainly that instances can be made to fulfil it: types, ranks, what equals what.
 
 Everything else is left to chance: what violates a condition is thrown away, and how often that happens is counted.
 """
@@ -16,7 +16,7 @@ from rewriter.language.walk import walk
 from rewriter.proof.dims import Dims
 from rewriter.record import field, record
 
-RANKS = range(6)
+RANKS = range(7)
 _MIRROR = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _HOLDS = {
     "==": lambda a, b: a == b, "!=": lambda a, b: a != b, "<": lambda a, b: a < b, "<=": lambda a, b: a <= b,
@@ -30,13 +30,22 @@ class Unsettled(Exception):
 
 @record
 class Hints:
-    """By name of a tensor or of a bound attribute: what is asked of it."""
+    """By name of a tensor or of a bound attribute: what is asked of it.
+
+    Attributes:
+        same: the tensor with the same contents.
+        alike: the tensor of the same shape.
+        lengths: some of its dimensions, by position.
+    """
 
     dtypes: dict[str, frozenset[int]] = field(default_factory=dict)
     ranks: dict[str, frozenset[int]] = field(default_factory=dict)
     contents: dict[str, Any] = field(default_factory=dict)
     equal: dict[str, str] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
+    same: dict[str, str] = field(default_factory=dict)
+    alike: dict[str, str] = field(default_factory=dict)
+    lengths: dict[str, dict[int, int]] = field(default_factory=dict)
 
 
 def hints(rule: Rule, dims: Dims) -> Hints:
@@ -79,6 +88,14 @@ def _questions(rule: Rule) -> Iterator[tuple[str, str, list[Any]]]:
                 yield label.id, str(key.value), [v for v in (True, False, *literals) if v != key.value]
 
 
+@lru_cache(maxsize=64)
+def numbers_of(rule: Rule) -> tuple[float, ...]:
+    """The numbers that stand in the rule, and those that numbers are often compared with: constants that a rule may be for."""
+    literals = (e.value for e in walk(rule.ast) if isinstance(e, ast.Literal))
+    written = [float(value) for value in literals if isinstance(value, int | float) and not isinstance(value, bool)]
+    return tuple(sorted({n for n in (*written, *(-n for n in written), 0.0, 1.0, -1.0, 2.0) if abs(n) < 1e6}))
+
+
 def _conjuncts(expr: ast.Expr, dims: Dims) -> Iterator[ast.Expr]:
     if isinstance(expr, ast.Logic):
         parts = expr.operands if expr.op == "and" else (expr.operands[dims.below(len(expr.operands))],)
@@ -92,6 +109,8 @@ def _read(expr: ast.Expr, found: Hints) -> None:
     if isinstance(expr, ast.Call) and expr.function == "all" and isinstance(expr.args[0], ast.Compare):
         compare = expr.args[0]
         if compare.op == "==" and isinstance(compare.left, ast.Name):
+            if isinstance(compare.right, ast.Name):
+                found.same.update({compare.left.id: compare.right.id, compare.right.id: compare.left.id})
             _try(lambda: found.contents.__setitem__(compare.left.id, constant(compare.right, {})))
         return
     if not isinstance(expr, ast.Compare):
@@ -104,7 +123,12 @@ def _read(expr: ast.Expr, found: Hints) -> None:
     if subject is not None:
         function, name = subject
         _try(lambda: _fact(function, name, op, constant(right, {}), found))
+        if function == "dim" and op == "==" and isinstance(left, ast.Call):
+            position = left.args[1]
+            _try(lambda: found.lengths.setdefault(name, {}).__setitem__(constant(position, {}), constant(right, {})))
         other = _asked(right)
+        if op == "==" and other is not None and function == other[0] == "shape":
+            found.alike.update({name: other[1], other[1]: name})
         if op == "==" and other is not None and function == other[0] == "axis":
             found.equal[other[1]] = name
     elif isinstance(left, ast.Name) and isinstance(right, ast.Name) and op == "==" and right.id not in DTYPES:
@@ -124,8 +148,15 @@ def _fact(function: str, name: str, op: str, value: Any, found: Hints) -> None:
     if function == "dtype" and op in ("==", "in"):
         found.dtypes[name] = frozenset([value] if op == "==" else value)
     elif function == "rank" and op in _HOLDS:
-        before = found.ranks.get(name, frozenset(RANKS))
-        found.ranks[name] = frozenset(rank for rank in before if _HOLDS[op](rank, value))
+        _ranked(name, op, value, found)
+    elif function == "shape" and op == "==" and isinstance(value, list):
+        _ranked(name, "==", len(value), found)
+        found.lengths[name] = dict(enumerate(value))
+
+
+def _ranked(name: str, op: str, value: Any, found: Hints) -> None:
+    before = found.ranks.get(name, frozenset(RANKS))
+    found.ranks[name] = frozenset(rank for rank in before if _HOLDS[op](rank, value))
 
 
 def _try(action: Any) -> None:

@@ -1,9 +1,9 @@
-"""Inputs for a whole model: random ones of its declared types, or those of a file."""
+"""Inputs for a whole model: made up for its declared types, or those of a file."""
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +11,26 @@ import numpy as np
 import onnx
 
 from rewriter.errors import RewriterError, reason
+from rewriter.proof.drawn_values import EDGES, INFINITE, LARGE, LIMITS, ORDINARY, POSITIVE, Slot, draw, narrowest_limit
+from rewriter.proof.named_types import float_types
+from rewriter.proof.value_reach import sizing_inputs
+from rewriter.record import record
 
 Feed = Mapping[str, Any]
 
 SIZES = ((2, 2), (1, 1), (2, 8), (1, 16), (1, 64), (1, 224))
 """What unknown dimensions are tried with: the first one of an input, and the others."""
 
-RANGES = ((-1.0, 1.0, 2), (0.0, 1.0, 4))
-"""One feed each: floats from a to b, integers from 0 to below n. Roots want positive numbers, and indices want small ones."""
+STYLES = ((ORDINARY, 1), (POSITIVE, 1), (EDGES, 3), (LARGE, 1), (LIMITS, 2), (INFINITE, 3))
+"""What a model is run on: the sorts of numbers, and how many feeds of each a model with small inputs gets; others get one."""
+
+MOST_OF_SMALL = 1024
+"""Elements of a small input."""
 
 MOST_ELEMENTS = 1 << 26
+"""Elements of an input that is made up."""
+
+_INDICES = (onnx.TensorProto.INT64, onnx.TensorProto.INT32)
 
 
 def declared_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
@@ -29,22 +39,71 @@ def declared_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
     return [info for info in model.graph.input if info.name not in given]
 
 
-def random_feeds(model: onnx.ModelProto) -> Iterator[list[Feed]]:
-    """Lists of feeds, to be tried one after the other until the model runs on the first of a list.
+@record(frozen=True, slots=True)
+class FeedSet:
+    """Inputs of one sort.
 
-    A model says too little of its inputs to be sure: unknown dimensions get several sizes. The same model always gets the same.
+    Attributes:
+        sort: one of the styles of `drawn_values`.
+        choices: the same floats with one choice of integers after the other: a model may refuse an integer that is no place of
+            an axis. They are drawn when they are asked for.
+    """
+
+    sort: str
+    choices: Callable[[], Iterator[Feed]]
+
+
+def feed_sets(model: onnx.ModelProto) -> Iterator[list[FeedSet]]:
+    """Lists of feed sets, one list for each choice of the unknown dimensions; the first set of a list holds ordinary numbers.
+
+    What a model declares of its inputs is not enough to be sure that it runs on them; the lists are to be tried one after the
+    other. The same model always gets the same.
 
     Raises:
         RewriterError: an input is no tensor, has no known rank or element type, or would be too large.
     """
-    inputs = declared_inputs(model)
+    infos = declared_inputs(model)
     seen = set()
     for first, other in SIZES:
-        shapes = {info.name: _shape(info, first, other) for info in inputs}
-        key = tuple(shapes.values())
-        if key not in seen:
-            seen.add(key)
-            yield [{info.name: _array(info, shapes[info.name], number) for info in inputs} for number in range(len(RANGES))]
+        shapes = tuple(_shape(info, first, other) for info in infos)
+        if shapes not in seen:
+            seen.add(shapes)
+            slots = _slots(model, infos, shapes)
+            yield [FeedSet(style, partial(_choices, slots, style, turn)) for style, turn in _draws(slots)]
+
+
+def random_feeds(model: onnx.ModelProto) -> Iterator[list[Feed]]:
+    """Of the lists of `feed_sets` two feeds of ordinary numbers each: some below zero, and none.
+
+    Raises:
+        RewriterError: an input is no tensor, has no known rank or element type, or would be too large.
+    """
+    for sets in feed_sets(model):
+        yield [next(one.choices()) for one in sets[:2]]
+
+
+def _slots(model: onnx.ModelProto, infos: Sequence[onnx.ValueInfoProto], shapes: Sequence[tuple[int, ...]]) -> list[Slot]:
+    sizing = sizing_inputs(model, [info.name for info in infos])
+    limit = narrowest_limit(float_types(model))
+    return [
+        Slot(info.name, position, info.type.tensor_type.elem_type, shape, info.name in sizing, limit)
+        for position, (info, shape) in enumerate(zip(infos, shapes, strict=True))
+    ]
+
+
+def _draws(slots: Sequence[Slot]) -> Iterator[tuple[str, int]]:
+    """(style, turn) of each feed. A small tensor holds few of the edge values at a time, and runs on it cost least."""
+    small = all(np.prod(slot.shape, dtype=float) <= MOST_OF_SMALL for slot in slots)
+    for style, turns in STYLES:
+        yield from ((style, turn) for turn in range(turns if small else 1))
+
+
+def _choices(slots: Sequence[Slot], style: str, turn: int) -> Iterator[Feed]:
+    values = {slot.name: draw(slot, style, turn) for slot in slots}
+    yield values
+    if any(slot.code in _INDICES for slot in slots):
+        yield {**values, **{slot.name: draw(slot, ORDINARY, turn) for slot in slots if slot.code in _INDICES}}
+        yield {**values, **{slot.name: np.zeros_like(values[slot.name]) for slot in slots if slot.code in _INDICES}}
 
 
 def read_inputs(path: str) -> Feed:
@@ -95,20 +154,3 @@ def _shape(info: onnx.ValueInfoProto, first: int, other: int) -> tuple[int, ...]
     if np.prod(shape, dtype=float) > MOST_ELEMENTS:
         raise RewriterError(f"no value is made up for input {info.name!r}: it would have {'x'.join(map(str, shape))} elements")
     return shape
-
-
-def _array(info: onnx.ValueInfoProto, shape: tuple[int, ...], number: int) -> Any:
-    code = info.type.tensor_type.elem_type
-    low, high, most = RANGES[number]
-    random = np.random.default_rng([number, zlib.crc32(info.name.encode())])
-    if code == onnx.TensorProto.STRING:
-        return random.choice(np.array(["a", "b", "c"], dtype=object), shape)
-    try:
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(code)
-    except KeyError:
-        raise RewriterError(f"no value can be made up for input {info.name!r}: element type {code} is unknown") from None
-    if code == onnx.TensorProto.BOOL:
-        return np.asarray(random.random(shape) < 0.5)
-    if dtype.kind in "iu":
-        return random.integers(0, most, shape).astype(dtype)
-    return random.uniform(low, high, shape).astype(dtype)

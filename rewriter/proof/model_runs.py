@@ -37,13 +37,13 @@ class ModelRun:
         if why := candidate.too_large():
             raise CannotRun(f"{runtime}: {why}")
         try:
-            data, folder = candidate.data, candidate.model.folder
             if runtime == onnx_runtime.NAME:
-                self._session = onnx_runtime.session(data, folder)
+                self._session = candidate.session()
                 self.outputs = [output.name for output in self._session.get_outputs()]
                 return
             from onnx.reference import ReferenceEvaluator
 
+            data = candidate.data
             if len(data) > MOST_BYTES_FOR_REFERENCE or candidate.references:
                 raise CannotRun(f"{runtime}: large models and external data are not run there")
             self._session = ReferenceEvaluator(onnx.ModelProto.FromString(data))

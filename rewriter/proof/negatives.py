@@ -29,9 +29,10 @@ def unneeded(rule: Rule, rejected: Sequence[Instance], seed: int) -> tuple[Unnee
     """
     found = []
     for weaker, span in weakened(rule):
-        if not _matters(rule, weaker, rejected, seed):
+        broke = _broke(rule, weaker, rejected, seed)
+        if broke:
             line = rule.source.line_col(span.start)[0]
-            found.append(Unneeded(line, " ".join(rule.source.text[span.start : span.end].split())))
+            found.append(Unneeded(line, " ".join(rule.source.text[span.start : span.end].split()), broke))
     return tuple(found)
 
 
@@ -45,9 +46,11 @@ def weakened(rule: Rule) -> Iterator[tuple[Rule, ast.Span]]:
         yield Rule(replace(rule.ast, privates=privates), rule.path, rule.source), private.span
 
 
-def _matters(rule: Rule, weaker: Rule, rejected: Sequence[Instance], seed: int) -> bool:
+def _broke(rule: Rule, weaker: Rule, rejected: Sequence[Instance], seed: int) -> int:
+    """How many drafts broke the condition and came to no harm; 0 where one did, or where none broke it."""
+    broke = 0
     if any(not run_test(weaker, test).ok for test in rule.ast.tests if test.after is None):
-        return True
+        return 0
     stop = time.monotonic() + SECONDS
     stream = Stream(weaker, seed)
     fresh = (instance for _, instance in islice(stream, INSTANCES) if instance is not None)
@@ -58,12 +61,13 @@ def _matters(rule: Rule, weaker: Rule, rejected: Sequence[Instance], seed: int) 
         trial = attempt(weaker, instance, rng)
         if trial.status == NOT_FIRED:
             if trial.why:
-                return True  # the line kept a later one from raising
+                return 0  # the line kept a later one from raising
             continue
         if trial.status == VOID or attempt(rule, instance, rng, ()).status != NOT_FIRED:
             continue
+        broke += 1
         if trial.status in (WRONG, STILL, CHANGED):
-            return True
+            return 0
         if rule.kind.name == "repair" and (trial.status == SAME or (trial.status == REPAIRED and trial.agreed is False)):
-            return True  # a repair of what is sound
-    return False
+            return 0  # a repair of what is sound
+    return broke

@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 import onnx
-from onnx import helper, printer
+from onnx import printer
 
 from rewriter.language.rules import Rule
+from rewriter.proof.inner import values_of
 from rewriter.proof.instance import Array
 from rewriter.proof.oracles import ORACLES, Refusal
+from rewriter.proof.refused import Running
 from rewriter.proof.trial import Trial
 
 _MOST_ELEMENTS = 24
@@ -19,6 +21,26 @@ _MOST_ELEMENTS = 24
 def obligation(rule: Rule, trial: Trial) -> str:
     """The text of a counterexample."""
     return "\n".join(_lines(rule, trial))
+
+
+def running(rule: Rule, found: Running) -> str:
+    """The text of a model that `evidence: refused` says is refused, and what it computes."""
+    return "\n".join(_running(rule, found))
+
+
+def _running(rule: Rule, found: Running) -> Iterator[str]:
+    instance = found.instance
+    yield f"{rule.code} {rule.slug} claims that such a model is refused"
+    yield f"opset {instance.opset}, instance from: {instance.origin}"
+    yield from _model(instance.model)
+    if instance.source is not None:
+        yield f"source: {instance.source}"
+    yield "inputs:"
+    yield from (f"  {name} = {show(array)}" for name, array in found.inputs.items())
+    computed = values_of(instance.model, found.inputs, ORACLES[0].name)
+    if not isinstance(computed, Refusal):
+        yield "computed:"
+        yield from (f"  {name} = {show(array)}" for name, array in computed.items())
 
 
 def _lines(rule: Rule, trial: Trial) -> Iterator[str]:
@@ -83,25 +105,3 @@ def show(array: Array) -> str:
     items = ", ".join(str(item) for item in flat[:_MOST_ELEMENTS].tolist())
     more = ", ..." if flat.size > _MOST_ELEMENTS else ""
     return f"{flat.dtype}{list(np.shape(array))} {{{items}{more}}}"
-
-
-def values_of(model: onnx.ModelProto, inputs: Mapping[str, Array], oracle: str) -> dict[str, Array] | Refusal:
-    """Every tensor that a model computes, in the order of its nodes."""
-    wide = onnx.ModelProto()
-    wide.CopyFrom(model)
-    try:
-        known = onnx.shape_inference.infer_shapes(model).graph
-    except Exception:  # a model that cannot be inferred may run nevertheless
-        known = model.graph
-    kinds = {info.name: info.type.tensor_type.elem_type for info in (*known.value_info, *known.output)}
-    listed = {info.name for info in wide.graph.output}
-    for node in wide.graph.node:
-        for name in node.output:
-            if name and name not in listed and kinds.get(name):
-                wide.graph.output.append(helper.make_tensor_value_info(name, kinds[name], None))
-    loaded = next(o for o in ORACLES if o.name == oracle).load(wide)
-    answer = loaded if isinstance(loaded, Refusal) else loaded(inputs)
-    if isinstance(answer, Refusal):
-        return answer
-    order = [name for node in wide.graph.node for name in node.output if name in answer]
-    return {name: answer[name] for name in order}

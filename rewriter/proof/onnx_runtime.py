@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 NAME = "ONNX Runtime"
+MODERATE = 2**28
+"""Bytes of a model, with its data, up to which it is loaded only to hear whether it is refused."""
 _FOLDER = "session.model_external_initializers_file_folder_path"
 _PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 _SOURCE_FILE = re.compile(r"\S*/(onnxruntime|onnx)/\S+?:\d+ ")

@@ -8,6 +8,7 @@ from functools import cache
 from onnx import defs
 
 from rewriter.language.dtypes import DTYPES
+from rewriter.proof import contrib
 from rewriter.record import record
 
 _TENSOR = re.compile(r"tensor\((\w+)\)")
@@ -33,6 +34,10 @@ class Formal:
 @cache
 def formals(op: str, domain: str, version: int) -> tuple[tuple[Formal, ...], tuple[Formal, ...]] | None:
     """Operands and results of an operator in an opset; None when it has no schema there."""
+    if contrib.known(op, domain):
+        whole = contrib.INTEGER_OPERANDS.get(op, ())
+        operands = [Formal("", contrib.INT32, False) if n in whole else Formal("T", contrib.FLOAT, False) for n in range(9)]
+        return tuple(operands), tuple(Formal("T", contrib.FLOAT, False) for _ in range(4))
     try:
         schema = defs.get_schema(op, version, domain)
     except defs.SchemaError:

@@ -26,6 +26,7 @@ from rewriter.record import record
 
 SECONDS = 5.0
 NO_KERNEL = ("Could not find an implementation", "NOT_IMPLEMENTED", "NotImplemented")
+_RIGHT_FROM = {"BatchNormalization": 14, "Softmax": 13, "LogSoftmax": 13, "Hardmax": 13}
 _BFLOAT16 = onnx.TensorProto.BFLOAT16
 
 logging.getLogger("onnx").setLevel(logging.ERROR)
@@ -113,10 +114,12 @@ class Reference:
 
 
 def _distrusted(model: onnx.ModelProto) -> str | None:
-    """What onnx.reference is known to compute wrongly: it runs BatchNormalization of opset 9 to 13 in training mode."""
+    """What onnx.reference is known to compute wrongly.
+
+    It runs BatchNormalization of opset 9 to 13 in training mode, and Softmax and its like below opset 13 over one axis.
+    """
     opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0)
-    old = opset < 14 and any(node.op_type == "BatchNormalization" for node in model.graph.node)
-    return "BatchNormalization-9" if old else None
+    return next((f"{n.op_type}-{opset}" for n in model.graph.node if opset < _RIGHT_FROM.get(n.op_type, 0)), None)
 
 
 ORACLES = (OnnxRuntime(), Reference())

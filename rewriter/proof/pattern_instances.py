@@ -20,19 +20,20 @@ from rewriter.language import ast, schema
 from rewriter.language.dtypes import DTYPES
 from rewriter.language.pattern import Made, Pattern, PatternNode, compile_pattern
 from rewriter.language.rules import Rule
-from rewriter.proof.arrays import TAME, random_array
+from rewriter.proof.arrays import ANY, EDGES, LARGE, TAME, random_array
 from rewriter.proof.dims import Dims
 from rewriter.proof.draft import Draft, Term
 from rewriter.proof.element_types import NoType, assign
-from rewriter.proof.hints import Hints, Unsettled, constant, hints, source_questions
+from rewriter.proof.hints import Hints, Unsettled, constant, hints, numbers_of, source_questions
 from rewriter.proof.inference import infer
 from rewriter.proof.instance import MOST_ELEMENTS, Array, Instance, ir_version
-from rewriter.proof.recipes import settle
+from rewriter.proof.recipes import disturb, settle
 
 _VERSIONS = ("1.3.1", "1.9.1", "2.0.0", "")
 _GRAPH_NAMES = {"mxnet": "mxnet_converted_model"}
 _INSIDE_USED = 0.2
 _ROOT_INSIDE = 0.3
+_NEAR_LIMITS = 0.12  # of instances have weights near the limits of their types
 _WEIGHT = 0.15  # of operands that need not be constant and are
 
 
@@ -67,6 +68,14 @@ class _Builder:
         self.absent: set[str] = set()
         self.asked: dict[int, frozenset[int]] = {}
         self.fresh = 0
+        self.style = self._style()
+
+    def _style(self) -> str:
+        """How weights are drawn; instances of one form and other lengths have styles of their own."""
+        half = any(DTYPES["float16"] in kinds for kinds in self.hints.dtypes.values())
+        if self.dims.again().random() > (3 * _NEAR_LIMITS if half else _NEAR_LIMITS) or self.rule.kind.name == "repair":
+            return TAME
+        return LARGE if self.rule.kind.name == "approx" else EDGES
 
     def build(self) -> Instance:
         order = self._order()
@@ -81,7 +90,9 @@ class _Builder:
         for draft in drafts:
             if draft.op in ("Cast", "CastLike"):
                 draft.attrs.setdefault("to", draft.outputs[0].dtype)
+            self._relate(draft)
             settle(draft)
+            disturb(draft)
             self._infer(draft)
         return self._assemble(drafts)
 
@@ -171,12 +182,19 @@ class _Builder:
             return term
         if operand.dtype is not None:
             value = value.astype(helper.tensor_dtype_to_np_dtype(DTYPES[operand.dtype]))
-            term.value, term.shape = value, list(value.shape)
+            term.shape = self._literal_shape(list(value.shape))
+            term.value = value.reshape(term.shape)
         else:
             term.role = ("exactly", 0)
-            term.shape = list(value.shape)
+            term.shape = self._literal_shape(list(value.shape))
             term.dims = [value]
         return term
+
+    def _literal_shape(self, shape: list[int]) -> list[int]:
+        """A literal of one element matches one element of whatever rank."""
+        if np.prod(shape) != 1 or not self.dims.chance(0.2 if shape else 0.35):
+            return shape
+        return [1] * [0, 1, 1, 2, 3][self.dims.below(5)]
 
     def _leaf(self, name: str, *, constant: bool = False) -> Term:
         if name in self.terms:
@@ -188,7 +206,7 @@ class _Builder:
     def _term(self, name: str, *, made: bool) -> Term:
         if name in self.terms:
             return self.terms[name]
-        term = Term(name, made=made, ranks=self.hints.ranks.get(name))
+        term = Term(name, made=made, ranks=self.hints.ranks.get(name), lengths=self.hints.lengths.get(name, {}))
         self.terms[name] = term
         if name in self.hints.dtypes:
             self.asked[id(term)] = self.hints.dtypes[name]
@@ -228,6 +246,20 @@ class _Builder:
                 raise Unsettled
         return constant(expr, self.bound)
 
+    def _relate(self, draft: Draft) -> None:
+        """Operands that the conditions want to be as others are: with the same contents, or of the same shape."""
+        for term in draft.inputs:
+            if term is None or term.made or term.shape is not None:
+                continue
+            same, alike = (self.terms.get(names.get(term.name, "")) for names in (self.hints.same, self.hints.alike))
+            if same is not None and same.value is not None and self.dims.chance(0.85):
+                term.value = same.value.copy()
+                if same.value.size == 1 and self.dims.chance(0.3):
+                    term.value = term.value.reshape([1] * self.dims.below(3))
+                term.shape, term.constant = list(term.value.shape), term.constant or same.constant
+            elif alike is not None and alike.shape is not None and self.dims.chance(0.7):
+                term.shape = list(alike.shape)
+
     def _infer(self, draft: Draft) -> None:
         for term in draft.inputs:
             if term is not None and not term.made and term.value is None and (term.constant or term.role[0] == "exactly"):
@@ -253,14 +285,24 @@ class _Builder:
         kind = helper.tensor_dtype_to_np_dtype(term.dtype)
         if term.role[0] == "exactly":
             assert term.dims is not None
-            term.value = np.asarray(term.dims[0]).astype(kind)
+            term.value = np.asarray(term.dims[0]).astype(kind).reshape(shape)
         elif term.name in self.hints.contents and self.dims.chance(0.7):
             term.value = np.full(shape, self.hints.contents[term.name]).astype(kind)
         else:
             if min(shape, default=0) < 0 or np.prod(shape, dtype=float) > MOST_ELEMENTS:
                 raise Rejected("no such shape")
-            term.value = random_array(self.dims.rng, term.dtype, shape, term.role, TAME)
+            term.value = self._contents(term, shape)
         term.constant = True
+
+    def _contents(self, term: Term, shape: tuple[int, ...]) -> Array:
+        """Mostly tame numbers; some are those that the rule speaks of, or lie near the limits of the type."""
+        if term.role == ANY and term.dtype not in (TensorProto.BOOL, TensorProto.STRING):
+            kind = helper.tensor_dtype_to_np_dtype(term.dtype)
+            if self.dims.chance(0.2):
+                numbers = np.array(numbers_of(self.rule))
+                with np.errstate(all="ignore"):
+                    return np.asarray(np.full(shape, self.dims.rng.choice(numbers)), dtype=kind)
+        return random_array(self.dims.rng, term.dtype, shape, term.role, self.style)
 
     # --- the model ---------------------------------------------------------------------------------------------------------
 

@@ -8,10 +8,10 @@ import onnx
 
 from rewriter.language import schema
 from rewriter.proof.compare import difference
+from rewriter.proof.doubt import ORACLES_AGREE
+from rewriter.proof.inner import values_of
 from rewriter.proof.instance import Array
-from rewriter.proof.obligation import values_of
 from rewriter.proof.oracles import ORACLES, Refusal
-from rewriter.proof.trial import ORACLES_AGREE
 
 
 def suspects(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> set[str]:

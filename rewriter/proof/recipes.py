@@ -9,18 +9,43 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import MappingProxyType
 
+from rewriter.language import schema
+from rewriter.proof import contrib
 from rewriter.proof import recipes_moves as moves
-from rewriter.proof.arrays import POSITIVE, SMALL
+from rewriter.proof.arrays import DIVISOR, POSITIVE, SMALL
 from rewriter.proof.draft import Draft
 
 Recipe = Callable[[Draft], None]
+_DISTURBED = 0.12  # of nodes
+_TYPES = ("to", "dtype", "stash_type", "axis")  # an axis is for the recipe
 
 
 def settle(draft: Draft) -> None:
     """Settles the operands and the attributes of one node."""
-    RECIPES.get(draft.op, _elementwise)(draft)
+    recipe = contrib.RECIPES[draft.op] if contrib.known(draft.op, draft.domain) else RECIPES.get(draft.op, _elementwise)
+    recipe(draft)
     for position in range(len(draft.inputs)):
         draft.shape(position)
+
+
+def disturb(draft: Draft) -> None:
+    """Another value for one of the attributes that have a default and that neither the pattern nor the recipe speaks of.
+
+    What the operator does not take is thrown away with the instance, so this is not done often.
+    """
+    operator = schema.schema(draft.op, draft.domain, draft.version)
+    if operator is None or not draft.dims.chance(_DISTURBED):
+        return
+    free = [
+        (a.name, a.default)
+        for a in operator.attributes.values()
+        if a.name not in draft.attrs and a.name not in draft.closed and a.name not in _TYPES
+    ]
+    numbers = [(name, value) for name, value in free if isinstance(value, int | float)]
+    if numbers:
+        name, value = numbers[draft.dims.below(len(numbers))]
+        changed = value + 1 if isinstance(value, int) else 2 * value + 0.25
+        draft.attrs[name] = 0 if name == "keepdims" else changed
 
 
 def _elementwise(draft: Draft) -> None:
@@ -48,7 +73,8 @@ def _part(draft: Draft, base: list[int]) -> list[int]:
     if way < 7:
         return [1 if draft.dims.chance(0.4) else d for d in base]
     if way < 9:
-        return base[draft.dims.below(len(base) + 1) :]
+        tail = base[draft.dims.below(len(base) + 1) :]
+        return [*tail[:1], *[1] * (len(tail) - 1)] if draft.dims.chance(0.3) else tail  # one axis only, as biases have
     return [] if draft.dims.chance(0.5) else [1]
 
 
@@ -59,7 +85,7 @@ def _where(draft: Draft) -> None:
 
 
 def _prelu(draft: Draft) -> None:
-    shape = draft.ranked(1, 2, 3, 4)
+    shape = draft.ranked(1, 2, 2, 3, 3, 4, 4, 5)
     channel = [shape[1], *[1] * (len(shape) - 2)] if len(shape) > 2 else shape[-1:]
     choices = [channel, shape[-1:], [1], list(shape)]
     draft.want(1, choices[draft.dims.below(4)])
@@ -92,7 +118,7 @@ def _matmul(draft: Draft) -> None:
 
 
 def _batch(draft: Draft, other: list[int] | None) -> list[int]:
-    shape = list(other[:-2]) if other else draft.dims.shape([0, 0, 1, 2][draft.dims.below(4)])
+    shape = list(other[:-2]) if other else draft.dims.shape([0, 0, 0, 0, 1, 1, 2, 2, 3, 4][draft.dims.below(10)])
     return _part(draft, shape) if draft.dims.chance(0.3) else shape
 
 
@@ -120,7 +146,7 @@ def _convolution(draft: Draft) -> None:
 
 
 def _pool(draft: Draft) -> None:
-    shape = draft.ranked(4, 4, 3)
+    shape = draft.ranked(4, 4, 4, 3, 3, 5)
     spatial = max(len(shape) - 2, 1)
     kernel = draft.attr("kernel_shape", [1 + draft.dims.below(3) for _ in range(spatial)])
     draft.attr("pads", [draft.dims.below(min(k, 2)) for k in (*kernel, *kernel)], 0.6)
@@ -132,7 +158,7 @@ def _pool(draft: Draft) -> None:
 
 
 def _per_channel(draft: Draft) -> None:
-    shape = draft.ranked(4, 2, 3) if draft.op == "BatchNormalization" else draft.ranked(3, 4)
+    shape = draft.ranked(4, 4, 2, 3, 3, 5) if draft.op == "BatchNormalization" else draft.ranked(3, 3, 4, 4, 5)
     channels = shape[1] if len(shape) > 1 else 1
     for position in range(1, len(draft.inputs)):
         draft.want(position, [channels])
@@ -142,11 +168,16 @@ def _per_channel(draft: Draft) -> None:
 
 
 def _layer_normalization(draft: Draft) -> None:
-    shape = draft.ranked(2, 3)
+    shape = draft.ranked(2, 2, 2, 3, 3, 3, 1, 4, 5)
     axis = draft.axis(len(shape), len(shape) - 1)
     draft.want(1, shape[axis:])
     draft.want(2, shape[axis:])
     draft.attr("epsilon", 0.25, 0.4)
+
+
+def _division(draft: Draft) -> None:
+    draft.role(1, DIVISOR)
+    _broadcast(draft)
 
 
 def _pow(draft: Draft) -> None:
@@ -167,12 +198,13 @@ def _lrn(draft: Draft) -> None:
 RECIPES = MappingProxyType(
     {
         **dict.fromkeys(
-            ("Add", "Sub", "Mul", "Div", "Mod", "And", "Or", "Xor", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Equal",
+            ("Add", "Sub", "Mul", "And", "Or", "Xor", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Equal",
              "Max", "Min", "Mean", "Sum", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift"), _broadcast),
+        **dict.fromkeys(("Div", "Mod"), _division),
         **dict.fromkeys(("Conv", "ConvTranspose"), _convolution),
         **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pool),
         **dict.fromkeys(("BatchNormalization", "InstanceNormalization"), _per_channel),
-        **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"), lambda d: d.ranked(3, 4) and None),
+        **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"), lambda d: d.ranked(3, 3, 4, 4, 5, 6) and None),
         **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax", "LpNormalization"), moves.on_an_axis),
         **dict.fromkeys(
             ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare",

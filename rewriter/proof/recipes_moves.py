@@ -5,13 +5,17 @@ from __future__ import annotations
 from math import prod
 
 import numpy as np
+from onnx import helper
 
 from rewriter.proof.draft import Draft
+
+ANY_RANK = (1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 4, 5, 6)
+"""Ranks of an operator with an axis, as often as they are drawn."""
 
 
 def on_an_axis(draft: Draft) -> None:
     """One operand and an axis."""
-    rank = len(draft.ranked(2, 3, 1, 4))
+    rank = len(draft.ranked(2, 3, *ANY_RANK))
     draft.axis(rank, 1 if draft.version < 13 else -1)
 
 
@@ -42,7 +46,7 @@ def flatten(draft: Draft) -> None:
 def transpose(draft: Draft) -> None:
     """Any permutation."""
     wanted = draft.attrs.get("perm")
-    rank = len(wanted) if isinstance(wanted, list) else len(draft.ranked(2, 3, 4))
+    rank = len(wanted) if isinstance(wanted, list) else len(draft.ranked(2, 3, 4, *ANY_RANK[3:]))
     draft.ranked(rank)
     draft.attr("perm", [int(i) for i in draft.dims.rng.permutation(rank)], 0.9)
 
@@ -80,7 +84,7 @@ def _axes(draft: Draft, axes: list[int]) -> None:
 def concat(draft: Draft) -> None:
     """Operands that differ along the axis."""
     settled = next((p for p in range(len(draft.inputs)) if draft.known(p) is not None), 0)
-    base = draft.ranked(1, 2, 3, position=settled)
+    base = draft.ranked(*ANY_RANK, position=settled)
     axis = draft.axis(len(base), 0, chance=1.0)
     for position in range(len(draft.inputs)):
         draft.want(position, [draft.dims.draw() if i == axis else d for i, d in enumerate(base)])
@@ -91,7 +95,7 @@ def split(draft: Draft) -> None:
     parts = len(draft.outputs)
     shape = draft.known(0)
     if shape is None:
-        shape = draft.ranked(1, 2, 3)
+        shape = draft.ranked(*ANY_RANK)
         axis = draft.axis(len(shape), 0)
         if axis < len(shape):
             shape[axis] = parts * max(1, draft.dims.draw())
@@ -114,7 +118,7 @@ def split(draft: Draft) -> None:
 
 def slice_recipe(draft: Draft) -> None:
     """A piece along one axis."""
-    shape = draft.ranked(1, 2, 3)
+    shape = draft.ranked(*ANY_RANK)
     axis = draft.dims.below(len(shape))
     start, stop = draft.dims.below(shape[axis] + 1) if shape else 0, 2 + draft.dims.below(3)
     start = -start if draft.dims.chance(0.2) else start
@@ -129,7 +133,7 @@ def slice_recipe(draft: Draft) -> None:
 
 def gather(draft: Draft) -> None:
     """Positions on the axis."""
-    shape = draft.ranked(1, 2, 3)
+    shape = draft.ranked(*ANY_RANK)
     axis = draft.axis(len(shape), 0)
     draft.role(1, ("index", shape[axis] if axis < len(shape) else 1))
     draft.want(1, draft.dims.shape(draft.dims.below(3)))
@@ -137,7 +141,7 @@ def gather(draft: Draft) -> None:
 
 def gather_elements(draft: Draft) -> None:
     """Positions and updates of the shape of the data."""
-    shape = draft.ranked(1, 2, 3)
+    shape = draft.ranked(*ANY_RANK)
     axis = draft.axis(len(shape), 0)
     draft.role(1, ("index", shape[axis] if axis < len(shape) else 1))
     for position in range(1, len(draft.inputs)):
@@ -146,7 +150,7 @@ def gather_elements(draft: Draft) -> None:
 
 def pad(draft: Draft) -> None:
     """Mostly spatial axes, by one at most."""
-    shape = draft.ranked(2, 3, 4)
+    shape = draft.ranked(2, 3, 4, 4, 2, 3, 4, 5)
     rank = len(shape)
     around = [draft.dims.below(2) if rank < 3 or i % rank > 1 or draft.dims.chance(0.1) else 0 for i in range(2 * rank)]
     draft.attr("mode", str(draft.dims.pick(["constant", "constant", "edge", "reflect"])), 0.5)
@@ -171,7 +175,7 @@ def tile(draft: Draft) -> None:
 
 def reduce(draft: Draft) -> None:
     """Some axes, as attribute or operand."""
-    shape = draft.ranked(1, 2, 3)
+    shape = draft.ranked(*ANY_RANK)
     count = draft.dims.below(len(shape) + 1)
     axes = [_signed(draft, int(i), len(shape)) for i in sorted(draft.dims.rng.permutation(len(shape))[:count])]
     draft.attr("keepdims", draft.dims.below(2), 0.7)
@@ -183,7 +187,7 @@ def reduce(draft: Draft) -> None:
 
 def arg(draft: Draft) -> None:
     """One axis."""
-    draft.axis(len(draft.ranked(1, 2, 3)), 0)
+    draft.axis(len(draft.ranked(*ANY_RANK)), 0)
     draft.attr("keepdims", draft.dims.below(2), 0.6)
 
 
@@ -199,7 +203,7 @@ def clip(draft: Draft) -> None:
 
 def top_k(draft: Draft) -> None:
     """At most as many as there are."""
-    shape = draft.ranked(1, 2, 3)
+    shape = draft.ranked(*ANY_RANK)
     axis = draft.axis(len(shape), len(shape) - 1)
     count = 1 + draft.dims.below(min(shape[axis], 3)) if axis < len(shape) and shape[axis] else 0
     if draft.version < 10:
@@ -210,7 +214,7 @@ def top_k(draft: Draft) -> None:
 
 def cumulative_sum(draft: Draft) -> None:
     """A scalar axis."""
-    rank = len(draft.ranked(1, 2, 3))
+    rank = len(draft.ranked(*ANY_RANK))
     kind = np.int32 if draft.dims.chance(0.3) else np.int64
     draft.give(1, np.array(draft.dims.below(rank), dtype=kind))
     draft.attr("exclusive", 1, 0.2)
@@ -218,15 +222,14 @@ def cumulative_sum(draft: Draft) -> None:
 
 
 def dropout(draft: Draft) -> None:
-    """Outside of training."""
+    """Mostly outside of training, where it draws random numbers."""
     draft.shape(0)
     draft.attr("ratio", 0.25, 0.3 if draft.version < 12 else 0.0)
-    draft.want(1, [])
-    draft.want(2, [])
-    if draft.there(2):
-        term = draft.inputs[2]
-        if term is not None and term.value is None:
-            term.value = np.array(False)
+    ratio = draft.inputs[1] if draft.there(1) else None
+    if ratio is not None:
+        kind = np.dtype(helper.tensor_dtype_to_np_dtype(ratio.dtype))
+        draft.give(1, np.array([0.0, 0.25, 0.5][draft.dims.below(3)], dtype=kind))
+    draft.give(2, np.array(draft.dims.chance(0.25)))
 
 
 def constant_of_shape(draft: Draft) -> None:

@@ -22,6 +22,7 @@ from rewriter.proof.compare import Bound, difference
 from rewriter.proof.instance import Array
 from rewriter.proof.oracles import ORACLES, Refusal
 from rewriter.record import field, record
+from rewriter.source.acceptance import objection
 from rewriter.source.find import find, load_source
 
 BOUND = Bound(rtol=2e-3, atol=1e-4, scale=True)
@@ -95,11 +96,12 @@ def _book(export: Export, before: str, rules: RuleSet, found: Recorded, only: Co
 
 def _repaired(export: Export, rules: RuleSet) -> tuple[onnx.ModelProto, set[str]]:
     model: Model = load(export.path)
-    source = find(export.path)
+    beside = find(export.path)
+    source = None if beside is None else load_source(beside)
     log = run(
         model.graph,
         rules,
-        source=None if source is None else load_source(source),
+        source=None if source is None or objection(source, model.graph) else source,
         limits=Limits(seconds=_SECONDS),
         overridable=model.overridable,
         detail=False,

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import onnx
 
@@ -26,6 +26,9 @@ T = TypeVar("T")
 MOST_BYTES = 2**30
 """Of a model with its external data that is loaded into ONNX Runtime; loading takes two to three times as much memory."""
 
+MOST_BYTES_KEPT = 1 << 24
+"""Of a model that is kept in ONNX Runtime after it was loaded, to be run."""
+
 WRITTEN, CHECKER, FULL_CHECK, SESSION = "writing", "onnx.checker", "onnx.checker with shape inference", onnx_runtime.NAME
 JUDGES = (WRITTEN, CHECKER, FULL_CHECK, SESSION)
 
@@ -37,6 +40,20 @@ class Candidate:
         self.model = model
         self._outline: Outline | None = None
         self._answers: dict[str, str | None] = {}
+        self._session: Any = None
+
+    def session(self) -> Any:
+        """The model in ONNX Runtime, ready to run; that of a small model is made once.
+
+        Raises:
+            Exception: of whatever class ONNX Runtime chose, or a RewriterError of a model that cannot be written.
+        """
+        found = self._session
+        if found is None:
+            found = onnx_runtime.session(self.data, self.model.folder)
+            if len(self.outline.data) <= MOST_BYTES_KEPT:
+                self._session = found
+        return found
 
     @property
     def data(self) -> bytes:
@@ -104,16 +121,23 @@ class Candidate:
             ((judge, reason) for judge in JUDGES if (reason := self.refusal(judge)) and other.refusal(judge) == ""), None
         )
 
-    def too_large(self) -> str:
+    def size(self) -> int:
+        """Bytes of the model with its external data.
+
+        Raises:
+            RewriterError: it cannot be written, or its data are not where they should be.
+        """
+        files = {reference.location for reference in self.references}
+        return len(self.outline.data) + sum(self.outline.files.values()) + sum(map(self._size, files))
+
+    def too_large(self, most: int | None = None) -> str:
         """Why the model is not loaded into a runtime though it might be; "" when it can be."""
+        most = MOST_BYTES if most is None else most
         try:
-            files = {reference.location for reference in self.references}
-            size = len(self.outline.data) + sum(self.outline.files.values()) + sum(map(self._size, files))
+            size = self.size()
         except RewriterError as error:
             return str(error)
-        return (
-            "" if size <= MOST_BYTES else f"{size / 2**30:.1f} GiB with its data, and at most {MOST_BYTES / 2**30:g} are loaded"
-        )
+        return "" if size <= most else f"{size / 2**30:.1f} GiB with its data, and at most {most / 2**30:g} are loaded"
 
     def _size(self, location: str) -> int:
         if self.model.folder is None:
@@ -139,7 +163,7 @@ class Candidate:
                 with self._folder() as folder:
                     onnx_runtime.session(data, folder)
             else:
-                onnx_runtime.session(data, self.model.folder)
+                self.session()
         except (RewriterError, OSError):
             return None
         except Exception as error:

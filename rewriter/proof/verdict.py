@@ -7,14 +7,19 @@ from typing import Any
 from rewriter.record import field, record
 
 TESTED, COUNTEREXAMPLE, UNVERIFIED = "tested", "counterexample", "unverified"
+_CODES = {COUNTEREXAMPLE: "E501", UNVERIFIED: "E502"}
 
 
 @record(frozen=True)
 class Unneeded:
-    """A condition without which nothing went wrong (W504): never needed, or the instances are too weak to show it."""
+    """A condition without which nothing went wrong (W504): never needed, or the instances are too weak to show it.
+
+    `broke` is the number of drafts that fit the rule but for this condition.
+    """
 
     line: int
     text: str
+    broke: int
 
 
 @record
@@ -27,7 +32,7 @@ class Verdict:
         why: of the last two, in words. For TESTED repairs: what speaks for them.
         samples: instances on which the rule fired and of which the oracles could say something.
         tried: instances made.
-        dtypes, opsets: element types and opsets of these samples.
+        dtypes, opsets, ranks: what these samples covered: element types, opsets, ranks of inputs.
         error: the largest error seen, in units of `bound`.
         recorded: recorded exports that the rule repairs.
         quarantine: operators on which the oracles disagree before any rule has touched the model.
@@ -36,6 +41,7 @@ class Verdict:
         raised: an example of a condition that raised.
         obligation: the counterexample on paper.
         excused: the rule's author says in its header why it cannot be verified.
+        runs: a model that `evidence: refused` says is refused runs.
     """
 
     rule: str
@@ -46,6 +52,7 @@ class Verdict:
     tried: int = 0
     dtypes: tuple[str, ...] = ()
     opsets: tuple[int, ...] = ()
+    ranks: tuple[int, ...] = ()
     error: float = 0.0
     bound: str = ""
     recorded: tuple[str, ...] = ()
@@ -55,6 +62,7 @@ class Verdict:
     raised: str = ""
     obligation: str = ""
     excused: bool = False
+    runs: bool = False
     seed: int = 0
     seconds: float = 0.0
     locked: bool = False
@@ -65,12 +73,18 @@ class Verdict:
         """Whether the rule may ship: nothing speaks against it, and what is not verified has a written reason."""
         return self.status == TESTED or (self.status == UNVERIFIED and self.excused)
 
+    @property
+    def code(self) -> str:
+        """The code of the finding, "" where there is none; `rewriter explain` has a page on it."""
+        return "" if self.acceptable else "E503" if self.runs else _CODES[self.status]
+
     def record(self) -> dict[str, Any]:
         """What is kept of it in a lock file."""
         kept = {
             "digest": self.digest, "status": self.status, "why": self.why, "samples": self.samples, "seed": self.seed,
-            "dtypes": list(self.dtypes), "opsets": list(self.opsets), "error": float(f"{self.error:.3g}"), "bound": self.bound,
-            "recorded": list(self.recorded), "quarantine": list(self.quarantine), "excused": self.excused,
+            "dtypes": list(self.dtypes), "opsets": list(self.opsets), "ranks": list(self.ranks),
+            "error": float(f"{self.error:.3g}"), "bound": self.bound, "recorded": list(self.recorded),
+            "quarantine": list(self.quarantine), "excused": self.excused,
         }  # fmt: skip
         return {key: value for key, value in kept.items() if value not in ("", [], False, 0.0) or key in ("samples", "seed")}
 
@@ -85,6 +99,7 @@ class Verdict:
             samples=int(record.get("samples", 0)),
             dtypes=tuple(record.get("dtypes", ())),
             opsets=tuple(record.get("opsets", ())),
+            ranks=tuple(record.get("ranks", ())),
             error=float(record.get("error", 0.0)),
             bound=str(record.get("bound", "")),
             recorded=tuple(record.get("recorded", ())),

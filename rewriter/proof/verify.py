@@ -15,8 +15,9 @@ from rewriter.language.rules import Rule
 from rewriter.proof.arrays import STYLES
 from rewriter.proof.instance import Instance
 from rewriter.proof.negatives import unneeded
-from rewriter.proof.obligation import obligation
+from rewriter.proof.obligation import obligation, running
 from rewriter.proof.quarantine import suspects
+from rewriter.proof.refused import REFUSED, Effort, claimed, refuted
 from rewriter.proof.sampling import Stream
 from rewriter.proof.shrink import shrink
 from rewriter.proof.trial import CHANGED, NOT_FIRED, REPAIRED, SAME, STILL, VOID, WRONG, Trial, attempt
@@ -47,6 +48,7 @@ class _Tally:
     parted: list[Trial] = field(default_factory=list)
     dtypes: set[int] = field(default_factory=set)
     opsets: set[int] = field(default_factory=set)
+    ranks: set[int] = field(default_factory=set)
     error: float = 0.0
     quarantine: set[str] = field(default_factory=set)
     rejected: list[Instance] = field(default_factory=list)
@@ -72,6 +74,8 @@ class _Tally:
             self.wrong = trial
         if trial.status in (STILL, VOID):
             self.reason = self.reason or trial.why
+            if trial.quarantined:
+                self.quarantine |= suspects(trial.instance.model, trial.inputs)
         if trial.status in (SAME, REPAIRED, CHANGED):
             self._accept(trial)
 
@@ -79,6 +83,8 @@ class _Tally:
         graph = trial.instance.model.graph
         self.dtypes |= {info.type.tensor_type.elem_type for info in (*graph.input, *graph.output)}
         self.opsets.add(trial.instance.opset)
+        shaped = [info.type.tensor_type for info in graph.input if info.type.tensor_type.HasField("shape")]
+        self.ranks |= {len(tensor.shape.dim) for tensor in shaped}
         self.error = max(self.error, trial.error)
         if trial.quarantined:
             self.quarantine |= suspects(trial.instance.model, trial.inputs)
@@ -114,6 +120,8 @@ def verify_rule(
         verdict.status, verdict.why = COUNTEREXAMPLE, f"its own test fails: {failed.title!r}"
         verdict.obligation = failed.message
         return verdict
+    if _runs_as_it_is(rule, plan, skip, at, verdict):
+        return verdict
     tally = _sample(rule, plan, skip, at, started)
     at(-1)
     _conclude(rule, tally, verdict)
@@ -121,6 +129,18 @@ def verify_rule(
         verdict.unneeded = unneeded(rule, tally.rejected, plan.seed)
     verdict.seconds = time.monotonic() - started
     return verdict
+
+
+def _runs_as_it_is(rule: Rule, plan: Plan, skip: Collection[int], at: Callable[[int], object], verdict: Verdict) -> bool:
+    """Whether a model that the rule says is refused is not; the verdict then says so."""
+    if rule.evidence is None or rule.evidence.name != REFUSED:
+        return False
+    claim = claimed(rule, rule.evidence, Effort(plan.seed), skip=skip, at=at)
+    if claim.runs:
+        verdict.status, verdict.runs = COUNTEREXAMPLE, True
+        verdict.why = refuted(rule.evidence)
+        verdict.obligation = running(rule, claim.runs[0])
+    return bool(claim.runs)
 
 
 def _sample(rule: Rule, plan: Plan, skip: Collection[int], at: Callable[[int], object], started: float) -> _Tally:
@@ -148,7 +168,7 @@ def _sample(rule: Rule, plan: Plan, skip: Collection[int], at: Callable[[int], o
 def _conclude(rule: Rule, tally: _Tally, verdict: Verdict) -> None:
     verdict.samples, verdict.tried = tally.samples, tally.tried
     verdict.dtypes = tuple(sorted(DTYPE_NAMES.get(dtype, str(dtype)) for dtype in tally.dtypes))
-    verdict.opsets = tuple(sorted(tally.opsets))
+    verdict.opsets, verdict.ranks = tuple(sorted(tally.opsets)), tuple(sorted(tally.ranks))
     verdict.error, verdict.quarantine = tally.error, tuple(sorted(tally.quarantine))
     verdict.counts, verdict.raised = dict(tally.counts), tally.raised
     kind = rule.kind.name

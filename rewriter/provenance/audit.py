@@ -17,6 +17,7 @@ from rewriter.graph.metadata_keys import HISTORY
 from rewriter.graph.model import Model, load
 from rewriter.graph.tidy import tidy
 from rewriter.language.rules import RuleSet
+from rewriter.proof.kernels import has_kernel
 from rewriter.provenance.record import SHORT, Run, Unreadable, history, settings_of
 from rewriter.provenance.stamp import file_digest, fired_only, write
 from rewriter.record import field, record, replace
@@ -166,6 +167,7 @@ def replay(model: Model, run: Run, known: RuleSet, source: SourceInfo | None) ->
         exporter=exporter,
         detail=False,
         veto=run.left_out,
+        has_kernel=has_kernel,
     )
     if run.tidy:
         tidy(model.graph)

@@ -56,7 +56,7 @@ def fired_only(rules: RuleSet, codes: frozenset[str]) -> RuleSet:
     return replace(
         rules,
         rules=tuple(rule for rule in rules if rule.code in codes),
-        by_id=rules.by_id & codes,
+        by_id=rules.chosen_runtimes & codes,
         settings={place: value for place, value in rules.settings.items() if place[0] in codes},
         selected=True,
     )

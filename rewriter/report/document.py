@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from rewriter.engine.log import Blocked, Firing, Judged, RolledBack, Skipped, Stop, Suppressed, Verification
+from rewriter.engine.log import Blocked, Firing, Judged, Question, RolledBack, Skipped, Stop, Suppressed, Verification
 from rewriter.record import field, record
 
 SCHEMA = 1
@@ -97,14 +97,16 @@ class ModelRecord:
     Attributes:
         path: the file read.
         output: the file written, or null.
-        status: of fix "changed", "unchanged" or "failed"; of check "findings", "clean", "refused" or "failed".
+        status: of fix "changed", "unchanged", "refused" (not changed, and ONNX Runtime refuses it) or "failed"; of check
+            "findings", "clean", "refused" or "failed".
         error: why it failed, or null.
         exporter: who wrote the model as far as is known, or null.
         source: the framework's own file that was used, or null.
         constant_inputs: whether initializers that are also inputs were taken as constants; null when there are none.
         tidied: how many unused nodes, initializers and imports were removed.
         refusal: why ONNX Runtime does not load the model as it is; "" when it does, null when it was not asked.
-        answers: rules that answer the refusal.
+        remaining: of fix, why ONNX Runtime does not load the result; "" when it does, null when it was not asked.
+        answers: rules that answer what ONNX Runtime says.
         seconds: time for the whole model.
         files: what was read and written, with hashes; "source" and data only where there are any.
         stop: why the run of the rules ended: "fixpoint" when nothing fires any more, else the kind of the first of `stops`;
@@ -117,6 +119,7 @@ class ModelRecord:
         notes: what else is to be said.
         rolled_back: what was taken back since the model was worse with it.
         suppressed: firings that a configuration forbids.
+        questions: where repairs would fit that only the author can decide about; a check asks.
         judged: what the judges of validity said of the result; empty when nothing was changed or written.
         verification: what a comparison of numbers showed, or null when none was asked for.
     """
@@ -130,6 +133,7 @@ class ModelRecord:
     constant_inputs: bool | None = None
     tidied: int = 0
     refusal: str | None = None
+    remaining: str | None = None
     answers: tuple[AnswerRecord, ...] = ()
     seconds: float = 0.0
     files: tuple[FileRecord, ...] = ()
@@ -142,8 +146,14 @@ class ModelRecord:
     notes: list[str] = field(default_factory=list)
     rolled_back: list[RolledBack] = field(default_factory=list)
     suppressed: list[Suppressed] = field(default_factory=list)
+    questions: list[Question] = field(default_factory=list)
     judged: list[Judged] = field(default_factory=list)
     verification: Verification | None = None
+
+    @property
+    def refused(self) -> str:
+        """What ONNX Runtime says against the result of a repair, or against the model of a check; "" for nothing."""
+        return self.remaining or self.refusal or ""
 
     def file(self, role: FileRole) -> FileRecord | None:
         """The first file of a role."""
@@ -157,6 +167,7 @@ class Summary:
     Attributes:
         models: how many there were.
         statuses: models by status.
+        refused: models that ONNX Runtime refuses: of check as they are, of fix as they are written.
         unfinished: models with something that could not be repaired.
         rolled_back: entries under `rolled_back` of all models.
         firings: by rule, of the models that did not fail.
@@ -169,6 +180,7 @@ class Summary:
     rolled_back: int
     firings: dict[str, int]
     seconds: float
+    refused: int = 0
 
 
 @record(frozen=True, slots=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rewriter.engine.log import Blocked, Change, Firing, RolledBack, Suppressed
+from rewriter.engine.log import Blocked, Change, Firing, Question, RolledBack, Suppressed
 from rewriter.report.document import ModelRecord, Report
 from rewriter.report.style import clean, counted
 
 
-def place_text(at: Firing | Blocked | RolledBack | Suppressed) -> str:
+def place_text(at: Firing | Blocked | RolledBack | Suppressed | Question) -> str:
     """`fc1 (Gemm)`, with the graph in front where it is not the main one."""
     where = "" if at.place in ("", "main") else f"{clean(at.place)}: "
     return f"{where}{clean(at.root) or 'model'}" + (f" ({clean(at.op)})" if at.op else "")

@@ -5,7 +5,7 @@ The JSON object holds
     schema, command    1, "compare"
     before, after      the two files
     same               whether both run and give the same
-    runtime, inputs    what ran them, and on what; `shapes` are those of the inputs
+    runtime, inputs    what ran them, and on what; `shapes` are those of the inputs, and `sets` counts the sets of inputs
     rtol, atol, ulps   how far tensors may be apart
     blocked            of each model [{node, operator, reason}]: what is not run; node "" is the model as a whole
     outputs            [{first, second, maker, other_maker, shape, largest, message}], `message` "" where they agree
@@ -23,7 +23,7 @@ from typing import Any
 
 from rewriter.proof.layers.result import Blocked, Comparison, First, LayerDifference, Maker
 from rewriter.report.comparison import difference_lines, difference_object
-from rewriter.report.style import Style, clean
+from rewriter.report.style import Style, clean, counted
 
 
 def layers_object(before: str, after: str, found: Comparison) -> dict[str, Any]:
@@ -38,6 +38,7 @@ def layers_object(before: str, after: str, found: Comparison) -> dict[str, Any]:
         "runtime": found.runtime,
         "inputs": found.inputs,
         "shapes": found.shapes,
+        "sets": found.sets,
         "rtol": found.bound.rtol,
         "atol": found.bound.atol,
         "ulps": found.bound.ulps,
@@ -80,7 +81,8 @@ def layers_lines(before: str, after: str, found: Comparison, style: Style) -> It
     """What was run, the outputs, what is not run, and where the models part."""
     yield style.paint("bold", f"A  {clean(before)}")
     yield style.paint("bold", f"B  {clean(after)}")
-    inputs = "random inputs" if found.inputs == "random" else f"inputs of {clean(found.inputs)}"
+    made_up = f"{counted(found.sets, 'set')} of random inputs and edge values"
+    inputs = made_up if found.inputs == "random" else f"inputs of {clean(found.inputs)}"
     yield f"{found.runtime}, {inputs}: {', '.join(map(clean, found.shapes)) or 'none'}"
     for name, side in zip("AB", found.blocked, strict=True):
         for node in side:

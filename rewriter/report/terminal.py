@@ -9,6 +9,7 @@ from rewriter.report.entries import place_text
 from rewriter.report.style import Style, clean, counted
 
 PLACES = 8  # places listed of one rule in `fix_lines`
+FINDINGS = {"verified": "green", "not verified": "yellow", "numbers changed": "yellow", "wrong numbers": "red"}
 
 
 def fix_lines(log: Log, style: Style) -> Iterator[str]:
@@ -24,8 +25,7 @@ def fix_lines(log: Log, style: Style) -> Iterator[str]:
     for rolled in log.rolled_back:
         yield f"  {style.paint('red', 'rolled back')} {rolled.rule} {_rolled(rolled)}: {clean(rolled.reason)}"
     if (found := log.verification) is not None:
-        word = style.paint("yellow", "not verified") if found.verdict == "not verified" else style.paint("green", "verified")
-        yield from (f"  {word}: {clean(finding)}" for finding in found.findings)
+        yield from (f"  {_finding(clean(finding), style)}" for finding in found.findings)
     yield from _unfinished(log, "  ", style)
 
 
@@ -45,6 +45,13 @@ def refusal_lines(path: str, refusal: str, answers: Sequence[str], log: Log, sty
     yield "    " + (f"answered by {', '.join(named)}" if named else "no rule answers this")
 
 
+def remaining_lines(refusal: str, answers: Sequence[str], log: Log, style: Style) -> Iterator[str]:
+    """What ONNX Runtime says against the result of a repair, and rules that answer it and did not fire. Indented by two."""
+    yield f"  {style.paint('red', 'still refused')} by ONNX Runtime: {clean(refusal)}"
+    if silent := [style.paint("cyan", code) for code in answers if code not in log.counts]:
+        yield f"      answered by {', '.join(silent)}; `rewriter why` says why a rule does not fire"
+
+
 def _unfinished(log: Log, prefix: str, style: Style) -> Iterator[str]:
     seen: set[str] = set()
     for blocked in log.blocked:
@@ -54,6 +61,9 @@ def _unfinished(log: Log, prefix: str, style: Style) -> Iterator[str]:
             yield f"{' ' * (len(prefix) - len(prefix.lstrip()))}    {style.paint('bold', 'help')}: {clean(blocked.remedy)}"
     for one in log.suppressed:
         yield f"{prefix}{style.paint('dim', 'suppressed')} {one.rule} {place_text(one)}: {clean(one.reason)}"
+    for question in log.questions:
+        yield f"{prefix}{style.paint('yellow', 'question')} {question.rule} {place_text(question)}: {clean(question.text)}"
+        yield f"{' ' * (len(prefix) - len(prefix.lstrip()))}    {clean(question.remedy)}"
     for stop in log.stops:
         nodes = f" (at {', '.join(map(clean, stop.nodes[:PLACES]))})" if stop.nodes else ""
         yield f"{prefix}{style.paint('red', 'stopped')} {stop.kind}: {clean(stop.message)}{nodes}"
@@ -65,6 +75,14 @@ def _blocked(blocked: Blocked, style: Style) -> str:
     word = style.paint("red", "failed") if blocked.error else style.paint("yellow", "blocked")
     line = f" (line {blocked.line} of the rule)" if blocked.line else ""
     return f"{word} {blocked.rule} {place_text(blocked)}: {clean(blocked.reason)}{line}"
+
+
+def _finding(text: str, style: Style) -> str:
+    """A finding of --verify, with the words of its verdict in colour."""
+    for words, color in FINDINGS.items():
+        if text.startswith(words):
+            return style.paint(color, words) + text[len(words) :]
+    return text
 
 
 def _rolled(rolled: RolledBack) -> str:

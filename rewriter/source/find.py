@@ -1,7 +1,8 @@
 """Finds and opens the source file of a model, whatever its format.
 
-Beside `NAME.onnx` these are looked for, in this order: `NAME-symbol.json`, `symbol.json`, and, where `NAME.onnx` is the only
-model of its folder, the only `*-symbol.json`. The result of an earlier repair, `NAME.fixed.onnx`, shares the file of its input.
+Beside `NAME.onnx` these are looked for, in this order: `NAME-symbol.json`, and, where `NAME.onnx` is the only model of its
+folder, `symbol.json` and the only `*-symbol.json`. The result of an earlier repair, `NAME.fixed.onnx`, shares the file of its
+input. What is found is not believed yet: `acceptance` holds the file against the model.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ def find(model: Path | str) -> Path | None:
     """The source file that belongs to a model file, None where there is none or more than one could."""
     model = Path(model)
     stem = model.stem.removesuffix(FIXED)
-    for name in (f"{stem}-symbol.json", "symbol.json"):
-        if (candidate := model.with_name(name)).is_file():
-            return candidate
+    if (own := model.with_name(f"{stem}-symbol.json")).is_file():
+        return own
     try:
         names = os.listdir(model.parent)
     except OSError:
         return None
     symbols = [name for name in names if name.endswith("-symbol.json")]
-    if len(symbols) != 1:
+    plain = model.with_name("symbol.json")
+    found = plain if plain.is_file() else model.with_name(symbols[0]) if len(symbols) == 1 else None
+    if found is None or not found.is_file():
         return None
     models = {name.removesuffix(".onnx").removesuffix(FIXED) for name in names if name.endswith(".onnx")}
-    found = model.with_name(symbols[0])
-    return found if models <= {stem} and found.is_file() else None
+    return found if models <= {stem} else None
 
 
 def load_source(path: Path | str) -> SourceInfo:

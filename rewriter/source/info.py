@@ -49,12 +49,14 @@ class SourceNode:
         operator: its operator there ("BatchNorm"); `VARIABLE` for inputs and weights, "" where a table does not tell.
         attributes: attribute texts as the file has them.
         inputs: the edges (node name, output index) in operand order.
+        position: its place in the list of nodes, -1 where there is none.
     """
 
     name: str
     operator: str = ""
     attributes: Mapping[str, str] = field(default_factory=dict)
     inputs: tuple[tuple[str, int], ...] = ()
+    position: int = -1
 
 
 class SourceInfo:
@@ -63,6 +65,7 @@ class SourceInfo:
     Attributes:
         path: where it was read ("" for none).
         framework: "mxnet", or "" for a table; `version` is that of the framework that wrote the file, or "".
+        release: the first two numbers of `version`, () for none.
         nodes: by name.
         heads: outputs of the framework's graph as (node name, output index).
     """
@@ -80,7 +83,8 @@ class SourceInfo:
         self.framework = framework
         self.version = version
         self.heads = tuple(heads)
-        self._modern = framework == "mxnet" and _number(version) >= (1, 9)
+        self.release = _number(version)
+        self._modern = framework == "mxnet" and self.release >= (1, 9)
         self.nodes = _by_name(nodes, self._modern)
         self._several = _outputs(self)
 

@@ -35,8 +35,10 @@ def read_symbol(data: dict[str, Any], path: str) -> SourceInfo:
     names = [_name(node, position, path) for position, node in enumerate(listed)]
     keys = _keys(names)
     nodes = [
-        SourceNode(name, str(node.get("op", "")), _attributes(node, path), _edges(node.get("inputs", ()), keys, name, path))
-        for name, node in zip(names, listed, strict=True)
+        SourceNode(
+            name, str(node.get("op", "")), _attributes(node, path), _edges(node.get("inputs", ()), keys, name, path), position
+        )
+        for position, (name, node) in enumerate(zip(names, listed, strict=True))
     ]
     heads = _edges(data.get("heads", ()), keys, "heads", path)
     return SourceInfo(nodes, path=path, framework="mxnet", version=_version(data.get("attrs")), heads=heads)

@@ -14,13 +14,13 @@ from tests.cli.call import GAMMA, GEMM, MODELS, Call
 
 DECIDES = """
 /// Fires where the framework's file says so.
-rule TST001 gamma-by-source <kind: repair>
+rule TST001 gamma-by-source <kind: repair, evidence: refused>
 match { [bn] y = BatchNormalization(x, ...) }
 where source(bn, "fix_gamma", true)
 rewrite { bn.momentum = 0.5 }
 
 /// Fails.
-rule TST002 a-mistake <kind: repair>
+rule TST002 a-mistake <kind: repair, evidence: refused>
 match { [bn] y = BatchNormalization(x, const gamma, ...) }
 where gamma[1000] == 1
 rewrite { bn.momentum = 0.5 }
@@ -83,7 +83,7 @@ def test_a_rule_of_another_exporter_is_tried_only_by_its_code(call: Call) -> Non
 
 
 def test_hints_about_the_selection(call: Call, tmp_path: Path) -> None:
-    lossy = DECIDES.replace("kind: repair", "kind: lossy").replace("[bn] y", "[bn] y", 1)
+    lossy = DECIDES.replace("kind: repair, evidence: refused", "kind: lossy").replace("[bn] y", "[bn] y", 1)
     (tmp_path / "my.rules").write_text(lossy)
     assert "these rules run only when selected: TST001, TST002" in call("check", GAMMA, "--rules", tmp_path).err
     both = call("check", GAMMA, "--rules", "shipped", "--rules", tmp_path, "--select", "TST001,MX002", "--source", "auto")
@@ -114,6 +114,15 @@ def test_a_refused_model_for_which_there_is_no_rule_is_a_finding(call: Call, tmp
     assert call("check", tmp_path, "--runtime", "no").code == 0
 
 
+def test_no_rule_answers_for_an_operator_that_onnx_never_had(call: Call, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    model = '<ir_version: 8, opset_import: ["": 13]> g (float[2] x) => (float[2] y) { y = Foo(x) }'
+    onnx.save(onnx.parser.parse_model(model), tmp_path / "net.onnx")
+    done = call("check", tmp_path / "net.onnx")
+    assert "No Op registered for Foo" in done.out
+    assert done.out.splitlines()[1:] == ["    no rule answers this"]
+
+
 def test_many_models_are_put_before_the_runtime_only_when_asked(call: Call, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     for name in ("a", "b"):
@@ -135,3 +144,24 @@ def test_a_model_that_no_rule_knows_and_the_runtime_refuses(call: Call, tmp_path
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "net.onnx")
     done = call("check", tmp_path / "net.onnx")
     assert done.code == 1 and "refused by ONNX Runtime: " in done.out and "answered by MX001" in done.out
+
+
+def test_a_guess_is_a_question_and_no_finding(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "my.rules").write_text(
+        'rule TST003 gamma <kind: repair, evidence: guess, question: "was gamma fixed?">\n'
+        "match { [bn] y = BatchNormalization(x, ...) }\nrewrite { bn.momentum = 0.5 }\n"
+    )
+    done = call("check", GAMMA, "--rules", tmp_path, "--runtime", "no")
+    assert done.code == 0
+    question, remedy = done.out.splitlines()
+    assert question == f"{GAMMA}: question TST003 bn0 (BatchNormalization): was gamma fixed?"
+    assert remedy.strip() == "if so: --select DEFAULT,TST003"
+    assert call("check", GAMMA, "--rules", tmp_path, "--runtime", "no", "--guess").code == 1
+    found = json.loads(call("check", GAMMA, "--rules", tmp_path, "--runtime", "no", "--format", "json").out)
+    assert [one["rule"] for one in found["models"][0]["questions"]] == ["TST003"]
+
+
+def test_a_model_in_which_only_a_guess_fits_is_asked_about(call: Call) -> None:
+    """The verdict by the bytes of a file must not end before a question was asked."""
+    done = call("check", MODELS / "mxnet-1.3.1-average-pool.onnx", "--source", "none", "--runtime", "no")
+    assert "question MX061 " in done.out

@@ -19,7 +19,7 @@ where dtype(x) == float
 rewrite { y = Relu(x) }
 
 /// Its operator is nowhere.
-rule TST002 nowhere <kind: repair>
+rule TST002 nowhere <kind: repair, evidence: refused>
 match { [n] y = LeakyRelu(x) }
 where rank(x) > 1
 rewrite { n.alpha = 0.5 }

@@ -12,7 +12,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from rewriter.cli import sources
+from rewriter.batch import sources
 from tests.cli.call import GAMMA, GEMM, MODELS, POOL, Call
 
 
@@ -55,7 +55,7 @@ def test_results_on_stdout_and_the_summary_on_stderr(call: Call, tmp_path: Path)
 
 
 def test_without_rules_every_byte_is_kept(call: Call, tmp_path: Path) -> None:
-    assert call("fix", MODELS, "--out", tmp_path / "out", "--select", "NONE").code == 0
+    assert call("fix", MODELS, "--out", tmp_path / "out", "--select", "NONE", "--runtime", "no").code == 0
     assert contents(tmp_path / "out") == {name: data for name, data in contents(MODELS).items() if name.endswith(".onnx")}
 
 
@@ -143,7 +143,7 @@ def test_diff(call: Call, tmp_path: Path) -> None:
         "-data, an input",
         "+fc1_flat, made by Flatten",
     ]
-    assert call("fix", GEMM, "-o", tmp_path / "same.onnx", "--diff", "--select", "NONE").out.count("\n") == 1
+    assert call("fix", GEMM, "-o", tmp_path / "same.onnx", "--diff", "--select", "NONE", "--runtime", "no").out.count("\n") == 1
 
 
 def test_the_source_decides(call: Call, tmp_path: Path) -> None:
@@ -160,16 +160,45 @@ def test_the_source_decides(call: Call, tmp_path: Path) -> None:
 def test_a_source_file_that_is_not_about_the_model_is_not_used(call: Call, tmp_path: Path) -> None:
     shutil.copy(GAMMA, tmp_path / "net.onnx")
     (tmp_path / "symbol.json").write_text('{"nodes": [{"op": "BatchNorm", "name": "other", "inputs": []}]}')
-    assert "source file not used: no node of the model" in call("fix", tmp_path, "--select", "NONE").out
+    said = f"source file not used: {tmp_path / 'symbol.json'} is not the file of this model: the input 'data' of the model"
+    assert said in call("fix", tmp_path, "--select", "NONE").out
+    named = call("fix", tmp_path, "--select", "NONE", "--force", "--source", tmp_path / "symbol.json")
+    assert said in named.out
+    assert named.code == 0
     (tmp_path / "symbol.json").write_text("{")
     assert "source file not used: " in call("fix", tmp_path, "--select", "NONE", "--force").out
     assert call("fix", tmp_path, "--force", "--source", tmp_path / "symbol.json").code == 2
 
 
+def test_the_file_of_a_network_that_looks_alike_changes_nothing(call: Call, tmp_path: Path) -> None:
+    shutil.copy(GAMMA, tmp_path / "net.onnx")
+    text = GAMMA.with_name(f"{GAMMA.stem}-symbol.json").read_text()
+    (tmp_path / "net-symbol.json").write_text(text)
+    assert "MX002" in call("check", tmp_path, "--select", "MX002").out
+    symbol = json.loads(text)
+    norm = next(node for node in symbol["nodes"] if node["op"] == "BatchNorm")
+    norm["attrs"] = {**norm.get("attrs", {}), "eps": "0.5"}
+    (tmp_path / "net-symbol.json").write_text(json.dumps(symbol))
+    done = call("check", tmp_path, "--select", "MX002")
+    assert done.code == 0
+    assert f"{norm['name']!r} is BatchNorm with eps 0.5, in the model" in done.out
+
+
+def test_a_table_that_was_named_is_believed(call: Call, tmp_path: Path) -> None:
+    table = tmp_path / "table.json"
+    table.write_text(json.dumps({"bn1": {"fix_gamma": True}, "a node of another model": {}}))
+    norm = next(node.name for node in onnx.load(GAMMA).graph.node if node.op_type == "BatchNormalization")
+    table.write_text(table.read_text().replace("bn1", norm))
+    assert "MX002" in call("check", GAMMA, "--source", table, "--select", "MX002").out
+
+
 def test_external_data_come_along(call: Call, tmp_path: Path) -> None:
     weight = numpy_helper.from_array(np.arange(600, dtype=np.float32), "w")
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [600]) for name in "xy")
-    model = helper.make_model(helper.make_graph([helper.make_node("Add", ["x", "w"], ["y"])], "g", [x], [y], [weight]))
+    model = helper.make_model(
+        helper.make_graph([helper.make_node("Add", ["x", "w"], ["y"])], "g", [x], [y], [weight]), ir_version=8
+    )
+    model.opset_import[0].version = 17
     (tmp_path / "in" / "data").mkdir(parents=True)
     onnx.save(model, tmp_path / "in" / "net.onnx", save_as_external_data=True, location="data/net.bin", size_threshold=0)
     assert call("fix", tmp_path / "in", "--out", tmp_path / "out").code == 0
@@ -198,7 +227,7 @@ def test_tidy_removes_what_was_dead_before(call: Call, tmp_path: Path) -> None:
     tidied = onnx.load(tmp_path / "tidy.onnx")
     assert tidied.graph.node == onnx.load(GEMM).graph.node
     assert "unused" not in {tensor.name for tensor in tidied.graph.initializer}
-    assert call("fix", tmp_path / "net.onnx", "-o", tmp_path / "same.onnx", "--select", "NONE").code == 0
+    assert call("fix", tmp_path / "net.onnx", "-o", tmp_path / "same.onnx", "--select", "NONE", "--runtime", "no").code == 0
     assert (tmp_path / "same.onnx").read_bytes() == (tmp_path / "net.onnx").read_bytes()
 
 
@@ -239,3 +268,51 @@ def test_a_profile_says_where_the_time_went(call: Call, tmp_path: Path) -> None:
     assert abs(whole - parts) < 0.01 * len(lines)
     rules = {line[0]: line[1:] for line in lines if len(line) == 5 and line[0] != "rule"}
     assert rules["MX001"][1] == rules["MX003"][1] == "1"
+
+
+def test_a_rule_that_cannot_decide_leaves_nothing_unfinished(call: Call, tmp_path: Path) -> None:
+    """A reshape as attention layers have it: a length of another tensor and a -1, which cannot stand for both."""
+    text = """<ir_version: 8, opset_import: ["": 13], producer_name: "pytorch">
+      main_graph (float[N,4] z, float[P,8] x) => (float[A,B] y) <int64[1] zero = {0}, int64[1] rest = {-1}> {
+        s = Shape(z)  n = Gather<axis=0>(s, zero)
+        t = Concat<axis=0>(n, rest)
+        y = Reshape(x, t)
+      }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
+    done = call("fix", tmp_path / "net.onnx", "--select", "PT001")
+    assert done.code == 0
+    assert "blocked PT001 y (Reshape): more than one item of the shape is unknown" in done.out
+    assert "failed" not in done.out + done.err
+    assert "unfinished" not in done.err
+
+
+REFUSED = '<ir_version: 8, opset_import: ["": 13, "acme": 1]> g (float[2] x) => (float[2] y) { t = acme.Foo(x)  y = Relu(t) }'
+HALF = """<ir_version: 8, opset_import: ["": 13, "acme": 1]>
+g (float[2] x) => (float[2] y) { t = acme.Foo(x)  u = Neg(t)  v = Dropout(u)  y = Relu(v) }"""
+
+
+def test_what_onnx_runtime_still_refuses_is_named_and_counted(call: Call, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    (tmp_path / "in").mkdir()
+    for name, text in (("mended", None), ("refused", REFUSED), ("half", HALF), ("right", REFUSED.replace("acme.Foo", "Abs"))):
+        onnx.save(onnx.load(GEMM) if text is None else onnx.parser.parse_model(text), tmp_path / "in" / f"{name}.onnx")
+    command = ("fix", tmp_path / "in", "--select", "DEFAULT,GEN002", "--force", "--out", tmp_path / "out")
+    for jobs in (1, 2):
+        done = call(*command, "--jobs", jobs)
+        assert done.code == 1
+        assert done.out.count("still refused by ONNX Runtime: ") == 2
+        lines = done.out.splitlines()
+        named = next(at for at, line in enumerate(lines) if line.startswith(f"{tmp_path / 'in' / 'refused.onnx'}: unchanged"))
+        assert any("still refused by ONNX Runtime: " in line and "acme" in line for line in lines[named + 1 :])
+        counts = (
+            "2 changed (1 of them still refused by ONNX Runtime), 1 unchanged and still refused by ONNX Runtime, 1 unchanged"
+        )
+        assert counts in done.err
+    report = json.loads(call(*command, "--format", "json").out)
+    assert (report["exit_code"], report["summary"]["refused"]) == (1, 2)
+    found = {Path(model["path"]).stem: (model["status"], bool(model["remaining"])) for model in report["models"]}
+    assert found == {
+        "half": ("changed", True), "mended": ("changed", False), "refused": ("refused", True), "right": ("unchanged", False)
+    }  # fmt: skip
+    unasked = call(*command, "--runtime", "no")
+    assert (unasked.code, "refused by" in unasked.out + unasked.err) == (0, False)

@@ -73,12 +73,17 @@ def test_the_process_ends_with_everything_said(tmp_path: Path) -> None:
 
 def test_rules(call: Call) -> None:
     lines = call("rules").out.splitlines()
-    assert lines[0].split() == ["code", "kind", "exporter", "runs", "title"]
-    assert any(line.split()[:3] == ["MX001", "repair", "mxnet"] for line in lines)
+    assert lines[0].split() == ["code", "kind", "evidence", "exporter", "runs", "title"]
+    assert any(line.split()[:5] == ["MX001", "repair", "refused", "mxnet", "default"] for line in lines)
     listed = json.loads(call("rules", "--format", "json").out)["rules"]
     assert len(listed) == len(lines) - 1
     first = next(rule for rule in listed if rule["code"] == "MX001")
     assert (first["default"], first["kind"]["name"], first["tests"] >= 2) == (True, "repair", True)
+    assert (first["evidence"], first["runs"]) == ("refused", "default")
+    by_code = {rule["code"]: (rule["evidence"], rule["runs"]) for rule in listed}
+    assert by_code["MX061"] == ("guess", "guess")
+    assert by_code["TYP034"] == ("refused(onnxruntime)", "default")
+    assert by_code["GEN001"] == (None, "selected")
 
 
 def test_rules_by_symptom(call: Call) -> None:
@@ -94,7 +99,7 @@ def test_rules_by_symptom(call: Call) -> None:
 def test_rules_of_an_exporter(call: Call) -> None:
     lines = call("rules", "--exporter", "MXNet").out.splitlines()
     assert len(lines) > 1
-    assert all("mxnet" in line.split()[2].split(",") for line in lines[1:])
+    assert all("mxnet" in line.split()[3].split(",") for line in lines[1:])
     done = call("rules", "--exporter", "mxnit")
     assert (done.code, done.err) == (2, "rewriter: error: no rule is for exporter 'mxnit'; did you mean mxnet?\n")
 

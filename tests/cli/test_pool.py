@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from rewriter.cli.job import Job, Outcome, Work
+from pathlib import Path
+
+from rewriter.batch.job import Job, Outcome, Work
 from rewriter.cli.pool import run_all
 from rewriter.language.rules import RuleSet
 from tests.cli.workers import mortal, obedient
@@ -10,8 +12,8 @@ from tests.cli.workers import mortal, obedient
 WORK = Work(RuleSet())
 
 
-def test_results_come_in_the_order_of_the_jobs() -> None:
-    jobs = [Job(f"m{i}") for i in range(8)]
+def test_results_come_in_the_order_of_the_jobs(tmp_path: Path) -> None:
+    jobs = [Job(f"m{i}", str(tmp_path / "mark")) for i in range(8)]
     done: list[str] = []
     outcomes = list(run_all(jobs, WORK, 2, lambda outcome: done.append(outcome.path), obedient))
     assert [outcome.path for outcome in outcomes] == [job.path for job in jobs]

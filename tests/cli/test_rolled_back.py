@@ -68,8 +68,9 @@ def test_refused_before_and_after_is_no_reason(call: Call, tmp_path: Path) -> No
     model = onnx.load(POOL)
     model.graph.node.add(op_type="NoSuchOperator", input=[model.graph.input[0].name], output=["nowhere"])
     onnx.save(model, tmp_path / "refused.onnx")
-    done = call("fix", tmp_path / "refused.onnx", "--select", "MX003")
-    assert (done.code, "MX003" in done.out, "rolled back" in done.out) == (0, True, False)
+    done = call("fix", tmp_path / "refused.onnx", "--select", "MX061")
+    assert (done.code, "MX061" in done.out, "rolled back" in done.out) == (1, True, False)
+    assert "1 changed (1 of them still refused by ONNX Runtime)" in done.err
 
 
 def test_too_much_that_is_wrong_gives_the_model_back(call: Call, tmp_path: Path) -> None:
@@ -115,16 +116,16 @@ def test_only_what_changed_is_judged(call: Call, tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(Candidate, "refusal", refuse)
     assert call("check", POOL, "--runtime", "no").code == 1
-    assert call("fix", POOL, "-o", tmp_path / "out.onnx", "--select", "NONE").code == 0
+    assert call("fix", POOL, "-o", tmp_path / "out.onnx", "--select", "NONE", "--runtime", "no").code == 0
 
 
-def test_nothing_waits_for_onnx_runtime_when_no_rule_fires(tmp_path: Path) -> None:
+def test_nothing_waits_for_onnx_runtime_when_no_rule_fires_and_it_is_not_asked(tmp_path: Path) -> None:
     program = (
         "import sys, rewriter.cli.main as m\n"
         "code = m.main(sys.argv[1:])\n"
         "assert 'onnxruntime' not in sys.modules and not any(name.startswith('rewriter.proof.guard') for name in sys.modules)\n"
         "assert code == 0\n"
     )
-    arguments = ["fix", str(MODELS / "pytorch-2.13-reshape-chain.onnx"), "-o", str(tmp_path / "out.onnx")]
+    arguments = ["fix", str(MODELS / "pytorch-2.13-reshape-chain.onnx"), "-o", str(tmp_path / "out.onnx"), "--runtime", "no"]
     done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

@@ -20,7 +20,7 @@ def test_fires_and_blocked(call: Call) -> None:
 
 
 def test_a_condition_and_its_values(call: Call) -> None:
-    done = call("why", "MX003", POOL, "--source", "none")
+    done = call("why", "MX061", POOL, "--source", "none")
     assert done.code == 0 and "pool0 (AveragePool): fires" in done.out
 
 

@@ -19,7 +19,7 @@ from rewriter.graph.model import load
 from rewriter.language.rules import load_rules
 
 MODELS = sorted((Path(__file__).parent.parent / "models").rglob("*.onnx"))
-FLAT = "rule X1 flat <kind: repair> match { [g] y = Gemm(x, w, ...) } where rank(x) > 2 rewrite { f = Flatten<axis=1>(x) g.inputs[0] = f }"
+FLAT = "rule X1 flat <kind: repair, evidence: refused> match { [g] y = Gemm(x, w, ...) } where rank(x) > 2 rewrite { f = Flatten<axis=1>(x) g.inputs[0] = f }"
 DROP = "rule X1 drop <kind: exact> match { y = Identity(x) } rewrite { y = x }"
 VALUES = ",".join(map(str, range(15)))
 GEMM = f"g (float[2,3,1,1] x) => (float[2,5] y) <float[3,5] w = {{{VALUES}}}> {{ y = Gemm(x, w) }}"

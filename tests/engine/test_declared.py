@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx
 from helpers import rewrite_text
 
-RULE = "rule X1 real <kind: repair> match { [n] y = Exp(x) } where dtype(x) == int64 rewrite { n.inputs[0] = Cast<to=float>(x) y.dtype = float }"
+RULE = "rule X1 real <kind: repair, evidence: refused> match { [n] y = Exp(x) } where dtype(x) == int64 rewrite { n.inputs[0] = Cast<to=float>(x) y.dtype = float }"
 
 
 def test_an_inner_result_that_declares_nothing_goes_on_doing_so() -> None:

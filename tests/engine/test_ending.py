@@ -7,8 +7,11 @@ from collections.abc import Callable
 
 import numpy as np
 import onnx
+import pytest
 from helpers import Outcome, rewrite_model, rewrite_text
 from onnx import TensorProto, helper
+
+from rewriter.engine import limits
 
 DROP_IDENTITY = "rule X1 drop <kind: exact> match { y = Identity(x) } rewrite { y = x }"
 GROWING = "rule X1 grow <kind: exact> match { y = Relu(x) } rewrite { a = Neg(x)  b = Neg(a)  y = Relu(b) }"
@@ -171,3 +174,29 @@ def test_a_circle_after_many_firings_that_are_none_is_found_at_once() -> None:
     outcome = rewrite_model(float_model(nodes, ["y"]), DROP_IDENTITY.replace("X1", "X3"), TO_SIGMOID, TO_TANH)
     assert [stop.kind for stop in outcome.log.stops] == ["Cycle"]
     assert set(outcome.log.stops[0].rules) == {"X1", "X2"} and len(outcome.fired) == 52
+
+
+def test_a_stop_for_want_of_time_names_what_took_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(limits.time, "monotonic", lambda: clock[0])
+    for fired, wanted in ((0, "before any rule fired"), (2, "after 2 rewrites")):
+        clock[0] = 0.0
+        watch = limits.Watch(limits.Limits(seconds=2))
+        for name, now in (("quick (Relu)", 0.1), ("slow (Conv)", 0.2), ("next (Relu)", 1.6)):
+            clock[0] = now
+            assert watch.out_of_time(lambda name=name: name) is None
+        for _ in range(fired):
+            watch.record("TST001", 1, 0)
+        clock[0] = 2.1
+        stop = watch.out_of_time(lambda: "last (Relu)")
+        assert stop is not None
+        assert stop.message == (
+            f"the limit of 2 s was reached {wanted}; most time at one node, 1.4 s, went into the rules at slow (Conv)"
+        )
+        assert stop.rules == (("TST001",) if fired else ())
+    clock[0] = 0.0
+    late = limits.Watch(limits.Limits(seconds=2))
+    clock[0] = 3.0
+    stop = late.out_of_time(lambda: "first (Relu)")
+    assert stop is not None
+    assert stop.message.endswith("before any rule fired: making the model and the rules ready took all of it")

@@ -16,7 +16,7 @@ from rewriter.language.parse import parse
 from rewriter.source.find import parse_source
 
 RULE = (
-    "rule OUT001 outputs <kind: repair, needs: source> match graph { } where source_outputs() != model.outputs "
+    "rule OUT001 outputs <kind: repair, evidence: refused, needs: source> match graph { } where source_outputs() != model.outputs "
     "rewrite { model.outputs = source_outputs() }"
 )
 X = np.array([-1.0, 2.0], np.float32)

@@ -77,7 +77,7 @@ def test_a_parameter_names_another_operator() -> None:
 
 
 def test_an_edit_keeps_everything_else() -> None:
-    rule = "rule X1 pad <kind: repair> match { [pool] y = AveragePool<pads=p, !count_include_pad>(x) } where any(p != 0) rewrite { pool.count_include_pad = 1 }"
+    rule = "rule X1 pad <kind: repair, evidence: refused> match { [pool] y = AveragePool<pads=p, !count_include_pad>(x) } where any(p != 0) rewrite { pool.count_include_pad = 1 }"
     text = "g (float[1,2,4,4] x) => (float[1,2,4,4] y) { [the_pool] y = AveragePool<kernel_shape=[3,3], pads=[1,1,1,1], ceil_mode=0>(x) }"
     outcome = rewrite_text(text, rule)
     node = outcome.proto.graph.node[0]
@@ -87,7 +87,7 @@ def test_an_edit_keeps_everything_else() -> None:
 
 
 def test_wrapping_gives_the_old_value_a_new_name() -> None:
-    rule = "rule X1 wrap <kind: repair> match { [n] y = ArgMax(x) } where declared_dtype(y) == float rewrite { y = Cast<to=float>(y) }"
+    rule = "rule X1 wrap <kind: repair, evidence: refused> match { [n] y = ArgMax(x) } where declared_dtype(y) == float rewrite { y = Cast<to=float>(y) }"
     outcome = rewrite_text("g (float[2,3] x) => (float[1,3] y) { y = ArgMax(x) }", rule)
     assert outcome.fired == ["X1"]
     assert outcome.equals("g (float[2,3] x) => (float[1,3] y) { a = ArgMax(x) y = Cast<to=1>(a) }")
@@ -95,7 +95,7 @@ def test_wrapping_gives_the_old_value_a_new_name() -> None:
 
 
 def test_a_shared_constant_is_not_overwritten() -> None:
-    rule = "rule X1 ones <kind: repair> match { [n] y = Mul(x, const c) } where not all(c == 1) where rank(x) == 2 rewrite { n.inputs[1] = {ones_like(c)} }"
+    rule = "rule X1 ones <kind: repair, evidence: refused> match { [n] y = Mul(x, const c) } where not all(c == 1) where rank(x) == 2 rewrite { n.inputs[1] = {ones_like(c)} }"
     text = "g (float[2,2] x, float[2] v) => (float[2,2] y, float[2] z) <float[2] c = {3,4}> { y = Mul(x, c) z = Mul(v, c) }"
     outcome = rewrite_text(text, rule)
     values = {t.name: onnx.numpy_helper.to_array(t).tolist() for t in outcome.proto.graph.initializer}
@@ -227,11 +227,36 @@ def test_a_failing_rewrite_leaves_the_graph_as_it_was() -> None:
 
 
 def test_an_unknown_fact_blocks_and_is_told() -> None:
-    rule = "rule X1 rank <kind: repair> match { y = Relu(x) } where rank(x) > 2 rewrite { y = Abs(x) }"
+    rule = "rule X1 rank <kind: repair, evidence: refused> match { y = Relu(x) } where rank(x) > 2 rewrite { y = Abs(x) }"
     text = '<ir_version: 8, opset_import: ["": 13, "c": 1]> g (float[2] x) => (float[2] y) { h = c.F(x) y = Relu(h) }'
     outcome = rewrite_text(text, rule)
     assert outcome.fired == []
     assert "rank of tensor 'h' is unknown" in outcome.log.blocked[0].reason
+
+
+def test_a_rewrite_that_needs_an_unknown_fact_is_blocked_and_has_not_failed() -> None:
+    text = '<ir_version: 8, opset_import: ["": 13, "c": 1]> g (float[2] x) => (float[2] y) { h = c.F(x) y = Relu(h) }'
+    for rewrite in (
+        "y = Add(x, {cast(rank(x), float)})",
+        "y = Transpose<perm=range(rank(x))>(x)",
+        "y = Reshape(x, {shape(x)})",
+    ):
+        outcome = rewrite_text(
+            text, f"rule X1 rank <kind: repair, evidence: refused> match {{ y = Relu(x) }} rewrite {{ {rewrite} }}"
+        )
+        assert outcome.fired == []
+        (blocked,) = outcome.log.blocked
+        assert not blocked.error
+        assert blocked.reason in ("rank of tensor 'h' is unknown", "shape of tensor 'h' is unknown")
+        assert outcome.proto == outcome.before
+    part = "rule X1 part <kind: repair, evidence: refused> match { y = Relu(x) } rewrite { y = Reshape(x, {shape(x)}) }"
+    (blocked,) = rewrite_text("g (float[N,2] x) => (float[N,2] y) { y = Relu(x) }", part).log.blocked
+    assert (blocked.error, blocked.reason) == (False, "an item of the constant is unknown")
+
+
+def test_a_domain_that_is_not_imported_is_known_not_to_be() -> None:
+    rule = 'rule X1 ml <kind: exact> match { y = Relu(x) } where opset("ai.onnx.ml") > 2 rewrite { y = Abs(x) }'
+    assert rewrite_text("g (float[2] x) => (float[2] y) { y = Relu(x) }", rule).log.blocked == []
 
 
 def test_checking_takes_everything_back() -> None:

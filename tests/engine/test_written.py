@@ -11,12 +11,12 @@ from rewriter.engine.requirements import take_inventory
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model
 
-ASKS = 'rule A1 a <kind: repair> match { [n] y = Add(x, z) } where has(n, "axis") rewrite { y = Sub(x, z) }'
-SHOWS = "rule A2 b <kind: repair> match { [n] y = Add<axis>(x, z) } rewrite { y = Sub(x, z) }"
-WRITES = "rule B1 c <kind: repair, opset: 1..6> match { [n] y = Mul(x, z) } rewrite { n.axis = 1 }"
-TURNS = 'rule B2 d <kind: repair> match { [n] y = Softmax(x) } rewrite { n.op = "Add" }'
-COPIES = "rule B3 e <kind: repair> match { [n] y = Softmax(x) } rewrite { y = Add<..n>(x, x) }"
-EITHER = 'rule A3 f <kind: repair> match { [n] y = Add(x, z) } where has(n, "axis") or rank(x) == 2 rewrite { y = x }'
+ASKS = 'rule A1 a <kind: repair, evidence: refused> match { [n] y = Add(x, z) } where has(n, "axis") rewrite { y = Sub(x, z) }'
+SHOWS = "rule A2 b <kind: repair, evidence: refused> match { [n] y = Add<axis>(x, z) } rewrite { y = Sub(x, z) }"
+WRITES = "rule B1 c <kind: repair, evidence: refused, opset: 1..6> match { [n] y = Mul(x, z) } rewrite { n.axis = 1 }"
+TURNS = 'rule B2 d <kind: repair, evidence: refused> match { [n] y = Softmax(x) } rewrite { n.op = "Add" }'
+COPIES = "rule B3 e <kind: repair, evidence: refused> match { [n] y = Softmax(x) } rewrite { y = Add<..n>(x, x) }"
+EITHER = 'rule A3 f <kind: repair, evidence: refused> match { [n] y = Add(x, z) } where has(n, "axis") or rank(x) == 2 rewrite { y = x }'
 
 PLAIN = "g (float[2] a, float[2] b) => (float[2] y) { t = Add(a, b)  u = Mul(t, b)  y = Softmax<axis=0>(u) }"
 OLD = "g (float[2] a, float[2] b) => (float[2] y) { t = Add<axis=0>(a, b)  y = Relu(t) }"

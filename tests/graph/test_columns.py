@@ -37,7 +37,7 @@ def told(census: Census) -> Any:
         for kind, inputs, outputs in body.nodes
     ]
     arities = sorted((kind.op, kind.domain, repr(kind.attrs), sorted(kind.arities)) for kind in census.kinds)
-    return nodes, [one for one in arities if "object" not in one[2]], body.inputs, body.outputs, body.constants, body.unnamed
+    return nodes, [one for one in arities if "object" not in one[2]], body.inputs, body.outputs, body.constants
 
 
 def judged(census: Census) -> tuple[Any, Any]:

@@ -70,14 +70,14 @@ def test_random_damage(tmp_path: Path) -> None:
     rng, results = random.Random(20240601), {"good": 0, "refused": 0}
     for _ in range(MUTATIONS):
         (tmp_path / "m.onnx").write_bytes(damaged(rng.choice(SEEDS), rng))
-        started = time.perf_counter()
+        started = time.process_time()
         try:
             use(tmp_path / "m.onnx", tmp_path / "out.onnx")
             results["good"] += 1
         except RewriterError as error:
             assert "\n" not in str(error)
             results["refused"] += 1
-        assert time.perf_counter() - started < 2
+        assert time.process_time() - started < 2
     assert min(results.values()) > 20
 
 
@@ -118,9 +118,9 @@ def test_an_edit_at_the_bottom_of_many_levels_takes_no_exponential_time() -> Non
     while graph.nodes[0].bodies:
         graph = graph.nodes[0].bodies["then_branch"]
     graph.nodes[0].op = "Abs"
-    started = time.perf_counter()
+    started = time.process_time()
     assert b"Abs" in model.to_proto().SerializeToString()
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
 
 
 @pytest.mark.parametrize("field", ["name", "op_type", "domain", "input", "output"])
@@ -189,11 +189,11 @@ def test_loading_and_saving_grow_no_faster_than_the_model() -> None:
         nodes = [helper.make_node("Neg", [f"t{i}"], [f"t{i + 1}"], name=f"n{i}") for i in range(count)]
         nodes += [helper.make_node("Add", ["t0", f"t{i}"], [f"s{i}"]) for i in range(count)]  # t0 has as many users
         proto = helper.make_model(helper.make_graph(nodes, "g", [], []))
-        started = time.perf_counter()
+        started = time.process_time()
         model = Model.from_proto(proto)
         model.graph.nodes[count // 2].name = "edited"
         model.to_proto()
-        return time.perf_counter() - started
+        return time.process_time() - started
 
     small = min(seconds(1_000) for _ in range(3))
     assert min(seconds(10_000) for _ in range(2)) < 40 * small

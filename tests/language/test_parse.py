@@ -66,7 +66,8 @@ def test_a_rule_whole() -> None:
     assert {item.key: item.value for item in found.meta if item.key != "issue"} == {
         "exporter": "mxnet",
         "kind": ast.Kind("repair", span=found.meta[1].value_span),
-        "opset": ast.OpsetRange(7, None, found.meta[2].value_span),
+        "evidence": ast.Evidence("refused", span=found.meta[2].value_span),
+        "opset": ast.OpsetRange(7, None, found.meta[3].value_span),
         "severity": "error",
     }
     (node,) = found.match.nodes
@@ -304,12 +305,12 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile(name: str) -> None:
     text, code = HOSTILE[name]
-    began = time.perf_counter()
+    began = time.process_time()
     found = parse(text)[1]
     source = SourceText("x", text)
     for problem in found[:100]:
         render(problem, source)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
     assert code in {problem.code for problem in found}
 
 
@@ -346,7 +347,7 @@ def test_mutated_text_is_never_raised_at() -> None:
         "\0",
         "漢",
     ]
-    began = time.perf_counter()
+    began = time.process_time()
     for _ in range(2_000):
         start = chance.randrange(len(EVERYTHING) - 900)
         text = list(EVERYTHING[start : start + 900] if chance.random() < 0.5 else HEAD + MATCH + REWRITE)
@@ -362,7 +363,7 @@ def test_mutated_text_is_never_raised_at() -> None:
         problems: list[Diagnostic] = parse("".join(text))[1]
         for problem in problems:
             render(problem, SourceText("x", "".join(text)))
-    assert time.perf_counter() - began < 60
+    assert time.process_time() - began < 60
 
 
 # --- Helpers ---------------------------------------------------------------------------------------------------------------

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from rewriter.errors import RewriterError
-from rewriter.language.rules import RuleSet, load_rules, parse_setting
+from rewriter.language.rules import RuleSet, load_rules
+from rewriter.language.settings import parse_setting
 
 RULES = """
 /// Averages over the padding.
 ///
 /// More text.
-rule MX003 average-pool <kind: repair, exporter: "mxnet", versions: ">=1.3,<1.9", needs: source, issue: ["a", "b"]>
+rule MX003 average-pool <kind: repair, evidence: refused, exporter: "mxnet", versions: ">=1.3,<1.9", needs: source, issue: ["a", "b"]>
 match { [pool] y = AveragePool(x) }
 where source(pool, "count_include_pad", true)
 rewrite { pool.count_include_pad = 1 }
@@ -112,8 +113,8 @@ TARGETS = """
 rule TGT1 near <kind: exact, target: ["tensorrt", "ncnn"]> match { y = Neg(x) } rewrite { y = x }
 rule TGT2 off <kind: approx(rtol=1e-3), target: "tensorrt", default: off> match { y = Abs(x) } rewrite { y = x }
 rule TGT3 numbers <kind: lossy, target: "tensorrt"> match { y = Sin(x) } rewrite { y = x }
-rule TGT4 elsewhere <kind: repair, target: "coreml"> match { y = Cos(x) } rewrite { y = x }
-rule USUAL1 usual <kind: repair> match { y = Tan(x) } rewrite { y = x }
+rule TGT4 elsewhere <kind: repair, evidence: refused, target: "coreml"> match { y = Cos(x) } rewrite { y = x }
+rule USUAL1 usual <kind: repair, evidence: refused> match { y = Tan(x) } rewrite { y = x }
 """
 
 

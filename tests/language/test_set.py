@@ -14,6 +14,7 @@ import pytest
 from rewriter.language.analysis.lint import lint
 from rewriter.language.diagnostics import render_all
 from rewriter.language.pages.set import PAGES
+from rewriter.language.pages.trust import PAGES as TRUST
 from rewriter.language.rules import load_rules
 
 BAD = Path(__file__).parent.parent / "bad_sets"
@@ -49,7 +50,7 @@ def test_no_expected_text_is_left_over() -> None:
     assert {path.stem for path in BAD.glob("*.txt")} == {path.stem for path in BAD.glob("*.rules")}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.code)
+@pytest.mark.parametrize("page", [*PAGES, *(page for page in TRUST if page.code == "E505")], ids=lambda page: page.code)
 def test_page(page: object, tmp_path: Path) -> None:
     from rewriter.language.pages.page import Page
 
@@ -85,7 +86,7 @@ EDIT = "rewrite { n.inputs[0] = Neg(x) }"
 def pair(one: str, other: str, header: str = "", other_header: str = "") -> str:
     """Two repairs that edit what they match; `one` and `other` are pattern and conditions."""
     return "\n".join(
-        f"rule A{i} r <kind: repair{', ' + more if more else ''}>\nmatch {{ {text.split('; ')[0]} }}\n"
+        f"rule A{i} r <kind: repair, evidence: refused{', ' + more if more else ''}>\nmatch {{ {text.split('; ')[0]} }}\n"
         + "".join(f"where {line}\n" for line in text.split("; ")[1:]) + EDIT + "\n"
         for i, (text, more) in enumerate(((one, header), (other, other_header)), 1)
     )  # fmt: skip
@@ -194,7 +195,7 @@ INDEPENDENT = {
 def test_order_that_does_not_matter(name: str, tmp_path: Path) -> None:
     one, other, expected = INDEPENDENT[name]
     rules = [
-        f"rule A{i} r <kind: repair, opset: 11..>\nmatch {{ [n] y = Gemm<{test}=1>(a, b) }}\nrewrite {{ {text} }}\n"
+        f"rule A{i} r <kind: repair, evidence: refused, opset: 11..>\nmatch {{ [n] y = Gemm<{test}=1>(a, b) }}\nrewrite {{ {text} }}\n"
         for i, (test, text) in enumerate((("transA", one), ("transB", other)), 1)
     ]
     if name in ("a node that the other replaces", "an attribute that the other copies"):
@@ -211,16 +212,16 @@ ENDING = {
     "fewer nodes of the operator": ("kind: lossy", "y = Div(a, b)", "y = Mul(a, Reciprocal(b))"),
     "another operator": ("kind: lossy", "[n] y = Relu(x)", 'n.op = "Abs"'),
     "another value": ("kind: lossy", "[n] y = AveragePool<!count_include_pad>(x)", "n.count_include_pad = 1"),
-    "an attribute away": ("kind: repair", "[n] y = BatchNormalization<spatial=0>(x, _, _, _, _)", "del n.spatial"),
+    "an attribute away": ("kind: repair, evidence: refused", "[n] y = BatchNormalization<spatial=0>(x, _, _, _, _)", "del n.spatial"),
     "a constant now": ("kind: lossy; not is_const(s)", "[r] y = Reshape(x, s)", "r.inputs[1] = int64{[-1]}"),
-    "another type": ("kind: repair; dtype(x) == bool", "[n] y = CumSum(x, axis)", "n.inputs[0] = Cast<to=int64>(x)"),
+    "another type": ("kind: repair, evidence: refused; dtype(x) == bool", "[n] y = CumSum(x, axis)", "n.inputs[0] = Cast<to=int64>(x)"),
     "the operand's type": (
-        "kind: repair; dtype(c) != dtype(x)", "[n] y = ordered Mul(x, const c)", "n.inputs[1] = {cast(c, dtype(x))}"),
-    "ones": ("kind: repair; not all(g == 1)", "[n] y = Div(x, const g)", "n.inputs[1] = {ones_like(g)}"),
-    "a rank": ("kind: repair; rank(x) > 2", "[n] y = Gemm(x, _)", "n.inputs[0] = Flatten(x)"),
+        "kind: repair, evidence: refused; dtype(c) != dtype(x)", "[n] y = ordered Mul(x, const c)", "n.inputs[1] = {cast(c, dtype(x))}"),
+    "ones": ("kind: repair, evidence: refused; not all(g == 1)", "[n] y = Div(x, const g)", "n.inputs[1] = {ones_like(g)}"),
+    "a rank": ("kind: repair, evidence: refused; rank(x) > 2", "[n] y = Gemm(x, _)", "n.inputs[0] = Flatten(x)"),
     "one of two values": (
-        "kind: repair; m in [1, 2]", "[n] y = Flatten<axis=m>(x)", "n.axis = 3 if m == 1 else 4"),
-    "readers": ('kind: repair; any(users(y) != "Cast")', "y = ArgMax(x)", "y = Cast<to=float>(y)"),
+        "kind: repair, evidence: refused; m in [1, 2]", "[n] y = Flatten<axis=m>(x)", "n.axis = 3 if m == 1 else 4"),
+    "readers": ('kind: repair, evidence: refused; any(users(y) != "Cast")', "y = ArgMax(x)", "y = Cast<to=float>(y)"),
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from rewriter.language.symptoms import find_answers
 
 RULES = """
 /// Gemm takes rank 2 only.
-rule TST001 flatten <kind: repair, symptom: "First input does not have rank 2">
+rule TST001 flatten <kind: repair, evidence: refused, symptom: "First input does not have rank 2">
 match { [n] y = Gemm(x, ...) }
 rewrite { n.alpha = 1.0 }
 

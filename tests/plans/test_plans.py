@@ -17,12 +17,12 @@ EXPORTS = sorted(MODELS.rglob("*.onnx"))
 GAMMA = MODELS / "mxnet-1.4.1-fix-gamma.onnx"
 
 RULES = """/// Sines become cosines.
-rule ACME001 sine <kind: repair>
+rule ACME001 sine <kind: repair, evidence: refused>
 match { y = Sin(x) }
 rewrite { y = Cos(x) }
 
 /// Cosines become tangents.
-rule ACME002 cosine <kind: repair>
+rule ACME002 cosine <kind: repair, evidence: refused>
 match { y = Cos(x) }
 rewrite { y = Tan(x) }
 """
@@ -60,6 +60,15 @@ def test_a_whole_plan_does_what_fix_does(call: Call, tmp_path: Path, model: Path
     assert call("apply", tmp_path / "plan.toml", "-o", tmp_path / "applied.onnx").code == 0
     assert call("fix", model, "-o", tmp_path / "fixed.onnx").code == 0
     assert (tmp_path / "applied.onnx").read_bytes() == (tmp_path / "fixed.onnx").read_bytes()
+
+
+def test_a_plan_shows_what_each_rewrite_changes(call: Call, tmp_path: Path, net: Path) -> None:
+    told = propose(call, GEMM, tmp_path / "plan.toml")
+    assert "# + fc1_flat = Flatten<axis = 1>(data)" in told.splitlines()
+    assert [line[:3] for line in told.splitlines() if line.startswith(("# - fc1 =", "# + fc1 ="))] == ["# -", "# +"]
+    of_three = propose(call, net, tmp_path / "three.toml", "--rules", tmp_path / "acme.rules").split("[[rewrite]]")
+    assert all(text.count("\n# - ") == text.count("\n# + ") == 1 for text in of_three[1:])
+    assert any("# - t = Sin(x)\n# + t = Cos(x)\n" in text for text in of_three)
 
 
 def test_all_rejected(call: Call, tmp_path: Path) -> None:
@@ -167,7 +176,7 @@ def test_hostile_names(call: Call, tmp_path: Path) -> None:
     node = next(node for node in model.graph.node if node.op_type == "AveragePool")
     node.name = evil
     onnx.save(model, tmp_path / "net.onnx")
-    text = propose(call, tmp_path / "net.onnx", tmp_path / "plan.toml", "--select", "MX003")
+    text = propose(call, tmp_path / "net.onnx", tmp_path / "plan.toml", "--select", "MX061")
     assert all(line.isprintable() for line in text.splitlines())
     assert [proposal.node for proposal in read(tmp_path / "plan.toml").proposals] == [evil]
     done = call("apply", tmp_path / "plan.toml")

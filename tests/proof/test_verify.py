@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 
 from rewriter.language.pages.page import Page
 from rewriter.language.pages.trust import PAGES
 from rewriter.language.rules import Rule, load_rules
+from rewriter.proof.instance import Instance
 from rewriter.proof.lock import lock_path, read_lock, write_lock
 from rewriter.proof.recorded import examine, exports
 from rewriter.proof.sampling import Stream
+from rewriter.proof.trial import VOID, WRONG, attempt
 from rewriter.proof.verdict import COUNTEREXAMPLE, TESTED, UNVERIFIED
 from rewriter.proof.verify import Plan, verify_rule
 from rewriter.proof.workers import verify_all
@@ -37,8 +41,8 @@ rewrite { y = Transpose<perm=take(p, q)>(x) }
 
 
 def test_a_sound_rule_is_tested(tmp_path: Path) -> None:
-    verdict = verify_rule(made(tmp_path, TRANSPOSES), QUICK)
-    assert (verdict.status, verdict.samples) == (TESTED, 30)
+    verdict = verify_rule(made(tmp_path, TRANSPOSES), replace(QUICK, samples=100))
+    assert (verdict.status, verdict.samples) == (TESTED, 100)
     assert verdict.acceptable and len(verdict.opsets) > 2 and len(verdict.dtypes) > 1
 
 
@@ -85,7 +89,7 @@ def test_its_own_test_comes_first(tmp_path: Path) -> None:
 
 
 GAMMA = """
-rule T5 double-slope <kind: repair{key}>
+rule T5 double-slope <kind: repair, evidence: guess{key}>
 match {{ [n] y = LeakyRelu<alpha=1.0>(x) }}
 rewrite {{ n.alpha = 0.5 }}
 """
@@ -105,6 +109,125 @@ def test_a_repair_is_refused_before_and_accepted_after() -> None:
     assert rule is not None
     verdict = verify_rule(rule, QUICK)
     assert verdict.status == TESTED and verdict.counts == {"repaired": 30}
+
+
+TOP_K = """
+rule T6 integer-top-k <kind: repair, evidence: {evidence}, opset: {opset}>
+match {{ [n] y, ... = TopK(x, ...) }}
+where dtype(x) == int64
+rewrite {{
+  n.inputs[0] = Cast<to=double>(x)
+  y = Cast<to=int64>(y)
+}}
+{test}"""
+RUNS = """
+test "an order of integers" ~~~
+  <ir_version: 8, opset_import: ["": 11]>
+  g (int64[5] x) => (int64[2] y) <int64[1] k = {2}> { y, i = TopK(x, k) }
+~~~ becomes ~~~
+  <ir_version: 8, opset_import: ["": 11]>
+  g (int64[5] x) => (int64[2] y) <int64[1] k = {2}> { c = Cast<to=11>(x)  v, i = TopK(c, k)  y = Cast<to=7>(v) }
+~~~
+"""
+
+
+def test_a_running_model_refutes_that_it_is_refused(tmp_path: Path) -> None:
+    within = verify_rule(made(tmp_path, TOP_K.format(evidence="refused", opset="7..10", test="")), QUICK)
+    assert within.status == TESTED and within.code == ""
+    beyond = verify_rule(made(tmp_path, TOP_K.format(evidence="refused", opset="7..11", test="")), QUICK)
+    assert (beyond.status, beyond.code) == (COUNTEREXAMPLE, "E503")
+    assert "instance from: pattern" in beyond.obligation and "opset 11" in beyond.obligation
+    assert "inputs:" in beyond.obligation
+
+
+def test_a_rule_that_asks_the_runtime_does_not_fire_on_what_runs(tmp_path: Path) -> None:
+    """At opset 11 ONNX Runtime has the kernel, says so when it is asked, and the rule stays away."""
+    verdict = verify_rule(made(tmp_path, TOP_K.format(evidence="refused(onnxruntime)", opset="7..11", test="")), QUICK)
+    assert verdict.code != "E503"
+
+
+def test_its_own_test_runs_though_it_says_refused(tmp_path: Path) -> None:
+    verdict = verify_rule(made(tmp_path, TOP_K.format(evidence="refused", opset="7..11", test=RUNS)), QUICK)
+    assert verdict.code == "E503" and "instance from: an order of integers" in verdict.obligation
+    guess = verify_rule(made(tmp_path, TOP_K.format(evidence="guess", opset="7..11", test=RUNS)), QUICK)
+    assert guess.code != "E503"
+
+
+def test_what_fails_on_every_input_is_refused(tmp_path: Path) -> None:
+    """ONNX Runtime loads a remainder of floats without `fmod`, and does not run it; from opset 28 on it is defined."""
+    text = "rule T7 float-remainder <kind: repair, evidence: {}, opset: 10..27>\nmatch {{ [n] y = Mod<fmod=0>(a, b) }}\n"
+    text += "where dtype(a) == float\nrewrite {{ n.fmod = 1 }}\n"
+    assert verify_rule(made(tmp_path, text.format("refused")), QUICK).code != "E503"
+
+
+def test_random_outputs_are_not_compared(tmp_path: Path) -> None:
+    text = "rule T8 dropout <kind: exact, opset: 13..>\nmatch {{ y = Dropout({}) }}\nwhere dtype(x) == float\nrewrite {{ y = x }}\n"
+    verdict = verify_rule(made(tmp_path, text.format("x, {0.5}, {true}")), QUICK)
+    assert verdict.status == UNVERIFIED and "random outputs" in verdict.why
+    assert verify_rule(made(tmp_path, text.format("x, {0.5}, {false}")), QUICK).status == TESTED
+
+
+EQUAL = """
+rule T9 equal-constants <kind: exact>
+match {{ y = Sub(Add(x, const c), const d) }}
+where dtype(x) in [int32, int64] and all(c == d)
+{}rewrite {{ y = x }}
+"""
+
+
+def test_equal_constants_are_drawn(tmp_path: Path) -> None:
+    sound = "where broadcast(shape(c), shape(x)) == shape(x) and broadcast(shape(d), shape(x)) == shape(x)\n"
+    verdict = verify_rule(made(tmp_path, EQUAL.format(sound)), replace(QUICK, negatives=False))
+    assert (verdict.status, verdict.samples) == (TESTED, 30)
+    assert verify_rule(made(tmp_path, EQUAL.format("")), QUICK).status == COUNTEREXAMPLE
+
+
+def test_a_verdict_names_what_was_covered(tmp_path: Path) -> None:
+    verdict = verify_rule(made(tmp_path, "rule T10 a <kind: exact>\nmatch { y = Neg(Neg(x)) }\nrewrite { y = x }\n"), Plan())
+    assert set(range(7)) <= set(verdict.ranks) and {"float", "int64"} <= set(verdict.dtypes) and 13 in verdict.opsets
+    assert verdict.record()["ranks"] == list(verdict.ranks)
+
+
+def test_a_condition_that_no_draft_breaks_is_not_told(tmp_path: Path) -> None:
+    text = "rule T11 identity <kind: exact>\nmatch {{ y = Identity(x) }}\nwhere {}\nrewrite {{ y = x }}\n"
+    broken = verify_rule(made(tmp_path, text.format("rank(x) != 3")), QUICK)
+    assert [found.broke > 0 for found in broken.unneeded] == [True]
+    assert not verify_rule(made(tmp_path, text.format("rank(x) != 31")), QUICK).unneeded
+
+
+NOTHING = """
+<ir_version: 8, opset_import: ["": 13]>
+g (float[1,0,3,3] x) => (float[N,C,H,W] y) { y = MaxPool<kernel_shape=[2,2], pads=[1,1,1,1]>(x) }
+"""
+
+
+def test_what_one_oracle_refuses_is_no_counterexample(tmp_path: Path) -> None:
+    """ONNX Runtime does not pool over nothing, and onnx.reference makes up what comes out."""
+    text = "rule T12 a <kind: exact>\nmatch { [p] y = MaxPool(x) }\nwhere p.kernel_shape == [2, 2]\nrewrite { y = Neg(x) }\n"
+    rule = made(tmp_path, text)
+    empty, full = (
+        attempt(rule, Instance(onnx.parser.parse_model(NOTHING.replace("1,0", shape)), "test"), np.random.default_rng(0))
+        for shape in ("1,0", "1,2")
+    )
+    assert (empty.status, full.status) == (VOID, WRONG)
+
+
+MEAN = """
+<ir_version: 8, opset_import: ["": 13]>
+g (float[2] x) => (float y) { y = ReduceMean<keepdims=0>(x) }
+"""
+
+
+def test_oracles_that_disagree_before_are_no_counterexample(tmp_path: Path) -> None:
+    """The mean of nothing is 0 in ONNX Runtime and NaN in onnx.reference."""
+    text = "rule T13 a <kind: exact>\nmatch { y = ReduceMean<keepdims=0>(x) }\n"
+    rule = made(tmp_path, text + "rewrite { s = ReduceMax<keepdims=0>(x)  y = Cos(s) }\n")
+    empty, full = (
+        attempt(rule, Instance(onnx.parser.parse_model(text), "test"), np.random.default_rng(0))
+        for text in (MEAN.replace("[2]", "[0]"), MEAN)
+    )
+    assert (empty.status, empty.why) == (VOID, "the oracles disagree before the rewrite")
+    assert full.status == WRONG
 
 
 def test_rules_are_verified_in_processes_of_their_own(tmp_path: Path) -> None:
@@ -134,12 +257,12 @@ def test_a_lock_keeps_verdicts(tmp_path: Path) -> None:
     assert lock_path(inner) == place
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.code)
+@pytest.mark.parametrize("page", [page for page in PAGES if page.code != "E505"], ids=lambda page: page.code)  # that: test_set
 def test_page(tmp_path: Path, page: Page) -> None:
     wrong, right = (verify_rule(made(tmp_path, text), QUICK) for text in (page.wrong, page.right))
     assert right.acceptable and not right.unneeded
     assert (not wrong.acceptable) if page.code.startswith("E") else wrong.unneeded
-    assert page.code != "E501" or wrong.status == COUNTEREXAMPLE
+    assert page.code.startswith("W") or wrong.code == page.code
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"schema": 99, "rules": {}}'])

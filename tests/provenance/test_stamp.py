@@ -70,7 +70,7 @@ def test_nodes_name_their_rules_where_the_format_has_a_place_for_it(call: Call, 
 
 
 TWO = """/// {title}
-rule ACME00{n} number-{n} <kind: repair>
+rule ACME00{n} number-{n} <kind: repair, evidence: refused>
 match {{ y = {old}(x) }}
 rewrite {{ y = {new}(x) }}
 """
@@ -129,7 +129,7 @@ def test_an_audit_of_something_else(call: Call, tmp_path: Path) -> None:
     assert "is missing (--source)" in call("audit", tmp_path / "alone.onnx", fixed).out
     source = GEMM.with_name(f"{GEMM.stem}-symbol.json")
     assert call("audit", tmp_path / "alone.onnx", fixed, "--source", source).code == 0
-    (tmp_path / "symbol.json").write_text(source.read_text() + " ")
+    (tmp_path / "alone-symbol.json").write_text(source.read_text() + " ")
     assert "is not the recorded source file" in call("audit", tmp_path / "alone.onnx", fixed).out
 
 
@@ -169,7 +169,7 @@ def test_an_entry_that_is_no_record_stays(call: Call, tmp_path: Path) -> None:
 
 
 def test_from_python_only_when_asked(tmp_path: Path) -> None:
-    rules = rewriter.load_rules().select(["MX003"])
+    rules = rewriter.load_rules().select(["MX061"])
     model = rewriter.load(POOL)
     log = rewriter.rewrite(model.graph, rules)
     model.save(tmp_path / "bare.onnx")
@@ -177,7 +177,7 @@ def test_from_python_only_when_asked(tmp_path: Path) -> None:
     rewriter.stamp(model, log, rules)
     model.save(tmp_path / "stamped.onnx")
     (run,) = history(load(tmp_path / "stamped.onnx").metadata)
-    assert (run.asked, list(run.rules)) == (("MX003",), ["MX003"])
+    assert (run.asked, list(run.rules)) == (("MX061",), ["MX061"])
 
 
 def test_a_record_is_no_difference(call: Call, tmp_path: Path) -> None:

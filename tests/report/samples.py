@@ -105,7 +105,7 @@ def log() -> Log:
         ["a note"],
         [RolledBack("TST001", "A title", "exact", "main", "n3", "Relu", "onnx.checker: no", 1, (Change("n3", "a", "b"),))],
         [Judged("onnx.checker", ""), Judged("ONNX Runtime", None)],
-        Verification("agree", "ONNX Runtime 1.20", 2, 1, 0.0, ("outputs agree",)),
+        Verification("agree", "ONNX Runtime 1.20", 2, 1, 0.0, ("verified: outputs agree",), (1,)),
         [Suppressed("TST001", "A title", "main", "n9", "Relu", "wanted so", "rewriter.toml:3")],
     )
 

@@ -149,7 +149,11 @@ def test_the_file_beside_the_model(tmp_path: Path) -> None:
     (tmp_path / "second.onnx").touch()
     assert find(model) is None
     (tmp_path / "symbol.json").write_text("{}")
+    assert find(model) is None  # it would be handed to every model of its folder
+    (tmp_path / "second.onnx").unlink()
     assert find(model) == tmp_path / "symbol.json"
+    (tmp_path / "net.fixed.onnx").touch()
+    assert find(model) == find(tmp_path / "net.fixed.onnx") == tmp_path / "symbol.json"
     (tmp_path / "net-symbol.json").write_text("{}")
     assert find(model) == tmp_path / "net-symbol.json"
     assert find(tmp_path / "net.fixed.onnx") == tmp_path / "net-symbol.json"

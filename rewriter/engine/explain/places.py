@@ -114,6 +114,14 @@ class Explainer(Attempt):
                         return False
         return False
 
+    def _refused(self, compiled: CompiledRule, root: gs.Node | None, nodes: Any) -> bool:
+        if super()._refused(compiled, root, nodes):
+            return True
+        span = _header(compiled.rule.ast, "evidence")
+        asked = f"{' or '.join(compiled.rule.runtimes)} refuses it"
+        self._note("where", "runtime", (len(compiled.wheres), 0), asked, "the installed one has a kernel for it", span)
+        return False
+
     def _try(self, compiled: CompiledRule, root: Any, bound: Any, nodes: Any, started: float) -> Fired | None:
         fired = super()._try(compiled, root, bound, nodes, started)
         if fired is None:

@@ -135,7 +135,8 @@ def _call(expr: ast.Call, names: Names, context: Context) -> Any:
     function = FUNCTIONS.get(expr.function)
     if function is None:
         raise Failure(f"unknown function `{expr.function}`")
-    values = [evaluate(item, names, context) for item in expr.args]
+    read = _elements if expr.function in ("all", "any") else evaluate
+    values = [read(item, names, context) for item in expr.args]
     try:
         result = plain(function(context, *values))
     except (
@@ -154,6 +155,15 @@ def _call(expr: ast.Call, names: Names, context: Context) -> Any:
     if isinstance(result, list) and len(result) > LIST_LIMIT:
         raise Failure(f"`{expr.function}` makes a list of {len(result)} items; at most {LIST_LIMIT} are allowed")
     return result
+
+
+def _elements(expr: ast.Expr, names: Names, context: Context) -> Any:
+    """Of what `all` and `any` ask: two tensors are compared by their elements there, and not asked whether they are one."""
+    if isinstance(expr, ast.Compare) and expr.op in ("==", "!="):
+        left, right = evaluate(expr.left, names, context), evaluate(expr.right, names, context)
+        if isinstance(left, gs.Tensor) and isinstance(right, gs.Tensor):
+            return compare(expr.op, _settled(left, context), _settled(right, context))
+    return evaluate(expr, names, context)
 
 
 def _unary(expr: ast.Unary, names: Names, context: Context) -> Any:

@@ -68,6 +68,25 @@ def _producer(context: Context, tensor: gs.Tensor) -> str:
     return found.op if found is not None else ""
 
 
+def _in_node_order(context: Context, names: list[str]) -> list[str]:
+    made = {
+        tensor.name: number
+        for number, node in enumerate(context.index.members(context.index.scopes[0]))
+        for tensor in node.outputs
+    }
+    return sorted(names, key=lambda name: made.get(name, -1))
+
+
+def _metadata(context: Context, node: gs.Node, key: str) -> str:
+    proto = getattr(node, "proto", None)
+    return "" if proto is None else next((str(entry.value) for entry in proto.metadata_props if entry.key == key), "")
+
+
+def _model_metadata(context: Context, key: str) -> str:
+    found: dict[str, str] = getattr(context.index.graph, "model_metadata", None) or {}
+    return found.get(key, "")
+
+
 def _maybe(context: Context, condition: Any) -> Any:
     return True if condition is UNKNOWN else condition
 
@@ -174,6 +193,9 @@ BODIES: dict[str, Callable[..., Any]] = {
     "has": lambda context, node, attribute: attribute in node.attrs,
     "n_inputs": lambda context, node: len(node.inputs),
     "n_outputs": lambda context, node: len(node.outputs),
+    "metadata": _metadata,
+    "model_metadata": _model_metadata,
+    "in_node_order": _in_node_order,
     "opset": lambda context, domain="": context.opset(None, domain),
     "keeps_meaning": lambda context, version, domain="": not obstacle(context, domain, version),
     "exporter": lambda context: context.exporter.name,

@@ -110,6 +110,12 @@ def _replace(context: Context, text: str, old: str, new: str) -> str:
     return text.replace(old, new)
 
 
+def _last_part(context: Context, text: str, separator: str) -> str:
+    if not separator:
+        raise Failure("the separator is empty")
+    return text.rpartition(separator)[2]
+
+
 BODIES: dict[str, Callable[..., Any]] = {
     "all": _all,
     "any": _any,
@@ -132,4 +138,5 @@ BODIES: dict[str, Callable[..., Any]] = {
     "contains": lambda context, items, item: contains(item, items),
     "lower": lambda context, text: text.lower(),
     "replace": _replace,
+    "last_part": _last_part,
 }

@@ -9,11 +9,28 @@ import onnx_graphsurgeon as gs
 
 from rewriter.engine.context import Context, label
 from rewriter.engine.expressions.values import ABSENT, UNKNOWN
+from rewriter.source.exports import may_become
 from rewriter.source.info import Missing
 
 
-def _source(context: Context, node: gs.Node, attribute: str, like: Any = ABSENT) -> Any:
+def _own_key(context: Context, node: gs.Node) -> Any:
+    """The name of the framework node that became this node, as its operator shows; UNKNOWN where it has only got its name.
+
+    After a rewrite, a node may have the name of another one: where a scale is folded into a BatchNormalization, the result is
+    called after the multiplication. Asked about an attribute, that one would answer with the default.
+    """
     key = context.source_key(node)
+    if key is UNKNOWN or context.source is None:
+        return UNKNOWN
+    known = context.source.nodes[key]
+    if context.source.framework and not may_become(known, node.op):
+        operator = known.operator or "without an operator"
+        return context.doubt(f"{label(node)} is {operator} in the source file, which is not exported to {node.op}")
+    return key
+
+
+def _source(context: Context, node: gs.Node, attribute: str, like: Any = ABSENT) -> Any:
+    key = _own_key(context, node)
     if key is UNKNOWN or context.source is None:
         return UNKNOWN
     found = context.source.attribute(key, attribute, None if like is ABSENT else like)
@@ -33,7 +50,7 @@ def _source_op(context: Context, node: gs.Node) -> Any:
 
 
 def _source_edge(context: Context, node: gs.Node, at: int) -> Any:
-    key = context.source_key(node)
+    key = _own_key(context, node)
     if key is UNKNOWN or context.source is None:
         return UNKNOWN
     found = context.source.source_input(key, at)
@@ -78,6 +95,12 @@ def _source_outputs(context: Context) -> Any:
     return found
 
 
+def _source_nodes(context: Context) -> Any:
+    if context.source is None:
+        return context.doubt("there is no source information")
+    return list(context.source.nodes)
+
+
 BODIES: dict[str, Callable[..., Any]] = {
     "source": _source,
     "source_op": _source_op,
@@ -85,5 +108,6 @@ BODIES: dict[str, Callable[..., Any]] = {
     "source_index": _source_index,
     "source_is_output": _source_is_output,
     "source_outputs": _source_outputs,
+    "source_nodes": _source_nodes,
     "source_has": _source_has,
 }

@@ -67,13 +67,13 @@ def obstacle(context: Context, domain: str, version: int) -> str:
 
 def _changes(context: Context, node: gs.Node, domain: str, was: int, version: int) -> bool:
     """Whether a node that the model's version has would be another one, or none, in the other version."""
-    if not schema.exists(node.op, domain, was):
+    if schema.schema(node.op, domain, was) is None:
         return False
-    kept = keeps_meaning(node.op, domain, node.attrs.keys(), _given(node.inputs), _given(node.outputs), was, version)
-    return not kept or (bool(schema.history(node.op, domain)) and not _takes(context, node, domain, version))
+    kept = keeps_meaning(node.op, domain, node.attrs.keys(), given(node.inputs), given(node.outputs), was, version)
+    return not kept or (bool(schema.history(node.op, domain)) and not takes_types(context, node, domain, version))
 
 
-def _takes(
+def takes_types(
     context: Context, node: gs.Node, domain: str, version: int, among: Container[int] = frozenset(DTYPES.values())
 ) -> bool:
     """Whether a version has the operator for those element types of this node that are known and among the given ones."""
@@ -85,7 +85,7 @@ def _takes(
     )
 
 
-def _given(tensors: list[gs.Tensor]) -> int:
+def given(tensors: list[gs.Tensor]) -> int:
     return max((position for position, tensor in enumerate(tensors, 1) if tensor.name), default=0)
 
 
@@ -96,15 +96,16 @@ def _early(context: Context) -> Iterator[tuple[gs.Node, int]]:
     if now is None:
         return
     late = _has_late_types(context)
-    if not late and all(domain or schema.exists(op, "", now) for domain, op in index.kinds.keys):
+    if not late and all(domain or schema.schema(op, "", now) for domain, op in index.kinds.keys):
         return
     for scope in index.scopes:
         if scope.is_function:
             continue
         for node in index.nodes_of(scope):
             domain, op = operator_key(node)
-            if domain or (schema.exists(op, "", now) and not (late and not _takes(context, node, "", now, _LATE))):
-                continue
+            found = None if domain else schema.schema(op, "", now)
+            if domain or (found and (found.deprecated or not late or takes_types(context, node, "", now, _LATE))):
+                continue  # a deprecated operator is one that this opset has: a later one of its name means something else
             first = _first(context, node, now)
             if first is not None and first > now:
                 yield node, first
@@ -135,7 +136,7 @@ def _first(context: Context, node: gs.Node, now: int) -> int | None:
     """The first opset from the model's on that has the operator with the element types it is used with; None without one."""
     versions = [max(since, now) for since in schema.versions(node.op) if since > now or schema.exists(node.op, "", now)]
     for version in dict.fromkeys(versions):
-        fitting = fits(node.op, "", version, node.attrs.keys(), _given(node.inputs), _given(node.outputs))
-        if fitting and _takes(context, node, "", version):
+        fitting = fits(node.op, "", version, node.attrs.keys(), given(node.inputs), given(node.outputs))
+        if fitting and takes_types(context, node, "", version):
             return version
     return None

@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from rewriter.graph.census import OPAQUE, Body, Census
-from rewriter.language.operator_table import Table, exists
+from rewriter.language.operator_table import Table, begun
 
 LATE = 16
 """The first element type that operators were given later than the others: bfloat16."""
+
+SETTLED = 7
+"""The first opset that is not an old one."""
 
 
 def no_repeated_nodes(census: Census, table: Table) -> bool:
@@ -62,10 +65,30 @@ def no_early_nodes(census: Census, table: Table) -> bool:
         to = kind.attrs.get("to")
         if kind.dtype >= LATE or to is OPAQUE or (isinstance(to, int) and to >= LATE):
             return False
-        if not kind.domain and kind.op in table and not exists(table[kind.op], version):
+        if not kind.domain and kind.op in table and not begun(table[kind.op], version):
             return False
     bodies = (body for root in _roots(census) for body in _bodies(root))
     return all(dtype < LATE for body in bodies for part in (body.inputs, body.outputs, body.constants) for _, dtype in part)
+
+
+def no_old_nodes(census: Census, table: Table) -> bool:
+    """The opset is none of the old ones."""
+    return (census.imports or {"": 1}).get("", SETTLED) >= SETTLED
+
+
+def no_lost_opset(census: Census, table: Table) -> bool:
+    """The model imports something."""
+    return bool(census.imports)
+
+
+def no_branch_inputs(census: Census, table: Table) -> bool:
+    """No node is an If whose branch has inputs."""
+    return not any(
+        kind.op == "If" and any(inner.inputs for inner in kind.bodies.values())
+        for root in _roots(census)
+        for body in _bodies(root)
+        for kind, _, _ in body.nodes
+    )
 
 
 NONE: Mapping[str, Callable[[Census, Table], bool]] = {
@@ -74,6 +97,9 @@ NONE: Mapping[str, Callable[[Census, Table], bool]] = {
     "unsorted_nodes": no_unsorted_nodes,
     "missing_imports": no_missing_imports,
     "early_nodes": no_early_nodes,
+    "branch_inputs": no_branch_inputs,
+    "old_nodes": no_old_nodes,
+    "lost_opset": no_lost_opset,
 }
 """By the name of a fault: whether there surely is none. Of faults that are missing here nothing is known."""
 

@@ -6,7 +6,19 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from rewriter.engine.context import Context
-from rewriter.engine.faults import copies, declarations, functions, imports, inputs, names, opsets, order
+from rewriter.engine.faults import (
+    branches,
+    copies,
+    declarations,
+    functions,
+    imports,
+    inputs,
+    lost_opsets,
+    names,
+    old_opsets,
+    opsets,
+    order,
+)
 
 if TYPE_CHECKING:
     from rewriter.engine.rewriting.transaction import Rewriting
@@ -21,6 +33,9 @@ FIND: Mapping[str, Find] = {
     "unnamed_nodes": names.unnamed_nodes,
     "odd_names": names.odd_names,
     "early_nodes": opsets.early_nodes,
+    "branch_inputs": branches.branch_inputs,
+    "old_nodes": old_opsets.old_nodes,
+    "lost_opset": lost_opsets.lost_opset,
     "copied_initializers": copies.copied_initializers,
     "function_calls": functions.function_calls,
     "missing_imports": imports.missing_imports,
@@ -56,6 +71,9 @@ MEND: Mapping[str, Mend] = {
     "unnamed_nodes": names.name_unnamed_nodes,
     "odd_names": names.name_odd_parts,
     "early_nodes": opsets.raise_opset,
+    "branch_inputs": branches.read_around,
+    "old_nodes": old_opsets.raise_old_opset,
+    "lost_opset": lost_opsets.import_opset,
     "copied_initializers": copies.share_initializers,
     "function_calls": functions.inline_calls,
     "missing_imports": imports.add_imports,

@@ -9,7 +9,7 @@ from typing import Any
 import onnx_graphsurgeon as gs
 
 from rewriter.engine.expressions.values import Failure
-from rewriter.engine.rewriting.transaction import Rewriting
+from rewriter.engine.rewriting.transaction import Refused, Rewriting
 from rewriter.graph.objects import new_node, new_variable
 from rewriter.graph.scopes import Scope, bodies, opset_versions
 from rewriter.language import ast
@@ -27,7 +27,10 @@ def inline(rewriting: Rewriting, statement: ast.Inline) -> None:
 
 
 def _inline_body(rewriting: Rewriting, node: gs.Node, attribute: str) -> None:
-    """Moves the nodes of a body without inputs (a branch of If) into the scope of its node; tensors keep their identity."""
+    """Moves the nodes of a body without inputs (a branch of If) into the scope of its node; tensors keep their identity.
+
+    Nodes that hold bodies stay: what is inside them reads tensors that would get new names.
+    """
     index, edits = rewriting.index, rewriting.edits
     scope = index.body(node, attribute)
     if scope is None or scope.graph.inputs:
@@ -35,6 +38,10 @@ def _inline_body(rewriting: Rewriting, node: gs.Node, attribute: str) -> None:
     if len(scope.graph.outputs) < len(node.outputs):
         raise Failure(f"`{attribute}` has fewer outputs than its node")
     moved = index.members(scope)
+    if any(True for inner in moved for _ in bodies(inner)):
+        raise Refused(f"`{attribute}` contains a subgraph of its own, which is not moved")
+    for outer, inner in zip(node.outputs, scope.graph.outputs, strict=False):
+        _agree(rewriting, outer, inner)
     outside = [t for inner in moved for t in inner.inputs]
     keys = index.keys_before(node, outside, len(moved) + len(node.outputs)) if moved or node.outputs else []
     for inner, key in zip(moved, keys, strict=False):
@@ -47,6 +54,16 @@ def _inline_body(rewriting: Rewriting, node: gs.Node, attribute: str) -> None:
             other.parent = index.scope(node)
     results = [(outer, inner) for outer, inner in zip(node.outputs, scope.graph.outputs, strict=False) if outer.name]
     _hand_over(rewriting, node, results, set(map(id, moved)), keys[len(moved) :])
+
+
+def _agree(rewriting: Rewriting, outer: gs.Tensor, inner: gs.Tensor) -> None:
+    """Raises Refused where the shape that the model declares for a result is not that of the body."""
+    declared, found = rewriting.context.facts.declared(outer)[1], rewriting.context.facts.shape(inner)
+    if declared is None or found is None:
+        return
+    pairs = [(a, b) for a, b in zip(declared, found, strict=False) if isinstance(a, int) and isinstance(b, int)]
+    if len(declared) != len(found) or any(a != b for a, b in pairs):
+        raise Refused(f"{outer.name!r} is declared with another shape than the body gives")
 
 
 def _rename(rewriting: Rewriting, node: gs.Node) -> None:

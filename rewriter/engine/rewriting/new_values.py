@@ -18,6 +18,7 @@ import onnx_graphsurgeon as gs
 from rewriter.engine.context import Context
 from rewriter.engine.expressions.array_functions import element_type
 from rewriter.engine.expressions.values import ABSENT, UNKNOWN, Failure, Symbol, show
+from rewriter.engine.rewriting.transaction import Undecided
 from rewriter.graph.objects import new_constant
 from rewriter.language import ast, schema
 from rewriter.language.dtypes import DTYPES
@@ -26,10 +27,10 @@ FLOAT, INT64, BOOL, STRING = DTYPES["float"], DTYPES["int64"], DTYPES["bool"], D
 
 
 def attribute_value(op: str, domain: str, version: int, name: str, value: Any) -> Any:
-    """A value as the graph stores it in attribute `name`. Raises Failure when it does not fit."""
+    """A value as the graph stores it in attribute `name`. Raises Failure when it does not fit, Undecided when it is unknown."""
     if not isinstance(value, bool | int | float | str | list | np.ndarray) or isinstance(value, Symbol):
         if value is UNKNOWN or value is ABSENT or isinstance(value, Symbol):
-            raise Failure(f"the value of attribute `{name}` is not known")
+            raise Undecided(f"the value of attribute `{name}` is not known")
         return value  # subgraphs, tensors and whatever else was copied from a node
     declared = schema.attribute(op, domain, version, name)
     kind = declared.kind if declared is not None else _guess(value)
@@ -93,7 +94,7 @@ def constant_array(operand: ast.Constant, context: Context, value: Any, wanted: 
     """(values, TensorProto element type) of a new initializer.
 
     Arrays keep their type; plain numbers take the one written before the braces, else `wanted`, else float, int64 or bool.
-    Raises Failure when the value has no constant form.
+    Raises Failure when the value has no constant form, Undecided when it is unknown.
     """
     if isinstance(value, gs.Tensor):
         dtype = context.facts.dtype(value)
@@ -101,7 +102,7 @@ def constant_array(operand: ast.Constant, context: Context, value: Any, wanted: 
         if operand.dtype is None and dtype:
             return value, dtype
     if isinstance(value, list) and any(item is UNKNOWN or isinstance(item, Symbol) for item in _flat(value)):
-        raise Failure("an item of the constant is unknown")
+        raise Undecided("an item of the constant is unknown")
     if value is ABSENT or not isinstance(value, bool | int | float | str | list | np.ndarray):
         raise Failure(f"{show(value)} is no constant")
     if operand.dtype is not None:

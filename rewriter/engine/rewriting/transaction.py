@@ -24,6 +24,10 @@ class Refused(Exception):
     """The rewrite cannot stand here (it would close a cycle, or change nothing); this is no fault of the rule."""
 
 
+class Undecided(Refused):
+    """The rewrite needs something that is not known of the model; the context says what."""
+
+
 class Rewriting:
     """The state of one application of one rewrite block.
 
@@ -64,10 +68,11 @@ class Rewriting:
         self.renamed: set[int] = set()
 
     def value(self, expr: ast.Expr) -> Any:
-        """The value of an expression. Raises Failure when it is unknown."""
+        """The value of an expression. Raises Undecided when it is unknown."""
+        mark = len(self.context.doubts)
         result = evaluate(expr, self.names, self.context)
         if result is UNKNOWN:
-            raise Failure("the rewrite needs a value that is unknown")
+            raise Undecided(*(self.context.doubts[mark:] or [("the rewrite needs a value that is unknown", "")])[0])
         return result
 
     # --- names ------------------------------------------------------------------------------------------------------------

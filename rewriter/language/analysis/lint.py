@@ -2,7 +2,8 @@
 
 Each rule may be right and the set still wrong: two rules that fit one place, one that never gets its turn, several that undo
 each other. All of it is found without a model, from patterns and conditions alone. What cannot be decided so is said only when
-it is asked for (`pedantic`), as a warning.
+it is asked for (`pedantic`), as a warning. A repair whose evidence only twins can show, and which has none, is found here, too:
+the compiler must not refuse it, since a rule that is tried out has no tests yet.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from rewriter.language.analysis.terms import fold, replace
 from rewriter.language.diagnostics import Diagnostic, Related
 from rewriter.language.rules import Rule
 
+TWINNED = frozenset({"source", "exporter"})
 _SHOWN = 8  # rules of a circle that are named
 
 
 def lint(rules: Iterable[Rule], pedantic: bool = False) -> list[Diagnostic]:
     """Everything wrong with the rules as a set, in the order of their codes; with `pedantic`, also what cannot be decided."""
     subjects = [subject(rule, rule.code) for rule in rules]
-    found = [*_never(subjects), *_pairs(subjects, pedantic), *_circles(subjects, pedantic)]
+    found = [*_never(subjects), *_pairs(subjects, pedantic), *_circles(subjects, pedantic), *_without_twin(subjects)]
     place = {one.rule.path: number for number, one in enumerate(subjects)}
     return sorted(found, key=lambda d: (place.get(d.path, 0), d.path, d.span.start, d.code, d.message))
 
@@ -164,6 +166,24 @@ def _round(circle: Circle) -> Diagnostic:
         rules[1:_SHOWN], [*rules[2:], rules[0]], strict=False))  # fmt: skip
     label = f"makes work for {rules[1].code}"
     return _report(code, f"{' and '.join(shown)} {verb} each other", rules[0], _effect(rules[0]), label, notes, helps, related)
+
+
+# --- Evidence that nothing shows ----------------------------------------------------------------------------------------------
+
+
+def _without_twin(subjects: Sequence[Subject]) -> Iterator[Diagnostic]:
+    """Repairs that read the framework's file, or what an exporter leaves, and show no correct program that they leave alone."""
+    for rule in (one.rule for one in subjects):
+        if rule.evidence is None or rule.evidence.name not in TWINNED or any(test.twin for test in rule.ast.tests):
+            continue
+        span = next(item.value_span for item in rule.ast.meta if item.key == "evidence")
+        notes = ("a twin is what the exporter makes of a correct program, as near to the pattern as possible",)
+        helps = (
+            'add `test "..." twin ~~~ model ~~~`, with the framework\'s code in a comment above it',
+            "or `evidence: guess` where the model does not tell",
+        )
+        message = f"{rule.code} has no twin, and its evidence is `{rule.evidence.name}`"
+        yield _report("E505", message, rule, span, "what shows that correct programs stay?", notes, helps)
 
 
 # --- Places -----------------------------------------------------------------------------------------------------------------

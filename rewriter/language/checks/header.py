@@ -15,8 +15,8 @@ from rewriter.language.checks.scope import Binding, Scope
 from rewriter.language.header import KINDS, PHASES, SEVERITIES
 
 KEYS = (
-    "before", "default", "exporter", "ir", "issue", "kind", "needs", "opset", "phase", "severity", "symptom", "target",
-    "unverified", "versions",
+    "before", "default", "evidence", "exporter", "ir", "issue", "kind", "needs", "opset", "phase", "question", "severity",
+    "symptom", "target", "unverified", "versions",
 )  # fmt: skip
 _CHOICES = {"severity": SEVERITIES, "phase": PHASES, "default": ("on", "off"), "needs": ("source",)}
 _LISTS = ("exporter", "issue", "symptom", "before", "needs", "target")
@@ -53,9 +53,11 @@ def _value(context: Context, item: ast.MetaItem) -> None:
     value = item.value
     if item.key == "kind":
         _kind(context, item)
+    elif item.key == "evidence" and isinstance(value, ast.Evidence):
+        pass  # `check_evidence` knows what it claims
     elif item.key in ("opset", "ir"):
         _range(context, item)
-    elif isinstance(value, (ast.Kind, ast.OpsetRange)) or (isinstance(value, tuple) and item.key not in _LISTS):
+    elif isinstance(value, (ast.Kind, ast.Evidence, ast.OpsetRange)) or (isinstance(value, tuple) and item.key not in _LISTS):
         wanted = "a text or a list of texts" if item.key in _LISTS else "a single word or text"
         context.report("E252", f"`{item.key}` must be {wanted}", item.value_span, "not of this kind")
     else:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from rewriter.language import ast, schema
 from rewriter.language.checks import static_types as types
 from rewriter.language.checks.context import Context, did_you_mean
+from rewriter.language.header import SAME_NUMBERS
 from rewriter.language.schema import Operator
 from rewriter.language.walk import pattern_nodes
 
@@ -22,7 +23,12 @@ def check_operator(context: Context, op: ast.Op, in_pattern: bool) -> bool:
         return False
     if schema.history(op.name, op.domain):
         return True
-    if in_pattern and context.is_repair and not schema.normal(op.domain) and op.name in schema.EXPERIMENTAL | schema.FOREIGN:
+    if (
+        in_pattern
+        and context.header.kind.name in SAME_NUMBERS
+        and not schema.normal(op.domain)
+        and op.name in schema.EXPERIMENTAL | schema.FOREIGN
+    ):
         return False
     where = f"domain {op.domain}" if schema.normal(op.domain) else "ONNX"
     elsewhere = [domain for domain in schema.domains_of(op.name) if domain != schema.normal(op.domain)]
@@ -31,7 +37,10 @@ def check_operator(context: Context, op: ast.Op, in_pattern: bool) -> bool:
         helps = tuple(f"write `{schema.qualified(op.name, domain)}`" for domain in elsewhere)
     notes = tuple(f"{domain or 'the default domain'} has an operator of this name" for domain in elsewhere)
     if op.name in schema.EXPERIMENTAL and not schema.normal(op.domain):
-        helps, notes = (), ("ONNX dropped this experimental operator long ago; only patterns of kind `repair` may name it",)
+        helps, notes = (
+            (),
+            ("ONNX dropped this experimental operator long ago; patterns of kind `repair`, `exact` or `approx` may name it",),
+        )
     elif not helps and not notes:
         notes = ("operators outside the standard are written with their domain: com.acme.Name",)
     context.report("E101", f"{where} has no operator `{op.name}`", op.span, "unknown operator", notes, helps)

@@ -9,8 +9,8 @@ PAGES = (
         "E251",
         "an unknown header key",
         """
-The keys are: kind, exporter, versions, opset, ir, severity, phase, before, needs, default, target, issue,
-symptom, unverified.
+The keys are: kind, evidence, exporter, versions, opset, ir, severity, phase, before, needs, default, target, issue,
+symptom, question, unverified.
 """,
         """
 rule DOC1 header <kind: exact, opsets: 9..>
@@ -28,6 +28,7 @@ rewrite { y = x }
         "a header value that is not understood",
         """
     kind      exact, approx(rtol=..., atol=...), repair, lossy, interface
+    evidence  refused, refused(onnxruntime), contradiction, source, exporter, guess
     exporter  a name or a list of names; versions: comparisons such as ">=1.3,<1.9"
     opset, ir a range: 9.. or ..12 or 9..12; an open beginning of `opset` means 7
     severity  error, warning, info
@@ -65,6 +66,52 @@ rewrite { y = x }
 rule DOC1 header <kind: approx(rtol=1e-4)>
 match { y = Identity(x) }
 rewrite { y = x }
+""",
+    ),
+    Page(
+        "E254",
+        "a repair without evidence, or evidence without a repair",
+        """
+A repair changes what a model computes, or makes a refused model one that is accepted. The header says what makes that
+certain:
+
+    refused              wherever the pattern and the conditions hold, the model is invalid or ONNX Runtime refuses it
+    refused(onnxruntime) only that runtime, as it is installed, refuses it; the rule fires nowhere else
+    contradiction        the model declares something that its own nodes contradict, and a condition asks for it
+    source               the framework's own file says so of this very node
+    exporter             marks that only the defect of this exporter leaves, in a range of versions
+    guess                the model does not tell; the rule runs only with --guess or when its code is selected
+
+Other kinds promise the same numbers, or run only when selected, and have no evidence.
+""",
+        """
+rule DOC1 slope <kind: repair>
+match { [n] y = LeakyRelu<alpha=1.0>(x) }
+rewrite { n.alpha = 0.01 }
+""",
+        """
+rule DOC1 slope <kind: repair, evidence: guess>
+match { [n] y = LeakyRelu<alpha=1.0>(x) }
+rewrite { n.alpha = 0.01 }
+""",
+    ),
+    Page(
+        "E255",
+        "the rule does not ask for its evidence",
+        """
+A rule that appeals to the framework's own file needs it (`needs: source`), one that appeals to an exporter names it
+(`exporter:`), and one that appeals to a contradiction asks in a condition what the model declares (`declared_dtype`,
+`declared_rank`, `declared_shape`, `model.misdeclared_outputs`).
+""",
+        """
+rule DOC1 slope <kind: repair, evidence: exporter>
+match { [n] y = LeakyRelu<alpha=1.0>(x) }
+rewrite { n.alpha = 0.01 }
+""",
+        """
+rule DOC1 slope <kind: repair, evidence: exporter, exporter: "acme", versions: "<2">
+match { [n] y = LeakyRelu<alpha=1.0>(x) }
+rewrite { n.alpha = 0.01 }
 """,
     ),
     Page(

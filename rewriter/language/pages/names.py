@@ -141,6 +141,26 @@ rewrite { y = Mul(x, float[1, 1]{0.0}) }
 """,
     ),
     Page(
+        "E217",
+        "doubt about a shape where a broadcast goes",
+        """
+`maybe(...)` holds where the answer is unknown. A rewrite that takes a broadcasting node away, or puts another operator
+in its place, gives a result of another shape wherever the operands' shapes differ; so the shapes have to be known.
+""",
+        """
+rule DOC1 adding-zeros <kind: exact>
+match { y = Add(x, const c) }
+where all(c == 0) and maybe(shape(c) == shape(x))
+rewrite { y = x }
+""",
+        """
+rule DOC1 adding-zeros <kind: exact>
+match { y = Add(x, const c) }
+where all(c == 0) and shape(c) == shape(x)
+rewrite { y = x }
+""",
+    ),
+    Page(
         "W201",
         "a name that is never used",
         """
@@ -186,13 +206,13 @@ condition is unknown does not fire. Say so with `needs: source`, or let it fire 
 `needs: source` without any such question is without effect.
 """,
         """
-rule DOC1 fix-gamma <kind: repair>
+rule DOC1 fix-gamma <kind: repair, evidence: refused>
 match { [bn] y = BatchNormalization(x, const gamma, ...) }
 where source(bn, "fix_gamma", true)
 rewrite { bn.inputs[1] = {ones_like(gamma)} }
 """,
         """
-rule DOC1 fix-gamma <kind: repair, needs: source>
+rule DOC1 fix-gamma <kind: repair, evidence: source, needs: source>
 match { [bn] y = BatchNormalization(x, const gamma, ...) }
 where source(bn, "fix_gamma", true)
 rewrite { bn.inputs[1] = {ones_like(gamma)} }

@@ -36,12 +36,12 @@ No version of the operator has an attribute of this name. The message lists thos
 name is one of the operator's inputs. The same holds for subgraphs (`match inside Loop.body`).
 """,
         """
-rule DOC1 count-padding <kind: repair>
+rule DOC1 count-padding <kind: repair, evidence: refused>
 match { [pool] y = AveragePool(x) }
 rewrite { pool.include_pad = 1 }
 """,
         """
-rule DOC1 count-padding <kind: repair>
+rule DOC1 count-padding <kind: repair, evidence: refused>
 match { [pool] y = AveragePool(x) }
 rewrite { pool.count_include_pad = 1 }
 """,

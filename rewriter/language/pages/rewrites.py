@@ -35,12 +35,12 @@ tensor. What the pattern only reads belongs to others: to change what one node r
 A tensor is defined once in a block.
 """,
         """
-rule DOC1 flatten-first <kind: repair>
+rule DOC1 flatten-first <kind: repair, evidence: refused>
 match { [gemm] y = Gemm(x, w, ...) }
 rewrite { x = Flatten(x) }
 """,
         """
-rule DOC1 flatten-first <kind: repair>
+rule DOC1 flatten-first <kind: repair, evidence: refused>
 match { [gemm] y = Gemm(x, w, ...) }
 rewrite { flat = Flatten(x)   gemm.inputs[0] = flat }
 """,

@@ -67,7 +67,7 @@ class RuleBuilder(RewriteBuilder):
         key, value = tree.children
         return ast.MetaItem(str(key), self._meta_value(str(key), value), self.span(tree), self.span(value))
 
-    def _meta_value(self, key: str, value: Part) -> str | ast.OpsetRange | ast.Kind | tuple[str, ...]:
+    def _meta_value(self, key: str, value: Part) -> str | ast.OpsetRange | ast.Kind | ast.Evidence | tuple[str, ...]:
         if not hasattr(value, "children"):
             return self.string(value)
         if value.data == "words":
@@ -78,14 +78,31 @@ class RuleBuilder(RewriteBuilder):
         name, bounds = value.children
         if key == "kind":
             return self._kind_of_rule(value)
+        if key == "evidence":
+            return self._evidence(value)
         if bounds is not None:
             helps = (f"write just `{name}`",)
-            self.problem("E011", f"only `kind` has bounds in parentheses, not `{key}`", self.span(bounds), "not here", helps)
+            message = f"only `kind` and `evidence` have something in parentheses, not `{key}`"
+            self.problem("E011", message, self.span(bounds), "not here", helps)
         return str(name)
+
+    def _evidence(self, tree: Part) -> ast.Evidence:
+        name, inside = tree.children
+        runtime = ""
+        if inside is not None and inside.data == "runtime":
+            runtime = str(inside.children[0])
+        elif inside is not None:
+            helps = ("write the name of a runtime: refused(onnxruntime)",)
+            self.problem("E011", "evidence has no bounds", self.span(inside), "not here", helps)
+        return ast.Evidence(str(name), runtime, self.span(tree))
 
     def _kind_of_rule(self, tree: Part) -> ast.Kind:
         name, bounds = tree.children
         values = {"rtol": 0.0, "atol": 0.0}
+        if bounds is not None and bounds.data == "runtime":
+            helps = ("write bounds with their names: approx(rtol=1e-4, atol=1e-6)",)
+            self.problem("E011", "a kind has bounds in parentheses", self.span(bounds), "not a bound", helps)
+            bounds = None
         tokens = [] if bounds is None else bounds.children
         for key, number in zip(tokens[::2], tokens[1::2], strict=True):
             if key in values:
@@ -110,7 +127,7 @@ class RuleBuilder(RewriteBuilder):
         title, *rest = [part for part in tree.children if part is not None]
         texts = [self._fence(part) for part in rest if getattr(part, "type", "") == "FENCE"]
         after, after_span = texts[1] if len(texts) > 1 else (None, ast.NOWHERE)
-        marks = [part for part in rest if getattr(part, "type", "") in ("BECOMES", "UNCHANGED")]
+        marks = [part for part in rest if getattr(part, "type", "") in ("BECOMES", "UNCHANGED", "TWIN")]
         if len(marks) != 1:
             helps = ("write `unchanged ~~~ model ~~~`, or `~~~ model ~~~ becomes ~~~ model ~~~`",)
             message = "this test says twice what is to happen" if marks else "this test does not say what is to happen"
@@ -125,6 +142,7 @@ class RuleBuilder(RewriteBuilder):
             after=after,
             settings=tuple((str(name), self.expr(value)) for name, value in settings),
             source=self._fence(sources[0].children[0])[0] if sources else None,
+            twin=any(mark.type == "TWIN" for mark in marks),
             span=self.span(tree),
             before_span=texts[0][1],
             after_span=after_span,

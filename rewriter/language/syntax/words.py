@@ -11,7 +11,7 @@ KEYWORDS = frozenset(
     (
         *PARTS,
         *("rule", "inside", "graph", "input", "output", "const", "ordered", "tensor"),
-        *("opset", "del", "inline", "mend", "inputs", "set", "source", "becomes", "unchanged"),
+        *("opset", "del", "inline", "mend", "inputs", "set", "source", "becomes", "unchanged", "twin"),
         *("and", "or", "not", "in", "if", "else", "true", "false", "none"),
     )
 )

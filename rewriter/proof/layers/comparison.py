@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import onnx
@@ -12,12 +13,15 @@ from rewriter.graph.diff import sides
 from rewriter.graph.diff.difference import Difference, compare
 from rewriter.graph.read import read_bytes, read_model_file
 from rewriter.proof.agreement import Bound, coarsest_eps
+from rewriter.proof.baseline import RECORDED, SAYING
+from rewriter.proof.drawn_values import LARGE, LIMITS
 from rewriter.proof.layers.half import Half
 from rewriter.proof.layers.pairs import tensor_pairs
 from rewriter.proof.layers.result import Comparison, First, LayerDifference, Maker, TensorPair
 from rewriter.proof.layers.search import Search, compared
-from rewriter.proof.model_inputs import Feed, random_feeds, recorded_feed
-from rewriter.proof.model_runs import CannotRun, runtime_version, runtimes
+from rewriter.proof.model_inputs import Feed, FeedSet, feed_sets, recorded_feed
+from rewriter.proof.model_runs import CannotRun, Outputs, runtime_version, runtimes
+from rewriter.record import record, replace
 
 ULPS = 16
 """Units in the last place of the coarsest type that either model computes in, which are allowed beside the tolerances: two
@@ -32,7 +36,7 @@ def compare_models(
 
     Args:
         one, other: the files.
-        inputs: an .npz file with the first model's inputs; None makes up random ones, always the same.
+        inputs: an .npz file with the first model's inputs; None makes up several sets, always the same.
         rtol: relative to the largest finite magnitude of the tensor.
         atol: absolute.
         memory: bytes that fetched tensors may take at a time.
@@ -45,13 +49,21 @@ def compare_models(
     runtime = runtimes()[0]
     halves = Half(protos[0], one.absolute().parent, runtime), Half(protos[1], other.absolute().parent, runtime)
     bound = Bound(ulps=ULPS, rtol=rtol, atol=atol, eps=max(map(coarsest_eps, protos)))
-    feeds = _feeds(halves, [recorded_feed(inputs, protos[0])] if inputs else None)
-    shapes = [f"{name} {value.dtype}[{','.join(map(str, value.shape))}]" for name, value in feeds[0][0].items()]
-    found = Comparison(runtime_version(runtime), inputs or "random", shapes, bound, (halves[0].blocked, halves[1].blocked))
-    differing = _outputs(found, halves, feeds, bound)
+    given = recorded_feed(inputs, protos[0]) if inputs else None
+    found = Comparison(runtime_version(runtime), inputs or "random", [], bound, (halves[0].blocked, halves[1].blocked))
+    first, rounds = _looked_at(_rounds(halves, given))
+    differing = _outputs(found, halves, rounds, bound)
+    for half in halves:
+        half.release()
     if layers or differing is not None:
-        _walk(found, halves, feeds[differing or 0], memory, layers=layers, folders=(one, other))
+        _walk(found, halves, differing or first.feeds, memory, layers=layers, folders=(one, other))
     return found
+
+
+def _looked_at(rounds: Iterator[_Round]) -> tuple[_Round, Iterator[_Round]]:
+    """The first of the rounds, and all of them."""
+    first = next(rounds)
+    return first, chain([first], rounds)
 
 
 def _model(path: Path) -> onnx.ModelProto:
@@ -61,52 +73,99 @@ def _model(path: Path) -> onnx.ModelProto:
     return proto
 
 
-def _feeds(halves: tuple[Half, Half], given: list[Feed] | None) -> list[tuple[Feed, Feed]]:
-    """What both are fed. Made up inputs are those of the first list on which one of the models runs."""
-    choices = iter([given]) if given else random_feeds(halves[0].model)
-    fallback: list[tuple[Feed, Feed]] | None = None
-    for feeds in choices:
-        both = [(feed, halves[1].feed(feed)) for feed in feeds]
-        fallback = fallback or both
-        for half, feed in zip(halves, both[0], strict=True):
-            try:
-                half.outputs(feed)
-            except CannotRun:
-                continue
-            return both
+@record(frozen=True, slots=True)
+class _Round:
+    """One set of inputs: its sort, what each model is fed, and what each gives, or why it does not run."""
+
+    sort: str
+    feeds: tuple[Feed, Feed]
+    values: tuple[Outputs | CannotRun, Outputs | CannotRun]
+
+    @property
+    def ran(self) -> bool:
+        return any(not isinstance(value, CannotRun) for value in self.values)
+
+
+def _rounds(halves: tuple[Half, Half], given: Feed | None) -> Iterator[_Round]:
+    """The rounds of the comparison, each run when it is asked for.
+
+    Unknown dimensions get the first choice with which one of the models runs on ordinary numbers. Further sets on which neither
+    runs are left out.
+    """
+    if given is not None:
+        yield _round(halves, RECORDED, given)
+        return
+    fallback: _Round | None = None
+    for sets in feed_sets(halves[0].model):
+        first = _first_that_runs(halves, sets[0])
+        fallback = fallback or first
+        if first.ran:
+            yield first
+            further = (_first_that_runs(halves, one) for one in sets[1:] if one.sort != LIMITS)
+            yield from (found for found in further if found.ran)
+            return
+    assert fallback is not None
+    yield fallback
+
+
+def _first_that_runs(halves: tuple[Half, Half], feeds: FeedSet) -> _Round:
+    """With the first choice of integers on which one of the models runs, or else with the first one."""
+    fallback = None
+    for feed in feeds.choices():
+        found = _round(halves, feeds.sort, feed)
+        if found.ran:
+            return found
+        fallback = fallback or found
     assert fallback is not None
     return fallback
 
 
-def _outputs(found: Comparison, halves: tuple[Half, Half], feeds: Sequence[tuple[Feed, Feed]], bound: Bound) -> int | None:
-    """Compares the outputs on every feed; the number of the first feed on which something is to be looked for."""
+def _round(halves: tuple[Half, Half], sort: str, feed: Feed) -> _Round:
+    feeds = feed, halves[1].feed(feed)
+    return _Round(sort, feeds, (_values(halves[0], feeds[0]), _values(halves[1], feeds[1])))
+
+
+def _values(half: Half, feed: Feed) -> Outputs | CannotRun:
+    try:
+        return half.outputs(feed)
+    except CannotRun as error:
+        return error
+
+
+def _outputs(found: Comparison, halves: tuple[Half, Half], rounds: Iterator[_Round], bound: Bound) -> tuple[Feed, Feed] | None:
+    """Compares the outputs in every round; what the models are fed in the first one in which something is to be looked for."""
     differing = None
-    for number, pair in enumerate(feeds):
-        values = []
-        for half, feed in zip(halves, pair, strict=True):
-            try:
-                values.append(half.outputs(feed))
-            except CannotRun as error:
-                if not half.blocked:
-                    half.find_blocked(feed, str(error))
-        if len(values) < 2:
-            return number
-        one, other = values
-        found.missing = [*(name for name in one if name not in other), *(name for name in other if name not in one)]
-        layers = [
-            compared(TensorPair(name, name, Maker(name, ""), Maker(name, "")), one, other, bound)
-            for name in one
-            if name in other
-        ]
+    for one in rounds:
+        found.sets += 1
+        found.shapes = found.shapes or _shapes(one.feeds[0])
+        for half, feed, value in zip(halves, one.feeds, one.values, strict=True):
+            if isinstance(value, CannotRun) and not half.blocked:
+                half.find_blocked(feed, str(value))
+        before, after = one.values
+        if isinstance(before, CannotRun) or isinstance(after, CannotRun):
+            return one.feeds
+        found.missing = [*(name for name in before if name not in after), *(name for name in after if name not in before)]
+        layers = [_layer(name, one.sort, before, after, bound) for name in before if name in after]
         found.outputs = layers if not found.outputs else list(map(_worse, found.outputs, layers))
         if differing is None and (found.missing or any(layer.message for layer in layers)):
-            differing = number
+            differing = one.feeds
     return differing
 
 
+def _layer(name: str, sort: str, before: Outputs, after: Outputs, bound: Bound) -> LayerDifference:
+    layer = compared(TensorPair(name, name, Maker(name, ""), Maker(name, "")), before, after, bound)
+    if layer.message:
+        return replace(layer, message=layer.message + SAYING.get(sort, ""))
+    return replace(layer, largest=0.0) if sort == LARGE else layer
+
+
 def _worse(one: LayerDifference, other: LayerDifference) -> LayerDifference:
-    """The one that says more against the models."""
-    return max(one, other, key=lambda layer: (bool(layer.message), layer.largest))
+    """The one that says more against the models; of two, that on more ordinary inputs."""
+    return max(one, other, key=lambda layer: (bool(layer.message), 0.0 if layer.message else layer.largest))
+
+
+def _shapes(feed: Feed) -> list[str]:
+    return [f"{name} {value.dtype}[{','.join(map(str, value.shape))}]" for name, value in feed.items()]
 
 
 def _walk(

@@ -41,6 +41,7 @@ class Half:
         self._folder = folder
         self._cutter = Cutter(model)
         self._lost: set[str] = set()
+        self._whole: Any = None  # the session of the model as a whole
         for tensor in external.tensors_of(model):
             if external.is_external(tensor):
                 with external.opened(folder, external.reference(tensor).location):
@@ -74,6 +75,10 @@ class Half:
         """
         names = [output.name for output in self.model.graph.output]
         return dict(zip(names, self._run(self.model, names, feed), strict=True))
+
+    def release(self) -> None:
+        """Gives up the memory of the model as a whole; it is made ready again when it is asked for."""
+        self._whole = None
 
     def values(self, tensors: Sequence[str], feed: Feed) -> dict[str, Any]:
         """Tensors that nodes make, by name.
@@ -162,6 +167,13 @@ class Half:
             raise CannotRun(onnx_runtime.reason(error)) from error
 
     def _session(self, part: onnx.ModelProto) -> Any:
+        if part is not self.model:
+            return self._made_ready(part)
+        if self._whole is None:
+            self._whole = self._made_ready(part)
+        return self._whole
+
+    def _made_ready(self, part: onnx.ModelProto) -> Any:
         if self.runtime == onnx_runtime.NAME:
             return onnx_runtime.session(part.SerializeToString(), self._folder)
         from onnx.reference import ReferenceEvaluator

@@ -69,10 +69,11 @@ class Comparison:
         shapes: of the inputs, as "data float32[1,8]".
         bound: how far tensors may be apart.
         blocked: of each model the nodes that are not run.
-        outputs: of each output that both models give.
+        outputs: of each output that both models give; where it agrees, `largest` is that on ordinary inputs.
         missing: names of outputs that only one model has, or gives.
         first: where they part; None when nothing compared differs, or nothing was asked.
         layers: every pair that was compared, when all were asked for.
+        sets: how many sets of inputs were run.
         pairs: how many pairs of tensors there are, and `compared` how many were looked at.
         held: most bytes of fetched tensors at a time.
     """
@@ -86,6 +87,7 @@ class Comparison:
     missing: list[str] = field(default_factory=list)
     first: First | None = None
     layers: list[LayerDifference] = field(default_factory=list)
+    sets: int = 0
     pairs: int = 0
     compared: int = 0
     held: int = 0

@@ -43,9 +43,9 @@ def _lines(report: Report, model: ModelRecord) -> Iterator[str]:
         yield annotation(word, model.path, f"{blocked.rule} {title}", text)
     for stop in model.stops:
         yield annotation("error", model.path, f"stopped: {stop.kind}", stop.message)
-    if model.refusal:
+    if model.refused:
         answers = ", ".join(answer.rule for answer in model.answers) or "no rule"
-        yield annotation("error", model.path, "refused by ONNX Runtime", f"{model.refusal}; answered by {answers}")
+        yield annotation("error", model.path, "refused by ONNX Runtime", f"{model.refused}; answered by {answers}")
 
 
 def _places(entries: Sequence[Firing | Blocked | RolledBack]) -> str:

@@ -51,9 +51,9 @@ def _suite(root: Element, report: Report, model: ModelRecord) -> None:
 def _cases(suite: Element, report: Report, model: ModelRecord) -> None:
     if model.error:
         _outcome(_case(suite, model, "can be worked on"), "error", "cannot be worked on", model.error)
-    if model.refusal:
+    if model.refused:
         answers = ", ".join(answer.rule for answer in model.answers) or "no rule"
-        text = f"{clean(model.refusal)}\nanswered by {answers}"
+        text = f"{clean(model.refused)}\nanswered by {answers}"
         _outcome(_case(suite, model, "ONNX Runtime loads it"), "failure", "refused by ONNX Runtime", text)
     for code, firings in by_rule(model.firings).items():
         case = _case(suite, model, f"{code} {firings[0].title}", sum(firing.microseconds for firing in firings) / 1e6)

@@ -77,13 +77,16 @@ def _model(report: Report, model: ModelRecord) -> Iterator[str]:
     facts = [f"{model.status}", f"exporter {code_span(model.exporter)}" if model.exporter else "", f"ended: {model.stop}"]
     facts += [f"written to {code_span(model.output)}"] if model.output else []
     yield "; ".join(fact for fact in facts if fact) + "."
-    if model.refusal:
+    if model.refused:
         answers = ", ".join(answer.rule for answer in model.answers) or "no rule"
         yield ""
-        yield f"**Refused by ONNX Runtime**: {code_span(model.refusal)}, answered by {answers}."
+        yield f"**Refused by ONNX Runtime**: {code_span(model.refused)}, answered by {answers}."
     for rolled in model.rolled_back:
         yield ""
         yield f"- **rolled back** {rolled.rule}, {code_span(rolled_place(rolled))}: {code_span(rolled.reason)}"
+    if model.verification is not None:
+        yield ""
+        yield from (f"- {code_span(finding)}" for finding in model.verification.findings)
     for code, firings in by_rule(model.firings).items():
         yield from _rule(code, firings)
     yield from _others(model)
@@ -123,6 +126,10 @@ def _others(model: ModelRecord) -> Iterator[str]:
     lines += [
         f"- suppressed {one.rule}, {code_span(place_text(one))}: {code_span(f'{one.reason} ({one.origin})')}"
         for one in model.suppressed[:LISTED]
+    ]
+    lines += [
+        f"- question of {one.rule}, {code_span(place_text(one))}: {code_span(f'{one.text} {one.remedy}')}"
+        for one in model.questions[:LISTED]
     ]
     lines += [f"- **stopped** {stop.kind}: {code_span(stop.message)}" for stop in model.stops]
     lines += [f"- note: {code_span(note)}" for note in model.notes]

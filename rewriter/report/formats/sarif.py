@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
 
-from rewriter.engine.log import Blocked, Firing, RolledBack, Suppressed
+from rewriter.engine.log import Blocked, Firing, Question, RolledBack, Suppressed
 from rewriter.report.document import ModelRecord, Report, RuleRecord
 from rewriter.report.entries import change_lines, number, place_text, rolled_place, severity
 from rewriter.report.style import clean
@@ -32,7 +32,7 @@ def report_text(report: Report) -> str:
 
 def _run(report: Report) -> dict[str, Any]:
     rules = [_rule(rule) for rule in report.rules]
-    if any(model.refusal for model in report.models):
+    if any(model.refused for model in report.models):
         rules.append(
             {"id": REFUSED, "name": "RefusedByOnnxRuntime", "shortDescription": _text("ONNX Runtime refuses the model")}
         )
@@ -107,18 +107,27 @@ def _results(report: Report, model: ModelRecord, place: int, positions: dict[str
             "message": _text(f"{place_text(one)}: {one.title}"),
             "suppressions": [{"kind": "external", "justification": clean(f"{one.reason} ({one.origin})")}],
         }
-    if model.refusal:
+    for question in model.questions:
+        yield {
+            **_result(question, model, place, positions),
+            "kind": "open",
+            "level": "none",
+            "message": _text(f"{place_text(question)}: {question.text} {question.remedy}"),
+        }
+    if model.refused:
         yield {
             "ruleId": REFUSED,
             "ruleIndex": positions[REFUSED],
             "level": "error",
-            "message": _text(model.refusal),
+            "message": _text(model.refused),
             "locations": [_location(model, place)],
             "properties": {"answers": [answer.rule for answer in model.answers]},
         }
 
 
-def _result(entry: Firing | Blocked | Suppressed, model: ModelRecord, place: int, positions: dict[str, int]) -> dict[str, Any]:
+def _result(
+    entry: Firing | Blocked | Question | Suppressed, model: ModelRecord, place: int, positions: dict[str, int]
+) -> dict[str, Any]:
     logical = {"name": clean(entry.root) or "model", "fullyQualifiedName": clean(f"{entry.place}/{entry.root}")}
     marks = "\0".join((entry.rule, entry.place, entry.root, entry.op)).encode("utf-8", "surrogatepass")
     return {

@@ -11,7 +11,7 @@ import csv
 import io
 from collections.abc import Iterator
 
-from rewriter.engine.log import Blocked, Change, Firing, RolledBack, Suppressed
+from rewriter.engine.log import Blocked, Change, Firing, Question, RolledBack, Suppressed
 from rewriter.report.document import ModelRecord, Report
 from rewriter.report.style import clean
 
@@ -63,7 +63,7 @@ def _rows(model: ModelRecord) -> Iterator[dict[str, str]]:
         empty = False
         yield row
     if empty:
-        yield {"entry": "model", "reason": model.error or model.refusal or ""}
+        yield {"entry": "model", "reason": model.error or model.refused or ""}
 
 
 def _entries(model: ModelRecord) -> Iterator[dict[str, str]]:
@@ -89,12 +89,14 @@ def _entries(model: ModelRecord) -> Iterator[dict[str, str]]:
         yield {"entry": "failed" if blocked.error else "blocked", **_where(blocked), "reason": reason}
     for one in model.suppressed:
         yield {"entry": "suppressed", **_where(one), "reason": f"{one.reason} ({one.origin})"}
+    for question in model.questions:
+        yield {"entry": "question", **_where(question), "reason": f"{question.text} {question.remedy}"}
     for stop in model.stops:
         nodes = ", ".join(stop.nodes)
         yield {"entry": f"stopped: {stop.kind}", "rule": ", ".join(stop.rules), "node": nodes, "reason": stop.message}
 
 
-def _where(at: Firing | Blocked | RolledBack | Suppressed) -> dict[str, str]:
+def _where(at: Firing | Blocked | RolledBack | Suppressed | Question) -> dict[str, str]:
     return {"rule": at.rule, "title": at.title, "place": at.place, "node": at.root, "op": at.op}
 
 

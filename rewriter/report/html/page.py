@@ -129,9 +129,9 @@ def _model(report: Report, model: ModelRecord, place: int) -> Iterator[str]:
         yield f'<p class="alert bad">{_t(model.error)}</p></section>\n'
         return
     yield from _facts(model)
-    if model.refusal:
+    if model.refused:
         answers = ", ".join(answer.rule for answer in model.answers) or "no rule"
-        yield f'<p class="alert bad"><b>Refused by ONNX Runtime</b> {_t(model.refusal)} <em>answered by {_t(answers)}</em></p>'
+        yield f'<p class="alert bad"><b>Refused by ONNX Runtime</b> {_t(model.refused)} <em>answered by {_t(answers)}</em></p>'
     for rolled in model.rolled_back:
         yield f'<div class="alert bad"><b>Rolled back</b> <code>{_t(rolled.rule)}</code> {_t(rolled_place(rolled))}: '
         yield f"{_t(rolled.reason)}{_diff(rolled.changes)}</div>"
@@ -157,7 +157,7 @@ def _facts(model: ModelRecord) -> Iterator[str]:
         rows.append(("taken by", taken or "no judge"))
         rows += [("refused by", text) for text in judged]
     if model.verification is not None:
-        rows += [(model.verification.verdict, text) for text in model.verification.findings]
+        rows += [("numbers", text) for text in model.verification.findings]
     yield '<dl class="facts">'
     yield from (f"<dt>{_t(name)}</dt><dd>{_t(text)}</dd>" for name, text in rows if text)
     for file in model.files[:LISTED]:
@@ -259,6 +259,11 @@ def _others(model: ModelRecord) -> Iterator[str]:
         f"<li><b>suppressed</b> <code>{_t(one.rule)}</code> {_t(place_text(one))}: {_t(one.reason)} "
         f'<span class="dim">{_t(one.origin)}</span></li>'
         for one in model.suppressed[:LISTED]
+    ]
+    lines += [
+        f"<li><b>question</b> <code>{_t(one.rule)}</code> {_t(place_text(one))}: {_t(one.text)} "
+        f'<span class="dim">{_t(one.remedy)}</span></li>'
+        for one in model.questions[:LISTED]
     ]
     lines += [f"<li><b>note</b> {_t(note)}</li>" for note in model.notes[:LISTED]]
     if lines:

@@ -108,7 +108,7 @@ LATER = "rule LATER1 x <kind: exact, opset: 13..> match { y = Relu(x) } rewrite 
 def test_rules_of_the_raised_opset_are_tried() -> None:
     text = '<ir_version: 6, opset_import: ["": 9]> g (bfloat16[2] x) => (bfloat16[2] y) { a = Relu(x) y = Abs(a) }'
     rules = rule_set(
-        "rule LATER2 raise <kind: repair, opset: 7..> match graph { } where model.early_nodes != []"
+        "rule LATER2 raise <kind: repair, evidence: refused, opset: 7..> match graph { } where model.early_nodes != []"
         " rewrite { mend model.early_nodes }",
         LATER,
     )

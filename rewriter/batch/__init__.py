@@ -1,0 +1,1 @@
+"""Models from file to file: what the commands and `rewriter.fix` have in common."""

@@ -1,0 +1,367 @@
+"""One model from file to file: load, run, save. What a worker process does."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from rewriter.engine.limits import Limits
+from rewriter.engine.log import Log
+from rewriter.engine.profile import Profile, stage
+from rewriter.errors import RewriterError, reason
+from rewriter.record import field, record, replace
+
+if TYPE_CHECKING:
+    from rewriter.config.configuration import Suppression
+    from rewriter.engine.audit import Audit
+    from rewriter.engine.coverage import Coverage
+    from rewriter.engine.log import Verification
+    from rewriter.graph.diff.difference import Difference
+    from rewriter.graph.model import Model
+    from rewriter.language.rules import RuleSet
+    from rewriter.plans.document import Proposal
+    from rewriter.plans.execution import Chooser
+    from rewriter.proof.guard import Verify
+    from rewriter.proof.replay import Attempt, Culprit, Plan, Replay
+    from rewriter.report.document import FileRecord
+
+
+@record(frozen=True, slots=True)
+class Job:
+    """One model to work on; `target` None writes nothing, `copy` writes it as it is without trying any rule; `variant` is the
+    number of the variant of the work, where there are any.
+    """
+
+    path: str
+    target: str | None = None
+    copy: bool = False
+    variant: int = 0
+
+
+@record(frozen=True, slots=True)
+class Work:
+    """What all jobs of a call share.
+
+    Attributes:
+        rules: the selected ones, with their settings.
+        source: "auto", "none" or a file.
+        keep: False is a check: every edit is taken back.
+        force: existing files may be replaced.
+        tidy: also remove what was dead before any rule fired.
+        verify: also compare the numbers before and after; `inputs` is an .npz file with the model's inputs, None makes them up.
+        stamp: a model that changes gets a record of the run.
+        coverage: where to count what rules did, for jobs done in this process.
+        diff: also compare the result with what it was.
+        runtime: whether ONNX Runtime is asked what it refuses: of a check the model, of a repair the result. "auto": models of
+            moderate size; "yes": up to what the judges of results load.
+        before: a repair, too, asks about the model as it is.
+        suppress: firings that are not to happen, by the configuration.
+        plan: the only firings that may happen, with the name of the file that says so; None: all may.
+        variants: the same work with other settings, for models of which a configuration says something of their own.
+        profile: book where the time goes.
+        detail: the log has the texts of nodes and conditions.
+        audit: what a report wants to know of firings besides; files are then hashed, and the log has its texts, too. None: no
+            report is made.
+    """
+
+    rules: RuleSet
+    source: str = "auto"
+    constant_inputs: Literal["auto", "yes", "no"] = "auto"
+    limits: Limits = field(default_factory=Limits)
+    keep: bool = True
+    force: bool = False
+    tidy: bool = False
+    verify: bool = False
+    stamp: bool = False
+    inputs: str | None = None
+    coverage: Coverage | None = None
+    diff: bool = False
+    profile: bool = False
+    runtime: Literal["no", "auto", "yes"] = "no"
+    before: bool = False
+    suppress: tuple[Suppression, ...] = ()
+    plan: tuple[str, tuple[Proposal, ...]] | None = None
+    variants: tuple[Work, ...] = ()
+    detail: bool = False
+    audit: Audit | None = None
+
+    @property
+    def asks_before(self) -> bool:
+        """Whether ONNX Runtime is asked about the model as it is."""
+        return self.runtime != "no" and (self.before or not self.keep)
+
+
+@record(slots=True)
+class Outcome:
+    """What became of one job.
+
+    Attributes:
+        output: the file that was written, None for none.
+        log: of the run, None when there was none.
+        error: why the model failed, "" otherwise; `crash` is the traceback when that was a mistake of this program.
+        constant_inputs: whether initializers that are also inputs were taken as constants; None when there are none.
+        tidied: how many nodes, initializers and imports were removed because nothing used them.
+        differences: of the result from the model as it was, when they were asked for.
+        refusal: why ONNX Runtime does not load the model as it is, "" when it does, None when it was not asked.
+        remaining: why it does not load the result of a repair, likewise.
+        files: what was read and written, when a report is wanted.
+        profile: where the time went, when that is wanted.
+    """
+
+    path: str
+    output: str | None = None
+    log: Log | None = None
+    error: str = ""
+    crash: str = ""
+    exporter: str = ""
+    source: str | None = None
+    constant_inputs: bool | None = None
+    tidied: int = 0
+    differences: list[Difference] = field(default_factory=list)
+    refusal: str | None = None
+    remaining: str | None = None
+    files: list[FileRecord] = field(default_factory=list)
+    profile: Profile | None = None
+    seconds: float = 0.0
+
+    @property
+    def changed(self) -> bool:
+        return not self.error and self.log is not None and (self.log.changed or self.tidied > 0)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether something is left: a rule failed, the run was stopped, a rewrite was rolled back, or the numbers are not
+        those that the framework computed.
+        """
+        log = self.log
+        if log is None:
+            return False
+        wrong = log.verification is not None and log.verification.verdict == "wrong"
+        return wrong or bool(log.stops or log.rolled_back) or any(blocked.error for blocked in log.blocked)
+
+
+def process(job: Job, work: Work) -> Outcome:
+    """Does one job. Never raises: what goes wrong is in the outcome, and a model that could be read is written all the same."""
+    started = time.monotonic()
+    outcome = Outcome(job.path)
+    work = work.variants[job.variant] if work.variants else work
+    outcome.profile = Profile() if work.profile else None
+    try:
+        do(job, work, outcome)
+    except RewriterError as error:
+        outcome.error = str(error)
+    except MemoryError:
+        outcome.error = "out of memory"
+    except Exception as error:
+        outcome.error = f"internal error: {type(error).__name__}: {error}"
+        import traceback
+
+        outcome.crash = traceback.format_exc()
+    if outcome.error and outcome.output is None and job.target not in (None, job.path) and not job.copy:
+        with contextlib.suppress(Exception):
+            do(replace(job, copy=True), work, outcome)
+    outcome.seconds = time.monotonic() - started
+    return outcome
+
+
+def do(job: Job, work: Work, outcome: Outcome) -> Model | None:
+    """Does one job and says in `outcome` what became of it.
+
+    Returns:
+        The resulting model; None where nothing can fire and the model was therefore not loaded.
+
+    Raises:
+        RewriterError: the model cannot be read or the result not written.
+    """
+    from rewriter.batch.verdict import decided
+
+    in_place = job.target == job.path
+    if job.target is not None and not in_place and not work.force and os.path.lexists(job.target):
+        raise RewriterError(f"{job.target} exists; --force overwrites it")
+    if not job.copy and decided(job, work, outcome):
+        return None
+    from rewriter.batch.file_records import records_of
+    from rewriter.graph.model import load
+    from rewriter.graph.read import read_model_file
+    from rewriter.language.operator_table import write_table
+
+    write_table()
+    with stage(outcome.profile, "load"):
+        model = load(job.path)
+    if work.audit is not None and not outcome.files:
+        outcome.files.extend(records_of("input", job.path, model, Path(job.path).parent))
+    if not job.copy:
+        model = _rewrite(model, work, outcome)
+    if job.target is None or (in_place and not outcome.changed):
+        return model
+    target = Path(job.target)
+    make_folder(target.parent)
+    before = read_model_file(Path(job.path)) if work.diff and outcome.changed else None
+    with stage(outcome.profile, "save"):
+        model.save(target, force=work.force or in_place, as_read=not outcome.changed)
+    outcome.output = job.target
+    if work.audit is not None:
+        outcome.files.extend(records_of("output", job.target, model, target.parent))
+    if before is not None:
+        from rewriter.graph.diff.difference import compare
+
+        folders = Path(job.path).absolute().parent, target.absolute().parent
+        outcome.differences = list(compare(before.proto, read_model_file(target).proto, *folders))
+    return model
+
+
+def _rewrite(model: Model, work: Work, outcome: Outcome) -> Model:
+    """Runs the rules; the result, which is the model itself unless something had to be rolled back."""
+    if work.asks_before:
+        with stage(outcome.profile, "judge"):
+            outcome.refusal = _refusal(model, work)
+    runs = _Runs(model, work, outcome)
+    attempt = runs.on(model)
+    if work.keep and attempt.log.changed:
+        from rewriter.proof.guard import guarded
+
+        with stage(outcome.profile, "guard"):
+            attempt = guarded(attempt, runs.again, _numbers(work, runs.again))
+    outcome.log = attempt.log
+    outcome.tidied = attempt.tidied
+    if work.keep and work.runtime != "no":
+        with stage(outcome.profile, "judge"):
+            outcome.remaining = _remaining(attempt, work, outcome)
+    if work.keep and work.stamp and outcome.changed:
+        from rewriter.provenance.stamp import stamp
+
+        with stage(outcome.profile, "stamp"):
+            stamp(attempt.model, attempt.log, work.rules, source=runs.source, tidy=work.tidy)
+    return attempt.model
+
+
+def _remaining(attempt: Attempt, work: Work, outcome: Outcome) -> str | None:
+    """Why ONNX Runtime refuses the result; mostly it has been asked already."""
+    from rewriter.proof.validity import SESSION
+
+    if outcome.changed:
+        return attempt.candidate.refusal(SESSION)
+    return outcome.refusal if work.asks_before else _refusal(attempt.model, work)
+
+
+def _refusal(model: Model, work: Work) -> str | None:
+    """Why ONNX Runtime refuses a model that has not changed."""
+    from rewriter.proof.onnx_runtime import MODERATE
+    from rewriter.proof.validity import SESSION, Candidate
+
+    candidate = Candidate(model)
+    if work.keep and work.runtime == "auto" and candidate.too_large(MODERATE):
+        return None
+    return candidate.refusal(SESSION)
+
+
+def _numbers(work: Work, replay: Replay) -> Verify:
+    """Compares numbers where they are to be compared; mostly nothing that does it has to be imported."""
+    verifier: Verify | None = None
+    if work.verify:
+        from rewriter.proof.equivalence import Verifier
+
+        verifier = Verifier(work.rules, replay, work.inputs)
+
+    def check(attempt: Attempt, plan: Plan) -> Verification | Culprit | None:
+        if any(firing.kind == "interface" for firing in attempt.log.firings):
+            from rewriter.proof.batches import BatchCheck
+
+            return BatchCheck(replay, verifier)(attempt, plan)
+        return None if verifier is None else verifier(attempt, plan)
+
+    return check
+
+
+class _Runs:
+    """Runs of the rules on one model: the first one, and those that leave something out."""
+
+    def __init__(self, model: Model, work: Work, outcome: Outcome) -> None:
+        from rewriter.batch.file_records import file_record
+        from rewriter.batch.sources import source_of
+        from rewriter.graph.exporter import detect, informed
+
+        model.constant_inputs = work.constant_inputs
+        self._path = outcome.path
+        self._profile = outcome.profile
+        self._work = work
+        self.source, self._notes = source_of(model, outcome.path, work.source)
+        self._exporter = detect(model.graph)
+        if self.source is not None:
+            outcome.source = self.source.path
+            if work.audit is not None:
+                outcome.files.append(file_record("source", self.source.path))
+            self._exporter = informed(self._exporter, self.source.framework, self.source.version)
+        outcome.exporter = str(self._exporter)
+        outcome.constant_inputs = model.inputs_are_constant if model.listed else None
+
+    def again(self, plan: Plan) -> Attempt:
+        """A run on the model as it is read anew."""
+        from rewriter.graph.model import load
+
+        model = load(self._path)
+        model.constant_inputs = self._work.constant_inputs
+        return self.on(model, plan)
+
+    def on(self, model: Model, plan: Plan | None = None) -> Attempt:
+        """A run on this model, which is edited."""
+        from rewriter.batch.suppressor import Suppressor
+        from rewriter.engine.run import run
+        from rewriter.proof.kernels import has_kernel
+        from rewriter.proof.replay import Attempt
+
+        work, limits, rules = self._work, self._work.limits, self._work.rules
+        if plan is not None and plan.firings == 0:
+            return Attempt(model, Log(notes=list(self._notes)))
+        if plan is not None and plan.firings is not None:
+            limits = replace(limits, firings=plan.firings, seconds=None)
+        if plan is not None and plan.without:
+            rules = replace(rules, rules=tuple(rule for rule in rules if rule.code not in plan.without))
+        chooser = Suppressor(work.suppress) if work.plan is None else _chooser(*work.plan)
+        log = run(
+            model.graph,
+            rules,
+            source=self.source,
+            limits=limits,
+            overridable=model.overridable,
+            exporter=self._exporter,
+            keep=work.keep,
+            detail=(work.detail or work.audit is not None) and (plan is None or plan.firings is None),
+            veto=() if plan is None else plan.veto,
+            coverage=work.coverage,
+            permit=chooser.permit if work.suppress or work.plan is not None else None,
+            audit=work.audit,
+            profile=self._profile if plan is None else None,
+            has_kernel=has_kernel,
+        )
+        log.notes[:0] = self._notes
+        log.suppressed = chooser.found
+        with stage(self._profile, "tidy"):
+            return Attempt(model, log, _tidy(model, log) if work.tidy else 0)
+
+
+def _chooser(origin: str, proposals: tuple[Proposal, ...]) -> Chooser:
+    from rewriter.plans.execution import Chooser
+
+    return Chooser(proposals, origin)
+
+
+def _tidy(model: Model, log: Log) -> int:
+    from rewriter.graph.tidy import tidy
+
+    found = tidy(model.graph)
+    total = found.nodes + found.initializers + found.imports
+    if total:
+        log.notes.append(f"tidied: {found.nodes} nodes, {found.initializers} initializers, {found.imports} imports removed")
+    return total
+
+
+def make_folder(folder: Path) -> None:
+    """A folder with those around it, unless it is there. Raises RewriterError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RewriterError(f"{folder}: the folder cannot be made: {reason(error)}") from None

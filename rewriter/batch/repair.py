@@ -1,0 +1,157 @@
+"""Repairing a model from Python as `rewriter fix` repairs it: source file, guard and record included, by the same code."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from rewriter.batch.job import Job, Outcome, Work, do
+from rewriter.engine.limits import Limits
+from rewriter.engine.log import Firing, Log, RolledBack, Verification
+from rewriter.errors import RewriterError
+from rewriter.graph.model import Model, load
+from rewriter.language.rules import RuleSet, load_rules
+from rewriter.proof.onnx_runtime import installed
+
+StrPath = os.PathLike[str] | str
+
+
+class Result:
+    """What became of one model.
+
+    Attributes:
+        path: the model that was read; `output` is the file that was written, or None.
+        log: of the run: firings with the texts of nodes before and after, what was blocked and why, notes.
+        source: the framework's own file that was used, or None; why one was not used is among `log.notes`.
+        exporter: who wrote the model, as far as is known.
+        refused_before, refused_after: why ONNX Runtime refuses the model as it was, and the result; "" when it accepts it, None
+            when it was not asked.
+    """
+
+    def __init__(self, outcome: Outcome, model: Model | None) -> None:
+        self._outcome = outcome
+        self._model = model
+        self.path = outcome.path
+        self.output = outcome.output
+        self.log = outcome.log or Log()
+        self.source = outcome.source
+        self.exporter = outcome.exporter
+        self.refused_before = outcome.refusal
+        self.refused_after = outcome.remaining
+
+    @property
+    def changed(self) -> bool:
+        """Whether the result differs from the model that was read."""
+        return self._outcome.changed
+
+    @property
+    def firings(self) -> Sequence[Firing]:
+        """What was rewritten, in order."""
+        return self.log.firings
+
+    @property
+    def rolled_back(self) -> Sequence[RolledBack]:
+        """What was taken back since the model was worse with it, with the reason."""
+        return self.log.rolled_back
+
+    @property
+    def verification(self) -> Verification | None:
+        """What a comparison of numbers showed; None when none was asked for."""
+        return self.log.verification
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a rule failed, a rewrite was taken back or the run was stopped."""
+        return self._outcome.unfinished
+
+    @property
+    def model(self) -> Model:
+        """The result; a model in which nothing changed is read when somebody asks for it."""
+        if self._model is None:
+            self._model = load(self.path)
+        return self._model
+
+    def save(self, path: StrPath, *, force: bool = False) -> None:
+        """Writes the result, as the command would. Raises RewriterError where it cannot be written."""
+        self.model.save(path, force=force, as_read=not self.changed)
+
+    def __repr__(self) -> str:
+        done = "changed by tidying" if self.changed else "unchanged"
+        if counts := self.log.counts:
+            number = sum(counts.values())
+            done = f"{number} rewrite{'s' * (number > 1)} by {', '.join(sorted(counts))}"
+        parts = [done]
+        if self.rolled_back:
+            parts.append(f"{len(self.rolled_back)} rolled back")
+        if self.refused_after:
+            parts.append("still refused by ONNX Runtime" if self.refused_before else "refused by ONNX Runtime")
+        elif self.refused_before and self.refused_after == "":
+            parts.append("refused by ONNX Runtime before, accepted now")
+        return f"<Result {self.path}: {'; '.join(parts)}>"
+
+
+def fix(
+    path: StrPath,
+    output: StrPath | None = None,
+    *,
+    rules: RuleSet | None = None,
+    source: StrPath = "auto",
+    constant_inputs: Literal["auto", "yes", "no"] = "auto",
+    verify: bool = False,
+    inputs: StrPath | None = None,
+    tidy: bool = False,
+    stamp: bool = True,
+    force: bool = False,
+    limits: Limits | None = None,
+    runtime: Literal["no", "auto", "yes"] = "auto",
+) -> Result:
+    """Repairs a model as `rewriter fix` does, and gives the same bytes. No configuration file is read.
+
+    Args:
+        path: the model.
+        output: where the result goes; None writes nothing, and the result is `Result.model`.
+        rules: from `load_rules()`, mostly with a call of `select`; None means the shipped ones that run by default.
+        source: the framework's own file; "auto" finds one beside the model, "none" uses none.
+        constant_inputs: whether initializers that are also inputs are constants; "auto": yes when all are.
+        verify: also run the model before and after, and take back what changes numbers that its rule promises to keep.
+        inputs: for `verify`, an .npz file with the model's inputs; None makes them up.
+        tidy: also remove nodes, initializers and imports that nothing uses.
+        stamp: leave a record of the run in a model that changes.
+        force: replace an existing file, which may be the model itself.
+        limits: when to stop a run that does not come to its end.
+        runtime: whether ONNX Runtime, where it is installed, is asked if it refuses the model and the result; "auto": models
+            up to 256 MiB, and results that changed; "yes": up to 1 GiB.
+
+    Raises:
+        RewriterError: the model, the source file or the inputs cannot be read, or the result cannot be written.
+    """
+    if inputs is not None and not verify:
+        raise RewriterError("`inputs` says what `verify` runs the model on; give both")
+    rules = load_rules() if rules is None else rules
+    work = Work(
+        rules if rules.selected else rules.select(),
+        source=os.fspath(source),
+        constant_inputs=constant_inputs,
+        limits=limits or Limits(),
+        force=force,
+        tidy=tidy,
+        verify=verify,
+        stamp=stamp,
+        inputs=None if inputs is None else os.fspath(inputs),
+        runtime=runtime if installed() else "no",
+        before=True,
+        detail=True,
+    )
+    job = Job(os.fspath(path), None if output is None else _target(Path(path), Path(output), force=force))
+    outcome = Outcome(job.path)
+    return Result(outcome, do(job, work, outcome))
+
+
+def _target(path: Path, output: Path, *, force: bool) -> str:
+    if os.path.realpath(path) != os.path.realpath(output):
+        return str(output)
+    if not force:
+        raise RewriterError(f"{output} is the input itself; force=True overwrites it")
+    return str(path)

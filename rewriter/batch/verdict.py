@@ -1,0 +1,159 @@
+"""Models in which no rule can fire are done before anything heavy is imported: judged by their bytes, and copied as they are.
+
+Whatever is doubtful (bytes out of the ordinary, a file of the framework beside the model, a rule that may fire) is left to the
+ordinary way, which gives the same answer for all that is done here.
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rewriter.collector import collector_off
+from rewriter.engine.guards import Subject, suited
+from rewriter.engine.log import Log
+from rewriter.errors import RewriterError
+from rewriter.graph import files
+from rewriter.graph.census import Census
+from rewriter.graph.dtype_flow import follow
+from rewriter.graph.exporter import LISTING_EXPORTERS, Exporter, identify
+from rewriter.graph.mxnet_version import version_bounds
+from rewriter.graph.take_census import MalformedError, take_census
+from rewriter.graph.thin import thin
+from rewriter.graph.wire import Source
+from rewriter.graph.write import write_file
+from rewriter.language.operator_table import Table, read_table
+from rewriter.proof import onnx_runtime
+from rewriter.record import replace
+from rewriter.source.find import find
+from rewriter.versions import Bounds
+
+if TYPE_CHECKING:
+    from rewriter.batch.job import Job, Outcome, Work
+
+
+def decided(job: Job, work: Work, outcome: Outcome) -> bool:
+    """Whether nothing can fire in a model; then the outcome says so, and what is to be written is written.
+
+    Raises:
+        RewriterError: the model cannot be read, or its copy not written.
+    """
+    table = read_table()
+    asks_more = work.plan is not None or work.coverage is not None or work.audit is not None or work.tidy or work.profile
+    if table is None or asks_more or work.runtime == "yes":
+        return False
+    if work.source != "none" and (work.source != "auto" or find(job.path) is not None):
+        return False
+    with files.opened(Path(job.path)) as (descriptor, size):
+        large = size >= files.LARGE
+        data = _thin(descriptor, size) if large else files.all_bytes(descriptor)
+        stamp = os.fstat(descriptor).st_mtime_ns
+    with collector_off():
+        return _decided(job, work, outcome, table, data, (size, stamp), large=large)
+
+
+def _decided(job: Job, work: Work, outcome: Outcome, table: Table, data: bytes, stamp: tuple[int, int], *, large: bool) -> bool:
+    try:
+        census = take_census(data)
+    except MalformedError:
+        return False
+    exporter = _exporter(census)
+    if exporter.name == "mxnet" and exporter.evidence == "graph name" and census.graph.columns is not None:
+        return False  # names tell which version it is, and those of a large graph are not listed
+    log = _quiet(census, table, work, exporter)
+    if log is None:
+        return False
+    if work.runtime == "auto" and not _judged(work, outcome, census, data, stamp[0]):
+        return False  # no rule may know what is wrong, but a runtime may
+    writes = job.target is not None and job.target != job.path
+    if writes and census.refers and not _beside(job):
+        return False
+    if writes and job.target is not None:
+        _copy(Path(job.path), Path(job.target), None if large else data, stamp, force=work.force)
+        outcome.output = job.target
+    outcome.log, outcome.exporter = log, str(exporter)
+    listed = {name for name, _ in census.graph.inputs} & {name for name, _ in census.graph.constants}
+    if listed:
+        every = listed >= {name for name, _ in census.graph.constants} or 0 < (census.ir_version or 0) < 4
+        constant = every or exporter.name in LISTING_EXPORTERS
+        outcome.constant_inputs = constant if work.constant_inputs == "auto" else work.constant_inputs == "yes"
+    return True
+
+
+def _judged(work: Work, outcome: Outcome, census: Census, data: bytes, size: int) -> bool:
+    """Whether ONNX Runtime loads the model, or need not be asked since it is large; False, too, where the ordinary way has to
+    see to that it may be asked.
+    """
+    if census.refers:
+        return False
+    if size >= files.LARGE:
+        return work.keep and size > onnx_runtime.MODERATE
+    try:
+        onnx_runtime.session(data, None)
+    except Exception:
+        return False
+    outcome.refusal = "" if work.asks_before else None
+    outcome.remaining = "" if work.keep else None
+    return True
+
+
+def _quiet(census: Census, table: Table, work: Work, exporter: Exporter) -> Log | None:
+    """The log of a run in which nothing happens; None when something may."""
+    from rewriter.engine.forecast import possible
+
+    subject = Subject(exporter, census.ir_version, census.versions, has_source=False)
+    meant, skipped = suited(work.rules, subject)
+    if not work.keep and work.rules.questions:  # a check asks about these, too
+        meant = [*meant, *suited(replace(work.rules, rules=work.rules.questions), subject)[0]]
+    if possible(meant, census, table, follow=lambda: follow(census, table)):
+        return None
+    return Log(skipped=skipped)
+
+
+def _exporter(census: Census) -> Exporter:
+    graph = census.graph
+
+    def mxnet() -> Bounds:
+        names = chain(graph.names, (name for name, _ in graph.constants))
+        return version_bounds(census.imports, graph.naming, (str(name, "utf-8", "replace") for name in names))
+
+    return identify(census.producer_name, census.producer_version, graph.name, census.imports, mxnet)
+
+
+def _thin(descriptor: int, size: int) -> bytes:
+    """Of a large model only what are no weights; of one that is malformed nothing."""
+    try:
+        return thin(Source(size, lambda place, count: os.pread(descriptor, min(count, size - place), place)))
+    except MalformedError:
+        return b""
+
+
+def _beside(job: Job) -> bool:
+    """Whether the copy stands in the folder of the model."""
+    assert job.target is not None
+    return os.path.realpath(os.path.dirname(job.path) or ".") == os.path.realpath(os.path.dirname(job.target) or ".")
+
+
+def _copy(source: Path, target: Path, data: bytes | None, stamp: tuple[int, int], *, force: bool) -> None:
+    """Writes the model to another place: the bytes that were read, or what is in the file when that was large."""
+    from rewriter.batch.job import make_folder
+    from rewriter.graph.transfer import transfer, write_all
+
+    make_folder(target.parent)
+    if data is not None:
+        write_file(target, lambda descriptor: write_all(descriptor, data), force)
+        return
+    opened = os.open(source, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    try:
+
+        def fill(descriptor: int) -> None:
+            transfer(opened, 0, stamp[0], descriptor)
+            found = os.fstat(opened)
+            if (found.st_size, found.st_mtime_ns) != stamp:
+                raise RewriterError(f"{source}: the file was changed after it was read")
+
+        write_file(target, fill, force)
+    finally:
+        os.close(opened)

@@ -1,0 +1,22 @@
+"""What the functions on text give: conditions on names rest on them."""
+
+from __future__ import annotations
+
+import pytest
+from helpers import rewrite_text
+
+
+@pytest.mark.parametrize(
+    "name, part",
+    [("floordiv", "floordiv"), ("a/b/floordiv_1", "floordiv_1"), ("floordiv/TruncateDiv", "TruncateDiv"), ("a/", "")],
+)
+def test_last_part_is_what_follows_the_last_separator(name: str, part: str) -> None:
+    rule = (
+        f'rule X1 f <kind: exact> match {{ [n] y = Neg(t) }} where last_part(name(n), "/") == "{part}" rewrite {{ y = Abs(t) }}'
+    )
+    assert rewrite_text(f'g (float[2] t) => (float[2] y) {{ ["{name}"] y = Neg(t) }}', rule).fired == ["X1"]
+
+
+def test_last_part_needs_a_separator() -> None:
+    rule = 'rule X1 f <kind: exact> match { [n] y = Neg(t) } where last_part(name(n), "") == "" rewrite { y = Abs(t) }'
+    assert rewrite_text("g (float[2] t) => (float[2] y) { [a] y = Neg(t) }", rule).fired == []

@@ -1,0 +1,34 @@
+"""Whether ONNX Runtime has a kernel for a node: by loading the node alone, and for recurrent ones by running it."""
+
+from __future__ import annotations
+
+import onnx
+import pytest
+
+from rewriter.proof import kernels, onnx_runtime
+from rewriter.proof.kernels import has_kernel
+
+
+def node(text: str, dtype: str, operands: int) -> onnx.ModelProto:
+    inputs = ", ".join(f"{dtype}[a{i},b{i},c{i}] i{i}" for i in range(operands))
+    return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 14]> g ({inputs}) => (y) {{ y = {text} }}')
+
+
+@pytest.mark.parametrize(
+    ("text", "operands", "double"),
+    [("Conv(i0, i1)", 2, False), ("Add(i0, i1)", 2, True), ("LSTM<hidden_size=3>(i0, i1, i2)", 3, False)],
+)
+def test_a_kernel_is_there_or_not(text: str, operands: int, double: bool) -> None:
+    assert has_kernel(node(text, "float", operands)) is True
+    assert has_kernel(node(text, "double", operands)) is double
+
+
+def test_a_model_that_is_refused_for_another_reason_says_nothing_of_kernels() -> None:
+    model = node("Add(i0, i1)", "float", 2)
+    model.graph.node[0].input[1] = "nowhere"
+    assert has_kernel(model) is not None
+
+
+def test_nobody_can_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_runtime, "installed", lambda: False)
+    assert kernels.has_kernel(node("Add(i0, i1)", "float", 2)) is None

@@ -1,0 +1,94 @@
+"""A result that loads and does not run where the model as it was ran."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import onnx
+import pytest
+
+from rewriter.graph.model import Model
+from rewriter.proof import running
+from rewriter.proof.child import Child
+from rewriter.proof.model_inputs import Feed
+from rewriter.proof.running import Running
+from rewriter.proof.validity import Candidate
+from tests.proof.test_guard import History
+
+pytest.importorskip("onnxruntime")
+
+HEAD = '<ir_version: 8, opset_import: ["": 17]> g '
+RUNS = "(float[N, 6] x) => (float[A, B] y) { c = Constant<value = int64[2] {-1, 3}>() y = Reshape(x, c) }"
+FAILS = "(float[N, 6] x) => (float[A, B] y) { c = Constant<value = int64[2] {-1, 5}>() y = Reshape(x, c) }"
+
+
+def candidate(text: str) -> Candidate:
+    return Candidate(Model.from_proto(onnx.parser.parse_model(HEAD + text)))
+
+
+def refusal(after: str, before: str) -> str | None:
+    return Running(lambda: candidate(before)).refusal(candidate(after))
+
+
+def test_it_loads_and_does_not_run() -> None:
+    assert candidate(FAILS).first_refusal() is None
+    assert "Reshape" in (refusal(FAILS, RUNS) or "")
+    assert refusal(RUNS, FAILS) == ""
+    assert refusal(FAILS, FAILS) == ""
+
+
+def test_the_model_as_it_was_is_loaded_only_when_the_result_fails() -> None:
+    def never() -> Candidate:
+        raise AssertionError("it was asked for")
+
+    assert Running(never).refusal(candidate(RUNS)) == ""
+
+
+def test_a_failure_of_made_up_inputs_shows_in_both() -> None:
+    """Place 1 is outside of an axis of length 1, whatever the rules did; with place 0 both run, and the result need not."""
+    text = "(float[1] x, int64[1] i) => (float[1] y) {{ a = Gather(x, i) {} }}"
+    kept = text.format("y = Identity(a)")
+    fails = text.format("c = Constant<value = int64[1] {2}>() b = Gather(x, c) y = Add(a, b)")
+    assert refusal(kept, kept) == ""
+    assert "Gather" in (refusal(fails, kept) or "")
+
+
+def test_a_fixed_batch_is_found_where_the_batch_is_open() -> None:
+    text = "(float[N, 2] x) => (float[M] y) {{ c = Constant<value = int64[1] {{{}}}>() y = Reshape(x, c) }}"
+    assert "Reshape" in (refusal(text.format(6), text.format(-1)) or "")
+
+
+@pytest.mark.parametrize(("name", "bound"), [("MOST_BYTES", 10), ("MOST_BYTES_OF_INPUTS", 10)])
+def test_what_is_large_is_not_run(monkeypatch: pytest.MonkeyPatch, name: str, bound: int) -> None:
+    monkeypatch.setattr(running, name, bound)
+    assert refusal(FAILS, RUNS) is None
+
+
+def test_a_long_run_is_ended_and_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "SECONDS", 0.2)
+    endless = (
+        "(float[2] x) => (float[2] y) { c = Constant<value = bool {1}>() y = Loop<body = b "
+        "(int64 i, bool t, float[2] a) => (bool u, float[2] o) { u = Identity(t) o = Neg(a) }>(, c, x) }"
+    )
+    assert refusal(endless, RUNS) is None
+
+
+def test_a_result_that_ends_the_process_is_a_result_that_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def crash(data: bytes, folder: Path | None, feed: Feed) -> str:
+        if b"Reshape" in data:
+            os.kill(os.getpid(), signal.SIGFPE)
+        return ""
+
+    monkeypatch.setattr(running, "_RUNNER", Child(crash))
+    sound = "(float[N, 6] x) => (float[A, B] y) { y = Identity(x) }"
+    assert refusal(RUNS, sound) == "it ends the process (SIGFPE)"
+    assert refusal(RUNS, FAILS) == ""
+    assert refusal(sound, RUNS) == ""
+
+
+def test_the_firing_is_found_and_the_rest_stays() -> None:
+    history = History(9, lambda left: HEAD + (FAILS if 4 in left else RUNS))
+    standing, rolled = history.roots()
+    assert rolled == ["n4"] and len(standing) == 8
