@@ -164,13 +164,14 @@ class Attempt:
             self.coverage.stood[compiled.code] += 1
         conditions: list[Condition] = []
         doubt: tuple[ast.Where, str, str] | None = None
+        failed: tuple[ast.Where, str] | None = None
         for where, text in compiled.wheres:
             mark = len(self.context.doubts)
             try:
                 answer = holds(where.condition, names, self.context)
             except (Failure, *MISTAKES) as failure:
-                self._block(compiled, root, _words(failure), where=where, error=True)
-                return None
+                failed = failed or (where, _words(failure))  # one that is false wins, wherever it stands
+                continue
             if self.coverage is not None:
                 self.coverage.asked(compiled.code, where, answer)
             if answer is False:
@@ -181,6 +182,9 @@ class Attempt:
                 doubt = where, reason, remedy
             if self.detail:
                 conditions.append(Condition(text, "unknown" if answer is UNKNOWN else "true"))
+        if failed is not None:
+            self._block(compiled, root, failed[1], where=failed[0], error=True)
+            return None
         if doubt is not None:
             self._block(compiled, root, doubt[1], doubt[2], where=doubt[0])
             return None

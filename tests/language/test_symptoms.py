@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rewriter.language.rules import Rule, load_rules
-from rewriter.language.symptoms import find_answers
+from rewriter.language.symptoms import Symptoms, find_answers
 
 RULES = """
 /// Gemm takes rank 2 only.
@@ -72,8 +72,9 @@ def test_nothing_answers(rules: list[Rule]) -> None:
 
 def test_every_shipped_symptom_finds_its_rule() -> None:
     rules = list(load_rules())
+    symptoms = Symptoms(rules)
     for rule in rules:
         for symptom in rule.header.symptoms:
-            best = find_answers(rules, symptom, most=len(rules))
+            best = symptoms.answers(symptom)
             mine = next(answer for answer in best if answer.rule.code == rule.code)
             assert mine.score >= best[0].score - 0.05, (rule.code, symptom, [(a.rule.code, a.score) for a in best[:3]])

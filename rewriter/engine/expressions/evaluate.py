@@ -205,15 +205,24 @@ def _settled(value: Any, context: Context) -> Any:
 
 
 def _logic(expr: ast.Logic, names: Names, context: Context) -> Any:
-    """Kleene's strong logic: one decisive operand settles the result, an unknown one only spoils the other."""
+    """Kleene's strong logic: one decisive operand settles the result, wherever it stands; else one that fails wins over one
+    that is unknown.
+    """
     decisive = expr.op == "or"
     unknown = False
+    failed: Failure | None = None
     for operand in expr.operands:
-        value = holds(operand, names, context)
+        try:
+            value = holds(operand, names, context)
+        except Failure as failure:
+            failed = failed or failure
+            continue
         if value is UNKNOWN:
             unknown = True
         elif value is decisive:
             return decisive
+    if failed is not None:
+        raise failed
     return UNKNOWN if unknown else not decisive
 
 
