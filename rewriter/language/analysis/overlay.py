@@ -7,12 +7,12 @@ does not have anyway: then it `covers` it, and whatever fits the second fits the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import permutations
 
 from rewriter.language import schema
 from rewriter.language.analysis.conditions import Literal, consistent, facts_of, implied, normal
-from rewriter.language.analysis.picture import Node, Picture, absent
+from rewriter.language.analysis.picture import Facts, Node, Picture, absent
 from rewriter.language.analysis.terms import ABSENT, Ref, Term, replace
 from rewriter.record import record
 
@@ -64,17 +64,31 @@ def implies(one: Picture, other: Picture, way: Overlay, some: bool = False) -> b
     if not way.covers:
         return False
     change = renaming(way, other.resolve)
-    base = [normal(literal, change) for literal in other.facts]
-    asked = [normal(literal, change) for literal in one.facts]
-    mine = [[normal(literal, change) for literal in branch] for branch in one.branches]
-    answers = []
-    for branch in other.branches:
+    known = _told(other, change) if way.same else _told_alone(other)
+
+    def follow(asked: Iterable[Literal], facts: Facts) -> bool:
+        return all(implied(normal(literal, change), *facts) for literal in asked)
+
+    answers = (follow(one.facts, facts) and any(follow(branch, facts) for branch in one.branches) for facts in known)
+    return any(answers) if some else bool(known) and all(answers)
+
+
+def _told_alone(picture: Picture) -> list[Facts]:
+    """What the conditions of a picture say, where no two of its tensors are one: the same however another is laid over it."""
+    if picture.told is None:
+        picture.told = _told(picture, renaming(Overlay({}, {}), picture.resolve))
+    return picture.told
+
+
+def _told(picture: Picture, change: Callable[[Term], Term]) -> list[Facts]:
+    """The facts of each alternative that can hold, and what is only said of things that may be unknown."""
+    base = [normal(literal, change) for literal in picture.facts]
+    told = []
+    for branch in picture.branches:
         known = [*base, *(normal(literal, change) for literal in branch)]
-        facts, soft = facts_of(known), [k for k in known if isinstance(k, Literal) and k.maybe]
-        if not consistent(known):
-            continue
-        answers.append(any(all(implied(q, facts, soft) for q in (*asked, *more)) for more in mine))
-    return any(answers) if some else bool(answers) and all(answers)
+        if consistent(known):
+            told.append((facts_of(known), [k for k in known if isinstance(k, Literal) and k.maybe]))
+    return told
 
 
 def renaming(way: Overlay, resolve: Callable[[Term], Term]) -> Callable[[Term], Term]:

@@ -17,6 +17,8 @@ from rewriter.language.specificity import specificity
 from rewriter.record import field, record
 
 OpKey = tuple[str, str]
+Facts = tuple[dict[Term, Domain], list[Literal]]
+"""Terms with the values that are left to them, and literals that hold unless something is unknown."""
 
 
 @record(slots=True)
@@ -38,7 +40,8 @@ class Node:
 class Picture:
     """Nodes and facts. `facts` always hold; one of `branches` holds besides. `constants` and `optional` are refs of operands.
 
-    `resolve` says what a term of a new node amounts to; pictures of patterns leave terms as they are.
+    `resolve` says what a term of a new node amounts to; pictures of patterns leave terms as they are. `told`: what the facts and
+    each branch say together, once somebody asked.
     """
 
     side: str
@@ -50,6 +53,7 @@ class Picture:
     optional: set[Ref] = field(default_factory=set)
     private: set[Ref] = field(default_factory=set)
     resolve: Callable[[Term], Term] = fold
+    told: list[Facts] | None = None
 
 
 @record(slots=True)
