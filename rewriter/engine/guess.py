@@ -22,6 +22,10 @@ _COMPUTED = {"pads": (0, 2), "strides": (1, 1), "dilations": (1, 1)}
 """Defaults that depend on the number of spatial axes: the item, and how many an axis."""
 
 
+class _Doubtful(Exception):
+    """The engine may not know what an attribute of a pattern is, or may object."""
+
+
 @record(frozen=True, slots=True)
 class _Node:
     """A matched node, which is of the kind in question."""
@@ -61,9 +65,15 @@ class Guess:
         self.outputs: dict[str, int] = {}
 
     def stands(self) -> bool:
-        """False when a condition is surely false."""
-        if self.node is not None and not self._matches(self.node):
-            return False
+        """False when a condition is surely false, or the pattern surely does not fit.
+
+        The engine asks the pattern first: what it may not know of an attribute there, it reports, whatever the conditions say.
+        """
+        try:
+            if self.node is not None and not self._matches(self.node):
+                return False
+        except _Doubtful:
+            return True
         return all(self.truth(where.condition) is not False for where in self.rule.wheres)
 
     # --- the pattern -------------------------------------------------------------------------------------------------------
@@ -100,11 +110,18 @@ class Guess:
         if pattern.mode != "equals":
             return (pattern.name in self.kind.attrs) == (pattern.mode == "present")
         value = self.effective(pattern.name)
+        if value is UNKNOWN and self.kind.attrs.get(pattern.name) is not OPAQUE:
+            raise _Doubtful
         name = pattern.value.id if isinstance(pattern.value, ast.Name) else None
         if name is not None and name not in self.bound and name not in self.lets and name not in DTYPES:
             self.bound[name] = value
             return True
-        return pattern.value is None or same(value, self.value(pattern.value)) is not False
+        if pattern.value is None:
+            return True
+        wanted = self.value(pattern.value)
+        if wanted is UNKNOWN:
+            raise _Doubtful
+        return same(value, wanted) is not False
 
     def effective(self, name: str) -> Any:
         """The value that an attribute has by itself or by default."""
@@ -182,7 +199,8 @@ class Guess:
         return base[start : None if stop == -1 else stop + 1]
 
     def _list(self, expr: ast.ListOf) -> Any:
-        return [self.value(item) for item in expr.items]
+        items = [self.value(item) for item in expr.items]
+        return UNKNOWN if UNKNOWN in items else items  # an item that fails spoils the list, whatever the others are
 
     def _unary(self, expr: ast.Unary) -> Any:
         if expr.op == "not":

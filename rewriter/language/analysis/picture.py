@@ -40,8 +40,8 @@ class Node:
 class Picture:
     """Nodes and facts. `facts` always hold; one of `branches` holds besides. `constants` and `optional` are refs of operands.
 
-    `resolve` says what a term of a new node amounts to; pictures of patterns leave terms as they are. `told`: what the facts and
-    each branch say together, once somebody asked.
+    `resolve` says what a term of a new node amounts to; pictures of patterns leave terms as they are.
+    `told`: what the facts and each branch say together, once somebody asked.
     """
 
     side: str
