@@ -11,6 +11,7 @@ from typing import Any
 
 from rewriter.engine.faults.ruled_out import NONE
 from rewriter.engine.guess_values import ABSENT, ANY, ORDERS, UNKNOWN, Types, each, same
+from rewriter.engine.matching.questions import is_late
 from rewriter.graph.census import OPAQUE, Census, Kind
 from rewriter.language import ast, schema
 from rewriter.language.dtypes import DTYPES
@@ -103,7 +104,10 @@ class Guess:
                 self.outputs[output.name] = position
         if source.label is not None:
             self.bound[source.label] = _Node()
-        return all(self._attribute(pattern) for pattern in source.attrs)
+        late = [pattern for pattern in source.attrs if is_late(pattern)]
+        if not all(self._attribute(pattern) for pattern in source.attrs if pattern not in late):
+            return False
+        return all([self._attribute(pattern) for pattern in late])  # asked in another order there: each may be the first
 
     def _attribute(self, pattern: ast.AttrPattern) -> bool:
         assert self.kind is not None
@@ -215,7 +219,7 @@ class Guess:
         if step is None:
             return UNKNOWN
         left, right = self.value(expr.left), self.value(expr.right)
-        return UNKNOWN if list in (type(left), type(right)) else each(left, right, step)
+        return UNKNOWN if list in (type(left), type(right)) else _bounded(each(left, right, step))
 
     def _compare(self, expr: ast.Compare) -> Any:
         left, right = self.value(expr.left), self.value(expr.right)
@@ -231,7 +235,7 @@ class Guess:
         return each(left, right, ORDERS[expr.op])
 
     def _contains(self, item: Any, items: Any) -> Any:
-        if not isinstance(items, list):
+        if item is UNKNOWN or not isinstance(items, list):
             return UNKNOWN
         answers = [same(item, element) for element in items]
         return True if True in answers else UNKNOWN if UNKNOWN in answers else False
@@ -338,6 +342,13 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "cast": Guess._cast,
 }
 """What can be said of a function's result. A function of the model as a whole is answered here from its census."""
+
+
+def _bounded(value: Any) -> Any:
+    """UNKNOWN where the engine objects: its integers have 64 bits."""
+    if isinstance(value, tuple):
+        return UNKNOWN if any(_bounded(item) is UNKNOWN for item in value) else value
+    return UNKNOWN if isinstance(value, int) and not -(2**63) <= value < 2**63 else value
 
 
 def _union(types: Iterable[int]) -> int:
