@@ -107,7 +107,8 @@ class Guess:
         late = [pattern for pattern in source.attrs if is_late(pattern)]
         if not all(self._attribute(pattern) for pattern in source.attrs if pattern not in late):
             return False
-        return all([self._attribute(pattern) for pattern in late])  # asked in another order there: each may be the first
+        fits = [self._attribute(pattern) for pattern in late]  # asked in another order there: each may be the first
+        return all(fits)
 
     def _attribute(self, pattern: ast.AttrPattern) -> bool:
         assert self.kind is not None
