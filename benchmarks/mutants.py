@@ -21,15 +21,15 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from rewriter.engine.canonical import canonical_text
 from rewriter.engine.testing import run_test
+from rewriter.inspect.model_text import canonical_text
 from rewriter.language import ast
 from rewriter.language.rules import Rule, load_rules
-from rewriter.proof.instance import Instance
-from rewriter.proof.sampling import Stream
-from rewriter.proof.trial import rewritten
-from rewriter.proof.verdict import COUNTEREXAMPLE
-from rewriter.proof.verify import Plan, verify_rule
+from rewriter.proof.instances.instance import Instance
+from rewriter.proof.instances.sampling import Stream
+from rewriter.proof.rules.trial import rewritten
+from rewriter.proof.rules.verdict import COUNTEREXAMPLE
+from rewriter.proof.rules.verify_rule import Plan, verify_rule
 
 INSTANCES = 200
 GUARDS = ("exporter", "versions", "ir")  # without `needs: source` a rule asks in vain and does not fire either

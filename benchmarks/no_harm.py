@@ -27,11 +27,11 @@ from onnx import numpy_helper
 from rewriter.batch.job import Job, Outcome, Work, process
 from rewriter.graph.model import Model
 from rewriter.language.rules import RuleSet, load_rules
-from rewriter.proof.agreement import Bound, bound_of, coarsest_eps, differences
-from rewriter.proof.model_inputs import Feed, random_feeds
-from rewriter.proof.model_runs import CannotRun, ModelRun, Outputs, runtime_version, runtimes
+from rewriter.proof.models.model_inputs import Feed, random_feeds
+from rewriter.proof.models.model_runs import CannotRun, ModelRun, Outputs, runtime_version, runtimes
+from rewriter.proof.models.output_agreement import Bound, bound_of, coarsest_eps, differences
+from rewriter.proof.models.validity import Candidate
 from rewriter.proof.oracles import time_limit
-from rewriter.proof.validity import Candidate
 from rewriter.record import replace
 
 DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"

@@ -20,7 +20,7 @@ from textwrap import dedent
 from rewriter.cli.rule_page import facts
 from rewriter.language.faults import FAULTS
 from rewriter.language.functions import FUNCTIONS
-from rewriter.language.pages.codes import PAGES
+from rewriter.language.messages.codes import PAGES
 from rewriter.language.rules import Rule, load_rules
 from rewriter.report.schema import report_schema
 

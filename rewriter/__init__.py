@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from rewriter.api import check, rewrite
     from rewriter.batch.repair import Result, fix
     from rewriter.engine.limits import Limits
-    from rewriter.engine.log import Log
     from rewriter.errors import RewriterError
     from rewriter.graph.model import Model, load
     from rewriter.language.rules import load_rules
+    from rewriter.log.records import Log
     from rewriter.provenance.stamp import stamp
 
 __version__ = "0.1.0"
@@ -31,7 +31,7 @@ __all__ = [
 
 _HOMES = {
     "Limits": "rewriter.engine.limits",
-    "Log": "rewriter.engine.log",
+    "Log": "rewriter.log.records",
     "Model": "rewriter.graph.model",
     "Result": "rewriter.batch.repair",
     "RewriterError": "rewriter.errors",

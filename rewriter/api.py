@@ -9,9 +9,9 @@ from typing import Any
 import onnx_graphsurgeon as gs
 
 from rewriter.engine.limits import Limits
-from rewriter.engine.log import Log
 from rewriter.engine.run import run
 from rewriter.language.rules import RuleSet, load_rules
+from rewriter.log.records import Log
 from rewriter.proof.kernels import has_kernel
 from rewriter.source.find import load_source
 from rewriter.source.info import SourceInfo

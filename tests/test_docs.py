@@ -12,9 +12,9 @@ from types import ModuleType
 import pytest
 
 from rewriter.cli.main import main
-from rewriter.language.analysis.lint import lint
 from rewriter.language.checks.header import KEYS
 from rewriter.language.header import EVIDENCE
+from rewriter.language.lint.lint import lint
 from rewriter.language.rules import load_rules
 
 ROOT = Path(__file__).parent.parent

@@ -35,10 +35,10 @@ def file_record(role: FileRole, path: str) -> FileRecord:
 
 
 def _data_record(role: FileRole, folder: Path, location: str) -> FileRecord:
-    from rewriter.graph import external
+    from rewriter.onnxfile import external_data
 
     try:
-        with external.opened(folder, location) as (descriptor, _):
+        with external_data.opened(folder, location) as (descriptor, _):
             return FileRecord(role, location, *_digest(descriptor))
     except (RewriterError, OSError):
         return FileRecord(role, location, None, None)
@@ -54,7 +54,7 @@ def _digest(descriptor: int) -> tuple[str, int]:
 
 def _locations(model: Model) -> list[str]:
     """Files that a model refers to."""
-    from rewriter.proof.validity import Candidate
+    from rewriter.proof.models.validity import Candidate
 
     try:
         return sorted({reference.location for reference in Candidate(model).references})

@@ -9,23 +9,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from rewriter.engine.limits import Limits
-from rewriter.engine.log import Log
-from rewriter.engine.profile import Profile, stage
 from rewriter.errors import RewriterError, reason
+from rewriter.log.clock import Profile, stage
+from rewriter.log.records import Log
 from rewriter.record import field, record, replace
 
 if TYPE_CHECKING:
     from rewriter.config.configuration import Suppression
-    from rewriter.engine.audit import Audit
     from rewriter.engine.coverage import Coverage
-    from rewriter.engine.log import Verification
-    from rewriter.graph.diff.difference import Difference
+    from rewriter.engine.firing_audit import Audit
     from rewriter.graph.model import Model
+    from rewriter.inspect.diff.difference import Difference
     from rewriter.language.rules import RuleSet
+    from rewriter.log.records import Verification
     from rewriter.plans.document import Proposal
     from rewriter.plans.execution import Chooser
-    from rewriter.proof.guard import Verify
-    from rewriter.proof.replay import Attempt, Culprit, Plan, Replay
+    from rewriter.proof.models.guard import Verify
+    from rewriter.proof.models.replay import Attempt, Culprit, Plan, Replay
     from rewriter.report.document import FileRecord
 
 
@@ -185,8 +185,8 @@ def do(job: Job, work: Work, outcome: Outcome) -> Model | None:
         return None
     from rewriter.batch.file_records import records_of
     from rewriter.graph.model import load
-    from rewriter.graph.read import read_model_file
-    from rewriter.language.operator_table import write_table
+    from rewriter.language.cache.operator_table import write_table
+    from rewriter.onnxfile.read import read_model_file
 
     write_table()
     with stage(outcome.profile, "load"):
@@ -206,7 +206,7 @@ def do(job: Job, work: Work, outcome: Outcome) -> Model | None:
     if work.audit is not None:
         outcome.files.extend(records_of("output", job.target, model, target.parent))
     if before is not None:
-        from rewriter.graph.diff.difference import compare
+        from rewriter.inspect.diff.difference import compare
 
         folders = Path(job.path).absolute().parent, target.absolute().parent
         outcome.differences = list(compare(before.proto, read_model_file(target).proto, *folders))
@@ -221,7 +221,7 @@ def _rewrite(model: Model, work: Work, outcome: Outcome) -> Model:
     runs = _Runs(model, work, outcome)
     attempt = runs.on(model)
     if work.keep and attempt.log.changed:
-        from rewriter.proof.guard import guarded
+        from rewriter.proof.models.guard import guarded
 
         with stage(outcome.profile, "guard"):
             attempt = guarded(attempt, runs.again, _numbers(work, runs.again))
@@ -240,7 +240,7 @@ def _rewrite(model: Model, work: Work, outcome: Outcome) -> Model:
 
 def _remaining(attempt: Attempt, work: Work, outcome: Outcome) -> str | None:
     """Why ONNX Runtime refuses the result; mostly it has been asked already."""
-    from rewriter.proof.validity import SESSION
+    from rewriter.proof.models.validity import SESSION
 
     if outcome.changed:
         return attempt.candidate.refusal(SESSION)
@@ -249,8 +249,8 @@ def _remaining(attempt: Attempt, work: Work, outcome: Outcome) -> str | None:
 
 def _refusal(model: Model, work: Work) -> str | None:
     """Why ONNX Runtime refuses a model that has not changed."""
+    from rewriter.proof.models.validity import SESSION, Candidate
     from rewriter.proof.onnx_runtime import MODERATE
-    from rewriter.proof.validity import SESSION, Candidate
 
     candidate = Candidate(model)
     if work.keep and work.runtime == "auto" and candidate.too_large(MODERATE):
@@ -262,13 +262,13 @@ def _numbers(work: Work, replay: Replay) -> Verify:
     """Compares numbers where they are to be compared; mostly nothing that does it has to be imported."""
     verifier: Verify | None = None
     if work.verify:
-        from rewriter.proof.equivalence import Verifier
+        from rewriter.proof.models.equivalence import Verifier
 
         verifier = Verifier(work.rules, replay, work.inputs)
 
     def check(attempt: Attempt, plan: Plan) -> Verification | Culprit | None:
         if any(firing.kind == "interface" for firing in attempt.log.firings):
-            from rewriter.proof.batches import BatchCheck
+            from rewriter.proof.models.batches import BatchCheck
 
             return BatchCheck(replay, verifier)(attempt, plan)
         return None if verifier is None else verifier(attempt, plan)
@@ -282,7 +282,7 @@ class _Runs:
     def __init__(self, model: Model, work: Work, outcome: Outcome) -> None:
         from rewriter.batch.file_records import file_record
         from rewriter.batch.sources import source_of
-        from rewriter.graph.exporter import detect, informed
+        from rewriter.source.exporter import detect, informed
 
         model.constant_inputs = work.constant_inputs
         self._path = outcome.path
@@ -311,7 +311,7 @@ class _Runs:
         from rewriter.batch.suppressor import Suppressor
         from rewriter.engine.run import run
         from rewriter.proof.kernels import has_kernel
-        from rewriter.proof.replay import Attempt
+        from rewriter.proof.models.replay import Attempt
 
         work, limits, rules = self._work, self._work.limits, self._work.rules
         if plan is not None and plan.firings == 0:

@@ -9,10 +9,10 @@ from typing import Literal
 
 from rewriter.batch.job import Job, Outcome, Work, do
 from rewriter.engine.limits import Limits
-from rewriter.engine.log import Firing, Log, RolledBack, Verification
 from rewriter.errors import RewriterError
 from rewriter.graph.model import Model, load
 from rewriter.language.rules import RuleSet, load_rules
+from rewriter.log.records import Firing, Log, RolledBack, Verification
 from rewriter.proof.onnx_runtime import installed
 
 StrPath = os.PathLike[str] | str

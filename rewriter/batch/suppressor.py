@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rewriter.engine.fire import Fired
-from rewriter.engine.log import Suppressed
+from rewriter.engine.attempt import Fired
+from rewriter.log.records import Suppressed
 
 if TYPE_CHECKING:
     from rewriter.config.configuration import Suppression

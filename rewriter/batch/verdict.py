@@ -12,22 +12,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewriter.collector import collector_off
-from rewriter.engine.guards import Subject, suited
-from rewriter.engine.log import Log
+from rewriter.conditions.guards import Subject, suited
 from rewriter.errors import RewriterError
-from rewriter.graph import files
-from rewriter.graph.census import Census
-from rewriter.graph.dtype_flow import follow
-from rewriter.graph.exporter import LISTING_EXPORTERS, Exporter, identify
-from rewriter.graph.mxnet_version import version_bounds
-from rewriter.graph.take_census import MalformedError, take_census
-from rewriter.graph.thin import thin
-from rewriter.graph.wire import Source
-from rewriter.graph.write import write_file
-from rewriter.language.operator_table import Table, read_table
+from rewriter.facts.dtype_flow import follow
+from rewriter.language.cache.operator_table import Table, read_table
+from rewriter.log.records import Log
+from rewriter.onnxfile import files
+from rewriter.onnxfile.census import Census
+from rewriter.onnxfile.take_census import MalformedError, take_census
+from rewriter.onnxfile.wire import Source
+from rewriter.onnxfile.without_weights import thin
+from rewriter.onnxfile.write import write_file
 from rewriter.proof import onnx_runtime
 from rewriter.record import replace
+from rewriter.source.exporter import LISTING_EXPORTERS, Exporter, identify
 from rewriter.source.find import find
+from rewriter.source.mxnet_version import version_bounds
 from rewriter.versions import Bounds
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _judged(work: Work, outcome: Outcome, census: Census, data: bytes, size: int
 
 def _quiet(census: Census, table: Table, work: Work, exporter: Exporter) -> Log | None:
     """The log of a run in which nothing happens; None when something may."""
-    from rewriter.engine.forecast import possible
+    from rewriter.matching.forecast import possible
 
     subject = Subject(exporter, census.ir_version, census.versions, has_source=False)
     meant, skipped = suited(work.rules, subject)
@@ -139,7 +139,7 @@ def _beside(job: Job) -> bool:
 def _copy(source: Path, target: Path, data: bytes | None, stamp: tuple[int, int], *, force: bool) -> None:
     """Writes the model to another place: the bytes that were read, or what is in the file when that was large."""
     from rewriter.batch.job import make_folder
-    from rewriter.graph.transfer import transfer, write_all
+    from rewriter.onnxfile.transfer import transfer, write_all
 
     make_folder(target.parent)
     if data is not None:

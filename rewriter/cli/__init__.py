@@ -1,1 +1,1 @@
-"""The command line: one file a command, each importing what it needs when it runs."""
+"""The command line: what the commands share; each command is a module in `commands`."""

@@ -9,16 +9,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from rewriter.batch.job import Job, Outcome, Work
+from rewriter.batch.pool import run_all
 from rewriter.cli.by_path import unused, vary
 from rewriter.cli.output import say, style_of
 from rewriter.cli.paths import STDOUT
-from rewriter.cli.pool import run_all
 from rewriter.cli.progress import Display, progress
 from rewriter.cli.record import Command, answers_to, exit_code, make_report, summarize
 from rewriter.cli.report_files import check_reports, printed, scenes, write_reports
 from rewriter.cli.selection import selected
 from rewriter.engine.limits import Limits
-from rewriter.engine.log import Blocked
+from rewriter.log.records import Blocked
 from rewriter.record import replace
 from rewriter.report.document import Summary
 from rewriter.report.style import Style, clean, counted
@@ -41,7 +41,7 @@ def run_batch(command: Command, jobs: Sequence[Job], args: argparse.Namespace) -
     check_reports(args.report, jobs, args)
     work = make_work(command, args)
     if args.format != "text" or args.report:
-        from rewriter.engine.audit import Audit
+        from rewriter.engine.firing_audit import Audit
 
         work = replace(work, audit=Audit(scenes=scenes(args.report, len(jobs))))
     work, jobs = vary(work, jobs, args)
@@ -130,7 +130,7 @@ class _Teller:
 
 
 def _say_profile(outcomes: Sequence[Outcome]) -> None:
-    from rewriter.engine.profile import Profile
+    from rewriter.log.clock import Profile
     from rewriter.report.profile import profile_lines
 
     total = Profile()

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from rewriter.cli.rule_paths import rule_paths
 from rewriter.errors import RewriterError
+from rewriter.language.cache.kept_rules import Library
 from rewriter.language.diagnostics import Diagnostic, RuleFileError, SourceText, suggest
-from rewriter.language.kept_rules import Library
 from rewriter.language.rule_files import find_rule_files
 from rewriter.language.rules import Rule
 

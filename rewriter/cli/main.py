@@ -67,7 +67,7 @@ def make_parser(commands: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
     )
     found = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True, prog="rewriter")
     for command in commands:
-        import_module(f"rewriter.cli.{command}").add(found, common)
+        import_module(f"rewriter.cli.commands.{command}").add(found, common)
     return parser
 
 

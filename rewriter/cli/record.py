@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rewriter import __version__
 from rewriter.batch.job import Outcome, Work
-from rewriter.engine.log import Log
+from rewriter.log.records import Log
 from rewriter.report.document import (
     SCHEMA,
     AnswerRecord,

@@ -27,7 +27,7 @@ def check_reports(paths: Sequence[str], jobs: Sequence[Job], args: argparse.Name
     """
     if not paths:
         return
-    from rewriter.graph.write import check_target
+    from rewriter.onnxfile.write import check_target
 
     taken: dict[str, str] = {os.path.realpath(path): path for path in _used(jobs, args)}
     for path in paths:
@@ -58,7 +58,7 @@ def write_reports(report: Report, paths: Sequence[str]) -> None:
     Raises:
         RewriterError: one cannot be written; those before it are there.
     """
-    from rewriter.graph.write import write_bytes
+    from rewriter.onnxfile.write import write_bytes
 
     sources = {os.path.realpath(model.source) for model in report.models if model.source is not None}
     for path in paths:

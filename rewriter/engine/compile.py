@@ -7,17 +7,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rewriter.engine.expressions.values import DType
-from rewriter.engine.matching.glance import Glance, Roots
-from rewriter.engine.matching.straight import Way, straight
-from rewriter.engine.rewriting.rewrite import Block
+from rewriter.conditions.rule_values import DType
 from rewriter.errors import RewriterError
 from rewriter.language import ast
 from rewriter.language.dtypes import DTYPES
 from rewriter.language.pattern import Pattern, compile_pattern
 from rewriter.language.rules import Rule
 from rewriter.language.specificity import specificity
+from rewriter.matching.linear_match import Way, straight
+from rewriter.matching.root_filter import Glance, Roots
 from rewriter.record import field, record
+from rewriter.rewriting.rewrite import Block
 
 OpKey = tuple[str, str]
 Path = tuple[tuple[str, frozenset[OpKey]], ...]
@@ -86,7 +86,7 @@ class PhasePlan:
     """The rules of one phase: by the operator of their root, and the ways back from a changed node to roots that may see it."""
 
     name: str
-    by_root: dict[OpKey, Roots] = field(default_factory=dict)
+    by_root: dict[OpKey, Roots[CompiledRule]] = field(default_factory=dict)
     on_graph: list[CompiledRule] = field(default_factory=list)
     ways: dict[OpKey, dict[Path, None]] = field(default_factory=dict)
 

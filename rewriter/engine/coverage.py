@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from rewriter.engine.expressions.values import UNKNOWN
+from rewriter.conditions.rule_values import UNKNOWN
 from rewriter.language import ast
 from rewriter.record import field, record
 

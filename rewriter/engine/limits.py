@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from rewriter.engine.log import Stop
+from rewriter.log.records import Stop
 from rewriter.record import record
 
 SUSPICIOUS = 2

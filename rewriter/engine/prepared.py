@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rewriter.engine.compile import CompiledRule, PhasePlan, compile_rule, plan
-from rewriter.engine.requirements import Inventory, Needs, needs
 from rewriter.language.rules import Rule, RuleSet
+from rewriter.matching.requirements import Inventory, Needs, needs
 
 MOST_SETS = 4
 """Rule sets that are remembered: a call has one, and those that leave out a rule which did harm."""

@@ -9,34 +9,35 @@ from typing import TYPE_CHECKING, Any
 import onnx_graphsurgeon as gs
 
 from rewriter.collector import collector_off
+from rewriter.conditions.context import Context, HasKernel
+from rewriter.conditions.guards import suited
+from rewriter.engine.attempt import Attempt, Fired
 from rewriter.engine.compile import CompiledRule, PhasePlan
-from rewriter.engine.context import Context, HasKernel
 from rewriter.engine.coverage import Coverage
 from rewriter.engine.cycles import changes_nothing, deltas
-from rewriter.engine.fire import Attempt, Fired, node_name
-from rewriter.engine.flow.refusal import DoesNotFlow
-from rewriter.engine.guards import suited
 from rewriter.engine.limits import Limits, Watch, cycle_stop
 from rewriter.engine.lineage import note_lineage
-from rewriter.engine.log import Log, Question, Stop
-from rewriter.engine.matching.interface import interface_matches
 from rewriter.engine.prepared import prepared
-from rewriter.engine.profile import Profile, stage
-from rewriter.engine.record import Recorder
-from rewriter.engine.requirements import take_inventory
-from rewriter.engine.rewriting.model_outputs import complete_outputs
-from rewriter.engine.stale import changed_types, declare_anew, mend_stale_types
+from rewriter.engine.recorder import Recorder
 from rewriter.engine.worklist import Worklist
+from rewriter.facts.facts import Facts
 from rewriter.graph.edits import Edits
-from rewriter.graph.exporter import Exporter, detect, informed
-from rewriter.graph.facts import Facts
 from rewriter.graph.index import GraphIndex, operator_key
+from rewriter.graph.node_text import node_name
 from rewriter.graph.objects import Graph
 from rewriter.language.rules import RuleSet
+from rewriter.log.clock import Profile, stage
+from rewriter.log.records import Log, Question, Stop
+from rewriter.matching.interface import interface_matches
+from rewriter.matching.requirements import take_inventory
 from rewriter.record import replace
+from rewriter.rewriting.dim_follow.refusal import DoesNotFlow
+from rewriter.rewriting.model_outputs import complete_outputs
+from rewriter.rewriting.stale_types import changed_types, declare_anew, mend_stale_types
+from rewriter.source.exporter import Exporter, detect, informed
 
 if TYPE_CHECKING:
-    from rewriter.engine.audit import Audit, Auditor
+    from rewriter.engine.firing_audit import Audit, Auditor
     from rewriter.source.info import SourceInfo
 
 Permit = Callable[[Fired], bool]
@@ -369,7 +370,7 @@ def _timed(profile: Profile) -> tuple[Callable[..., Facts], Callable[..., Attemp
 
 
 def _auditor(context: Context, audit: Audit) -> Auditor:
-    from rewriter.engine.audit import Auditor
+    from rewriter.engine.firing_audit import Auditor
 
     return Auditor(context, audit)
 

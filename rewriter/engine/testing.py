@@ -10,15 +10,15 @@ from collections.abc import Iterable
 
 import onnx
 
-from rewriter.engine.canonical import canonical_text
 from rewriter.engine.compile import default_value
 from rewriter.engine.limits import Limits
-from rewriter.engine.log import Log
 from rewriter.engine.run import run
 from rewriter.errors import RewriterError
 from rewriter.graph.model import Model
+from rewriter.inspect.model_text import canonical_text
 from rewriter.language import ast
 from rewriter.language.rules import Rule, RuleSet
+from rewriter.log.records import Log
 from rewriter.record import record
 from rewriter.source.find import parse_source
 

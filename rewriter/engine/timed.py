@@ -7,11 +7,11 @@ from typing import Any
 
 import onnx_graphsurgeon as gs
 
+from rewriter.engine.attempt import Attempt, Fired
 from rewriter.engine.compile import CompiledRule
-from rewriter.engine.fire import Attempt, Fired
-from rewriter.engine.profile import Profile
-from rewriter.graph.derive import Fact
-from rewriter.graph.facts import Facts
+from rewriter.facts.derive import Fact
+from rewriter.facts.facts import Facts
+from rewriter.log.clock import Profile
 
 
 class TimedAttempt(Attempt):

@@ -13,13 +13,13 @@ from operator import is_
 
 import onnx_graphsurgeon as gs
 
-from rewriter.graph import links
-from rewriter.graph.ends import CROWD, Ends
-from rewriter.graph.kinds import Kinds, OpKey, operator_key
+from rewriter.graph import gs_lists
+from rewriter.graph.by_operator import Kinds, OpKey, operator_key
 from rewriter.graph.names import NameTable
 from rewriter.graph.naming import Naming
 from rewriter.graph.order import NoRoom, Order, is_sorted, stable_sort
 from rewriter.graph.scopes import Scope, find_scopes, nested
+from rewriter.graph.uses import CROWD, Ends
 
 __all__ = ["CROWD", "GraphIndex", "operator_key"]
 
@@ -97,7 +97,7 @@ class GraphIndex:
         if known is not None:
             return known.maker
         try:
-            held = tensor._makers  # as `links.makers`, which this asks too often to call
+            held = tensor._makers  # as `gs_lists.makers`, which this asks too often to call
         except AttributeError:
             held = tensor.inputs
         if isinstance(held, list):
@@ -106,7 +106,7 @@ class GraphIndex:
 
     def _look(self, tensor: gs.Tensor) -> Ends:
         """Writes down both ends of a tensor."""
-        readers = {id(node): node for node in links.users(tensor) if id(node) in self._scope} if tensor.name else {}
+        readers = {id(node): node for node in gs_lists.users(tensor) if id(node) in self._scope} if tensor.name else {}
         found = self._ends[id(tensor)] = Ends(tensor, self.producer(tensor), readers)
         return found
 
@@ -130,7 +130,7 @@ class GraphIndex:
         known = self._ends.get(number)
         if known is not None:
             return bool(known.users)
-        return bool(tensor.name) and any(id(node) in self._scope for node in links.users(tensor))
+        return bool(tensor.name) and any(id(node) in self._scope for node in gs_lists.users(tensor))
 
     def output_of(self, tensor: gs.Tensor) -> bool:
         """Whether the tensor is an output of the model, of a subgraph body or of a function."""
@@ -390,7 +390,7 @@ class GraphIndex:
             tensor, maker = ends.tensor, ends.maker
             users = ends.users.values()
             readers = [user for user in users for operand in user.inputs if operand is tensor] if users else ()
-            links.tie(tensor, () if maker is None else (maker,), readers)
+            gs_lists.tie(tensor, () if maker is None else (maker,), readers)
             ends.changed = False
         for node in self._kept:
             if id(node) not in self._scope:

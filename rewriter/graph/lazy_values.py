@@ -8,10 +8,10 @@ from typing import Any
 import onnx
 from onnx_graphsurgeon.ir.tensor import LazyValues, SparseValues
 
-from rewriter.graph.hollow import completed
-from rewriter.graph.tensor_types import numpy_dtype
-from rewriter.graph.tensors import Array, gs_dtype, read_sparse, read_tensor
-from rewriter.graph.weights import WeightFile, payload_of
+from rewriter.onnxfile.tensor_types import numpy_dtype
+from rewriter.onnxfile.tensors import Array, gs_dtype, read_sparse, read_tensor
+from rewriter.onnxfile.weights_apart import completed
+from rewriter.onnxfile.weights_in_files import WeightFile, payload_of
 
 
 class LazyTensor(LazyValues):  # type: ignore[misc]

@@ -18,11 +18,11 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from rewriter.collector import collector_off
 from rewriter.errors import RewriterError
 from rewriter.graph.attributes import read_attributes
-from rewriter.graph.links import tie_all
+from rewriter.graph.gs_lists import tie_all
 from rewriter.graph.objects import Function, Graph, Node, Origin, loaded_nodes
-from rewriter.graph.shells import Columns, FunctionShell, GraphShell, columns, hollowed
-from rewriter.graph.tensors import text
 from rewriter.graph.values import Constant, Variable, loaded_constant, new_variable, new_variables
+from rewriter.onnxfile.node_bytes import Columns, FunctionShell, GraphShell, columns, hollowed
+from rewriter.onnxfile.tensors import text
 
 MOST_LEVELS = 34
 """How deep subgraphs may be nested. A protobuf file cannot hold more."""

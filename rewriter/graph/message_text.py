@@ -6,8 +6,8 @@ from typing import Any
 
 import onnx
 
-from rewriter.graph.tensors import text
 from rewriter.language.dtypes import DTYPE_NAMES
+from rewriter.onnxfile.tensors import text
 
 SHOWN = 8  # items of a list
 LONGEST = 64  # characters of a text

@@ -23,20 +23,20 @@ from google.protobuf.message import Error as ProtobufError  # type: ignore[impor
 
 from rewriter.collector import collector_off
 from rewriter.errors import RewriterError
-from rewriter.graph import carry
-from rewriter.graph.exporter import LISTING_EXPORTERS, detect
-from rewriter.graph.hollow import digest, joined, length, with_weights, write_pieces
 from rewriter.graph.imports import written_imports
-from rewriter.graph.late_digest import LateDigest
 from rewriter.graph.load import build
 from rewriter.graph.objects import Constant, Graph, Origin
-from rewriter.graph.outline import Outline, outline
-from rewriter.graph.read import MOST_BYTES, read_bytes, read_model_file
 from rewriter.graph.save import Fields, Writer, assemble
-from rewriter.graph.shells import GraphShell, ModelShell, hollowed, parsed
-from rewriter.graph.tensors import text
-from rewriter.graph.weights import Payload, WeightFile
-from rewriter.graph.write import check_target, write_file
+from rewriter.onnxfile import copy_external_data
+from rewriter.onnxfile.late_digest import LateDigest
+from rewriter.onnxfile.node_bytes import GraphShell, ModelShell, hollowed, parsed
+from rewriter.onnxfile.read import MOST_BYTES, read_bytes, read_model_file
+from rewriter.onnxfile.reference_stub import Outline, outline
+from rewriter.onnxfile.tensors import text
+from rewriter.onnxfile.weights_apart import digest, joined, length, with_weights, write_pieces
+from rewriter.onnxfile.weights_in_files import Payload, WeightFile
+from rewriter.onnxfile.write import check_target, write_file
+from rewriter.source.exporter import LISTING_EXPORTERS, detect
 
 ConstantInputs = Literal["auto", "yes", "no"]
 NODES_HAVE_METADATA = 10  # first ir_version
@@ -191,8 +191,8 @@ class Model:
             raise RewriterError(
                 f"{target}: the model would have {size / 2**30:.1f} GiB, but one protobuf file holds 2 GiB at most"
             )
-        if self.folder is not None and carry.may_refer(data):
-            carry.carry(onnx.ModelProto.FromString(data), self.folder, target.parent, force)
+        if self.folder is not None and copy_external_data.may_refer(data):
+            copy_external_data.carry(onnx.ModelProto.FromString(data), self.folder, target.parent, force)
         write_file(target, lambda descriptor: self._fill(descriptor, pieces), force)
 
     # --- inside ------------------------------------------------------------------------------------------------------------

@@ -66,3 +66,8 @@ def constant_text(tensor: gs.Constant) -> str:
     """`float[64,3,7,7]`: element type and shape, never values."""
     dtype, shape = elem_type(tensor), static_shape(tensor)
     return f"{DTYPE_NAMES.get(dtype or 0, 'unknown')}[{','.join(map(str, shape or ()))}]"
+
+
+def node_name(node: gs.Node) -> str:
+    """A node's name, or that of its first output where it has none."""
+    return str(node.name or next((tensor.name for tensor in node.outputs if tensor.name), node.op))

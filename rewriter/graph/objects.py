@@ -16,9 +16,8 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from rewriter.graph.attributes import read_attributes
-from rewriter.graph.links import Inputs, Outputs, tie_maker, tie_user
+from rewriter.graph.gs_lists import Inputs, Outputs, tie_maker, tie_user
 from rewriter.graph.metadata_keys import RULES
-from rewriter.graph.tensors import text
 from rewriter.graph.values import (
     Constant,
     Variable,
@@ -28,7 +27,8 @@ from rewriter.graph.values import (
     new_variable,
     static_shape,
 )
-from rewriter.graph.weights import WeightFile
+from rewriter.onnxfile.tensors import text
+from rewriter.onnxfile.weights_in_files import WeightFile
 from rewriter.record import field, record
 
 __all__ = [

@@ -15,7 +15,7 @@ from heapq import heapify, heappop, heappush
 
 import onnx_graphsurgeon as gs
 
-from rewriter.graph.links import makers
+from rewriter.graph.gs_lists import makers
 
 GAP = 1 << 64
 STEP = 1 << 32

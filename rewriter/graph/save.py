@@ -24,9 +24,9 @@ from rewriter.graph.load import MOST_LEVELS, TOO_DEEP
 from rewriter.graph.metadata_keys import RULES
 from rewriter.graph.objects import Function, Graph, Node, Origin
 from rewriter.graph.save_values import Message, has_type, info_message, tensor_message
-from rewriter.graph.shells import FunctionShell, GraphShell, with_inputs
-from rewriter.graph.tensors import text
 from rewriter.graph.values import Constant, Variable
+from rewriter.onnxfile.node_bytes import FunctionShell, GraphShell, with_inputs
+from rewriter.onnxfile.tensors import text
 
 Fields = dict[str, Any]
 """Fields of a message to be replaced; all others stay as they are."""

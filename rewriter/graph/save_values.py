@@ -10,10 +10,7 @@ import onnx_graphsurgeon as gs
 from onnx_graphsurgeon.ir.tensor import LazyValues
 
 from rewriter.errors import RewriterError
-from rewriter.graph import external
 from rewriter.graph.lazy_values import LazyTensor
-from rewriter.graph.tensor_types import dtype_number
-from rewriter.graph.tensors import read_sparse, read_tensor, same_array, text, write_tensor
 from rewriter.graph.values import (
     Constant,
     Declared,
@@ -24,6 +21,9 @@ from rewriter.graph.values import (
     plain_dim,
     same_shape,
 )
+from rewriter.onnxfile import external_data
+from rewriter.onnxfile.tensor_types import dtype_number
+from rewriter.onnxfile.tensors import read_sparse, read_tensor, same_array, text, write_tensor
 
 Message = onnx.TensorProto | onnx.SparseTensorProto
 
@@ -67,7 +67,7 @@ def _source(tensor: gs.Constant, folder: Path | None) -> Message | None:
 
 def _has_external(proto: Message) -> bool:
     parts = (proto.values, proto.indices) if isinstance(proto, onnx.SparseTensorProto) else (proto,)
-    return any(external.is_external(part) for part in parts)
+    return any(external_data.is_external(part) for part in parts)
 
 
 def info_message(tensor: gs.Tensor, info: onnx.ValueInfoProto | None) -> onnx.ValueInfoProto:

@@ -17,11 +17,11 @@ import onnx_graphsurgeon as gs
 from onnx_graphsurgeon.ir.tensor import LazyValues, SparseValues
 
 from rewriter.errors import RewriterError
+from rewriter.graph.gs_lists import Tied
 from rewriter.graph.lazy_values import LazySparse, LazyTensor
-from rewriter.graph.links import Tied
-from rewriter.graph.spill import put_aside
-from rewriter.graph.tensor_types import clean, dtype_number, numpy_dtype
-from rewriter.graph.tensors import Array, gs_dtype, read_sparse, read_tensor
+from rewriter.onnxfile.temp_constants import put_aside
+from rewriter.onnxfile.tensor_types import clean, dtype_number, numpy_dtype
+from rewriter.onnxfile.tensors import Array, gs_dtype, read_sparse, read_tensor
 
 Dim = int | str | None
 T = TypeVar("T", bound="_Tensor")

@@ -18,8 +18,8 @@ from rewriter.language.walk import pattern_nodes, said
 from rewriter.record import field, record, replace
 
 if TYPE_CHECKING:
-    from rewriter.language.kept_rules import Library
-    from rewriter.language.shelf import Shelf
+    from rewriter.language.cache.kept_rules import Library
+    from rewriter.language.cache.rule_store import Shelf
 
 """Stands for each target that a rule is for."""
 
@@ -78,7 +78,7 @@ class Rule:
     def question(self) -> tree.Rule:
         """Its pattern, conditions, values and parameters, which decide whether it may match; maybe nothing else."""
         if isinstance(self._tree, tuple):
-            from rewriter.language.pack import unpack
+            from rewriter.language.cache.pack import unpack
 
             question: tree.Rule = unpack(self._tree[2])
             return question
@@ -321,7 +321,7 @@ def load_rules(paths: Iterable[Path | str] | None = None) -> RuleSet:
         RewriterError: a path does not exist, cannot be read or is too big.
         RuleFileError: with everything that is wrong in all files, warnings included.
     """
-    from rewriter.language.kept_rules import Library
+    from rewriter.language.cache.kept_rules import Library
 
     library = Library(find_rule_files(paths))
     rules, warnings = library.read("checked") or _compiled(library)
@@ -340,7 +340,7 @@ def _compiled(library: Library) -> tuple[list[Rule], tuple[Diagnostic, ...]]:
         rules, found = _checked(library.texts)
     if any(not diagnostic.is_warning for diagnostic in found):
         raise RuleFileError(found, {source.path: source for source in library.texts})
-    from rewriter.language.operator_table import write_table
+    from rewriter.language.cache.operator_table import write_table
 
     write_table()
     library.write("checked", rules, found)

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from rewriter.config.toml_text import Key, line_of, lines, parse
-from rewriter.engine.log import Firing
 from rewriter.errors import RewriterError, reason
+from rewriter.log.records import Firing
 from rewriter.plans.toml_writer import comment, key, text, value
 from rewriter.record import field, record
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from rewriter.engine.fire import Fired
-from rewriter.engine.log import Firing, Log, Suppressed
+from rewriter.engine.attempt import Fired
+from rewriter.log.records import Firing, Log, Suppressed
 from rewriter.plans.document import Proposal
 from rewriter.record import record
 

@@ -21,7 +21,7 @@ import onnx
 
 from rewriter.errors import RewriterError
 from rewriter.proof import onnx_runtime
-from rewriter.proof.instance import Array
+from rewriter.proof.instances.instance import Array
 from rewriter.record import record
 
 SECONDS = 5.0

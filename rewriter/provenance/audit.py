@@ -8,19 +8,19 @@ import onnx
 
 from rewriter import __version__
 from rewriter.engine.limits import Limits
-from rewriter.engine.log import Log
 from rewriter.engine.run import run as run_rules
 from rewriter.errors import RewriterError
-from rewriter.graph.diff.difference import Difference, compare
-from rewriter.graph.exporter import detect, informed
 from rewriter.graph.metadata_keys import HISTORY
 from rewriter.graph.model import Model, load
 from rewriter.graph.tidy import tidy
+from rewriter.inspect.diff.difference import Difference, compare
 from rewriter.language.rules import RuleSet
+from rewriter.log.records import Log
 from rewriter.proof.kernels import has_kernel
 from rewriter.provenance.record import SHORT, Run, Unreadable, history, settings_of
 from rewriter.provenance.stamp import file_digest, fired_only, write
 from rewriter.record import field, record, replace
+from rewriter.source.exporter import detect, informed
 from rewriter.source.find import find, load_source
 from rewriter.source.info import SourceInfo
 

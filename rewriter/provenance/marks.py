@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx
 
 from rewriter.graph.objects import rules_of
-from rewriter.graph.summary import places
-from rewriter.graph.tensors import text
+from rewriter.inspect.summary import places
+from rewriter.onnxfile.tensors import text
 from rewriter.record import record
 
 

@@ -6,11 +6,11 @@ import hashlib
 from pathlib import Path
 
 from rewriter import __version__
-from rewriter.engine.log import Log
 from rewriter.errors import RewriterError, reason
 from rewriter.graph.metadata_keys import HISTORY
 from rewriter.graph.model import Model
 from rewriter.language.rules import RuleSet
+from rewriter.log.records import Log
 from rewriter.provenance.record import SHORT, Place, Run, Unreadable, dumps, history
 from rewriter.record import replace
 from rewriter.source.info import SourceInfo

@@ -5,7 +5,7 @@ The JSON object holds
     schema, command   1, "diff"
     before, after     the two files
     different, counts whether there are differences, and how many of each kind
-    differences       [{kind, place, name, part, before, after, statistics}], see `rewriter.graph.diff.difference`, where
+    differences       [{kind, place, name, part, before, after, statistics}], see `rewriter.inspect.diff.difference`, where
                       `statistics` is null or {before: [least, largest, mean], after: [...], differing, elements, largest};
                       numbers that JSON has not are null
 """
@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rewriter.graph.diff.difference import Difference
+from rewriter.inspect.diff.difference import Difference
 from rewriter.record import as_dict
 from rewriter.report.style import Style, clean
 

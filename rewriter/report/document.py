@@ -1,6 +1,6 @@
 """The record of one call of `fix` or `check`: everything it did and found, as data.
 
-All formats of reports are made of this and of nothing else. The fields here, and those of `rewriter.engine.log`, are what the
+All formats of reports are made of this and of nothing else. The fields here, and those of `rewriter.log.records`, are what the
 JSON report holds; its schema is made of these types (`rewriter.report.schema`). The number of the schema rises when a field
 goes or changes its meaning, not when one is added.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from rewriter.engine.log import Blocked, Firing, Judged, Question, RolledBack, Skipped, Stop, Suppressed, Verification
+from rewriter.log.records import Blocked, Firing, Judged, Question, RolledBack, Skipped, Stop, Suppressed, Verification
 from rewriter.record import field, record
 
 SCHEMA = 1

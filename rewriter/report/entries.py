@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rewriter.engine.log import Blocked, Change, Firing, Question, RolledBack, Suppressed
+from rewriter.log.records import Blocked, Change, Firing, Question, RolledBack, Suppressed
 from rewriter.report.document import ModelRecord, Report
 from rewriter.report.style import clean, counted
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rewriter.engine.profile import STAGES, Profile
+from rewriter.log.clock import STAGES, Profile
 from rewriter.report.style import Style
 
 MOST_RULES = 20

@@ -1,11 +1,11 @@
-"""A model's summary as lines of text or as JSON, which has the fields of `rewriter.graph.summary.Summary` by their names."""
+"""A model's summary as lines of text or as JSON, which has the fields of `rewriter.inspect.summary.Summary` by their names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rewriter.graph.summary import NodeLine, Place, Port, Summary, Weights
+from rewriter.inspect.summary import NodeLine, Place, Port, Summary, Weights
 from rewriter.record import as_dict
 from rewriter.report.style import Style, clean, counted
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rewriter.engine.log import Blocked, Firing, Log, RolledBack
+from rewriter.log.records import Blocked, Firing, Log, RolledBack
 from rewriter.report.entries import place_text
 from rewriter.report.style import Style, clean, counted
 

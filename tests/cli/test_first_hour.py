@@ -15,7 +15,7 @@ import onnx
 import pytest
 
 from rewriter.batch.job import Job, Work
-from rewriter.cli.pool import run_all
+from rewriter.batch.pool import run_all
 from rewriter.language.rules import RuleSet
 from tests.cli.call import GEMM, POOL, Call
 from tests.cli.workers import deaf

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rewriter.batch.job import Job, Outcome, Work
-from rewriter.cli.pool import run_all
+from rewriter.batch.pool import run_all
 from rewriter.language.rules import RuleSet
 from tests.cli.workers import mortal, obedient
 

@@ -19,9 +19,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from rewriter.batch import verdict
 from rewriter.batch.job import Job, Outcome, Work, process
-from rewriter.engine.log import Log
-from rewriter.graph import files
 from rewriter.language.rules import RuleSet, load_rules
+from rewriter.log.records import Log
+from rewriter.onnxfile import files
 from tests.cli.call import MODELS
 
 HEAVY = ("numpy", "onnx", "onnx_graphsurgeon", "onnxruntime", "rich", "lark", "google.protobuf")

@@ -7,14 +7,14 @@ from typing import Any
 
 import onnx
 
-from rewriter.engine.canonical import canonical_text
-from rewriter.engine.log import Log
 from rewriter.engine.run import run
 from rewriter.graph.model import Model
+from rewriter.inspect.model_text import canonical_text
 from rewriter.language.check import check
 from rewriter.language.diagnostics import SourceText, render
 from rewriter.language.parse import parse
 from rewriter.language.rules import Rule, RuleSet
+from rewriter.log.records import Log
 
 HEAD = '<ir_version: 8, opset_import: ["": 13]>'
 

@@ -12,17 +12,17 @@ from collections import Counter
 import onnx
 import onnx_graphsurgeon as gs
 
-from rewriter.engine.forecast import possible
-from rewriter.engine.log import Log
 from rewriter.engine.run import run
-from rewriter.graph.dtype_flow import follow
+from rewriter.facts.dtype_flow import follow
 from rewriter.graph.model import Model
-from rewriter.graph.take_census import take_census
+from rewriter.language.cache.operator_table import make_table
 from rewriter.language.check import check
 from rewriter.language.diagnostics import SourceText
-from rewriter.language.operator_table import make_table
 from rewriter.language.parse import parse
 from rewriter.language.rules import Rule, RuleSet
+from rewriter.log.records import Log
+from rewriter.matching.forecast import possible
+from rewriter.onnxfile.take_census import take_census
 
 MODEL = """
 <ir_version: 8, opset_import: ["": 13], producer_name: "nobody">

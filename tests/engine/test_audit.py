@@ -10,13 +10,13 @@ import pytest
 from helpers import rewrite_model, rewrite_text
 from onnx import TensorProto, helper
 
-from rewriter.engine.audit import Audit
-from rewriter.engine.log import Log
+from rewriter.engine.firing_audit import Audit
 from rewriter.engine.run import run
-from rewriter.engine.scene import Box
-from rewriter.engine.weights import digest
+from rewriter.engine.weight_digests import digest
 from rewriter.graph.model import load
 from rewriter.language.rules import load_rules
+from rewriter.log.records import Log
+from rewriter.log.snapshot import Box
 
 MODELS = sorted((Path(__file__).parent.parent / "models").rglob("*.onnx"))
 FLAT = "rule X1 flat <kind: repair, evidence: refused> match { [g] y = Gemm(x, w, ...) } where rank(x) > 2 rewrite { f = Flatten<axis=1>(x) g.inputs[0] = f }"

@@ -8,10 +8,10 @@ import onnx
 import onnx_graphsurgeon as gs
 import pytest
 
-from rewriter.engine.log import Log
 from rewriter.engine.run import run
 from rewriter.errors import RewriterError
 from rewriter.language.rules import RuleSet, load_rules
+from rewriter.log.records import Log
 
 RULES = """
 /// A guess.

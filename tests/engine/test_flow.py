@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from onnx import helper
 
 import rewriter
-from rewriter.engine.flow.alignment import aligned
-from rewriter.engine.log import Log
 from rewriter.engine.run import run
+from rewriter.log.records import Log
 from rewriter.proof import onnx_runtime
-from rewriter.proof.model_inputs import random_feeds
+from rewriter.proof.models.model_inputs import random_feeds
+from rewriter.rewriting.dim_follow.alignment import aligned
 
 RULES = rewriter.load_rules().select(["SURG010"], [])
 

@@ -6,8 +6,8 @@ import pytest
 from helpers import rule_set
 
 from rewriter.engine.prepared import MOST_PLANS, Prepared, prepared
-from rewriter.engine.requirements import Inventory
 from rewriter.errors import RewriterError
+from rewriter.matching.requirements import Inventory
 
 RULES = rule_set(
     "rule A1 a match { y = Relu(x) } rewrite { y = Tanh(x) }",

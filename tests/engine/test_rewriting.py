@@ -8,7 +8,7 @@ import pytest
 from helpers import rewrite_model, rewrite_text
 from onnx.reference import ReferenceEvaluator
 
-from rewriter.engine.log import Condition
+from rewriter.log.records import Condition
 
 CUSTOM = 'rule SURG001 drop <kind: lossy> param op: op = "devtech::FooOp" match { y = @op(x) } rewrite { y = x }'
 CUSTOM_HEAD = '<ir_version: 8, opset_import: ["": 13, "devtech": 1]>'

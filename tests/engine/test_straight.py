@@ -8,18 +8,18 @@ import numpy as np
 import onnx_graphsurgeon as gs
 import pytest
 
+from rewriter.conditions.context import Context
+from rewriter.conditions.rule_values import Failure
 from rewriter.engine.compile import CompiledRule, compile_rule
-from rewriter.engine.context import Context
-from rewriter.engine.expressions.values import Failure
-from rewriter.engine.matching.match import Matcher
-from rewriter.engine.matching.straight import StraightMatcher
 from rewriter.engine.testing import read_model
 from rewriter.errors import RewriterError
-from rewriter.graph.exporter import detect
-from rewriter.graph.facts import Facts
+from rewriter.facts.facts import Facts
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model
 from rewriter.language.rules import Rule, load_rules
+from rewriter.matching.linear_match import StraightMatcher
+from rewriter.matching.match import Matcher
+from rewriter.source.exporter import detect
 
 
 def compiled(rule: Rule) -> CompiledRule | None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import onnx
 import pytest
 
-from rewriter.engine.context import Context
-from rewriter.engine.explain.why import explain
-from rewriter.engine.explanation import Explanation
+from rewriter.conditions.context import Context
 from rewriter.engine.run import run
 from rewriter.errors import RewriterError
-from rewriter.graph.exporter import detect
-from rewriter.graph.facts import Facts
+from rewriter.explain.explanation import Explanation
+from rewriter.explain.why_rules import explain
+from rewriter.facts.facts import Facts
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model
 from rewriter.language.rules import RuleSet
+from rewriter.source.exporter import detect
 from tests.engine.helpers import rule_set, with_head
 from tests.engine.near_misses import ALL, RULE, Near
 

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
-from rewriter.engine.faults.ruled_out import NONE
-from rewriter.graph import take_census
-from rewriter.graph.census import OPAQUE, Census
-from rewriter.graph.dtype_flow import follow
-from rewriter.graph.wire import MalformedError
-from rewriter.language.operator_table import read_table, write_table
+from rewriter.conditions.ruled_out import NONE
+from rewriter.facts.dtype_flow import follow
+from rewriter.language.cache.operator_table import read_table, write_table
+from rewriter.onnxfile import take_census
+from rewriter.onnxfile.census import OPAQUE, Census
+from rewriter.onnxfile.wire import MalformedError
 
 NAMES = ("x", "y\n", 'a"b', "\x12q", "é", "n" * 127, "n" * 128, "n" * 130, "/block/out", "")
 ATTRIBUTES: tuple[dict[str, Any], ...] = (

@@ -6,8 +6,8 @@ import onnx
 import onnx_graphsurgeon as gs
 import pytest
 
-from rewriter.graph.exporter import Exporter, detect, informed, matches
 from rewriter.graph.model import Model
+from rewriter.source.exporter import Exporter, detect, informed, matches
 from rewriter.versions import Bounds, exactly
 
 

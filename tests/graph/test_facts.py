@@ -7,7 +7,7 @@ import onnx
 import onnx_graphsurgeon as gs
 import pytest
 
-from rewriter.graph.facts import Facts
+from rewriter.facts.facts import Facts
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model
 

@@ -10,8 +10,8 @@ import onnx
 import onnx_graphsurgeon as gs
 import pytest
 
+from rewriter.facts.facts import Facts
 from rewriter.graph.edits import Edits
-from rewriter.graph.facts import Facts
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model
 

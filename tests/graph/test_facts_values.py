@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rewriter.graph import shape_values as sv
-from rewriter.graph.facts import Facts, ShapeValue
+from rewriter.facts import shape_values as sv
+from rewriter.facts.facts import Facts, ShapeValue
+from rewriter.facts.shape_rules import quotient
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model
-from rewriter.graph.shape_rules import quotient
 
 Dim = int | str | None
 

@@ -17,11 +17,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from rewriter import Model, RewriterError, load
-from rewriter.graph import files, hollow, transfer
 from rewriter.graph.objects import new_node
 from rewriter.graph.values import constant_array
-from rewriter.graph.weights import MARK, payload_of
-from rewriter.graph.wire import MalformedError, Source, fields, varint
+from rewriter.onnxfile import files, transfer, weights_apart
+from rewriter.onnxfile.weights_in_files import MARK, payload_of
+from rewriter.onnxfile.wire import MalformedError, Source, fields, varint
 from tests.graph.test_hostile_models import SEEDS, damaged
 from tests.graph.test_lossless import BASE, KINDS
 
@@ -31,7 +31,7 @@ EXAMPLES = sorted((Path(__file__).parents[1] / "models").glob("*.onnx"))
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "LARGE", 0)
-    monkeypatch.setattr(hollow, "LEAST_FIELD", 1)
+    monkeypatch.setattr(weights_apart, "LEAST_FIELD", 1)
 
 
 def weight(name: str = "w", rows: int = 3) -> TensorProto:
@@ -125,7 +125,7 @@ def compare(data: bytes, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     whole = outcome(folder / "m.onnx", folder / "out.onnx")
     with monkeypatch.context() as patch:
         patch.setattr(files, "LARGE", 0)
-        patch.setattr(hollow, "LEAST_FIELD", 1)
+        patch.setattr(weights_apart, "LEAST_FIELD", 1)
         apart = outcome(folder / "m.onnx", folder / "out.onnx")
         try:
             left_out = load(folder / "m.onnx").graph.weights is not None

@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from rewriter import Model, RewriterError, load
-from rewriter.graph import read, write
+from rewriter.onnxfile import read, write
 
 TEXT = '<ir_version: 8, opset_import: ["": 17]> main (float[N] x) => (float[N] y) { y = Neg(x) }'
 

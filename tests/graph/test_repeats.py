@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.graph import facts as facts_module
-from rewriter.graph.facts import Facts
+from rewriter.facts import facts as facts_module
+from rewriter.facts.facts import Facts
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model, load
 from tests.graph.test_facts import Known

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from onnx import helper
 
 from rewriter import Model
-from rewriter.graph.links import makers, users
-from rewriter.graph.shells import GraphShell, ModelShell, columns, hollowed, parsed, with_inputs
-from rewriter.graph.wire import varint
+from rewriter.graph.gs_lists import makers, users
+from rewriter.onnxfile.node_bytes import GraphShell, ModelShell, columns, hollowed, parsed, with_inputs
+from rewriter.onnxfile.wire import varint
 
 TEXTS = st.one_of(
     st.sampled_from(["", "a", "b", "\0", "\1", "\n", "*", "t\x01\0", "x" * 127, "y" * 128, "é" * 300]), st.text(max_size=6)

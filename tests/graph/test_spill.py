@@ -12,15 +12,15 @@ import pytest
 from onnx import numpy_helper
 
 from rewriter import Model, load
-from rewriter.graph import spill
 from rewriter.graph.lazy_values import LazyTensor
 from rewriter.graph.values import Constant, constant_array, new_constant
+from rewriter.onnxfile import temp_constants
 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spill, "LEAST", 1)
-    monkeypatch.setattr(spill, "MOST_HELD", 0)
+    monkeypatch.setattr(temp_constants, "LEAST", 1)
+    monkeypatch.setattr(temp_constants, "MOST_HELD", 0)
 
 
 def model() -> Model:
@@ -45,7 +45,7 @@ ARRAYS = {
 def test_written_as_if_it_had_stayed_in_memory(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files, arrays = [], []
     for most_held in (0, 1 << 20):
-        monkeypatch.setattr(spill, "MOST_HELD", most_held)
+        monkeypatch.setattr(temp_constants, "MOST_HELD", most_held)
         edited, constant = model(), new_constant("w", ARRAYS[name])
         edited.graph.initializers.append(constant)
         arrays.append(constant_array(constant))
@@ -63,8 +63,8 @@ def aside(constant: Constant) -> bool:
 
 def test_a_few_stay_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     gc.collect()
-    monkeypatch.setattr(spill._state, "held", 0)
-    monkeypatch.setattr(spill, "MOST_HELD", 100)
+    monkeypatch.setattr(temp_constants._state, "held", 0)
+    monkeypatch.setattr(temp_constants, "MOST_HELD", 100)
     first, second = new_constant("a", np.zeros(20, np.float32)), new_constant("b", np.zeros(20, np.float32))
     assert (aside(first), aside(second)) == (False, True)
     del first
@@ -88,7 +88,7 @@ def test_no_room_on_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(**_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(spill._state, "_file", None)
+    monkeypatch.setattr(temp_constants._state, "_file", None)
     monkeypatch.setattr(tempfile, "TemporaryFile", full)
     assert not aside(new_constant("a", np.zeros(20, np.float32)))
 

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from rewriter.errors import RewriterError
 from rewriter.graph.message_text import attribute_text, type_text
-from rewriter.graph.summary import summarise
+from rewriter.inspect.summary import summarise
 
 NESTED = """<ir_version: 9, opset_import: ["": 17, "local": 1, "com.acme": 2], producer_name: "tf2onnx", producer_version: "1.16">
 main (bool c, float[N,3] x) => (float[N,3] y, u) {

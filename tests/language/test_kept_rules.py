@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from rewriter.errors import RewriterError
-from rewriter.language import ast, kept_rules, rules
+from rewriter.language import ast, rules
+from rewriter.language.cache import kept_rules
+from rewriter.language.cache.kept_rules import Library
+from rewriter.language.cache.pack import pack, unpack
 from rewriter.language.diagnostics import RuleFileError
-from rewriter.language.kept_rules import Library
-from rewriter.language.pack import pack, unpack
 from rewriter.language.rules import RuleSet, load_rules
 
 RULE = "rule A1 a <before: B9>\nmatch { y = Relu(x) }\nwhere size(x, 1..) == 2.5 or dtype(x) in [float, int64]\nrewrite { y = x }\n"

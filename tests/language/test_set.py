@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.language.analysis.lint import lint
 from rewriter.language.diagnostics import render_all
-from rewriter.language.pages.set import PAGES
-from rewriter.language.pages.trust import PAGES as TRUST
+from rewriter.language.lint.lint import lint
+from rewriter.language.messages.set_pages import PAGES
+from rewriter.language.messages.trust_pages import PAGES as TRUST
 from rewriter.language.rules import load_rules
 
 BAD = Path(__file__).parent.parent / "bad_sets"
@@ -52,7 +52,7 @@ def test_no_expected_text_is_left_over() -> None:
 
 @pytest.mark.parametrize("page", [*PAGES, *(page for page in TRUST if page.code == "E505")], ids=lambda page: page.code)
 def test_page(page: object, tmp_path: Path) -> None:
-    from rewriter.language.pages.page import Page
+    from rewriter.language.messages.page import Page
 
     assert isinstance(page, Page)
     pedantic = page.code.startswith("W")

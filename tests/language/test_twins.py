@@ -13,7 +13,7 @@ from rewriter.engine.run import run
 from rewriter.engine.testing import read_model
 from rewriter.graph.model import Model
 from rewriter.language import ast
-from rewriter.language.analysis.lint import TWINNED
+from rewriter.language.lint.lint import TWINNED
 from rewriter.language.rules import Rule, RuleSet, load_rules
 from rewriter.source.find import parse_source
 

@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from rewriter.language.rules import load_rules
-from rewriter.proof.agreement import Bound, bound_of, coarsest_eps, differences
+from rewriter.proof.models.output_agreement import Bound, bound_of, coarsest_eps, differences
 
 
 def message(old: Any, new: Any, bound: Bound = Bound()) -> str:  # noqa: B008

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from rewriter.proof import child
-from rewriter.proof.child import Child
+from rewriter.proof.models import child
+from rewriter.proof.models.child import Child
 
 pytestmark = pytest.mark.skipif(not child.possible(), reason="this system cannot fork")
 

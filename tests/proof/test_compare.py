@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from rewriter.proof.compare import Bound, compare, difference
-from rewriter.proof.instance import Array
+from rewriter.proof.instances.instance import Array
+from rewriter.proof.models.run_agreement import Bound, compare, difference
 
 EXACT = Bound()
 

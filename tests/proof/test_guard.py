@@ -9,12 +9,12 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from rewriter.engine.log import Firing, Log
 from rewriter.graph.model import Model, load
-from rewriter.proof import validity
-from rewriter.proof.guard import guarded
-from rewriter.proof.replay import Attempt, Plan, first_bad
-from rewriter.proof.validity import CHECKER, FULL_CHECK, SESSION, WRITTEN, Candidate
+from rewriter.log.records import Firing, Log
+from rewriter.proof.models import validity
+from rewriter.proof.models.guard import guarded
+from rewriter.proof.models.replay import Attempt, Plan, first_bad
+from rewriter.proof.models.validity import CHECKER, FULL_CHECK, SESSION, WRITTEN, Candidate
 
 GOOD = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Relu(x) }'
 ILL_TYPED = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[3] y) { y = Relu(x) }'

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from rewriter.errors import RewriterError
 from rewriter.proof.layers.comparison import Comparison, compare_models
-from rewriter.proof.model_runs import REFERENCE
+from rewriter.proof.models.model_runs import REFERENCE
 
 SIZES = (20, 40, 80, 150, 300, 600, 1000, 2000)
 WIDTH = 8

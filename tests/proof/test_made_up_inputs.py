@@ -10,13 +10,13 @@ import onnx
 import pytest
 
 from rewriter.graph.model import Model
-from rewriter.proof.agreement import Bound
-from rewriter.proof.baseline import Baseline
-from rewriter.proof.drawn_values import EDGES, INFINITE, LARGE, LIMITS, ORDINARY, POSITIVE
 from rewriter.proof.layers.comparison import compare_models
-from rewriter.proof.model_inputs import feed_sets
-from rewriter.proof.validity import Candidate
-from rewriter.proof.value_reach import sizing_inputs
+from rewriter.proof.models.baseline import Baseline
+from rewriter.proof.models.drawn_values import EDGES, INFINITE, LARGE, LIMITS, ORDINARY, POSITIVE
+from rewriter.proof.models.model_inputs import feed_sets
+from rewriter.proof.models.output_agreement import Bound
+from rewriter.proof.models.validity import Candidate
+from rewriter.proof.models.value_reach import sizing_inputs
 
 pytest.importorskip("onnxruntime")
 

@@ -10,11 +10,11 @@ import onnx
 import pytest
 
 from rewriter.graph.model import Model
-from rewriter.proof import running
-from rewriter.proof.child import Child
-from rewriter.proof.model_inputs import Feed
-from rewriter.proof.running import Running
-from rewriter.proof.validity import Candidate
+from rewriter.proof.models import running
+from rewriter.proof.models.child import Child
+from rewriter.proof.models.model_inputs import Feed
+from rewriter.proof.models.running import Running
+from rewriter.proof.models.validity import Candidate
 from tests.proof.test_guard import History
 
 pytest.importorskip("onnxruntime")

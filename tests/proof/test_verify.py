@@ -9,17 +9,17 @@ import numpy as np
 import onnx
 import pytest
 
-from rewriter.language.pages.page import Page
-from rewriter.language.pages.trust import PAGES
+from rewriter.language.messages.page import Page
+from rewriter.language.messages.trust_pages import PAGES
 from rewriter.language.rules import Rule, load_rules
-from rewriter.proof.instance import Instance
-from rewriter.proof.lock import lock_path, read_lock, write_lock
-from rewriter.proof.recorded import examine, exports
-from rewriter.proof.sampling import Stream
-from rewriter.proof.trial import VOID, WRONG, attempt
-from rewriter.proof.verdict import COUNTEREXAMPLE, TESTED, UNVERIFIED
-from rewriter.proof.verify import Plan, verify_rule
-from rewriter.proof.workers import verify_all
+from rewriter.proof.instances.instance import Instance
+from rewriter.proof.instances.sampling import Stream
+from rewriter.proof.rules.lock import lock_path, read_lock, write_lock
+from rewriter.proof.rules.recorded import examine, exports
+from rewriter.proof.rules.trial import VOID, WRONG, attempt
+from rewriter.proof.rules.verdict import COUNTEREXAMPLE, TESTED, UNVERIFIED
+from rewriter.proof.rules.verify_rule import Plan, verify_rule
+from rewriter.proof.rules.workers import verify_all
 
 MODELS = Path(__file__).parent.parent / "models"
 QUICK = Plan(samples=30, seconds=60)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from rewriter.language.rules import load_rules
-from rewriter.proof.verdict import COUNTEREXAMPLE, TESTED
-from rewriter.proof.verify import Plan, verify_rule
+from rewriter.proof.rules.verdict import COUNTEREXAMPLE, TESTED
+from rewriter.proof.rules.verify_rule import Plan, verify_rule
 
 RULES = sorted((Path(__file__).parent.parent / "wrong_rules").glob("*.rules"))
 RIGHT = RULES[0].parent.parent / "right_rules"

@@ -11,8 +11,8 @@ import onnx
 import pytest
 
 import rewriter
-from rewriter.graph import hollow
 from rewriter.graph.model import load
+from rewriter.onnxfile import weights_apart
 from rewriter.provenance.record import history
 from tests.cli.call import GEMM, MODELS, POOL, Call
 
@@ -189,7 +189,7 @@ def test_a_record_is_no_difference(call: Call, tmp_path: Path) -> None:
 
 def test_models_whose_weights_stay_in_their_file(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     call("fix", GEMM, "-o", tmp_path / "small.onnx")
-    monkeypatch.setattr(hollow, "LEAST_FIELD", 1)
+    monkeypatch.setattr(weights_apart, "LEAST_FIELD", 1)
     call("fix", GEMM, "-o", tmp_path / "large.onnx")
     assert (tmp_path / "large.onnx").read_bytes() == (tmp_path / "small.onnx").read_bytes()
     digest = hashlib.sha256(GEMM.read_bytes()).hexdigest()

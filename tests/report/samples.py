@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from rewriter.engine.log import (
+from rewriter.log.records import (
     Blocked,
     Change,
     Condition,
@@ -19,7 +19,7 @@ from rewriter.engine.log import (
     Verification,
     Weight,
 )
-from rewriter.engine.scene import Box, Port, Scene, View
+from rewriter.log.snapshot import Box, Port, Scene, View
 from rewriter.report.document import (
     AnswerRecord,
     FileRecord,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rewriter.engine.scene import Box, Port, View
+from rewriter.log.snapshot import Box, Port, View
 from rewriter.report.picture.drawing import MARKS, Drawing, Edge, Shape, draw, pair
 from rewriter.report.picture.layers import layer_numbers, ordered, with_places
 from rewriter.report.picture.layout import GAP, plan, spread

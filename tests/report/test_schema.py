@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from rewriter.engine.log import Verification
+from rewriter.log.records import Verification
 from rewriter.report.jsonreport import report_text
 from rewriter.report.schema import report_schema
 from tests.report.samples import HOSTILE, hostile, model, report

@@ -15,7 +15,7 @@ from functools import cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from rewriter.language.own_folder import keep_sealed, own_folder, read_sealed
+from rewriter.language.cache.own_folder import keep_sealed, own_folder, read_sealed
 from rewriter.resources import resource
 
 if TYPE_CHECKING:

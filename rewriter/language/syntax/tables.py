@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rewriter.language.own_folder import keep, only_ours, own_folder
+from rewriter.language.cache.own_folder import keep, only_ours, own_folder
 from rewriter.resources import resource
 
 if TYPE_CHECKING:

@@ -9,18 +9,18 @@ from pathlib import Path
 import onnx
 
 from rewriter.errors import RewriterError
-from rewriter.graph.diff import sides
-from rewriter.graph.diff.difference import Difference, compare
-from rewriter.graph.read import read_bytes, read_model_file
-from rewriter.proof.agreement import Bound, coarsest_eps
-from rewriter.proof.baseline import RECORDED, SAYING
-from rewriter.proof.drawn_values import LARGE, LIMITS
+from rewriter.inspect.diff import sides
+from rewriter.inspect.diff.difference import Difference, compare
+from rewriter.onnxfile.read import read_bytes, read_model_file
 from rewriter.proof.layers.half import Half
 from rewriter.proof.layers.pairs import tensor_pairs
 from rewriter.proof.layers.result import Comparison, First, LayerDifference, Maker, TensorPair
 from rewriter.proof.layers.search import Search, compared
-from rewriter.proof.model_inputs import Feed, FeedSet, feed_sets, recorded_feed
-from rewriter.proof.model_runs import CannotRun, Outputs, runtime_version, runtimes
+from rewriter.proof.models.baseline import RECORDED, SAYING
+from rewriter.proof.models.drawn_values import LARGE, LIMITS
+from rewriter.proof.models.model_inputs import Feed, FeedSet, feed_sets, recorded_feed
+from rewriter.proof.models.model_runs import CannotRun, Outputs, runtime_version, runtimes
+from rewriter.proof.models.output_agreement import Bound, coarsest_eps
 from rewriter.record import record, replace
 
 ULPS = 16

@@ -11,12 +11,12 @@ import numpy as np
 import onnx
 
 from rewriter.errors import RewriterError
-from rewriter.graph import external
+from rewriter.onnxfile import external_data
 from rewriter.proof import onnx_runtime
 from rewriter.proof.layers.cut import Cutter
 from rewriter.proof.layers.result import Blocked
-from rewriter.proof.model_inputs import Feed, declared_inputs
-from rewriter.proof.model_runs import REFERENCE, CannotRun
+from rewriter.proof.models.model_inputs import Feed, declared_inputs
+from rewriter.proof.models.model_runs import REFERENCE, CannotRun
 
 MOST_BLOCKED = 16
 """Nodes that cannot be run and are named; finding one takes as many runs as its number has binary digits."""
@@ -42,9 +42,9 @@ class Half:
         self._cutter = Cutter(model)
         self._lost: set[str] = set()
         self._whole: Any = None  # the session of the model as a whole
-        for tensor in external.tensors_of(model):
-            if external.is_external(tensor):
-                with external.opened(folder, external.reference(tensor).location):
+        for tensor in external_data.tensors_of(model):
+            if external_data.is_external(tensor):
+                with external_data.opened(folder, external_data.reference(tensor).location):
                     pass
 
     def feed(self, given: Feed) -> Feed:

@@ -1,17 +1,17 @@
 """Which tensor of one model is to be held against which of the other.
 
 Names do not decide: a converter, an optimiser or a rewrite may have changed all of them. Tensors are pairs when paired nodes
-(`rewriter.graph.diff.pairing`) make them at the same position, or read them at the same position. The second way sees across a
-node that was exchanged for another or put in between. A name decides only about nodes that have no partner.
+(`rewriter.inspect.diff.pairing`) make them at the same position, or read them at the same position. The second way sees across
+a node that was exchanged for another or put in between. A name decides only about nodes that have no partner.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rewriter.graph.diff.pairing import Pairing
-from rewriter.graph.diff.sides import Side
-from rewriter.graph.tensors import text
+from rewriter.inspect.diff.pairing import Pairing
+from rewriter.inspect.diff.sides import Side
+from rewriter.onnxfile.tensors import text
 from rewriter.proof.layers.result import Maker, TensorPair
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rewriter.graph.diff.difference import Difference
-from rewriter.proof.agreement import Bound
+from rewriter.inspect.diff.difference import Difference
+from rewriter.proof.models.output_agreement import Bound
 from rewriter.record import field, record
 
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from rewriter.proof.agreement import Bound, differences
 from rewriter.proof.layers.half import Half
 from rewriter.proof.layers.result import LayerDifference, TensorPair
 from rewriter.proof.layers.sizes import expected_sizes
-from rewriter.proof.model_inputs import Feed
-from rewriter.proof.model_runs import CannotRun
+from rewriter.proof.models.model_inputs import Feed
+from rewriter.proof.models.model_runs import CannotRun
+from rewriter.proof.models.output_agreement import Bound, differences
 
 UNKNOWN = 16
 """A tensor whose size cannot be told in advance is counted as the budget divided by this."""

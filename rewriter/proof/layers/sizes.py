@@ -9,10 +9,10 @@ import numpy as np
 import onnx
 
 from rewriter.errors import RewriterError
-from rewriter.graph.facts import Facts
+from rewriter.facts.facts import Facts
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model
-from rewriter.proof.model_inputs import Feed
+from rewriter.proof.models.model_inputs import Feed
 
 SMALL = 1024
 """Bytes of an initializer that may hold a shape and is therefore kept; of larger ones only the type matters."""

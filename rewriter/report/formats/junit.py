@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from rewriter.engine.log import Blocked, Firing
+from rewriter.log.records import Blocked, Firing
 from rewriter.report.document import ModelRecord, Report
 from rewriter.report.entries import by_rule, change_lines, number, place_text, rolled_place, verb
 from rewriter.report.style import clean

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from rewriter.engine.log import Firing
+from rewriter.log.records import Firing
 from rewriter.report.document import ModelRecord, Report
 from rewriter.report.entries import by_rule, change_lines, models_with_something, number, place_text, rolled_place, verb
 from rewriter.report.style import clean

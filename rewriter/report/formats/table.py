@@ -11,7 +11,7 @@ import csv
 import io
 from collections.abc import Iterator
 
-from rewriter.engine.log import Blocked, Change, Firing, Question, RolledBack, Suppressed
+from rewriter.log.records import Blocked, Change, Firing, Question, RolledBack, Suppressed
 from rewriter.report.document import ModelRecord, Report
 from rewriter.report.style import clean
 

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator, Sequence
 from html import escape
 from itertools import islice
 
-from rewriter.engine.log import Change, Condition, Firing, Weight
-from rewriter.engine.scene import Scene
+from rewriter.log.records import Change, Condition, Firing, Weight
+from rewriter.log.snapshot import Scene
 from rewriter.report.document import ModelRecord, Report
 from rewriter.report.entries import by_rule, models_with_something, number, place_text, rolled_place, verb
 from rewriter.report.html.style import STYLE

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from xml.sax.saxutils import escape
 
-from rewriter.engine.scene import Role, Scene, View
+from rewriter.log.snapshot import Role, Scene, View
 from rewriter.report.picture.drawing import MARKS, Drawing, draw, pair
 from rewriter.report.picture.layout import Frame, Plan, Way, plan
 from rewriter.report.style import clean

@@ -11,12 +11,12 @@ import pytest
 from helpers import rule_set
 from onnx.reference import ReferenceEvaluator
 
-from rewriter.engine.faults.table import FIND, MEND
-from rewriter.engine.log import Log
 from rewriter.engine.run import run
 from rewriter.graph.model import Model
 from rewriter.language.faults import FAULTS
 from rewriter.language.rules import load_rules
+from rewriter.log.records import Log
+from rewriter.rewriting.model_faults.fault_table import FIND, MEND
 
 RULES = load_rules([Path(__file__).parents[3] / "rules" / "hygiene"])
 HEAD = '<ir_version: 8, opset_import: ["": 13]>'

@@ -1,0 +1,45 @@
+"""`rewriter diff`: what differs between two models."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rewriter.cli.options import add_format
+
+
+def add(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Declares the command."""
+    parser = commands.add_parser(
+        "diff",
+        parents=[common],
+        help="say what differs between two models",
+        description="Compares two models by what their nodes compute from what; names of inner tensors and the order of nodes "
+        "do not count, nor whether a constant is an initializer or a node. Differences are those of nodes, attributes, "
+        "operands, constants (with their ranges and the largest difference), inputs, outputs, opsets and metadata. The exit "
+        "code is 1 when there are any.",
+        epilog="example: rewriter diff net.onnx net.fixed.onnx",
+    )
+    parser.add_argument("before", metavar="A", help="a model")
+    parser.add_argument("after", metavar="B", help="the model it is compared with")
+    add_format(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compares two models; returns 1 when they differ."""
+    import sys
+    from pathlib import Path
+
+    from rewriter.cli.output import style_of, tell
+    from rewriter.inspect.diff.difference import compare_files
+    from rewriter.report.comparison import comparison_lines, comparison_object
+    from rewriter.report.jsonreport import dumps
+
+    found = compare_files(Path(args.before), Path(args.after))
+    if args.format == "json":
+        print(dumps(comparison_object(args.before, args.after, found)))
+    else:
+        for line in comparison_lines(args.before, args.after, found, style_of(sys.stdout)):
+            tell(line)
+    return 1 if found else 0

@@ -1,0 +1,83 @@
+"""`rewriter fix`: repairs models."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rewriter.cli.options import Help, Switch, add_selection
+
+
+def add(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Declares the command."""
+    parser = commands.add_parser(
+        "fix",
+        parents=[common],
+        help="repair models",
+        description="Repairs models. The input is never modified, unless by --in-place; without -o, --out or --in-place the "
+        "result goes to NAME.fixed.onnx beside the input, and *.fixed.onnx in folders are taken for such results and left "
+        "alone. Hidden folders are not searched.",
+        epilog="examples:\n  rewriter fix exported/ --out repaired/ --jobs 4\n"
+        "  rewriter fix net.onnx -o fixed.onnx --verify --report audit.html --report audit.json",
+        formatter_class=Help,
+    )
+    add_selection(parser)
+    target = parser.add_argument_group("where results go").add_mutually_exclusive_group()
+    target.add_argument("-o", "--output", metavar="FILE", help="the result of a single model; - is standard output")
+    target.add_argument(
+        "--out", metavar="DIR", help="folder that mirrors the searched ones; every model is written, changed or not"
+    )
+    target.add_argument("--in-place", action="store_true", help="overwrite models that change")
+    existing = parser.add_mutually_exclusive_group()
+    existing.add_argument("--force", action="store_true", help="overwrite existing files")
+    existing.add_argument("--skip-existing", action="store_true", help="leave out models whose result exists")
+    parser.add_argument("--tidy", action=Switch, help="also remove nodes, initializers and imports that nothing uses")
+    parser.add_argument(
+        "--verify",
+        action=Switch,
+        help="also run each model before and after, and roll back what changes numbers that its rule promises to keep",
+    )
+    parser.add_argument(
+        "--runtime",
+        choices=("auto", "yes", "no"),
+        default="auto",
+        help="whether ONNX Runtime is asked which results it still refuses; auto: where it is installed, of models that "
+        "change, and of others up to 256 MB (default)",
+    )
+    parser.add_argument(
+        "--inputs",
+        metavar="FILE",
+        help="inputs for --verify (.npz, by name; default: random ones and edge values); if the file also holds outputs, by "
+        "name or as out_0, out_1..., the result must give them",
+    )
+    parser.add_argument(
+        "--stamp", action=Switch, help="leave a record in models that change, for `history` and `audit` (default: yes)"
+    )
+    parser.add_argument("--diff", action="store_true", help="also print how the result differs, as `rewriter diff` does")
+    parser.add_argument("--profile", action="store_true", help="also say where the time went: by stage and by rule")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Repairs models; returns the exit code."""
+    from rewriter.cli.batch import run_batch
+    from rewriter.cli.options import runtime_choice
+    from rewriter.cli.paths import find_models, plan, unwritten_yet
+    from rewriter.errors import RewriterError
+
+    if args.inputs is not None and not args.verify:
+        raise RewriterError("--inputs says what --verify runs the models on; give both")
+    args.ask_runtime = runtime_choice(args.runtime)
+    if args.inputs is not None:
+        from rewriter.proof.models.model_inputs import read_inputs
+
+        read_inputs(args.inputs)  # a bad file is one error, before any work is done
+    out, beside = args.out, not (args.out or args.output or args.in_place)
+    models = find_models(args.paths, leave_out=out, skip_fixed=beside)
+    jobs = plan(models, output=args.output, out=out, in_place=args.in_place)
+    jobs = unwritten_yet(jobs, skip=args.skip_existing) if not args.force else jobs
+    if args.output == "-":
+        from rewriter.cli.to_stdout import run_to_stdout
+
+        return run_to_stdout(jobs, args)
+    return run_batch("fix", jobs, args)

@@ -1,0 +1,50 @@
+"""`rewriter history`: the record that earlier runs left in a model."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rewriter.cli.options import add_format
+
+
+def add(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Declares the command."""
+    parser = commands.add_parser(
+        "history",
+        parents=[common],
+        help="say which rules made a model what it is",
+        description="Prints the record that `fix` leaves in models that it changes: for each run the rules that fired, their "
+        "number and digests, and the SHA-256 of the file that was rewritten; then the nodes that rules made or changed.",
+        epilog="example: rewriter history net.fixed.onnx",
+    )
+    parser.add_argument("model", metavar="MODEL", help="the model")
+    add_format(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints the record; returns 0."""
+    import sys
+    from pathlib import Path
+
+    from rewriter.cli.output import style_of, tell
+    from rewriter.errors import RewriterError
+    from rewriter.onnxfile.read import read_model_file
+    from rewriter.onnxfile.tensors import text
+    from rewriter.provenance.marks import marks
+    from rewriter.provenance.record import Unreadable, history
+    from rewriter.report.history import history_lines, history_object
+    from rewriter.report.jsonreport import dumps
+
+    model = read_model_file(Path(args.model)).proto
+    try:
+        runs = history({text(entry.key): text(entry.value) for entry in model.metadata_props})
+    except Unreadable as error:
+        raise RewriterError(f"{args.model}: the record in it cannot be read: {error}") from None
+    if args.format == "json":
+        print(dumps(history_object(args.model, runs, marks(model))))
+    else:
+        for line in history_lines(args.model, runs, marks(model), style_of(sys.stdout)):
+            tell(line)
+    return 0

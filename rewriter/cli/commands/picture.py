@@ -1,0 +1,144 @@
+"""`rewriter picture`: a part of a model, or what a rule does to it, as a picture."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from rewriter.cli.options import Help, add_configuration, add_what_is_known, add_which_rules, count
+
+if TYPE_CHECKING:
+    from rewriter.graph.model import Model
+
+ENDINGS = (".svg", ".dot", ".mmd")
+SMALL = 80
+"""Nodes of a model that is drawn as a whole."""
+
+
+def add(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Declares the command."""
+    parser = commands.add_parser(
+        "picture",
+        parents=[common],
+        help="draw what a rule does to a model, or a part of a model",
+        description="Draws a part of a model: the surroundings of a firing before and after it (--firing, as `rewriter check` "
+        f"numbers them), those of a node (--around), or, without either, the whole of a model of at most {SMALL} nodes. The "
+        "ending of the file says how: .svg, .dot (Graphviz) or .mmd (Mermaid).",
+        epilog="examples:\n  rewriter picture net.onnx --firing 1 -o firing.svg\n"
+        "  rewriter picture net.onnx --firing 2 --select MX -o firing.mmd\n"
+        "  rewriter picture net.onnx --around conv1 --hops 3 -o conv1.svg",
+        formatter_class=Help,
+    )
+    parser.add_argument("model", metavar="MODEL", help="the model")
+    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the picture: .svg, .dot or .mmd")
+    what = parser.add_argument_group("what is drawn").add_mutually_exclusive_group()
+    what.add_argument("--firing", metavar="N", type=count, help="what happens in the N-th firing")
+    what.add_argument("--around", metavar="NODE", help="the nodes around this one, by its name or that of an output")
+    parser.add_argument("--hops", metavar="N", type=count, default=2, help="how far --around goes (default: 2)")
+    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
+    add_which_rules(parser)
+    add_what_is_known(parser)
+    add_configuration(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Writes one picture; returns 0."""
+    from pathlib import Path
+
+    from rewriter.errors import RewriterError
+    from rewriter.onnxfile.write import check_target, write_bytes
+
+    ending = next((ending for ending in ENDINGS if args.output.lower().endswith(ending)), None)
+    if ending is None:
+        raise RewriterError(f"-o {args.output}: the ending says what a picture is; it is one of {', '.join(ENDINGS)}")
+    target = Path(args.output)
+    if check_target(target, force=True) is not None and not args.force:
+        raise RewriterError(f"{args.output} exists; --force overwrites it")
+    text = _firing(args, ending) if args.firing is not None else _part(args, ending)
+    write_bytes(target, text.encode("utf-8", "backslashreplace"), force=True)
+    return 0
+
+
+def _firing(args: argparse.Namespace, ending: str) -> str:
+    from rewriter.batch.sources import source_of
+    from rewriter.cli.selection import selected
+    from rewriter.engine.firing_audit import Audit
+    from rewriter.engine.limits import Limits
+    from rewriter.engine.run import run as rewrite
+    from rewriter.errors import RewriterError
+    from rewriter.proof.kernels import has_kernel
+    from rewriter.report.entries import place_text
+    from rewriter.report.style import counted
+
+    model = _loaded(args)
+    source, _ = source_of(model, args.model, args.source)
+    log = rewrite(
+        model.graph,
+        selected(args),
+        source=source,
+        limits=Limits(firings=args.firing),
+        overridable=model.overridable,
+        keep=False,
+        audit=Audit(scene_of=args.firing),
+        has_kernel=has_kernel,
+    )
+    if len(log.firings) < args.firing:
+        there = f"there {'is' if len(log.firings) == 1 else 'are'} {counted(len(log.firings), 'firing')}"
+        raise RewriterError(f"{args.model}: there is no firing {args.firing}; {there} (rewriter check tells them)")
+    firing = log.firings[args.firing - 1]
+    assert firing.scene is not None
+    title, subtitle = f"{firing.rule} at {place_text(firing)}", firing.title
+    if ending == ".svg":
+        from rewriter.report.picture.svg import firing_picture
+
+        return firing_picture(firing.scene, title, subtitle)
+    from rewriter.report.picture.drawing import pair
+    from rewriter.report.picture.text_forms import dot, mermaid
+
+    drawings = list(zip(("before", "after"), pair(firing.scene), strict=True))
+    return (dot if ending == ".dot" else mermaid)(drawings, f"{title}: {subtitle}")
+
+
+def _part(args: argparse.Namespace, ending: str) -> str:
+    from rewriter.conditions.context import Context
+    from rewriter.engine.take_snapshot import Camera
+    from rewriter.engine.weight_digests import Weights
+    from rewriter.errors import RewriterError
+    from rewriter.explain.why_rules import named
+    from rewriter.facts.facts import Facts
+    from rewriter.graph.index import GraphIndex
+    from rewriter.source.exporter import detect
+
+    model = _loaded(args)
+    index = GraphIndex(model.graph)
+    context = Context(index, Facts(index, model.overridable), detect(model.graph))
+    camera = Camera(context, Weights(index).words)
+    if args.around is None:
+        nodes = index.members(index.scopes[0])
+        if len(nodes) > SMALL:
+            raise RewriterError(
+                f"{args.model}: {len(nodes):,} nodes are too many for one picture; --around NODE or --firing N draws a part"
+            )
+        view, subtitle = camera.view(nodes, index.scopes[0]), f"{len(nodes)} nodes"
+    else:
+        node = named(index, args.around)[0]
+        nodes = camera.near(node, args.hops, SMALL)
+        view = camera.view(nodes, index.scope(node), node)
+        subtitle = f"{len(nodes)} nodes around {args.around}"
+    if ending == ".svg":
+        from rewriter.report.picture.svg import view_picture
+
+        return view_picture(view, args.model, subtitle)
+    from rewriter.report.picture.drawing import draw
+    from rewriter.report.picture.text_forms import dot, mermaid
+
+    return (dot if ending == ".dot" else mermaid)([(subtitle, draw(view))], args.model)
+
+
+def _loaded(args: argparse.Namespace) -> Model:
+    from rewriter.graph.model import load
+
+    model = load(args.model)
+    model.constant_inputs = args.constant_inputs
+    return model

@@ -1,0 +1,104 @@
+"""`rewriter plan`: writes down what would be done to a model, for somebody to edit and `rewriter apply` to carry out."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from rewriter.cli.options import Help, Switch, add_configuration, add_what_is_known, add_which_rules
+
+if TYPE_CHECKING:
+    from rewriter.batch.job import Job, Outcome, Work
+    from rewriter.plans.document import Document, Proposal
+
+
+def add(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Declares the command."""
+    parser = commands.add_parser(
+        "plan",
+        parents=[common],
+        help="write down what would be done, to be edited and applied",
+        description="Writes each rewrite that `fix` would do as a table of a TOML file, with what it changes beside it. "
+        "Setting `apply = false` rejects one; `rewriter apply` carries out the rest. The model is not changed.",
+        epilog="examples:\n  rewriter plan net.onnx -o plan.toml\n  rewriter apply plan.toml -o net.fixed.onnx",
+        formatter_class=Help,
+    )
+    parser.add_argument("model", metavar="MODEL", help="the model")
+    add_which_rules(parser)
+    add_what_is_known(parser)
+    add_configuration(parser)
+    parser.add_argument("-o", "--output", metavar="FILE", help="the plan (default: standard output)")
+    parser.add_argument("--force", action="store_true", help="overwrite an existing plan")
+    parser.add_argument("--tidy", action=Switch, help="also remove nodes, initializers and imports that nothing uses")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Writes a plan; returns 1 when something would be left unfinished."""
+    from pathlib import Path
+
+    from rewriter.batch.job import Job, process
+    from rewriter.cli.batch import make_work
+    from rewriter.cli.by_path import vary
+    from rewriter.cli.output import say
+    from rewriter.errors import RewriterError
+    from rewriter.onnxfile.write import check_target, write_bytes
+    from rewriter.plans.document import written
+    from rewriter.record import replace
+    from rewriter.report.style import clean, counted
+
+    output = None if args.output is None else Path(args.output)
+    if output is not None:
+        check_target(output, args.force)
+    work, (job,) = vary(replace(make_work("fix", args), detail=True), [Job(args.model)], args)
+    outcome = process(job, work)
+    if outcome.error or outcome.log is None:
+        raise RewriterError(outcome.error or f"{args.model}: nothing is known of it")
+    plan = _document(job, work.variants[job.variant] if work.variants else work, outcome, args.rules)
+    told = written(plan, outcome.log.firings, Path.cwd() if output is None else output.parent)
+    if output is None:
+        print(told, end="")
+    else:
+        write_bytes(output, told.encode(), args.force)
+    say(f"{counted(len(outcome.log.firings), 'rewrite')} proposed" + ("" if output is None else f" in {clean(str(output))}"))
+    return 1 if outcome.unfinished else 0
+
+
+def _document(job: Job, work: Work, outcome: Outcome, rule_paths: list[str] | None) -> Document:
+    from pathlib import Path
+
+    from rewriter import __version__
+    from rewriter.graph.model import load
+    from rewriter.plans.document import Document
+    from rewriter.provenance.record import SHORT
+    from rewriter.provenance.stamp import file_digest, fired_only
+
+    assert outcome.log is not None
+    used = fired_only(work.rules, frozenset(outcome.log.counts))
+    source = None if outcome.source is None else Path(outcome.source)
+    return Document(
+        version=__version__,
+        model=Path(job.path),
+        sha256=load(job.path).read_digest(),
+        rule_paths=tuple(rule_paths or ["shipped"]),
+        rules={rule.code: rule.digest[:SHORT] for rule in used},
+        proposals=tuple(_proposals(outcome)),
+        asked=tuple(sorted(used.chosen_runtimes)),
+        set={f"{code}.{name}": value for (code, name), value in sorted(used.settings.items())},
+        source=None if source is None else (source, file_digest(source)),
+        constant_inputs=work.constant_inputs,
+        tidy=work.tidy,
+    )
+
+
+def _proposals(outcome: Outcome) -> list[Proposal]:
+    """What would fire, then what was kept from it."""
+    from rewriter.plans.document import Proposal
+
+    log = outcome.log
+    assert log is not None
+    found = [Proposal(f.number, True, f.rule, f.place, f.root, f.matched, f.parents) for f in log.firings]
+    kept = [(one.rule, one.place, one.root, f"suppressed ({one.origin}): {one.reason}") for one in log.suppressed]
+    kept += [(one.rule, one.place, one.root, f"rolled back: {one.reason}") for one in log.rolled_back if one.place]
+    found += [Proposal(0, False, rule, place, root, None, (), why) for rule, place, root, why in kept if rule in log.counts]
+    return found

@@ -1,0 +1,230 @@
+"""`rewriter verify`: runs rules on random instances of their patterns and compares before with after in two runtimes."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rewriter.cli.options import Help, add_format, count
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rewriter.language.rules import RuleSet
+    from rewriter.proof.rules.verdict import Verdict
+    from rewriter.report.style import Style
+
+
+def add(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Declares the command."""
+    parser = commands.add_parser(
+        "verify",
+        parents=[common],
+        help="look for counterexamples to what rules promise",
+        description="Runs each rule on random instances of its pattern and compares the models before and after in ONNX "
+        "Runtime and in onnx.reference. Rules that are as the lock file has them are not run again. Needs rewriter[verify]. "
+        "The exit code is 1 for a counterexample, or a rule that could not be verified and does not say why.",
+        epilog="examples:\n  rewriter verify my_rules/ --samples 2000\n  rewriter verify rules/ --locked",
+        formatter_class=Help,
+    )
+    parser.add_argument("rules", metavar="RULES", nargs="*", help="rule file or folder (default: the shipped rules)")
+    parser.add_argument(
+        "--select",
+        metavar="CODES",
+        action="append",
+        default=[],
+        help="comma-separated codes or beginnings of codes (default: ALL)",
+    )
+    parser.add_argument("--samples", metavar="N", type=count, default=200, help="instances wanted for each rule (default: 200)")
+    parser.add_argument("--seed", metavar="S", type=int, default=0, help="where chance begins (default: 0)")
+    parser.add_argument("--jobs", metavar="N", type=count, default=1, help="processes (default: 1)")
+    parser.add_argument(
+        "--timeout", metavar="SECONDS", type=float, default=20.0, help="for the samples of one rule (default: 20)"
+    )
+    parser.add_argument(
+        "--recorded", metavar="FOLDER", help="recorded exports (default: tests/models beside the rules, if there)"
+    )
+    parser.add_argument("--update-lock", action="store_true", help="write the verdicts to the lock file beside the rules")
+    lock = parser.add_mutually_exclusive_group()
+    lock.add_argument(
+        "--locked", action="store_true", help="run nothing; a rule that is not in the lock as it is now is a finding"
+    )
+    lock.add_argument("--no-lock", action="store_true", help="verify every rule, whatever the lock file says")
+    add_format(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Verifies; returns 1 for a counterexample, an unverified rule without a reason, or one that is missing in the lock."""
+    from rewriter.cli.selection import codes, load
+    from rewriter.proof.oracles import require_runtime
+    from rewriter.proof.rules.lock import lock_path, read_lock
+
+    rules = load(args.rules or None)
+    named = rules.select(codes(args.select) or ["ALL"])
+    chosen = [*named, *named.aside]  # a promise holds for every target
+    place = lock_path(_place(args.rules))
+    locked = {} if args.no_lock else read_lock(place)
+    known = {rule.code: locked[rule.code] for rule in chosen if _holds(locked.get(rule.code), rule.digest)}
+    fresh = [rule for rule in chosen if rule.code not in known]
+    if args.locked:
+        return _show_locked(args, known, [rule.code for rule in fresh])
+    if fresh:
+        require_runtime()
+    verdicts = _verified(args, rules, [rule.code for rule in fresh], place)
+    everything = sorted([*known.values(), *verdicts], key=lambda verdict: verdict.rule)
+    if args.update_lock:
+        _update(place, locked, everything, {rule.code for rule in rules})
+    return _show(args, everything, rules)
+
+
+def _holds(verdict: Verdict | None, digest: str) -> bool:
+    """A locked verdict counts while the rule is what it was and nothing speaks against it."""
+    return verdict is not None and verdict.digest == digest and verdict.acceptable
+
+
+def _place(paths: list[str]) -> Path:
+    from rewriter.resources import resource
+
+    return Path(paths[0]) if paths else Path(str(resource("rules")))
+
+
+def _verified(args: argparse.Namespace, rules: RuleSet, codes: list[str], place: Path) -> list[Verdict]:
+    from rewriter.proof.rules.recorded import Recorded, examine
+    from rewriter.proof.rules.verdict import COUNTEREXAMPLE, Verdict
+    from rewriter.proof.rules.verify_rule import Plan
+    from rewriter.proof.rules.workers import verify_all
+
+    if not codes:
+        return []
+    folder = Path(args.recorded) if args.recorded else place.parent.parent / "tests" / "models"
+    recorded = examine(_with_shipped(rules), folder, codes) if folder.is_dir() else Recorded()
+    found = []
+    plan = Plan(args.samples, args.seed, args.timeout)
+    todo = [rule for rule in rules if rule.code in codes]
+    for code, why in recorded.harms.items():
+        todo = [rule for rule in todo if rule.code != code]
+        rule = rules.get(code)
+        assert rule is not None
+        found.append(Verdict(code, rule.digest, COUNTEREXAMPLE, why))
+    return [*found, *verify_all(todo, plan, recorded.repairs, args.jobs)]
+
+
+def _with_shipped(rules: RuleSet) -> RuleSet:
+    """A recorded export often needs more than one repair, so the shipped ones run beside those to be verified."""
+    from rewriter.language.rules import load_rules
+    from rewriter.record import replace
+
+    others = [rule for rule in load_rules(None) if rules.get(rule.code) is None]
+    return replace(rules, rules=(*rules, *others))
+
+
+def _update(place: Path, locked: dict[str, Verdict], verdicts: list[Verdict], loaded: set[str]) -> None:
+    """Rules that were not loaded keep their verdicts only where the lock holds more than what was loaded."""
+    from rewriter.cli.output import say
+    from rewriter.proof.oracles import versions
+    from rewriter.proof.rules.lock import write_lock
+    from rewriter.report.style import counted
+
+    new = {verdict.rule: verdict for verdict in verdicts if verdict.acceptable}
+    kept = {code: verdict for code, verdict in locked.items() if code not in loaded}
+    write_lock(place, {**kept, **new}.values(), versions())
+    say(f"wrote {place}: {counted(len(new), 'verdict')}")
+
+
+# --- what is printed ---------------------------------------------------------------------------------------------------
+
+
+def _show_locked(args: argparse.Namespace, known: dict[str, Verdict], missing: list[str]) -> int:
+    from rewriter.cli.output import say, tell
+    from rewriter.report.jsonreport import dumps
+    from rewriter.report.style import counted
+
+    if args.format == "json":
+        print(dumps({"schema": 1, "command": "verify", "locked": sorted(known), "changed": missing}))
+    else:
+        for code in missing:
+            tell(f"{code} is not in the lock as it is now; run: rewriter verify --update-lock")
+        say(f"{counted(len(known), 'rule')} as they were verified, {len(missing)} not")
+    return 1 if missing else 0
+
+
+def _show(args: argparse.Namespace, verdicts: list[Verdict], rules: RuleSet) -> int:
+    from rewriter.cli.output import say, style_of, tell
+    from rewriter.report.jsonreport import dumps
+    from rewriter.report.style import counted
+
+    bad = [verdict for verdict in verdicts if not verdict.acceptable]
+    if args.format == "json":
+        print(dumps({"schema": 1, "command": "verify", "rules": [_object(verdict) for verdict in verdicts]}))
+        return 1 if bad else 0
+    style = style_of(sys.stdout)
+    for verdict in verdicts:
+        rule = rules.get(verdict.rule)
+        for line in _lines(verdict, rule.path if rule is not None else "", style):
+            tell(line)
+    sys.stdout.flush()
+    counts = {
+        status: sum(verdict.status == status for verdict in verdicts) for status in ("tested", "counterexample", "unverified")
+    }
+    locked = sum(verdict.locked for verdict in verdicts)
+    told = ", ".join(f"{number} {status}" for status, number in counts.items())
+    say(f"{counted(len(verdicts), 'rule')}: {told}" + (f" ({locked} by lock)" if locked else ""))
+    return 1 if bad else 0
+
+
+def _object(verdict: Verdict) -> dict[str, Any]:
+    unneeded = [{"code": "W504", "line": found.line, "text": found.text, "broke": found.broke} for found in verdict.unneeded]
+    extra = {
+        "rule": verdict.rule,
+        "code": verdict.code,
+        "tried": verdict.tried,
+        "crashed": verdict.crashed,
+        "locked": verdict.locked,
+    }
+    return {**extra, **verdict.record(), "unneeded": unneeded, "counterexample": verdict.obligation}
+
+
+def _lines(verdict: Verdict, path: str, style: Style) -> list[str]:
+    from rewriter.report.style import clean, counted
+
+    color = {"tested": "green", "counterexample": "red"}.get(verdict.status, "yellow")
+    code = f" [{verdict.code}]" if verdict.code else ""
+    why = f": {clean(verdict.why)}" if verdict.why else ""
+    found = [f"{verdict.rule} {style.paint(color, verdict.status)}{code}{_figures(verdict)}{why}"]
+    if verdict.quarantine:
+        found.append(f"    the oracles disagree on {', '.join(verdict.quarantine)}; ONNX Runtime alone decided")
+    if verdict.crashed:
+        found.append(f"    {verdict.crashed} instances took the runtime's process down and were left out")
+    if verdict.raised and verdict.status == "unverified":
+        found.append(f"    a condition raised: {clean(verdict.raised)}")
+    for line in verdict.unneeded:
+        drafts = counted(line.broke, "draft")
+        told = f"nothing goes wrong without `{clean(line.text)}`, which {drafts} broke"
+        found.append(f"    warning[W504] {clean(path)}:{line.line}: {told}")
+    found += [f"    {clean(line)}" for line in verdict.obligation.splitlines()]
+    return found
+
+
+def _figures(verdict: Verdict) -> str:
+    if verdict.status == "counterexample":
+        return ""
+    rate = f", {verdict.samples / verdict.tried:.0%} of drafts" if verdict.tried else ""
+    error = f", largest error {verdict.error:.2g} ({verdict.bound})" if verdict.bound and verdict.samples else ""
+    opsets = f", opset {_ranges(verdict.opsets)}" if verdict.opsets else ""
+    ranks = f", rank {_ranges(verdict.ranks)}" if verdict.ranks else ""
+    kinds = f", {' '.join(verdict.dtypes)}" if verdict.dtypes else ""
+    return f" ({verdict.samples} instances{rate}{kinds}{opsets}{ranks}{error})"
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """ "7 to 13, 18" for the numbers that were tried; what lies between two of them is not said to be."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return " ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else " ".join(map(str, run)) for run in runs)

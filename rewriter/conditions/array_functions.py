@@ -1,0 +1,240 @@
+"""Functions of expressions on constants: NumPy's, under the names and with the argument order of `language.functions`.
+
+Element types are kept: an operation on float32 gives float32, so that what a rule writes back is of the type that it read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rewriter.conditions.context import Context
+from rewriter.conditions.rule_values import ARRAY_LIMIT, UNKNOWN, DType, Failure, Symbol
+
+
+def element_type(dtype: int) -> np.dtype[Any]:
+    """NumPy's (or ml_dtypes') type for a TensorProto element type."""
+    from onnx import helper
+
+    return np.dtype(helper.tensor_dtype_to_np_dtype(int(dtype)))
+
+
+def _items(value: Any) -> Any:
+    """A list as an array; UNKNOWN when an item of it is."""
+    if isinstance(value, list):
+        if any(item is UNKNOWN or isinstance(item, Symbol) for item in value):
+            return UNKNOWN
+        return np.asarray(value)
+    return value
+
+
+def _mapped(function: Callable[..., Any], *, as_float: bool = False) -> Callable[..., Any]:
+    """A NumPy function over an array, a list (giving a list) or one number (giving a number)."""
+
+    def call(context: Context, value: Any, *more: Any) -> Any:
+        known = _items(value)
+        if known is UNKNOWN:
+            return UNKNOWN
+        if as_float and isinstance(known, np.ndarray) and known.dtype.kind in "iub":
+            known = known.astype(np.float64)
+        result = function(known, *more)
+        if isinstance(value, list):
+            return np.asarray(result).tolist()
+        if isinstance(known, np.ndarray) and not as_float:
+            return np.asarray(result)
+        return np.asarray(result, dtype=known.dtype) if isinstance(known, np.ndarray) else np.asarray(result).item()
+
+    return call
+
+
+def _whole(function: Callable[[Any], Any]) -> Callable[..., Any]:
+    """floor, ceil, round: of a single number as an int, so that it can be a dimension."""
+    mapped = _mapped(function)
+
+    def call(context: Context, value: Any) -> Any:
+        result = mapped(context, value)
+        if isinstance(value, np.ndarray) or result is UNKNOWN:
+            return result
+        return [int(item) for item in result] if isinstance(result, list) else int(result)
+
+    return call
+
+
+def _reduced(function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(context: Context, value: Any, axes: Any = None) -> Any:
+        known = _items(value)
+        if known is UNKNOWN:
+            return UNKNOWN
+        axis = tuple(axes) if isinstance(axes, list) else axes
+        result = function(known, axis=axis)
+        dtype = np.asarray(known).dtype
+        if axis is None and (isinstance(value, list) or np.ndim(known) <= 1):
+            return np.asarray(result).item()
+        return np.asarray(result, dtype=dtype if dtype.kind == "f" else None)
+
+    return call
+
+
+def _extreme(whole: Callable[[Any], Any], pairwise: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """min, max: the extreme element of one value, or element by element of several."""
+
+    def call(context: Context, value: Any, *more: Any) -> Any:
+        parts = [_items(part) for part in (value, *more)]
+        if any(part is UNKNOWN for part in parts):
+            return UNKNOWN
+        if len(parts) == 1:
+            return np.asarray(whole(parts[0])).item()
+        result = parts[0]
+        for part in parts[1:]:
+            result = pairwise(result, part)
+        if any(isinstance(part, np.ndarray) for part in (value, *more)):
+            return result
+        return np.asarray(result).tolist()
+
+    return call
+
+
+def _bounded(shape: Any) -> tuple[int, ...]:
+    dims = [shape] if isinstance(shape, int) else list(shape)
+    if any(not isinstance(dim, int) or isinstance(dim, bool) or dim < 0 for dim in dims):
+        raise Failure(f"{dims} is no shape")
+    if int(np.prod(dims, dtype=object)) > ARRAY_LIMIT:
+        raise Failure(f"a constant of shape {dims} is too large")
+    return tuple(dims)
+
+
+def _filled(value: float) -> Callable[..., Any]:
+    def call(context: Context, shape: Any, dtype: int = DType(1)) -> Any:
+        if _items(shape) is UNKNOWN:
+            return UNKNOWN
+        return np.full(_bounded(shape), value, dtype=element_type(dtype))
+
+    return call
+
+
+def _full(context: Context, shape: Any, value: Any, dtype: Any = None) -> Any:
+    if _items(shape) is UNKNOWN:
+        return UNKNOWN
+    kind = (
+        element_type(dtype)
+        if dtype is not None
+        else np.dtype(np.float32)
+        if isinstance(value, float)
+        else np.asarray(value).dtype
+    )
+    return np.full(_bounded(shape), value, dtype=kind)
+
+
+def _reshape(context: Context, value: Any, shape: Any) -> Any:
+    known = _items(value)
+    if known is UNKNOWN or _items(shape) is UNKNOWN:
+        return UNKNOWN
+    return np.reshape(known, shape)
+
+
+def _transpose(context: Context, value: Any, perm: Any = None) -> Any:
+    return np.transpose(value, perm)
+
+
+def _expand_dims(context: Context, value: Any, axes: Any) -> Any:
+    known = _items(value)
+    return UNKNOWN if known is UNKNOWN else np.expand_dims(known, tuple(axes) if isinstance(axes, list) else axes)
+
+
+def _squeeze(context: Context, value: Any, axes: Any = None) -> Any:
+    return np.squeeze(value, tuple(axes) if isinstance(axes, list) else axes)
+
+
+def _concat(context: Context, *parts: Any) -> Any:
+    *arrays, axis = parts
+    if isinstance(axis, list | np.ndarray):
+        raise Failure("the last argument of `concat` is the axis")
+    known = [_items(part) for part in arrays]
+    return UNKNOWN if any(part is UNKNOWN for part in known) else np.concatenate(known, axis=axis)
+
+
+def _cast(context: Context, value: Any, dtype: int) -> Any:
+    known = _items(value)
+    return UNKNOWN if known is UNKNOWN else np.asarray(known).astype(element_type(dtype))
+
+
+def _to_list(context: Context, value: Any) -> Any:
+    return value.ravel().tolist() if isinstance(value, np.ndarray) else value
+
+
+def _where(context: Context, test: Any, then: Any, other: Any) -> Any:
+    parts = [_items(part) for part in (test, then, other)]
+    if any(part is UNKNOWN for part in parts):
+        return UNKNOWN
+    result = np.where(*parts)
+    return result if any(isinstance(part, np.ndarray) for part in (test, then, other)) else result.tolist()
+
+
+def _tile(context: Context, value: Any, times: Any) -> Any:
+    counts = _items(times)
+    known = _items(value)
+    if counts is UNKNOWN or known is UNKNOWN:
+        return UNKNOWN
+    _bounded([int(np.size(known)), int(np.prod(counts, dtype=object))])
+    return np.tile(known, counts)
+
+
+def _repeat(context: Context, value: Any, times: int, axis: Any = None) -> Any:
+    known = _items(value)
+    if known is UNKNOWN:
+        return UNKNOWN
+    _bounded([int(np.size(known)), times])
+    result = np.repeat(known, times, axis)
+    return result.tolist() if isinstance(value, list) else result
+
+
+def _pad(context: Context, value: Any, pads: list[Any], fill: Any = 0) -> Any:
+    known = _items(value)
+    if known is UNKNOWN or _items(pads) is UNKNOWN:
+        return UNKNOWN
+    half = len(pads) // 2
+    widths = list(zip(pads[:half], pads[half:], strict=True))
+    _bounded([dim + sum(width) for dim, width in zip(np.shape(known), widths, strict=True)])
+    return np.pad(known, widths, constant_values=fill)
+
+
+BODIES: dict[str, Callable[..., Any]] = {
+    "abs": _mapped(np.abs),
+    "sqrt": _mapped(np.sqrt, as_float=True),
+    "exp": _mapped(np.exp, as_float=True),
+    "log": _mapped(np.log, as_float=True),
+    "floor": _whole(np.floor),
+    "ceil": _whole(np.ceil),
+    "round": _whole(np.rint),
+    "sign": _mapped(np.sign),
+    "clip": _mapped(np.clip),
+    "isfinite": _mapped(np.isfinite),
+    "isnan": _mapped(np.isnan),
+    "sum": _reduced(np.sum),
+    "prod": _reduced(np.prod),
+    "mean": _reduced(np.mean),
+    "min": _extreme(np.min, np.minimum),
+    "max": _extreme(np.max, np.maximum),
+    "array": lambda context, value: np.asarray(value),
+    "concat": _concat,
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "expand_dims": _expand_dims,
+    "squeeze": _squeeze,
+    "zeros": _filled(0),
+    "ones": _filled(1),
+    "full": _full,
+    "zeros_like": lambda context, value: np.zeros_like(value),
+    "ones_like": lambda context, value: np.ones_like(value),
+    "full_like": lambda context, value, fill: np.full_like(value, fill),
+    "cast": _cast,
+    "to_list": _to_list,
+    "where": _where,
+    "matmul": lambda context, left, right: np.matmul(left, right),
+    "tile": _tile,
+    "repeat": _repeat,
+    "pad": _pad,
+    "flatten": lambda context, value: np.ravel(value),
+}

@@ -1,0 +1,249 @@
+"""The evaluator of expressions: a closed one, with a fixed table of functions, three truth values and bounded results.
+
+No expression can loop, call out, or grow without bound: nesting is capped by the parser, lists and arrays by `values`,
+integers by 64 bits. What depends on something that the graph does not tell is UNKNOWN, and the context has noted why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import onnx_graphsurgeon as gs
+
+from rewriter.conditions.call_functions import FUNCTIONS
+from rewriter.conditions.context import Context
+from rewriter.conditions.effective_attributes import effective
+from rewriter.conditions.format_versions import least_ir_version
+from rewriter.conditions.model_fields import FIND, find
+from rewriter.conditions.operators import arithmetic, compare, contains, truth
+from rewriter.conditions.rule_values import ABSENT, LIST_LIMIT, UNKNOWN, DType, Failure, checked, plain, show
+from rewriter.language import ast
+from rewriter.language.dtypes import DTYPES
+
+_ELEMENT_TYPES = {name: DType(number) for name, number in DTYPES.items()}
+
+
+class Names:
+    """The names of one match: captures and labels, parameters, and `let` values, which are computed when first used."""
+
+    def __init__(self, bound: Mapping[str, Any], lets: Mapping[str, ast.Expr]) -> None:
+        self.bound = bound
+        self._lets = lets
+        self._values: dict[str, Any] = {}
+
+    def get(self, name: str, context: Context) -> Any:
+        """Raises Failure for a name that nothing binds."""
+        if name in self.bound:
+            return self.bound[name]
+        if name in self._values:
+            return self._values[name]
+        if name in self._lets:
+            self._values[name] = evaluate(self._lets[name], self, context)
+            return self._values[name]
+        if name in _ELEMENT_TYPES:
+            return _ELEMENT_TYPES[name]
+        raise Failure(f"name `{name}` is not bound")
+
+
+def evaluate(expr: ast.Expr, names: Names, context: Context) -> Any:
+    """The value of an expression. Raises Failure when it has none."""
+    return _EVALUATORS[type(expr)](expr, names, context)
+
+
+def holds(condition: ast.Expr, names: Names, context: Context) -> Any:
+    """True, False or UNKNOWN."""
+    return truth(evaluate(condition, names, context))
+
+
+def _literal(expr: ast.Literal, names: Names, context: Context) -> Any:
+    return ABSENT if expr.value is None else expr.value
+
+
+def _name(expr: ast.Name, names: Names, context: Context) -> Any:
+    return names.get(expr.id, context)
+
+
+def _field(expr: ast.Field, names: Names, context: Context) -> Any:
+    if isinstance(expr.value, ast.Name) and expr.value.id == "model" and "model" not in names.bound:
+        return _model_field(expr.name, context)
+    base = evaluate(expr.value, names, context)
+    if isinstance(base, gs.Node):
+        return _node_field(base, expr.name, context)
+    if isinstance(base, gs.Tensor) and expr.name in ("shape", "dtype", "name"):
+        return base.name if expr.name == "name" else context.shape(base) if expr.name == "shape" else context.dtype(base)
+    if base is UNKNOWN or base is ABSENT:
+        return base
+    raise Failure(f"`{expr.name}` is not a field of this value")
+
+
+def _node_field(node: gs.Node, name: str, context: Context) -> Any:
+    if name == "inputs":
+        return [tensor if tensor.name else ABSENT for tensor in node.inputs]
+    if name == "outputs":
+        return list(node.outputs)
+    if name == "op":
+        return node.op
+    return effective(context, node, name)
+
+
+def _model_field(name: str, context: Context) -> Any:
+    if name == "ir_version":
+        return context.ir_version
+    if name == "opset":
+        return context.opset(None)
+    if name == "outputs":
+        return [tensor.name for tensor in context.index.graph.outputs]
+    if name in FIND:
+        return find(name, context)
+    if name == "least_ir_version":
+        return least_ir_version(context)
+    found = getattr(context.index.graph, name, None)
+    return found if isinstance(found, str) else context.doubt(f"model.{name} is not known")
+
+
+def _range(expr: ast.Range, names: Names, context: Context) -> Any:
+    """A range stands only where a position does; as a value it is a slice with its stop excluded."""
+    start = None if expr.start is None else evaluate(expr.start, names, context)
+    stop = None if expr.stop is None else evaluate(expr.stop, names, context)
+    if UNKNOWN in (start, stop):
+        return UNKNOWN
+    return slice(start, None if stop is None or stop == -1 else stop + 1)
+
+
+def _index(expr: ast.Index, names: Names, context: Context) -> Any:
+    base = evaluate(expr.value, names, context)
+    at = evaluate(expr.index, names, context)
+    if isinstance(base, gs.Tensor):
+        base = context.array(base)
+    if base is UNKNOWN or at is UNKNOWN:
+        return UNKNOWN
+    if not isinstance(base, list | str | np.ndarray):
+        raise Failure("only lists, texts and constants have elements")
+    try:
+        return plain(base[at])
+    except (IndexError, TypeError) as error:
+        raise Failure(f"there is no element {at} in {show(base)}") from error
+
+
+def _list(expr: ast.ListOf, names: Names, context: Context) -> Any:
+    return [evaluate(item, names, context) for item in expr.items]
+
+
+def _call(expr: ast.Call, names: Names, context: Context) -> Any:
+    function = FUNCTIONS.get(expr.function)
+    if function is None:
+        raise Failure(f"unknown function `{expr.function}`")
+    read = _elements if expr.function in ("all", "any") else evaluate
+    values = [read(item, names, context) for item in expr.args]
+    try:
+        result = plain(function(context, *values))
+    except (
+        TypeError,
+        ValueError,
+        IndexError,
+        KeyError,
+        OverflowError,
+        ZeroDivisionError,
+        AttributeError,
+        MemoryError,
+    ) as error:
+        raise Failure(f"`{expr.function}`: {error}") from error
+    if isinstance(result, int) and not isinstance(result, bool | DType):
+        return checked(result)
+    if isinstance(result, list) and len(result) > LIST_LIMIT:
+        raise Failure(f"`{expr.function}` makes a list of {len(result)} items; at most {LIST_LIMIT} are allowed")
+    return result
+
+
+def _elements(expr: ast.Expr, names: Names, context: Context) -> Any:
+    """Of what `all` and `any` ask: two tensors are compared by their elements there, and not asked whether they are one."""
+    if isinstance(expr, ast.Compare) and expr.op in ("==", "!="):
+        left, right = evaluate(expr.left, names, context), evaluate(expr.right, names, context)
+        if isinstance(left, gs.Tensor) and isinstance(right, gs.Tensor):
+            return compare(expr.op, _settled(left, context), _settled(right, context))
+    return evaluate(expr, names, context)
+
+
+def _unary(expr: ast.Unary, names: Names, context: Context) -> Any:
+    value = evaluate(expr.operand, names, context)
+    if expr.op == "not":
+        known = truth(value)
+        return UNKNOWN if known is UNKNOWN else not known
+    if isinstance(value, gs.Tensor):
+        value = context.array(value)
+    if value is UNKNOWN:
+        return UNKNOWN
+    if isinstance(value, list):
+        return [UNKNOWN if item is UNKNOWN else -item for item in value]
+    if isinstance(value, int | float | np.ndarray) and not isinstance(value, bool):
+        return checked(-value) if isinstance(value, int) else -value
+    raise Failure("only numbers have a negative")
+
+
+def _binary(expr: ast.Binary, names: Names, context: Context) -> Any:
+    return arithmetic(
+        expr.op, _settled(evaluate(expr.left, names, context), context), _settled(evaluate(expr.right, names, context), context)
+    )
+
+
+def _compare(expr: ast.Compare, names: Names, context: Context) -> Any:
+    left, right = evaluate(expr.left, names, context), evaluate(expr.right, names, context)
+    if expr.op in ("in", "not in"):
+        found = contains(left, _settled(right, context))
+        return found if found is UNKNOWN or expr.op == "in" else not found
+    if isinstance(left, gs.Tensor) and isinstance(right, gs.Tensor) and expr.op in ("==", "!="):
+        same = left is right
+        return same if expr.op == "==" else not same
+    return compare(expr.op, _settled(left, context), _settled(right, context))
+
+
+def _settled(value: Any, context: Context) -> Any:
+    """A captured tensor in arithmetic or a comparison stands for its constant values."""
+    return context.array(value) if isinstance(value, gs.Tensor) else value
+
+
+def _logic(expr: ast.Logic, names: Names, context: Context) -> Any:
+    """Kleene's strong logic: one decisive operand settles the result, wherever it stands; else one that fails wins over one
+    that is unknown.
+    """
+    decisive = expr.op == "or"
+    unknown = False
+    failed: Failure | None = None
+    for operand in expr.operands:
+        try:
+            value = holds(operand, names, context)
+        except Failure as failure:
+            failed = failed or failure
+            continue
+        if value is UNKNOWN:
+            unknown = True
+        elif value is decisive:
+            return decisive
+    if failed is not None:
+        raise failed
+    return UNKNOWN if unknown else not decisive
+
+
+def _choice(expr: ast.Choice, names: Names, context: Context) -> Any:
+    test = holds(expr.test, names, context)
+    if test is UNKNOWN:
+        return UNKNOWN
+    return evaluate(expr.then if test else expr.other, names, context)
+
+
+_EVALUATORS: dict[type, Callable[..., Any]] = {
+    ast.Literal: _literal,
+    ast.Name: _name,
+    ast.Field: _field,
+    ast.Range: _range,
+    ast.Index: _index,
+    ast.ListOf: _list,
+    ast.Call: _call,
+    ast.Unary: _unary,
+    ast.Binary: _binary,
+    ast.Compare: _compare,
+    ast.Logic: _logic,
+    ast.Choice: _choice,
+}

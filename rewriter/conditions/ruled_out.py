@@ -1,0 +1,148 @@
+"""Faults of a model as a whole that a census can rule out; the names are those of `language/faults.py`.
+
+Each answer is "surely none" or "maybe": where a name occurs in several bodies, the ordinary way has to look who sees whom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from rewriter.language.cache.operator_table import Table, begun
+from rewriter.onnxfile.census import OPAQUE, Body, Census
+
+LATE = 16
+"""The first element type that operators were given later than the others: bfloat16."""
+
+SETTLED = 7
+"""The first opset that is not an old one."""
+
+
+def no_repeated_nodes(census: Census, table: Table) -> bool:
+    """No two nodes of one graph have one name."""
+    return all(body.distinct or _are_distinct(body) for root in _roots(census) for body in _bodies(root))
+
+
+def no_repeated_tensors(census: Census, table: Table) -> bool:
+    """No name is defined twice, be it in different graphs."""
+    for root in _roots(census):
+        seen: set[bytes] = set()
+        count = 0
+        for body in _bodies(root):
+            constants = [name for name, _ in body.constants if name]
+            inputs = [name for name, _ in body.inputs if name]
+            if len(set(constants)) < len(constants) or len(set(inputs)) < len(inputs):
+                return False
+            if body.orderly and root is body:
+                continue
+            made = [name for _, _, outputs in body.nodes for name in outputs if name]
+            made += {*constants, *inputs}
+            seen.update(made)
+            count += len(made)
+        if len(seen) < count:
+            return False
+    return True
+
+
+def no_unsorted_nodes(census: Census, table: Table) -> bool:
+    """No node reads what is defined further on; asked of names only, so that repeated ones make it doubtful."""
+    return no_repeated_tensors(census, table) and all(_is_sorted(root) for root in _roots(census))
+
+
+def no_missing_imports(census: Census, table: Table) -> bool:
+    """Every operator's domain is imported."""
+    main = census.imports or {"": 1}
+    if not all(_imported(census.graph, main)):
+        return False
+    return all(imported for body in census.functions.values() for imported in _imported(body, body.imports or main))
+
+
+def no_early_nodes(census: Census, table: Table) -> bool:
+    """The opset has every operator of ONNX's own that it will ever have, and no element type stands there that came later."""
+    version = (census.imports or {"": 1}).get("")
+    if version is None:
+        return True
+    for kind in census.kinds:
+        to = kind.attrs.get("to")
+        if kind.dtype >= LATE or to is OPAQUE or (isinstance(to, int) and to >= LATE):
+            return False
+        if not kind.domain and kind.op in table and not begun(table[kind.op], version):
+            return False
+    bodies = (body for root in _roots(census) for body in _bodies(root))
+    return all(dtype < LATE for body in bodies for part in (body.inputs, body.outputs, body.constants) for _, dtype in part)
+
+
+def no_old_nodes(census: Census, table: Table) -> bool:
+    """The opset is none of the old ones."""
+    return (census.imports or {"": 1}).get("", SETTLED) >= SETTLED
+
+
+def no_lost_opset(census: Census, table: Table) -> bool:
+    """The model imports something."""
+    return bool(census.imports)
+
+
+def no_branch_inputs(census: Census, table: Table) -> bool:
+    """No node is an If whose branch has inputs."""
+    return not any(
+        kind.op == "If" and any(inner.inputs for inner in kind.bodies.values())
+        for root in _roots(census)
+        for body in _bodies(root)
+        for kind, _, _ in body.nodes
+    )
+
+
+NONE: Mapping[str, Callable[[Census, Table], bool]] = {
+    "repeated_nodes": no_repeated_nodes,
+    "repeated_tensors": no_repeated_tensors,
+    "unsorted_nodes": no_unsorted_nodes,
+    "missing_imports": no_missing_imports,
+    "early_nodes": no_early_nodes,
+    "branch_inputs": no_branch_inputs,
+    "old_nodes": no_old_nodes,
+    "lost_opset": no_lost_opset,
+}
+"""By the name of a fault: whether there surely is none. Of faults that are missing here nothing is known."""
+
+
+def _roots(census: Census) -> list[Body]:
+    return [census.graph, *census.functions.values()]
+
+
+def _bodies(root: Body) -> Iterator[Body]:
+    waiting = [root]
+    while waiting:
+        body = waiting.pop()
+        yield body
+        waiting.extend(body.inner)
+
+
+def _are_distinct(body: Body) -> bool:
+    return body.columns is None and len(set(body.names)) == len(body.names)
+
+
+def _is_sorted(root: Body) -> bool:
+    if root.orderly:
+        return True
+    defined: set[bytes] = {b""}
+    early: set[bytes] = set()
+    _read(root, defined, early)
+    return not early & defined
+
+
+def _read(body: Body, defined: set[bytes], early: set[bytes]) -> None:
+    """Goes through the nodes in their order; `early` are names that were read before they were defined."""
+    defined.update(name for name, _ in body.constants)
+    defined.update(name for name, _ in body.inputs)
+    for kind, inputs, outputs in body.nodes:
+        if not defined.issuperset(inputs):
+            early.update(name for name in inputs if name not in defined)
+        for inner in kind.bodies.values():
+            _read(inner, defined, early)
+        defined.update(outputs)
+    early.update(name for name, _ in body.outputs if name not in defined)
+
+
+def _imported(root: Body, imports: Mapping[str, int]) -> Iterator[bool]:
+    for body in _bodies(root):
+        for domain in {kind.domain for kind in body.kinds}:
+            yield domain in imports

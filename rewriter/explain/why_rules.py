@@ -1,0 +1,175 @@
+"""Why a rule fires in a model or does not: every place where its root's operator stands, the nearest misses first.
+
+Places are looked at in the model as it is, before any rule has fired. A run of the selected rules then tells where another rule
+makes room for this one, or is there first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+
+import onnx_graphsurgeon as gs
+
+from rewriter.conditions.context import Context
+from rewriter.conditions.guards import refusal
+from rewriter.engine.compile import compile_rule
+from rewriter.errors import RewriterError
+from rewriter.explain.explanation import Answer, Earlier, Explanation, Later, Question
+from rewriter.explain.places import Explainer
+from rewriter.graph.index import GraphIndex, operator_key
+from rewriter.graph.node_text import node_name
+from rewriter.language.diagnostics import suggest
+from rewriter.language.pattern import Pattern
+from rewriter.language.rules import Rule
+from rewriter.log.records import Firing, Log
+
+
+def explain(context: Context, rule: Rule, node: str | None = None, replay: Callable[[], Log] | None = None) -> Explanation:
+    """Explains one rule on one model; the graph is left as it was.
+
+    Args:
+        context: the model, before any firing.
+        rule: the rule, which need not be one of those that run.
+        node: only the places that this node is part of: its name, that of one of its outputs, or a glob of such.
+        replay: runs all selected rules with this one and takes everything back.
+
+    Raises:
+        RewriterError: no node is called so, the rule lacks a parameter, or its pattern is too large.
+    """
+    compiled = compile_rule(rule, context.settings)
+    explainer = Explainer(context, compiled)
+    pattern = compiled.pattern
+    ops: tuple[str, ...] = ("",)
+    if pattern is None:
+        answers = [explainer.explain_model()]
+    else:
+        root_ops = pattern.nodes[pattern.root].ops
+        ops = tuple(sorted(f"{domain}.{op}" if domain else op for domain, op in root_ops))
+        if node is None:
+            answers = [explainer.explain(n) for n in _nodes(context.index) if operator_key(n) in root_ops]
+        else:
+            answers = list(_around(context.index, explainer, pattern, named(context.index, node), ops))
+    context.index.finish()
+    log = Log() if replay is None else replay()
+    places = None if node is None else {(answer.place, answer.node) for answer in answers}
+    return Explanation(
+        rule.code,
+        rule.title or rule.slug,
+        rule.path,
+        rule.source.line_col(rule.ast.span.start)[0],
+        tuple(_guards(rule, context)),
+        ops,
+        tuple(sorted(answers, key=_rank)),  # stable: the order of the model among equals
+        tuple(later for later in _later(rule, answers, log) if places is None or (later.place, later.node) in places),
+        tuple(_earlier(rule, answers, log)),
+        tuple(_settled(rule, answers, log)),
+        tuple(stop.message for stop in log.stops),
+    )
+
+
+def named(index: GraphIndex, name: str) -> list[gs.Node]:
+    """The nodes of a name, of an output's name, or of a glob. Raises RewriterError when there is none."""
+    exact = [node for node in _nodes(index) if name in _names(node)]
+    found = exact or [node for node in _nodes(index) if any(fnmatchcase(own, name) for own in _names(node))]
+    if found:
+        return found
+    near = suggest(name, [own for node in _nodes(index) for own in _names(node)])
+    hint = f"; did you mean {near!r}?" if near else "; `rewriter show MODEL --nodes` lists them"
+    raise RewriterError(f"no node and no node's output is called {name!r}{hint}")
+
+
+def _names(node: gs.Node) -> list[str]:
+    return [name for name in (node.name, *(tensor.name for tensor in node.outputs)) if name]
+
+
+def _nodes(index: GraphIndex) -> Iterator[gs.Node]:
+    """All nodes, in the order of the model."""
+    for scope in index.scopes:
+        yield from index.members(scope)
+
+
+def _guards(rule: Rule, context: Context) -> Iterator[str]:
+    """What keeps a run from trying the rule, each reason once."""
+    yield from dict.fromkeys(
+        reason for by_id in (False, True) if (reason := refusal(rule, context.subject, by_id=by_id)) is not None
+    )
+
+
+def _around(
+    index: GraphIndex, explainer: Explainer, pattern: Pattern, nodes: list[gs.Node], ops: tuple[str, ...]
+) -> Iterator[Answer]:
+    """The places whose match a node could be part of: its own, where it is a root, and those of the roots around it."""
+    done: set[int] = set()
+    for node in nodes:
+        roots = _roots(index, pattern, node)
+        yield from (explainer.explain(root) for number, root in roots.items() if number not in done)
+        done |= roots.keys()
+        if not roots:
+            asked = f"a node of the pattern, whose root is {' or '.join(ops)}"
+            question = Question("place", "operator", (0, 0, 0), asked, f"{node.op}, with no such root around it")
+            yield Answer(index.scope(node).path, node_name(node), node.op, False, question)
+
+
+def _roots(index: GraphIndex, pattern: Pattern, node: gs.Node) -> dict[int, gs.Node]:
+    """The roots that see a node as one of the pattern's."""
+    found: dict[int, gs.Node] = {}
+    for number, path in pattern.paths:
+        here = {id(node): node} if operator_key(node) in pattern.nodes[number].ops else {}
+        for step, ops in path:
+            here = {id(n): n for start in here.values() for n in _step(index, start, step) if operator_key(n) in ops}
+        found.update(here)
+    return found
+
+
+def _step(index: GraphIndex, node: gs.Node, step: str) -> Iterator[gs.Node]:
+    if step == "user":
+        for tensor in node.outputs:
+            yield from index.uses(tensor)
+    elif step == "maker":
+        yield from (maker for tensor in node.inputs if (maker := index.producer(tensor)) is not None)
+    else:
+        for tensor in (*node.inputs, *node.outputs):
+            yield from index.uses(tensor)
+            if (maker := index.producer(tensor)) is not None:
+                yield maker
+
+
+def _rank(answer: Answer) -> tuple[bool, tuple[int, ...]]:
+    question = answer.question
+    return not answer.fires, () if question is None else tuple(-part for part in question.depth)
+
+
+def _later(rule: Rule, answers: list[Answer], log: Log) -> Iterator[Later]:
+    known = {(answer.place, answer.node) for answer in answers if answer.fires}
+    for firing in log.firings:
+        if firing.rule == rule.code and (firing.place, firing.root) not in known:
+            after = tuple((parent.rule, parent.root) for parent in _parents(firing, log))
+            yield Later(firing.place, firing.root, firing.op, after)
+
+
+def _parents(firing: Firing, log: Log) -> list[Firing]:
+    """The firings that made what a firing matched; none where it is a condition or a use that others changed."""
+    return [log.firings[number - 1] for number in firing.parents]
+
+
+def _earlier(rule: Rule, answers: list[Answer], log: Log) -> Iterator[Earlier]:
+    fired = {(firing.place, firing.root) for firing in log.firings if firing.rule == rule.code}
+    taken: dict[tuple[str, str], Firing] = {}
+    for firing in log.firings:
+        for name in firing.matched:
+            taken.setdefault((firing.place, name), firing)
+    for answer in answers:
+        if answer.fires and (answer.place, answer.node) not in fired:
+            by = next((taken[answer.place, name] for name in answer.matched if (answer.place, name) in taken), None)
+            if by is not None:
+                yield Earlier(answer.place, answer.node, by.rule, by.root)
+
+
+def _settled(rule: Rule, answers: list[Answer], log: Log) -> Iterator[tuple[str, str]]:
+    told = {(blocked.place, blocked.root) for blocked in log.blocked if blocked.rule == rule.code}
+    told |= {(firing.place, firing.root) for firing in log.firings if firing.rule == rule.code}
+    for answer in answers if log.firings else ():
+        key = (answer.place, answer.node)
+        if answer.question is not None and answer.question.unknown and key not in told:
+            yield key

@@ -1,0 +1,203 @@
+"""From what is known of a node's operands to what is known of its outputs; and what is known of tensors that no node makes.
+
+All pure: `facts.py` keeps the results and decides what to derive when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+import onnx_graphsurgeon as gs
+
+from rewriter.errors import RewriterError
+from rewriter.facts import fold
+from rewriter.facts.infer import MOST_DATA, output_types
+from rewriter.facts.node_facts import NodeFacts
+from rewriter.facts.shape_values import INTEGERS, ShapeValue, followed, of_array
+from rewriter.facts.value_rules import output_values
+from rewriter.graph.values import Variable, constant_array, elem_type, static_shape
+from rewriter.onnxfile.tensor_types import UNKNOWN, TensorType, clean, count, decode, dtype_number, numpy_dtype, refine
+from rewriter.onnxfile.tensors import read_sparse
+
+Array = np.ndarray[Any, Any]
+
+
+class Fact(NamedTuple):
+    """What is known of a tensor.
+
+    `mark` is None for what is no constant; two constants with the same mark have the same contents.
+    """
+
+    type: TensorType = UNKNOWN
+    value: ShapeValue | None = None
+    mark: int | None = None
+
+
+NOTHING = Fact()
+
+
+def declared_type(tensor: gs.Tensor) -> TensorType:
+    """What the file, or whoever made the tensor, says of it; exact for a constant. Weights are not loaded."""
+    if isinstance(tensor, Variable) and tensor.silent:
+        return UNKNOWN
+    kind = "tensor_type" if isinstance(tensor, gs.Constant) else getattr(tensor, "type", None)
+    if kind in (None, "tensor_type"):
+        return TensorType(elem_type(tensor), static_shape(tensor))
+    for info in getattr(tensor, "infos", ()):
+        if info.type.WhichOneof("value") == kind:
+            return decode(info.type.SerializeToString())
+    dtype = dtype_number(tensor.dtype)
+    if kind == "sequence_type" and dtype is not None:
+        proto = onnx.TypeProto()
+        proto.sequence_type.elem_type.tensor_type.elem_type = dtype
+        return TensorType(other=proto.SerializeToString())
+    return UNKNOWN
+
+
+def initializer_fact(tensor: gs.Constant, mark: int, overridable: bool) -> Fact:
+    """What is known of an initializer; of one that a caller may override, only its type."""
+    known = declared_type(tensor)
+    if overridable:
+        return Fact(known)
+    value = None
+    if followed(known.dtype, known.shape):
+        try:
+            value = of_array(constant_array(tensor))
+        except RewriterError:  # data that cannot be read: a constant nevertheless, about which no more is known
+            value = None
+    return Fact(known, value, mark)
+
+
+def constant_node_array(node: gs.Node) -> Array | None:
+    """What a Constant node holds, in whichever of its attributes; None when that is unreadable or a reference."""
+    name, value = next(iter(node.attrs.items()), ("", None))
+    try:
+        if isinstance(value, gs.Constant):
+            return constant_array(value)
+        if isinstance(value, onnx.AttributeProto):
+            return read_sparse(value.sparse_tensor, None) if value.HasField("sparse_tensor") else None
+        if isinstance(value, np.ndarray):
+            return value
+        dtype = _PLAIN_ATTRIBUTES.get(name)
+        return np.array(value, dtype) if dtype is not None and not isinstance(value, gs.Node.AttributeRef) else None
+    except (RewriterError, TypeError, ValueError, OverflowError):
+        return None
+
+
+_PLAIN_ATTRIBUTES: Mapping[str, Any] = {
+    "value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32,
+    "value_string": object, "value_strings": object,
+}  # fmt: skip
+
+
+def constant_node_fact(node: gs.Node, mark: int) -> Fact:
+    """What is known of the output of a Constant node; a tensor that carries no shape is not loaded."""
+    value = next(iter(node.attrs.values()), None)
+    if isinstance(value, gs.Constant):
+        return initializer_fact(value, mark, overridable=False)
+    if isinstance(value, onnx.AttributeProto):
+        if not value.HasField("sparse_tensor"):
+            return NOTHING
+        sparse = value.sparse_tensor
+        return Fact(TensorType(sparse.values.data_type or None, clean(sparse.dims)), None, mark)
+    array = constant_node_array(node)
+    if array is None:
+        return NOTHING
+    known = TensorType(dtype_number(array.dtype), tuple(array.shape))
+    return Fact(known, of_array(array) if followed(*known[:2]) else None, mark)
+
+
+def node_facts(
+    node: gs.Node, imports: Mapping[str, int], operands: Sequence[Fact | None], constant: Callable[[int], Array | None]
+) -> NodeFacts:
+    """The record that the rules work on.
+
+    Args:
+        imports: opset version by domain of the node's scope.
+        operands: None for omitted ones.
+        constant: the array of operand i, which is constant.
+    """
+    domain = "" if node.domain in (None, "ai.onnx") else node.domain
+
+    def small(i: int) -> Array | None:
+        fact = operands[i] if i < len(operands) else None
+        size = count(fact.type.shape) if fact is not None and fact.mark is not None else None
+        return constant(i) if size is not None and size <= MOST_DATA else None
+
+    return NodeFacts(
+        node.op,
+        domain,
+        imports.get(domain),
+        node,
+        [None if fact is None else fact.type for fact in operands],
+        [None if fact is None else fact.value for fact in operands],
+        tuple([bool(tensor.name) for tensor in node.outputs]),
+        small,
+    )
+
+
+def output_facts(
+    facts: NodeFacts, imports: Mapping[str, int], operands: Sequence[Fact | None], arrays: Callable[[], list[Array | None]]
+) -> tuple[list[Fact], bool]:
+    """What is known of each output of an ordinary node, and whether what the file declares of them went into it.
+
+    Args:
+        facts, imports, operands: as in `node_facts`.
+        arrays: the arrays of all operands; called only where all are constant and the result is small enough to carry a shape.
+    """
+    types, declared = output_types(facts, imports), False
+    for i, tensor in enumerate(facts.node.outputs):
+        if tensor.name and not types[i].other and not types[i].complete:
+            types[i], before = refine(types[i], declared_type(tensor)), types[i]
+            declared = declared or types[i] != before
+    values = output_values(facts, types)
+    found = [Fact(kind, value, _value_mark(kind, value)) for kind, value in zip(types, values, strict=True)]
+    if found and found[0].mark is None:
+        found[0] = _folded(facts, operands, found[0], arrays)
+    return found, declared
+
+
+def _value_mark(known: TensorType, value: ShapeValue | None) -> int | None:
+    """Mark of a tensor whose values are all known although its operands are no constants (`Shape` of a known shape)."""
+    if value is None or known.dtype not in INTEGERS or value.known() is None:
+        return None
+    return hash((known.dtype, value))
+
+
+def _folded(facts: NodeFacts, operands: Sequence[Fact | None], fact: Fact, arrays: Callable[[], list[Array | None]]) -> Fact:
+    marks = [operand.mark for operand in operands if operand is not None]
+    if not marks or None in marks or not fold.foldable(facts, fact.type):
+        return fact
+    value = fact.value
+    sizes = [count(operand.type.shape) for operand in operands if operand is not None]
+    if followed(*fact.type[:2]) and all(size is not None and size <= MOST_DATA for size in sizes):
+        array = fold.fold(facts, arrays(), fact.type)
+        if array is None:
+            return fact
+        value = of_array(array)
+    present = tuple(operand is not None for operand in operands)
+    return Fact(fact.type, value, hash((facts.op, _attribute_key(facts.node), present, tuple(marks))))
+
+
+def _attribute_key(node: gs.Node) -> str:
+    """A text that differs when the attributes of a node that folds do."""
+    return repr([(name, _contents(value)) for name, value in node.attrs.items()])
+
+
+def _contents(value: Any) -> Any:
+    if not isinstance(value, gs.Constant):
+        return value
+    try:
+        return (elem_type(value), constant_array(value).tolist()) if count(static_shape(value)) == 1 else id(value)
+    except RewriterError:
+        return id(value)
+
+
+def array_of_value(fact: Fact) -> Array | None:
+    """The array of a tensor whose every item is known; None for another."""
+    dtype = numpy_dtype(fact.type.dtype or 0)
+    items = fact.value.known() if fact.value is not None and fact.type.dtype in INTEGERS else None
+    return None if items is None or dtype is None or fact.value is None else np.array(items, dtype).reshape(fact.value.shape)

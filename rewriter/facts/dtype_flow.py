@@ -1,0 +1,143 @@
+"""Which element types the operands of each kind of node can have, followed through a census from the inputs on.
+
+The answer may hold more types than can really occur, never fewer: where a type is not known, where a name is read before it is
+defined, or where nothing is said of an operator, it is `ANY`. Sets of types are numbers, a bit for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rewriter.facts.type_sets import ANY, bits_of, declared_outputs
+from rewriter.onnxfile.census import OPAQUE, Body, Census, Kind
+
+_INT64, _BOOL, _FLOAT, _STRING = 1 << 7, 1 << 9, 1 << 1, 1 << 8
+_NAMED_BY = ("to", "dtype", "output_datatype", "output_dtype")
+_CONSTANT = {
+    "value_float": _FLOAT, "value_floats": _FLOAT, "value_int": _INT64, "value_ints": _INT64, "value_string": _STRING,
+    "value_strings": _STRING,
+}  # fmt: skip
+
+
+class _Conflict(Exception):
+    """One name means tensors of several types."""
+
+
+def follow(census: Census, table: Mapping[str, Any]) -> bool:
+    """Fills `made` and `handed` of all kinds. False when names are used in ways that cannot be followed; then it means nothing.
+
+    Args:
+        table: of `language.operator_table`.
+    """
+    if census.graph.columns is not None and census.graph.orderly and not census.functions:
+        from rewriter.facts.column_flow import settled
+
+        flow = _Flow(census, table)
+        if settled(census.graph, flow.output, flow.foreign):
+            return True
+    try:
+        _Flow(census, table).body(census.graph, {}, {})
+        for function in census.functions.values():
+            _Flow(census, table).body(function, {}, {})
+    except _Conflict:
+        return False
+    return True
+
+
+class _Flow:
+    def __init__(self, census: Census, table: Mapping[str, Any]) -> None:
+        self.census = census
+        self.table = table
+        self.known: dict[bytes, int] = {b"": 0}
+
+    def body(self, body: Body, given: Mapping[int, int], declared: Mapping[bytes, int]) -> None:
+        """Follows one graph; `given` are types of inputs by position, `declared` those that outer graphs write down."""
+        declared = {**declared, **{name: bits_of(dtype) for name, dtype in (*body.infos, *body.outputs)}}
+        for name, dtype in body.constants:
+            self.define(name, bits_of(dtype))
+        constant = {name for name, _ in body.constants}
+        for i, (name, dtype) in enumerate(body.inputs):
+            if name not in constant:
+                bits = given.get(i)
+                self.define(name, bits_of(dtype) if bits is None else bits | bits_of(dtype) if dtype else bits)
+        known, define = self.known, self.define
+        handed = declared_outputs(body)
+        for kind, inputs, outputs in body.nodes:
+            operands = tuple([known.get(name, ANY) for name in inputs])
+            made = kind.made.get(operands)
+            if made is None or kind.bodies:
+                made = kind.made[operands] = self.outputs(kind, operands, len(outputs), declared)
+            for i, name in enumerate(outputs):
+                if name:
+                    bits = made[i] if i < len(made) else self.output(kind, operands, i)
+                    written = declared.get(name)
+                    if written is not None and written != bits:
+                        bits = written if bits == ANY and self.foreign(kind) else bits | written
+                    define(name, bits)
+                    if name in handed:
+                        kind.handed[i] = kind.handed.get(i, 0) | handed[name]
+
+    def define(self, name: bytes, bits: int) -> None:
+        if name and self.known.setdefault(name, bits) != bits:
+            raise _Conflict
+
+    def foreign(self, kind: Kind) -> bool:
+        """Whether nothing but a declaration tells what comes out."""
+        return bool(kind.domain) or (kind.domain, kind.op) in self.census.functions
+
+    def outputs(self, kind: Kind, operands: tuple[int, ...], count: int, declared: Mapping[bytes, int]) -> tuple[int, ...]:
+        if kind.bodies:
+            return tuple(self.through(kind, operands, count, declared))
+        return tuple([self.output(kind, operands, i) for i in range(count)])
+
+    def output(self, kind: Kind, operands: tuple[int, ...], i: int) -> int:
+        """What output i of an ordinary node may be."""
+        if self.foreign(kind):
+            return ANY
+        if kind.op == "Constant":
+            return bits_of(kind.dtype) if kind.dtype else next((_CONSTANT[n] for n in kind.attrs if n in _CONSTANT), ANY)
+        entry = self.table.get(kind.op)
+        if entry is None or (kind.op == "Cast" and "to" not in kind.attrs):
+            return ANY
+        _, outputs, repeats, forms, _ = entry
+        names, count = kind.attrs.keys(), len(operands)
+        if not any(least <= count <= most and names <= known for least, most, known in forms):
+            return ANY  # inference is lost here, as it is on every node that ONNX does not know in this form
+        if i >= len(outputs) and not (repeats and outputs):
+            return ANY
+        bits, sources = outputs[min(i, len(outputs) - 1)]
+        if not sources:
+            named = [kind.attrs[name] for name in _NAMED_BY if name in kind.attrs]
+            if named:
+                return bits_of(named[0]) if isinstance(named[0], int) and i == 0 else ANY if i == 0 else bits
+            if kind.op == "ConstantOfShape":
+                return bits_of(kind.dtype) if "value" in kind.attrs else _FLOAT
+        for source in sources:
+            for operand in operands[source : source + 1] if source >= 0 else operands[-1 - source :]:
+                bits |= operand
+        return bits or ANY
+
+    def through(self, kind: Kind, operands: tuple[int, ...], count: int, declared: Mapping[bytes, int]) -> Iterable[int]:
+        """What comes out of a node with bodies, which are followed on the way."""
+        loop, scan = (kind.op == op and not kind.domain for op in ("Loop", "Scan"))
+        given: dict[int, int] = {}
+        if loop or scan:
+            given = dict(enumerate(operands))
+        if loop:
+            given.update({0: _INT64, 1: _BOOL})
+        for body in kind.bodies.values():
+            self.body(body, given, declared)
+        if kind.domain or kind.op not in ("If", "Loop", "Scan") or kind.attrs.get("num_scan_inputs") is OPAQUE:
+            return [ANY] * count
+        found = []
+        for i in range(count):
+            bits = 0
+            for body in kind.bodies.values():
+                at = i + 1 if loop else i
+                bits |= self.known.get(body.outputs[at][0], ANY) if at < len(body.outputs) else ANY
+            if loop or scan:
+                for operand in operands[i + 2 : i + 3] if loop else operands[i : i + 1]:
+                    bits |= operand
+            found.append(bits)
+        return found

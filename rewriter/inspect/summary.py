@@ -1,0 +1,270 @@
+"""What a model is made of, read off its message alone: no graph is built and no weight is looked at."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from rewriter.errors import RewriterError
+from rewriter.graph.message_text import attribute_text, type_text
+from rewriter.language.dtypes import DTYPE_NAMES
+from rewriter.onnxfile import external_data
+from rewriter.onnxfile.read import read_model_file
+from rewriter.onnxfile.tensor_types import numpy_dtype
+from rewriter.onnxfile.tensors import text
+from rewriter.record import field, record
+from rewriter.source.exporter import detect
+
+_BITS = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2, 27: 6, 28: 6}  # element types of which several share a byte
+_STRING = int(onnx.TensorProto.STRING)
+
+
+@record(slots=True)
+class Port:
+    """An input or output: `type` reads "float[N,3]", "" where nothing is declared."""
+
+    name: str
+    type: str
+
+
+@record(slots=True)
+class Weights:
+    """Tensors that the model holds, each storage once: `shared` says how many more tensors refer to one already counted.
+
+    `elements` are their numbers, `bytes` what these take; of texts the number alone is known.
+    """
+
+    tensors: int = 0
+    elements: int = 0
+    bytes: int = 0
+    shared: int = 0
+    by_type: dict[str, int] = field(default_factory=dict)
+
+
+@record(slots=True)
+class DataFile:
+    """A file with external data: how many tensors refer to it, and its size; `problem` says why it cannot be read."""
+
+    location: str
+    tensors: int = 0
+    size: int | None = None
+    problem: str = ""
+
+
+@record(slots=True)
+class Place:
+    """A graph: the main one, a subgraph body, or a local function, with its number of nodes."""
+
+    path: str
+    nodes: int
+
+
+@record(slots=True)
+class NodeLine:
+    """One node. `attributes` are short texts by name; weights are told by type and shape."""
+
+    place: str
+    name: str
+    op: str
+    inputs: list[str]
+    outputs: list[str]
+    attributes: dict[str, str]
+
+
+@record(slots=True)
+class Summary:
+    """A model in numbers.
+
+    Attributes:
+        size: bytes of the model file.
+        exporter: who wrote it, and what tells.
+        listed: how many initializers are also inputs; those are not among `inputs`.
+        operators: how often each occurs, in all graphs, as "domain.Op" outside of the default domain.
+        initializers, constants: weights, and tensors in attributes of nodes.
+        typed: how many intermediate tensors have a declared type.
+    """
+
+    path: str
+    size: int
+    ir_version: int
+    producer: str
+    exporter: str
+    graph: str
+    opsets: dict[str, int]
+    inputs: list[Port]
+    outputs: list[Port]
+    listed: int
+    nodes: int
+    operators: dict[str, int]
+    initializers: Weights
+    constants: Weights
+    typed: int
+    subgraphs: list[Place]
+    functions: list[Place]
+    external: list[DataFile]
+    metadata: dict[str, str]
+    lines: list[NodeLine] = field(default_factory=list)
+
+
+def summarise(path: Path, *, nodes: bool = False) -> Summary:
+    """The summary of a model file, with a line for each node when asked.
+
+    Raises:
+        RewriterError: the file is missing or no ONNX model.
+    """
+    found = read_model_file(path)
+    model, size = found.proto, path.stat().st_size
+    return _Survey(model, path).summary(size, nodes)
+
+
+@record(slots=True)
+class _Signed:
+    """What betrays an exporter, as `detect` asks for it."""
+
+    producer_name: str
+    producer_version: str
+    name: str
+    import_domains: Any
+    nodes: Any
+
+
+class _Survey:
+    def __init__(self, model: onnx.ModelProto, path: Path) -> None:
+        self._model = model
+        self._path = path
+        self._stored: set[tuple[str, int, int | None]] = set()
+        self._files: dict[str, DataFile] = {}
+
+    def summary(self, size: int, with_nodes: bool) -> Summary:
+        model = self._model
+        main = model.graph
+        graphs = list(places(model))
+        operators: Counter[str] = Counter()
+        initializers, constants = Weights(), Weights()
+        lines: list[NodeLine] = []
+        typed = 0
+        for place, graph in graphs:
+            for node in graph.node:
+                operators[_op(node)] += 1
+                for attribute in node.attribute:
+                    for tensor in _tensors(attribute):
+                        self._count(constants, tensor)
+                if with_nodes:
+                    lines.append(_line(place.path, node))
+            if isinstance(graph, onnx.GraphProto):
+                for tensor in (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer)):
+                    self._count(initializers, tensor)
+            typed += len(graph.value_info)
+        held = {text(tensor.name) for tensor in main.initializer} | {text(s.values.name) for s in main.sparse_initializer}
+        inputs = [Port(text(value.name), type_text(value.type)) for value in main.input]
+        return Summary(
+            path=str(self._path),
+            size=size,
+            ir_version=model.ir_version,
+            producer=" ".join(part for part in (text(model.producer_name), text(model.producer_version)) if part),
+            exporter=self._exporter(),
+            graph=text(main.name),
+            opsets={text(entry.domain): entry.version for entry in model.opset_import},
+            inputs=[port for port in inputs if port.name not in held],
+            outputs=[Port(text(value.name), type_text(value.type)) for value in main.output],
+            listed=sum(port.name in held for port in inputs),
+            nodes=operators.total(),
+            operators=dict(operators),
+            initializers=initializers,
+            constants=constants,
+            typed=typed,
+            subgraphs=[place for place, graph in graphs[1:] if isinstance(graph, onnx.GraphProto)],
+            functions=[place for place, graph in graphs if isinstance(graph, onnx.FunctionProto)],
+            external=sorted(self._files.values(), key=lambda file: file.location),
+            metadata={text(entry.key): text(entry.value) for entry in model.metadata_props},
+            lines=lines,
+        )
+
+    def _exporter(self) -> str:
+        model = self._model
+        signed = _Signed(
+            text(model.producer_name),
+            text(model.producer_version),
+            text(model.graph.name),
+            model.opset_import,
+            model.graph.node,
+        )
+        return str(detect(signed))
+
+    def _count(self, weights: Weights, tensor: onnx.TensorProto) -> None:
+        """Adds a tensor; of external ones that share their bytes only the first."""
+        weights.tensors += 1
+        if external_data.is_external(tensor):
+            try:
+                place = external_data.reference(tensor)
+            except RewriterError as error:
+                self._files.setdefault("", DataFile("", problem=str(error))).tensors += 1
+            else:
+                self._refer(place.location)
+                key = (place.location, place.offset, place.length)
+                if key in self._stored:
+                    weights.shared += 1
+                    return
+                self._stored.add(key)
+        count = 1
+        for dim in tensor.dims:
+            count *= max(dim, 0)
+        weights.elements += count
+        dtype = None if tensor.data_type == _STRING else numpy_dtype(tensor.data_type)
+        bits = 0 if dtype is None else _BITS.get(tensor.data_type, dtype.itemsize * 8)
+        weights.bytes += (count * bits + 7) // 8
+        name = DTYPE_NAMES.get(tensor.data_type, f"type {tensor.data_type}")
+        weights.by_type[name] = weights.by_type.get(name, 0) + count
+
+    def _refer(self, location: str) -> None:
+        file = self._files.get(location)
+        if file is None:
+            file = self._files[location] = DataFile(location)
+            try:
+                with external_data.opened(self._path.absolute().parent, location) as (_, size):
+                    file.size = size
+            except RewriterError as error:
+                file.problem = str(error)
+        file.tensors += 1
+
+
+def places(model: onnx.ModelProto) -> Iterator[tuple[Place, onnx.GraphProto | onnx.FunctionProto]]:
+    """The main graph and all others, each before the bodies inside it."""
+    waiting: list[tuple[str, onnx.GraphProto | onnx.FunctionProto]] = [
+        (f"function {text(function.domain)}::{text(function.name)}", function) for function in reversed(model.functions)
+    ]
+    waiting.append(("main", model.graph))
+    while waiting:
+        path, graph = waiting.pop()
+        yield Place(path, len(graph.node)), graph
+        prefix = "" if path == "main" else f"{path}/"
+        inner = [
+            (f"{prefix}{text(node.name) or text(node.op_type)}.{text(attribute.name)}", body)
+            for node in graph.node
+            for attribute in node.attribute
+            for body in ((attribute.g,) if attribute.HasField("g") else attribute.graphs)
+        ]
+        waiting.extend(reversed(inner))
+
+
+def _tensors(attribute: onnx.AttributeProto) -> Iterator[onnx.TensorProto]:
+    if attribute.HasField("t"):
+        yield attribute.t
+    if attribute.HasField("sparse_tensor"):
+        yield attribute.sparse_tensor.values
+    yield from attribute.tensors
+    yield from (sparse.values for sparse in attribute.sparse_tensors)
+
+
+def _op(node: onnx.NodeProto) -> str:
+    domain = text(node.domain)
+    return f"{domain}.{text(node.op_type)}" if domain and domain != "ai.onnx" else text(node.op_type)
+
+
+def _line(place: str, node: onnx.NodeProto) -> NodeLine:
+    attributes = {text(attribute.name): attribute_text(attribute) for attribute in node.attribute}
+    return NodeLine(place, text(node.name), _op(node), list(map(text, node.input)), list(map(text, node.output)), attributes)

@@ -1,0 +1,188 @@
+"""Rules that were read before, kept between processes: parsing and checking takes some hundred times as long as reading them
+back.
+
+What is kept is found by everything that it follows from: the texts and their names, and the versions of this package, of Python
+and of ONNX. So it never has to be told that something has changed. Of files that nobody has touched for a while, their state
+(size, times, number on the disk) stands for the texts, which then need not be read: as in git's index, a file that was written
+just before its state was taken is not trusted, since it may be written again without a trace.
+
+Kept are, ready for use, what is asked of every rule (code, header, doc comment, digest); and apart from that the syntax trees
+(`shelf`), which are read when somebody looks at one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import marshal
+import os
+import sys
+import time
+from binascii import crc32
+from collections.abc import Iterable, Sequence
+from functools import cache, cached_property, partial
+from importlib.util import find_spec
+from pathlib import Path
+
+import rewriter
+from rewriter.language.cache.own_folder import keep_sealed, own_folder, read_sealed
+from rewriter.language.cache.pack import built, flat, pack
+from rewriter.language.cache.rule_store import Shelf
+from rewriter.language.diagnostics import Diagnostic, SourceText
+from rewriter.language.rule_files import read_rule_file, read_unchanged, state_of
+from rewriter.language.rules import Rule
+from rewriter.record import replace
+from rewriter.resources import resource
+
+MOST_ENTRIES = 16
+FORGOTTEN = 3600.0  # seconds after which a file that another process began to write is nobody's any more
+SETTLED = 2_000_000_000  # nanoseconds after which the clock of any disk has gone on
+
+Checked = tuple[list[Rule], tuple[Diagnostic, ...]]
+
+
+class Library:
+    """Rule files, and what is kept of them.
+
+    Attributes:
+        states: of the files when they were first looked at.
+        sources: their texts, each of which is read when somebody asks for it.
+
+    Raises:
+        RewriterError: a file cannot be read.
+    """
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self.begun = time.time_ns()
+        self.states = [state_of(path) for path in paths]
+        self.sources = [SourceText(state[0], partial(read_unchanged, state)) for state in self.states]
+
+    @cached_property
+    def texts(self) -> list[SourceText]:
+        """The texts as they are now."""
+        self.sources = [SourceText(state[0], read_rule_file(state[0])) for state in self.states]
+        return self.sources
+
+    def read(self, kind: str) -> Checked | None:
+        """The rules with the warnings, when both are kept; `kind` says what was done with them."""
+        folder = own_folder()
+        if folder is None:
+            return None
+        name = self._seen(folder, kind)
+        found = None if name is None else _read(folder, name, self.sources)
+        if found is None:
+            name = self._name(kind)
+            found = _read(folder, name, self.texts)
+            if found is not None:
+                self._saw(folder, kind, name)
+        return found
+
+    def write(self, kind: str, rules: Iterable[Rule], warnings: Sequence[Diagnostic]) -> None:
+        """Keeps rules, and throws away what is old. Does nothing when the user has no cache folder."""
+        folder = own_folder()
+        if folder is None:
+            return
+        numbers = {source.path: number for number, source in enumerate(self.sources)}
+        given, name = list(rules), self._name(kind)
+        rows = [(numbers[rule.path], flat(rule.front), _question(rule)) for rule in given]
+        keep_sealed(_path(folder, "trees", name), marshal.dumps([pack(rule.ast) for rule in given]))
+        keep_sealed(_path(folder, "rules", name), marshal.dumps((rows, flat(tuple(warnings)))))
+        self._saw(folder, kind, name)
+        with contextlib.suppress(OSError):
+            _clean(folder)
+
+    def _name(self, kind: str) -> str:
+        """What follows from the texts."""
+        from hashlib import sha256
+
+        found = sha256(f"{kind}\0{versions()}".encode())
+        for source in self.texts:
+            text = source.text.encode()
+            found.update(f"\0{len(source.path)} {len(text)} {source.path}\0".encode(errors="surrogateescape"))
+            found.update(text)
+        return found.hexdigest()[:32]
+
+    def _note(self, folder: Path, kind: str) -> Path:
+        """Where it is kept what files in these states are called; the name only has to be another one for most other files."""
+        paths = "\0".join(state[0] for state in self.states)
+        return _path(folder, "seen", f"{crc32(f'{kind} {paths} {versions()}'.encode(errors='surrogateescape')):08x}")
+
+    def _seen(self, folder: Path, kind: str) -> str | None:
+        """The name of files in these states, when a process before this one read their texts."""
+        data = read_sealed(self._note(folder, kind))
+        if data is None:
+            return None
+        name, *rest = marshal.loads(data)
+        return name if rest == [kind, versions(), self.states] else None
+
+    def _saw(self, folder: Path, kind: str, name: str) -> None:
+        if all(max(state[2], state[3]) < self.begun - SETTLED for state in self.states):
+            keep_sealed(self._note(folder, kind), marshal.dumps((name, kind, versions(), self.states)))
+
+
+def _question(rule: Rule) -> bytes:
+    return pack(replace(rule.ast, doc=(), meta=(), rewrites=(), privates=(), tests=()), places=False)
+
+
+def _read(folder: Path, name: str, sources: Sequence[SourceText]) -> Checked | None:
+    """What is kept under a name; None when it is not whole."""
+    path, shelf = _path(folder, "rules", name), Shelf(_path(folder, "trees", name))
+    data = read_sealed(path)
+    if data is None or not shelf.is_there:
+        return None
+    with contextlib.suppress(OSError):
+        os.utime(path)  # what is used stays
+    rows, warnings = marshal.loads(data)
+    rules = [
+        Rule.kept((shelf, number, question), built(front), sources[place])
+        for number, (place, front, question) in enumerate(rows)
+    ]
+    return rules, built(warnings)
+
+
+def _path(folder: Path, what: str, name: str) -> Path:
+    return folder / f"{what}-{name}.marshal"
+
+
+def _clean(folder: Path) -> None:
+    """Leaves the entries that were used last, and nothing of processes that died while they wrote one."""
+    for what in ("rules", "seen"):
+        entries = sorted(folder.glob(f"{what}-*.marshal"), key=lambda path: path.stat().st_mtime, reverse=True)
+        for path in entries[MOST_ENTRIES:]:
+            path.unlink(missing_ok=True)
+    names = {path.name.removeprefix("rules-") for path in folder.glob("rules-*.marshal")}
+    for path in folder.glob("trees-*.marshal"):
+        if path.name.removeprefix("trees-") not in names and _old(path):
+            path.unlink(missing_ok=True)
+    for what in ("rules", "trees", "seen"):
+        for path in filter(_old, folder.glob(f".{what}-*")):
+            path.unlink(missing_ok=True)
+
+
+def _old(path: Path) -> bool:
+    return time.time() - path.stat().st_mtime > FORGOTTEN
+
+
+@cache
+def versions() -> str:
+    """Everything beside the texts that decides what the compiler says of them.
+
+    Of this package's own files and of the compiled part of ONNX, size and time stand for the content, as they do for Python
+    itself when it decides whether a compiled module is still good.
+    """
+    package = Path(rewriter.__file__).parent
+    parts = [sys.version, rewriter.__version__, resource("grammar/rules.lark").read_text(encoding="utf-8")]
+    parts += _stamps(package, ".py")
+    for folder in sorted(folder for folder, _, _ in os.walk(package / "language")):
+        parts += _stamps(Path(folder), ".py")
+    spec = find_spec("onnx")
+    if spec is not None and spec.origin is not None:
+        onnx = Path(spec.origin).parent
+        parts += sorted(name for name in os.listdir(onnx.parent) if name.startswith("onnx") and name.endswith(".dist-info"))
+        parts += [stamp for stamp in _stamps(onnx, "") if "cpp2py" in stamp]
+    return "\0".join(parts)
+
+
+def _stamps(folder: Path, ending: str) -> list[str]:
+    with os.scandir(folder) as listing:
+        files = [(entry.name, entry.stat()) for entry in listing if entry.name.endswith(ending)]
+    return sorted(f"{name} {found.st_size} {found.st_mtime_ns}" for name, found in files)

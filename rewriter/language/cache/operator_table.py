@@ -1,0 +1,134 @@
+"""What ONNX says of its operators' defaults and element types, kept where it can be read without importing ONNX.
+
+The table is made once a version of ONNX, by a process that has imported it anyway, and kept in the user's cache folder.
+"""
+
+from __future__ import annotations
+
+import marshal
+from binascii import crc32
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, cast
+
+from rewriter.language.cache.own_folder import keep_sealed, own_folder, read_sealed
+from rewriter.language.dtypes import DTYPES
+
+FORMAT = 3
+
+Output = tuple[int, tuple[int, ...]]
+"""What an output may be: a set of element types as bits (-1: any), and the operands that it may have the type of; a negative
+position -1-i stands for operand i and all behind it.
+"""
+
+Form = tuple[int, int, frozenset[str]]
+"""One version of an operator: least and most operands, and the attributes that it has."""
+
+Entry = tuple[
+    Mapping[str, tuple[tuple[int, Any], ...]], tuple[Output, ...], bool, tuple[Form, ...], tuple[tuple[int, bool], ...]
+]
+"""Of an operator of ONNX's own domain: attribute to default by version; the outputs; whether the last output repeats; all
+forms that the operator ever had; the versions in which it changed, and whether it may be used from there on.
+"""
+
+Table = Mapping[str, Entry]
+
+ANY = -1
+
+
+@cache
+def read_table() -> Table | None:
+    """The table that was kept by a process before; None when there is none for this version of ONNX."""
+    folder = own_folder()
+    data = None if folder is None else read_sealed(folder / _name())
+    if data is None:
+        return None
+    made_for, found = marshal.loads(data)
+    return cast(Table, found) if made_for == _versions() else None
+
+
+def write_table() -> None:
+    """Makes the table and keeps it, unless it is there. Imports ONNX."""
+    folder = own_folder()
+    if folder is None or read_table() is not None:
+        return
+    keep_sealed(folder / _name(), marshal.dumps(cast(Any, (_versions(), make_table()))))
+    read_table.cache_clear()
+
+
+def _versions() -> str:
+    from rewriter.language.cache.kept_rules import versions
+
+    return f"{FORMAT} {versions()}"
+
+
+def _name() -> str:
+    return f"operators-{crc32(_versions().encode()):08x}.marshal"
+
+
+def make_table() -> Table:
+    """The table of the ONNX that is installed."""
+    from rewriter.language import schema
+
+    return {op: (_defaults(op), *_outputs(op), _forms(op), _life(op)) for op in schema.operators("")}
+
+
+def _defaults(op: str) -> dict[str, tuple[tuple[int, Any], ...]]:
+    from rewriter.language import schema
+
+    found = {}
+    for name in schema.all_attributes(op):
+        values = tuple((since, schema.effective_default(op, "", since, name)) for since in schema.versions(op))
+        if any(value is not None for _, value in values):
+            found[name] = values
+    return found
+
+
+def _forms(op: str) -> tuple[Form, ...]:
+    from rewriter.language import schema
+
+    versions = [found for found in schema.registered(op, "") if not found.deprecated]
+    return tuple((found.min_input, found.max_input, frozenset(found.attributes)) for found in versions)
+
+
+def _life(op: str) -> tuple[tuple[int, bool], ...]:
+    from rewriter.language import schema
+
+    return tuple((found.since_version, not found.deprecated) for found in schema.registered(op, ""))
+
+
+def begun(entry: Entry, version: int) -> bool:
+    """Whether ONNX has the operator at that opset, be it deprecated there."""
+    return any(since <= version for since, _ in entry[4])
+
+
+def _outputs(op: str) -> tuple[tuple[Output, ...], bool]:
+    from rewriter.language import schema
+
+    versions = [found for found in schema.registered(op, "") if not found.deprecated]
+    count = max((len(found.outputs) for found in versions), default=0)
+    repeats = any(found.outputs and _repeats(found.outputs[-1]) for found in versions)
+    return tuple(_output([found for found in versions if i < len(found.outputs)], i) for i in range(count)), repeats
+
+
+def _repeats(formal: Any) -> bool:
+    return bool(formal.option.name == "Variadic")
+
+
+def _output(versions: list[Any], i: int) -> Output:
+    """What output i may be in any of these versions."""
+    bits, operands = 0, set[int]()
+    for found in versions:
+        kind = found.outputs[i].type_str
+        same = [n for n, formal in enumerate(found.inputs) if formal.type_str == kind]
+        if not found.outputs[i].is_homogeneous or any(not found.inputs[n].is_homogeneous for n in same):
+            return ANY, ()
+        operands |= {-1 - n if _repeats(found.inputs[n]) else n for n in same}
+        if not same:
+            allowed = {one.type_param_str: one.allowed_type_strs for one in found.type_constraints}.get(kind, [kind])
+            for text in allowed:
+                dtype = DTYPES.get(text.removeprefix("tensor(").removesuffix(")"))
+                if dtype is None:
+                    return ANY, ()
+                bits |= 1 << dtype
+    return bits, tuple(sorted(operands))

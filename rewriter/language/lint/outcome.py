@@ -1,0 +1,349 @@
+"""The graph that a rule leaves behind, as far as the rule itself tells.
+
+What the rule makes or edits is shown exactly; matched nodes that it does not touch are shown as the pattern asks for them. From
+this follow the two questions of ending: may a rule find work in what a rule has made, and does something grow less each time?
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from rewriter.language import ast
+from rewriter.language.lint.implications import Branch, Domain, Literal, compare
+from rewriter.language.lint.rule_graph import Node, OpKey, Picture, Subject, default
+from rewriter.language.lint.terms import ABSENT, Ref, Term, fold, heads, is_constant
+from rewriter.language.lint.terms import replace as rename
+from rewriter.language.schema import computed_default, normal
+from rewriter.language.walk import walk
+from rewriter.record import field, record, replace
+
+_PASSING = frozenset({"uses", "users", "is_output", "is_input"})  # facts that a rewrite may change about old tensors
+_OF_TENSORS = frozenset(
+    {"is_const", "present", "producer", "name", "value", "constant", "fill"}
+)  # what is asked of a constant as a tensor
+_TRUTHS = frozenset({"Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Equal", "And", "Or", "Xor", "Not", "IsNaN", "IsInf"})
+_COUNTS = frozenset({"Shape", "Size", "ArgMax", "ArgMin", "NonZero"})
+_KEEPS_RANK = frozenset({
+    "Abs", "Cast", "Ceil", "Clip", "Dropout", "Elu", "Erf", "Exp", "Floor", "Identity", "LeakyRelu", "Log", "Neg", "Reciprocal",
+    "Relu", "Sigmoid", "Slice", "Softmax", "Sqrt", "Tanh", "Tile", "Transpose",
+})  # fmt: skip
+_KEEPS_TYPE = (_KEEPS_RANK - {"Cast"}) | {
+    "Add", "Concat", "Div", "Expand", "Flatten", "Gather", "Gemm", "MatMul", "Max", "Min", "Mod", "Mul", "Pow", "Reshape",
+    "Split", "Squeeze", "Sub", "Sum", "Unsqueeze",
+}  # fmt: skip
+_RANKS = {"Flatten": 2, "Gemm": 2, "Shape": 1, "Size": 0}
+
+
+@record(slots=True)
+class Written:
+    """Attributes of a node that the rewrite made or edited. `copied` is the node that all others come from."""
+
+    values: dict[str, Term] = field(default_factory=dict)
+    deleted: set[str] = field(default_factory=set)
+    copied: Ref | None = None
+
+
+@record(slots=True)
+class Change:
+    """Nodes that a firing adds, and those that it removes for sure, by the operators that they may have."""
+
+    added: Counter[OpKey] = field(default_factory=Counter)
+    removed: list[frozenset[OpKey]] = field(default_factory=list)
+
+    def of(self, ops: frozenset[OpKey] | None) -> int:
+        """How many nodes more of these operators (None: of all) there are at most after a firing."""
+        more = sum(count for op, count in self.added.items() if ops is None or op in ops)
+        return more - sum(1 for gone in self.removed if ops is None or gone <= ops)
+
+
+@record(slots=True)
+class Outcome:
+    """What one rewrite block leaves. `touched` are new and edited nodes; `change` is None where it cannot be told."""
+
+    picture: Picture
+    touched: frozenset[Ref]
+    change: Change | None
+
+
+def outcomes(of: Subject) -> list[Outcome]:
+    """One for each rewrite block of a rule that matches nodes."""
+    return [_Writer(of, block).outcome() for block in of.rule.ast.rewrites] if of.picture is not None else []
+
+
+def consumes_root(of: Subject) -> bool:
+    """Whether every firing takes the root away from its readers for good."""
+    return of.picture is not None and all(of.picture.root in _taken(of, block) for block in of.rule.ast.rewrites)
+
+
+def _redefined(block: ast.Rewrite) -> set[str]:
+    names = {s.output for s in block.statements if isinstance(s, ast.Redirect)}
+    return names | {o.name for s in block.statements if isinstance(s, ast.Build) for o in s.outputs if o.name}
+
+
+def _reads(block: ast.Rewrite) -> set[str]:
+    """Names of tensors that the block reads."""
+    return {r.name for r in walk(block) if isinstance(r, ast.Ref)} | {r.id for r in walk(block) if isinstance(r, ast.Name)}
+
+
+def _taken(of: Subject, block: ast.Rewrite) -> set[Ref]:
+    """Matched nodes that nothing reads any more: all outputs redefined, none of the old values read again."""
+    assert of.pattern is not None
+    gone: set[int] = set()
+    redefined, reads = _redefined(block), _reads(block)
+    private = {name for item in of.rule.ast.privates for name in item.names}
+    before = None
+    while before != gone:  # a private result stays as long as a node that reads it does
+        before = set(gone)
+        for node in of.pattern.nodes:
+            names = {output.name for output in node.source.outputs}
+            free = redefined | (private - reads if gone.issuperset(node.uses) else set())
+            if names and names <= free and not names & reads:
+                gone.add(node.number)
+    deleted = {s.place.base for s in block.statements if isinstance(s, ast.Delete) and s.place.field is None}
+    taken = {Ref("node", of.names.side, number) for number in gone}
+    return taken | {ref for name in deleted if isinstance(ref := of.names.known.get(name), Ref) and ref.kind == "node"}
+
+
+class _Writer:
+    def __init__(self, of: Subject, block: ast.Rewrite) -> None:
+        assert of.picture is not None
+        self._of = of
+        self._block = block
+        self._before = of.picture
+        self._side = of.names.side
+        self._reach = [v for v in of.reach if block.opset is None or v in block.opset]
+        self._nodes = dict(self._before.nodes)
+        self._written: dict[Ref, Written] = {}
+        self._made: dict[str, Ref | Term] = {}
+        self._labels: dict[str, Ref] = {}
+        self._arrays: dict[Ref, Term] = {}
+        self._dtypes: dict[Ref, Term] = {}
+        self._wrapped: dict[Ref, tuple[str, ...]] = {}
+        self._change = Change()
+        self._known = True
+
+    def outcome(self) -> Outcome:
+        taken = _taken(self._of, self._block)
+        for statement in self._block.statements:
+            self._statement(statement)
+        self._wrap(taken)
+        for ref in taken:
+            node = self._nodes.pop(ref)
+            if not node.more_outputs:  # else another output may still be used
+                self._change.removed.append(node.ops or frozenset())
+        wrapped = [Ref("node", self._side, made.at) for made in self._wrapped]
+        touched = frozenset([*self._written, *wrapped]) & frozenset(self._nodes)
+        self._settle()
+        facts = [self._old(literal) for literal in self._before.facts if self._stays(literal)]
+        facts.append(Literal(("opset",), Domain(only=frozenset(self._reach))))
+        facts += [compare(("name", made), "<>", ("name", Ref("node", made.side, made.at))) for made in self._wrapped]
+        branches: list[Branch] = [tuple(self._old(q) for q in branch if self._stays(q)) for branch in self._before.branches]
+        constants = self._before.constants | set(self._arrays)
+        root = next(iter(touched), self._before.root)
+        picture = replace(
+            self._before,
+            nodes=self._nodes,
+            root=root,
+            facts=facts,
+            branches=branches,
+            constants=constants,
+            resolve=self._resolve,
+        )
+        return Outcome(picture, touched, self._change if self._known else None)
+
+    def _stays(self, literal: Literal) -> bool:
+        return not heads(literal.term) & _PASSING
+
+    def _wrap(self, taken: set[Ref]) -> None:
+        """`y = Cast<to=float>(y)`: the root stays, under a new name, and only what is new reads it."""
+        for name in _redefined(self._block):
+            made = self._of.names.known.get(name)
+            if isinstance(made, Ref) and Ref("node", made.side, made.at) not in taken and made.at == self._before.root.at:
+                readers = [node for ref, node in self._nodes.items() if ref in self._written and made in node.inputs]
+                self._wrapped[made] = tuple(op for node in readers for _, op in node.ops or ())
+
+    def _old(self, literal: Literal) -> Literal:
+        """A fact of the pattern tells of an edited node as it was."""
+        return replace(literal, term=rename(literal.term, self._were))
+
+    def _settle(self) -> None:
+        """What was written is said in terms of the nodes as they were."""
+        for written in self._written.values():
+            written.values = {name: rename(value, self._were) for name, value in written.values.items()}
+            written.copied = None if written.copied is None else self._were(written.copied)
+        self._arrays = {ref: rename(array, self._were) for ref, array in self._arrays.items()}
+
+    def _were(self, term: Term) -> Term:
+        if not isinstance(term, Ref) or term.kind not in ("node", "made"):
+            return term
+        written = self._written.get(Ref("node", term.side, term.at))
+        edited = written is not None and not str(term.at).startswith("new")
+        return Ref(term.kind, term.side, f"before {term.at}", term.part) if edited else term
+
+    # --- statements --------------------------------------------------------------------------------------------------------
+
+    def _statement(self, statement: ast.Statement) -> None:
+        if isinstance(statement, ast.Build):
+            self._build(statement)
+        elif isinstance(statement, ast.Redirect):
+            self._made[statement.output] = self._operand(statement.target)
+        elif isinstance(statement, ast.Edit):
+            self._edit(statement)
+        elif isinstance(statement, ast.Delete):
+            if (ref := self._node_of(statement.place.base)) is not None and statement.place.field is not None:
+                written = self._touch(ref)
+                written.deleted.add(statement.place.field)
+                written.values.pop(statement.place.field, None)
+        else:
+            self._known = False
+
+    def _node_of(self, label: str) -> Ref | None:
+        found = self._labels.get(label, self._of.names.known.get(label))
+        return found if isinstance(found, Ref) and found.kind == "node" else None
+
+    def _touch(self, ref: Ref) -> Written:
+        if ref not in self._written:
+            self._written[ref] = Written(copied=ref)
+        return self._written[ref]
+
+    def _edit(self, edit: ast.Edit) -> None:
+        ref = self._node_of(edit.place.base)
+        name = edit.place.field
+        if ref is None or name is None:
+            return
+        written = self._touch(ref)
+        node = self._nodes[ref]
+        if name == "inputs":
+            position = edit.place.index.value if isinstance(edit.place.index, ast.Literal) else None
+            value = self._operand(edit.value)
+            if not isinstance(position, int) or not 0 <= position < 64:
+                self._nodes[ref] = replace(node, inputs=(), open=True)
+                return
+            filled = (*node.inputs, *(ABSENT for _ in range(position + 1 - len(node.inputs))))
+            self._nodes[ref] = replace(node, inputs=(*filled[:position], value, *filled[position + 1 :]))
+        elif name == "op":
+            self._rename(node, edit.value)
+        elif not isinstance(edit.value, ast.Constant | ast.Absent | ast.Build):
+            written.values[name] = self._of.names.term(edit.value)
+            written.deleted.discard(name)
+
+    def _rename(self, node: Node, value: object) -> None:
+        """`n.op = "..."`: a node fewer of the old and one more of the new operator."""
+        ops = None
+        if isinstance(value, ast.Literal) and isinstance(value.value, str):
+            ops = frozenset({("", value.value)})
+            self._change.added.update(ops)
+            self._change.removed.append(node.ops or frozenset())
+        self._known = self._known and ops is not None
+        self._nodes[node.ref] = replace(node, ops=ops)
+
+    def _build(self, build: ast.Build) -> Ref:
+        ref = Ref("node", self._side, f"new {len(self._written)}")
+        self._written[ref] = Written()  # nested nodes are numbered after this one
+        inputs = tuple(self._operand(operand) for operand in build.inputs)
+        values = {attr.name: self._of.names.term(attr.value) for attr in build.attrs if isinstance(attr, ast.AttrSet)}
+        copied = next((self._node_of(attr.label) for attr in build.attrs if isinstance(attr, ast.AttrCopy)), None)
+        self._written[ref] = Written(values, set(), copied)
+        key = (normal(build.op.domain), build.op.name)
+        self._change.added[key] += 1
+        if build.op.param:
+            self._known = False
+        ops = None if build.op.param else frozenset({key})
+        self._nodes[ref] = Node(ref, ops, inputs, outputs=max(1, len(build.outputs)), exact=True, span=build.op.span)
+        for part, output in enumerate(build.outputs):
+            if output.name:
+                self._made[output.name] = Ref("made", self._side, ref.at, part)
+        if build.label:
+            self._labels[build.label] = ref
+        return ref
+
+    def _operand(self, operand: ast.NewOperand | ast.Expr) -> Ref | Term:
+        if isinstance(operand, ast.Absent):
+            return ABSENT
+        if isinstance(operand, ast.Build):
+            return Ref("made", self._side, self._build(operand).at)
+        if isinstance(operand, ast.Constant):
+            ref = Ref("const", self._side, f"new {len(self._arrays)}")
+            self._arrays[ref] = self._of.names.term(operand.value)
+            if operand.dtype is not None:
+                self._dtypes[ref] = ("element", operand.dtype)
+            return ref
+        name = operand.name if isinstance(operand, ast.Ref) else operand.id if isinstance(operand, ast.Name) else ""
+        if isinstance(operand, ast.Ref) and operand.spread:
+            return Ref("run", self._side, name)
+        redefined = name in _redefined(self._block)
+        found = self._made.get(name) if name not in self._of.names.known or not redefined else None
+        found = self._of.names.known.get(name) if found is None else found
+        return found if isinstance(found, Ref) or found == ABSENT else Ref("open", self._side, name)
+
+    # --- what terms of new things amount to ----------------------------------------------------------------------------------
+
+    def _resolve(self, term: Term) -> Term:
+        term = fold(term)
+        subject = term[1] if isinstance(term, tuple) and len(term) > 1 else None
+        if not isinstance(subject, Ref):
+            return term
+        if subject.kind == "node" and subject in self._written:
+            return self._of_node(term, subject, self._written[subject])
+        if subject.kind == "const" and subject in self._arrays:
+            return self._of_constant(term, subject)
+        if subject in self._wrapped and term[0] in _PASSING:
+            readers = ("list", *self._wrapped[subject])
+            return fold({"users": readers, "uses": len(readers) - 1}.get(term[0], False))
+        if subject.kind == "made":
+            node = self._nodes.get(Ref("node", subject.side, subject.at))
+            if node is not None and node.ref in self._written and subject.part == 0:
+                return self._of_output(term, node)
+        return term
+
+    def _of_node(self, term: Term, ref: Ref, written: Written) -> Term:
+        node, copied = self._nodes.get(ref), written.copied
+        if term[0] == "op":
+            return next(iter(node.ops))[1] if node is not None and node.ops is not None and len(node.ops) == 1 else term
+        if term[0] == "attr":
+            return self._attribute(term, written, node)
+        if term[0] == "has":
+            if term[2] in written.values or term[2] in written.deleted:
+                return term[2] in written.values
+            return False if copied is None else ("has", copied, term[2])
+        edited = copied is not None and not str(ref.at).startswith("new")
+        return (term[0], copied, *term[2:]) if edited and (term[0] == "name" or term[0].startswith("source")) else term
+
+    def _attribute(self, term: Term, written: Written, node: Node | None) -> Term:
+        if term[2] in written.values:
+            return written.values[term[2]]
+        if written.copied is not None and term[2] not in written.deleted:
+            return ("attr", written.copied, term[2])
+        ops = node.ops if node is not None and node.ops is not None else frozenset()
+        found = {default(domain, op, version, term[2]) for domain, op in ops for version in self._reach}
+        if found == {None} and not any(computed_default(op, domain, term[2]) for domain, op in ops):
+            return ABSENT
+        return found.pop() if len(found) == 1 and found != {None} else term
+
+    def _of_constant(self, term: Term, ref: Ref) -> Term:
+        if term[0] == "dtype" and ref in self._dtypes:
+            return self._dtypes[ref]
+        array = self._arrays[ref]
+        if term[0] == "content":
+            single = isinstance(array, tuple) and array[0] == "list" and len(array) == 2
+            return (array[1] if single else array) if is_constant(array) else term
+        if term[0] in ("rank", "dtype", "size", "len", "dim", "shape") and not isinstance(array, tuple):
+            return term
+        return term if term[0] in _OF_TENSORS else fold((term[0], array, *term[2:]))
+
+    def _of_output(self, term: Term, node: Node) -> Term:
+        (_, op) = next(iter(node.ops)) if node.ops is not None and len(node.ops) == 1 else ("", "")
+        first = node.inputs[0] if node.inputs else None
+        if term[0] == "dtype":
+            if op in _TRUTHS:
+                return ("element", "bool")
+            if op in _COUNTS:
+                return ("element", "int64")
+            if op == "Cast":
+                return self._written[node.ref].values.get("to", term)
+            return self._resolve(("dtype", first)) if op in _KEEPS_TYPE and isinstance(first, Ref) else term
+        if term[0] == "rank":
+            if op in _RANKS:
+                return _RANKS[op]
+            return self._resolve(("rank", first)) if op in _KEEPS_RANK and isinstance(first, Ref) else term
+        return term

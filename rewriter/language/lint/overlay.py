@@ -1,0 +1,238 @@
+"""Two graphs laid over each other: in which ways a node of one and a node of the other can be the same node of some model.
+
+Both graphs are known in part only. Where one of them ends (a captured tensor) the other may go on; a tensor that one leaves
+free can be whatever the other says. Laying one over the other also tells whether the first asks for nothing that the second
+does not have anyway: then it `covers` it, and whatever fits the second fits the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import permutations
+
+from rewriter.language import schema
+from rewriter.language.lint.implications import Literal, consistent, facts_of, implied, normal
+from rewriter.language.lint.rule_graph import Facts, Node, Picture, absent
+from rewriter.language.lint.terms import ABSENT, Ref, Term, replace
+from rewriter.record import record
+
+WAYS = 24  # orders of operands that are tried at one node
+LIMIT = 64  # ways to lay one graph over another that are looked at
+
+
+@record(slots=True)
+class Overlay:
+    """One way. `nodes` and `tensors` lead from refs of the one to refs of the other, `same` between refs of the other.
+
+    `unsure`: it needs a constant to be a node's result that folds to one, or the like.
+    """
+
+    nodes: dict[Ref, Ref]
+    tensors: dict[Ref, Ref | Term]
+    same: tuple[tuple[Ref, Ref], ...] = ()
+    covers: bool = True
+    unsure: bool = False
+
+    def copy(self) -> Overlay:
+        return Overlay(dict(self.nodes), dict(self.tensors), self.same, self.covers, self.unsure)
+
+
+def overlays(one: Picture, at: Ref, other: Picture, place: Ref) -> Iterator[Overlay]:
+    """The ways in which node `at` of the one is node `place` of the other, with everything upwards of them."""
+    laying = _Laying(one, other)
+    for number, way in enumerate(laying.node(Overlay({}, {}), at, place)):
+        if number == LIMIT:
+            return
+        way.covers = way.covers and len(way.nodes) == len(one.nodes)
+        yield way
+
+
+def compatible(one: Picture, other: Picture, way: Overlay) -> bool:
+    """Whether the conditions of both can hold at once."""
+    change = renaming(way, other.resolve)
+    facts = [normal(literal, change) for literal in (*one.facts, *other.facts)]
+    if not consistent(facts):
+        return False
+    mine = [[normal(literal, change) for literal in branch] for branch in one.branches]
+    theirs = [[normal(literal, change) for literal in branch] for branch in other.branches]
+    theirs = [branch for branch in theirs if consistent([*facts, *branch])]
+    return any(consistent([*facts, *branch, *more]) for branch in mine for more in theirs)
+
+
+def implies(one: Picture, other: Picture, way: Overlay, some: bool = False) -> bool:
+    """Whether the other's conditions leave those of the one no choice; with `some`, in at least one of its alternatives."""
+    if not way.covers:
+        return False
+    change = renaming(way, other.resolve)
+    known = _told(other, change) if way.same else _told_alone(other)
+
+    def follow(asked: Iterable[Literal], facts: Facts) -> bool:
+        return all(implied(normal(literal, change), *facts) for literal in asked)
+
+    answers = (follow(one.facts, facts) and any(follow(branch, facts) for branch in one.branches) for facts in known)
+    return any(answers) if some else bool(known) and all(answers)
+
+
+def _told_alone(picture: Picture) -> list[Facts]:
+    """What the conditions of a picture say, where no two of its tensors are one: the same however another is laid over it."""
+    if picture.told is None:
+        picture.told = _told(picture, renaming(Overlay({}, {}), picture.resolve))
+    return picture.told
+
+
+def _told(picture: Picture, change: Callable[[Term], Term]) -> list[Facts]:
+    """The facts of each alternative that can hold, and what is only said of things that may be unknown."""
+    base = [normal(literal, change) for literal in picture.facts]
+    told = []
+    for branch in picture.branches:
+        known = [*base, *(normal(literal, change) for literal in branch)]
+        if consistent(known):
+            told.append((facts_of(known), [k for k in known if isinstance(k, Literal) and k.maybe]))
+    return told
+
+
+def renaming(way: Overlay, resolve: Callable[[Term], Term]) -> Callable[[Term], Term]:
+    """Rewrites terms of the one, and of the other, into terms of the other."""
+    table: dict[Term, Term] = {**way.nodes, **way.tensors}
+    same = dict(way.same)
+
+    def step(term: Term) -> Term:
+        if isinstance(term, Ref):
+            term = table.get(term, term)
+            return same.get(term, term)
+        return resolve(term) if isinstance(term, tuple) else term
+
+    return lambda term: replace(term, step)
+
+
+class _Laying:
+    def __init__(self, one: Picture, other: Picture) -> None:
+        self._one = one
+        self._other = other
+
+    def node(self, way: Overlay, at: Ref, place: Ref) -> Iterator[Overlay]:
+        if at in way.nodes or place in way.nodes.values():
+            if way.nodes.get(at) == place:
+                yield way
+            return
+        mine, theirs = self._one.nodes[at], self._other.nodes[place]
+        common = theirs.ops if mine.ops is None else mine.ops if theirs.ops is None else mine.ops & theirs.ops
+        if common is not None and not common:
+            return
+        way = way.copy()
+        way.nodes[at] = place
+        way.covers = way.covers and theirs.ops is not None and (mine.ops is None or theirs.ops <= mine.ops)
+        if not self._outputs(way, mine, theirs):
+            return
+        swaps = any(schema.is_commutative(op, domain) for domain, op in common or ())
+        for order in self._orders(mine, theirs, swaps):
+            yield from self._operands(way.copy(), mine, theirs, order, 0)
+
+    def _outputs(self, way: Overlay, mine: Node, theirs: Node) -> bool:
+        """Outputs that the one does not list must be unused, so the other may not use them."""
+        used = {ref.part for node in self._other.nodes.values() for ref in node.inputs if _is_made(ref, theirs.ref)}
+        if not mine.more_outputs and any(part >= mine.outputs for part in used):
+            return False
+        if theirs.outputs < mine.outputs or (theirs.more_outputs and not mine.more_outputs and not theirs.exact):
+            way.covers = False
+        for part in range(max(mine.outputs, theirs.outputs)):
+            way.tensors[Ref("made", mine.ref.side, mine.ref.at, part)] = Ref("made", theirs.ref.side, theirs.ref.at, part)
+        return True
+
+    @staticmethod
+    def _orders(mine: Node, theirs: Node, swaps: bool) -> Iterator[Sequence[Ref | Term]]:
+        several = 1 < len(mine.inputs) <= 4 and not any(isinstance(ref, Ref) and ref.kind == "run" for ref in mine.inputs)
+        if not (swaps and several and not (mine.ordered and (theirs.ordered or theirs.exact))):
+            yield mine.inputs
+            return
+        for number, order in enumerate(permutations(mine.inputs)):
+            if number < WAYS:
+                yield order
+
+    def _operands(
+        self, way: Overlay, mine: Node, theirs: Node, order: Sequence[Ref | Term], position: int
+    ) -> Iterator[Overlay]:
+        if position == 0 and mine.ordered and order is not mine.inputs:
+            way.covers = False
+        if position >= max(len(order), len(theirs.inputs)):
+            if theirs.open and not mine.open and not _takes_at_most(theirs, len(order)):
+                way.covers = False
+            yield way
+            return
+        one = order[position] if position < len(order) else None
+        other = theirs.inputs[position] if position < len(theirs.inputs) else None
+        if _is_run(one) or _is_run(other):
+            way.covers = way.covers and _is_run(one) and (other is None or one != other)
+            yield way
+            return
+        for following in self._pair(way, one, other, mine, theirs, position):
+            yield from self._operands(following, mine, theirs, order, position + 1)
+
+    def _pair(
+        self, way: Overlay, one: Ref | Term, other: Ref | Term, mine: Node, theirs: Node, position: int
+    ) -> Iterator[Overlay]:
+        if one is None:
+            if not mine.open:
+                if not absent(other) and other not in self._other.optional:
+                    return
+                way.covers = way.covers and absent(other)
+            yield way
+        elif other is None or absent(other):
+            yield from self._missing(way, one, other, theirs, position)
+        elif isinstance(one, Ref) and one.kind == "made":
+            yield from self._made(way, one, other)
+        else:
+            if other.kind == "made" and one in self._one.constants:
+                way.unsure, way.covers = True, False
+            if other in self._other.optional and one not in self._one.optional:
+                way.covers = False
+            if self._bind(way, one, other):
+                yield way
+
+    def _missing(self, way: Overlay, one: Ref, other: Ref | Term, theirs: Node, position: int) -> Iterator[Overlay]:
+        """The one has an operand where the other has none, or says nothing."""
+        optional = one in self._one.optional
+        if other is None and theirs.open:
+            way.covers = way.covers and optional
+            if self._bind(way, one, Ref("open", theirs.ref.side, theirs.ref.at, position)):
+                yield way
+        elif optional and self._bind(way, one, ABSENT):
+            yield way
+
+    def _made(self, way: Overlay, one: Ref, other: Ref) -> Iterator[Overlay]:
+        if other.kind == "made":
+            if Ref("node", other.side, other.at) not in self._other.nodes:  # its rewrite makes this operand anew, somehow
+                way.covers, way.unsure = False, True
+                yield way
+            elif other.part == one.part:
+                yield from self.node(way, Ref("node", one.side, one.at), Ref("node", other.side, other.at))
+            return
+        way.covers = False
+        way.unsure = way.unsure or other in self._other.constants
+        if self._bind(way, one, other):
+            yield way
+
+    def _bind(self, way: Overlay, one: Ref, other: Ref | Term) -> bool:
+        """The tensor of the one is this tensor of the other; when it was another one before, the two must be the same."""
+        found = way.tensors.setdefault(one, other)
+        if found == other:
+            return True
+        if absent(found) or absent(other) or (found.kind == "made" and other.kind == "made"):
+            return False
+        way.covers = False
+        way.same = (*way.same, (other, found))
+        return True
+
+
+def _is_run(ref: Ref | Term) -> bool:
+    return isinstance(ref, Ref) and ref.kind == "run"
+
+
+def _is_made(ref: Ref | Term, by: Ref) -> bool:
+    return isinstance(ref, Ref) and ref.kind == "made" and (ref.side, ref.at) == (by.side, by.at)
+
+
+def _takes_at_most(node: Node, count: int) -> bool:
+    """Whether the operators of a node have no more operands than that, in any version."""
+    versions = [op for domain, name in node.ops or () for op in schema.history(name, domain)]
+    return bool(versions) and all(op.max_inputs is not None and op.max_inputs <= count for op in versions)

@@ -1,0 +1,206 @@
+"""Pages of E0xx: text that is no rule."""
+
+from __future__ import annotations
+
+from rewriter.language.messages.page import Page
+from rewriter.language.syntax.limits import MAX_NESTING
+
+_RIGHT = """
+rule DOC1 no-op <kind: exact>
+match { y = Identity(x) }
+rewrite { y = x }
+"""
+
+PAGES = (
+    Page(
+        "E001",
+        "the text is not what the grammar expects here",
+        """
+The message says what could stand at this place and what stands there. Every rule of a file is read by itself,
+so one error does not hide those of the next rule.
+""",
+        """
+rule DOC1 no-op <kind: exact>
+match { y = Identity(x) }
+rewrite { y == x }
+""",
+        _RIGHT,
+    ),
+    Page(
+        "E002",
+        "something is not closed",
+        """
+A bracket, a text in double quotes or a `~~~` text has no end. A text in quotes ends on the line where it
+begins.
+""",
+        """
+rule DOC1 no-op <kind: exact, issue: "https://example.com>
+match { y = Identity(x) }
+rewrite { y = x }
+""",
+        """
+rule DOC1 no-op <kind: exact, issue: "https://example.com">
+match { y = Identity(x) }
+rewrite { y = x }
+""",
+    ),
+    Page(
+        "E003",
+        "too long or too deep",
+        """
+A rule file may come from a stranger, so files, rules, texts and nesting are bounded. A long expression is
+easier to read with names for its parts (`let`).
+""",
+        f"""
+rule DOC1 no-op <kind: exact>
+match {{ y = Identity(x) }}
+where {"(" * MAX_NESTING}rank(x){")" * MAX_NESTING} == 2
+rewrite {{ y = x }}
+""",
+        """
+rule DOC1 no-op <kind: exact>
+match { y = Identity(x) }
+where (rank(x)) == 2
+rewrite { y = x }
+""",
+    ),
+    Page(
+        "E004",
+        "a rule looks for nothing",
+        """
+Every rule has a `match` block with at least one line. `match graph { }` matches once a model, for what
+belongs to the model as a whole.
+""",
+        """
+rule DOC1 no-op <kind: exact>
+rewrite { y = x }
+""",
+        _RIGHT,
+    ),
+    Page(
+        "E005",
+        "a rule has two `match` blocks",
+        """
+One block may hold several connected nodes. Two patterns are two rules.
+""",
+        """
+rule DOC1 no-op <kind: exact>
+match { y = Identity(x) }
+match { y = Dropout(x) }
+rewrite { y = x }
+""",
+        """
+rule DOC1 no-op <kind: exact>
+match { y = (Identity | Dropout)(x) }
+rewrite { y = x }
+""",
+    ),
+    Page(
+        "E006",
+        "a rule does nothing",
+        """
+Every rule has a `rewrite` block, or several for disjoint ranges of opsets.
+""",
+        """
+rule DOC1 no-op <kind: exact>
+match { y = Identity(x) }
+""",
+        _RIGHT,
+    ),
+    Page(
+        "E007",
+        "the parts of a rule are out of order",
+        """
+First the doc comment, the rule's code, name and header; then match, where, let, private and param; then
+rewrite; then the tests.
+""",
+        """
+rule DOC1 no-op <kind: exact>
+rewrite { y = x }
+match { y = Identity(x) }
+""",
+        _RIGHT,
+    ),
+    Page(
+        "E008",
+        "this word cannot be a name",
+        """
+Element types and the words of the language are not available as names of tensors, nodes, parameters and
+values.
+""",
+        """
+rule DOC1 no-op <kind: exact>
+match { model = Identity(x) }
+rewrite { model = x }
+""",
+        _RIGHT,
+    ),
+    Page(
+        "E010",
+        "a number or an escape sequence that is none",
+        """
+Whole numbers fit into 64 bits, as ONNX has them. In texts the escape sequences are those of JSON: \\n, \\t,
+\\r, \\", \\\\ and \\uXXXX.
+""",
+        """
+rule DOC1 power <kind: exact>
+match { y = Pow(x, {99999999999999999999}) }
+rewrite { y = x }
+""",
+        """
+rule DOC1 power <kind: exact>
+match { y = Pow(x, {1}) }
+rewrite { y = x }
+""",
+    ),
+    Page(
+        "E011",
+        "values in parentheses that do not belong there",
+        """
+Only `kind` takes values: approx(rtol=1e-4, atol=1e-6).
+""",
+        """
+rule DOC1 no-op <kind: approx(tol=1e-4)>
+match { y = Identity(x) }
+rewrite { y = x }
+""",
+        """
+rule DOC1 no-op <kind: approx(rtol=1e-4)>
+match { y = Identity(x) }
+rewrite { y = x }
+""",
+    ),
+    Page(
+        "E012",
+        "a form that the language does not have",
+        """
+The grammar is a little looser than the language. `...` stands once and last in a list; `inside` names an
+operator and its subgraph; a test says either `becomes` or `unchanged`; `y = x` replaces one output by one
+tensor.
+""",
+        """
+rule DOC1 conv <kind: exact>
+match { y = Conv(..., x) }
+rewrite { y = x }
+""",
+        """
+rule DOC1 conv <kind: exact>
+match { y = Conv(x, ...) }
+rewrite { y = x }
+""",
+    ),
+    Page(
+        "E013",
+        "a control character",
+        """
+Characters that steer a terminal, or that show text in another order than it stands there, have no place in a
+rule file.
+""",
+        """
+rule DOC1 no-op <kind: exact>  # \x1b[2J
+match { y = Identity(x) }
+rewrite { y = x }
+""",
+        _RIGHT,
+    ),
+)

@@ -1,0 +1,166 @@
+"""The questions of a pattern as functions, with all that can be told of them beforehand worked out.
+
+Each takes the match that is being tried, with what it has bound so far, and answers whether it can go on. What is rarely asked
+is left to the methods of the search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import onnx_graphsurgeon as gs
+
+from rewriter.graph.by_operator import OpKey, operator_key
+from rewriter.language import ast
+from rewriter.language.pattern import Made, Pattern
+from rewriter.language.pattern_order import is_plain, plain_value
+from rewriter.matching.match import Matcher
+
+Question = Callable[[Matcher], bool]
+
+
+def ask_node(number: int, pattern: Pattern, position: int = 0) -> Question:
+    """Whether the node that is to be the pattern's node `number` fits by itself."""
+    node, source = pattern.nodes[number], pattern.nodes[number].source
+    label, outputs = source.label, _ask_outputs(source)
+    attrs = tuple(map(_ask_attribute, source.attrs))
+
+    def ask(match: Matcher) -> bool:
+        found = match.nodes[number]
+        if not match.fits(node, found):
+            return False
+        match.taken.add(id(found))
+        if label is not None and not match.bind(label, found):
+            return False
+        return outputs(match, found) and (not attrs or all(has(match, found) for has in attrs))
+
+    return ask
+
+
+def _ask_attribute(attr: ast.AttrPattern) -> Callable[[Matcher, gs.Node], bool]:
+    """Whether a node has an attribute as the pattern wants it; `axis=1` is settled at once where the node says a number."""
+    if attr.mode != "equals" or not is_plain(attr.value):
+        return lambda match, node: match.has(attr, node)
+    assert attr.value is not None
+    name, wanted = attr.name, plain_value(attr.value)
+    kind = type(wanted)
+
+    def has(match: Matcher, node: gs.Node) -> bool:
+        found = node.attrs.get(name)
+        if type(found) is kind and kind in _COMPARED_AT_ONCE:
+            return bool(found == wanted)
+        return match.equals(attr, node)
+
+    return has
+
+
+_COMPARED_AT_ONCE = frozenset((int, str, list))
+"""Kinds of attribute values that are equal in the language where Python says so."""
+
+
+def _ask_outputs(source: ast.NodePattern) -> Callable[..., bool]:
+    if source.more_outputs or any(output.variadic for output in source.outputs):
+        return lambda match, node: match.outputs(source, node)
+    names = tuple(output.name for output in source.outputs)
+    width = max(len(names), 1)
+
+    def ask(match: Matcher, node: gs.Node) -> bool:
+        outputs = node.outputs
+        if len(outputs) > width:
+            return match.outputs(source, node)
+        if len(outputs) < len(names):
+            return False
+        for name, tensor in zip(names, outputs, strict=False):
+            if not tensor.name or (name is not None and not match.bind(name, tensor)):
+                return False
+        return True
+
+    return ask
+
+
+def ask_operands(number: int, pattern: Pattern, count: int) -> Question:
+    """A first look at the first operands of a node: whether they are there, and made by the right operators."""
+    wanted = _wanted(pattern, number, count)
+    return lambda match: _all_there(match, match.nodes[number].inputs, wanted)
+
+
+def ask_swapped_operands(number: int, pattern: Pattern, count: int) -> Question:
+    """The same of two operands that stand the other way round; they must be two, or nothing is different."""
+    wanted = _wanted(pattern, number, count)
+
+    def ask(match: Matcher) -> bool:
+        inputs = match.nodes[number].inputs
+        return len(inputs) > 1 and inputs[0] is not inputs[1] and _all_there(match, (inputs[1], inputs[0]), wanted)
+
+    return ask
+
+
+Wanted = tuple[tuple[bool, frozenset[OpKey] | None], ...]
+"""Of each operand whether it may be missing, and which operators may make it."""
+
+
+def _wanted(pattern: Pattern, number: int, count: int) -> Wanted:
+    return tuple(
+        (
+            isinstance(operand, ast.Capture) and operand.optional,
+            pattern.nodes[operand.node].ops if isinstance(operand, Made) else None,
+        )
+        for operand in pattern.nodes[number].inputs[:count]
+    )
+
+
+def _all_there(match: Matcher, inputs: Sequence[gs.Tensor], wanted: Wanted) -> bool:
+    count = len(inputs)
+    for position, (optional, ops) in enumerate(wanted):
+        if position >= count or not inputs[position].name:
+            if not optional:
+                return False
+        elif ops is not None:
+            maker = match.context.producer(inputs[position])
+            if maker is None or operator_key(maker) not in ops:
+                return False
+    return True
+
+
+def ask_maker(number: int, operand: Made, position: int) -> Question:
+    """Whether an operand comes from the right output of the node that the pattern says."""
+    inner, run = operand.node, operand.run
+
+    def ask(match: Matcher) -> bool:
+        inputs = match.nodes[number].inputs
+        maker = match.maker_of_run(inputs[position:]) if run else match.maker(operand, inputs[position])
+        return maker is not None and match.nodes.setdefault(inner, maker) is maker
+
+    return ask
+
+
+def ask_capture(number: int, operand: ast.Capture, position: int) -> Question:
+    """Whether an operand is what its name stands for."""
+    name = operand.name
+    if not (operand.const or operand.type is not None or operand.optional):
+
+        def ask_plain(match: Matcher) -> bool:
+            return match.bind(name, match.nodes[number].inputs[position])
+
+        return ask_plain
+
+    def ask(match: Matcher) -> bool:
+        inputs = match.nodes[number].inputs
+        return match.capture(operand, inputs[position] if position < len(inputs) else None)
+
+    return ask
+
+
+def ask_run(number: int, operand: ast.Variadic, position: int) -> Question:
+    """Binds the rest of the operands."""
+    return lambda match: match.bind(operand.name, list(match.nodes[number].inputs[position:]))
+
+
+def ask_constant(number: int, operand: ast.ConstPattern, position: int) -> Question:
+    """Whether an operand is a constant of this value."""
+    return lambda match: match.constant(operand, match.nodes[number].inputs[position])
+
+
+def ask_attribute(number: int, attr: ast.AttrPattern, position: int = 0) -> Question:
+    """Whether an attribute equals what the whole match binds."""
+    return lambda match: match.equals(attr, match.nodes[number])

@@ -1,0 +1,119 @@
+"""Which rules can fire at all in a model, judged by a census of it: before anything is built, and without importing ONNX.
+
+Every question that a rule asks is put to each kind of node, and what the census cannot tell is unknown. A rule for which some
+node of the pattern has no kind left cannot match anywhere. So a rule that is said to be out is out; one that is left may still
+find nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from rewriter.conditions.partial_answers import Guess, Model
+from rewriter.errors import RewriterError
+from rewriter.language import ast
+from rewriter.language.cache.operator_table import Table
+from rewriter.language.pattern import Pattern, PatternNode, compile_pattern
+from rewriter.language.rules import Rule
+from rewriter.onnxfile.census import Census, Kind
+
+
+def possible(rules: Sequence[Rule], census: Census, table: Table, *, follow: Callable[[], bool]) -> list[Rule]:
+    """The rules that may fire.
+
+    Args:
+        rules: those that are meant for the model at all; what was prepared for a list is kept for the next model.
+        table: defaults and types of ONNX's operators.
+        follow: fills in what types the operands of the kinds have; called when a rule is left that the operators and their
+            attributes alone do not exclude. False: they cannot be told.
+    """
+    by_op: dict[tuple[str, str], list[Kind]] = {}
+    for kind in census.kinds:
+        by_op.setdefault((kind.domain, kind.op), []).append(kind)
+    model = Model(census, table, by_op)
+    asked = [question for question in _questions(rules).about(frozenset(by_op)) if question.open(model)]
+    if not asked or not any(question.asks_types for question in asked) or not follow():
+        return [question.rule for question in asked]
+    return [question.rule for question in asked if question.open(model, typed=True)]
+
+
+MOST_KINDS = 64
+
+
+class _Questions:
+    """Those of a list of rules, each made when it is first needed."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.rules = rules
+        self._made: dict[str, _Question] = {}
+        self._about: dict[frozenset[tuple[str, str]], list[_Question]] = {}
+
+    def about(self, ops: frozenset[tuple[str, str]]) -> list[_Question]:
+        """Those of rules whose operators are all among these; models of one kind have the same ones."""
+        found = self._about.get(ops)
+        if found is None:
+            if len(self._about) >= MOST_KINDS:
+                self._about.clear()
+            left = [rule for rule in self.rules if all(not ops.isdisjoint(wanted) for wanted in rule.wanted)]
+            found = self._about[ops] = [self.of(rule) for rule in left]
+        return found
+
+    def of(self, rule: Rule) -> _Question:
+        found = self._made.get(rule.code)
+        if found is None:
+            found = self._made[rule.code] = _Question(rule)
+        return found
+
+
+_last: deque[_Questions] = deque(maxlen=8)
+"""Lists of rules that were asked about last; models of one exporter share theirs."""
+
+
+def _questions(rules: Sequence[Rule]) -> _Questions:
+    found = next((known for known in _last if known.rules is rules), None)
+    if found is None:
+        found = _Questions(rules)
+        _last.append(found)
+    return found
+
+
+class _Question:
+    """Whether one rule can match."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+        self.ast = rule.question
+        self.asks_types = any(True for _ in _typed(self.ast))
+        self.pattern: Pattern | None = None
+        if not self.ast.match.graph and all(param.default is not None for param in self.ast.params):
+            try:
+                self.pattern = None if self.ast.params else compile_pattern(self.ast.match, {})
+            except RewriterError:
+                self.pattern = None
+
+    def open(self, model: Model, *, typed: bool = False) -> bool:
+        """Whether every node of the pattern has a kind that it may be."""
+        if self.pattern is None:  # a rule on the model as a whole, or one whose operators are parameters
+            return Guess(self.ast, model, None, None, None).stands()
+        return all(self._found(model, node, typed) for node in self.pattern.nodes)
+
+    def _found(self, model: Model, node: PatternNode, typed: bool) -> bool:
+        kinds = (kind for op in node.ops for kind in model.by_op.get(op, ()))
+        return any(self._fits(model, node, kind, typed) for kind in kinds)
+
+    def _fits(self, model: Model, node: PatternNode, kind: Kind, typed: bool) -> bool:
+        if not any(node.fixed <= count and (node.most is None or least <= node.most) for count, least in kind.arities):
+            return False
+        operands: Iterable[tuple[int, ...] | None] = kind.made if typed else (None,)
+        return any(Guess(self.ast, model, node, kind, types).stands() for types in operands)
+
+
+def _typed(rule: ast.Rule) -> Iterator[ast.Call | ast.TypePattern]:
+    from rewriter.language.walk import walk
+
+    for part in walk((rule.match, *rule.wheres, *rule.lets)):
+        if (isinstance(part, ast.Call) and part.function in ("dtype", "declared_dtype", "is_output")) or isinstance(
+            part, ast.TypePattern
+        ):
+            yield part

@@ -1,0 +1,1 @@
+"""A model as bytes in files: read, cut, written and copied, without the weights that nobody needs."""

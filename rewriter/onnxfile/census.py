@@ -1,0 +1,108 @@
+"""What a model is made of, read off its bytes: operators, attributes, names and declared types, without protobuf or numpy.
+
+Most models need no repair, and most of those can be told from this alone, in less time than it takes to import ONNX. These are
+the records of it; `take_census` reads them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rewriter.record import field, record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rewriter.onnxfile.columns import Columns
+
+Node = tuple["Kind", list[bytes], list[bytes]]
+"""Kind, names of operands, names of outputs."""
+
+OPAQUE = object()
+"""An attribute that is there but not read: a tensor, a graph, a reference to an attribute of a function."""
+
+
+@record(eq=False, slots=True)
+class Kind:
+    """Nodes that have operator and attributes in common.
+
+    Attributes:
+        attrs: by name, what `Node.attrs` would say, or `OPAQUE`.
+        dtype: element type of the tensor or sparse tensor among the attributes, 0 without one.
+        bodies: subgraphs in the order of their attributes; a kind with some stands for one node.
+        arities: numbers of operands that occur, each with and without those left out at the end.
+        made: what `dtype_flow` found: element types of the outputs by those of the operands, as sets of bits.
+        handed: which outputs are outputs of their graph in some node, and what types are declared there, as sets of bits.
+    """
+
+    op: str
+    domain: str
+    attrs: dict[str, Any]
+    dtype: int = 0
+    bodies: dict[str, Body] = field(default_factory=dict)
+    arities: set[tuple[int, int]] = field(default_factory=set)
+    made: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)
+    handed: dict[int, int] = field(default_factory=dict)
+
+
+@record(eq=False, slots=True)
+class Body:
+    """A graph or function: nodes, and element types by name, 0 for unknown ones.
+
+    Attributes:
+        listed: the nodes in their order, unless they are in `columns`.
+        inner: bodies of the nodes.
+        names: of the listed nodes that have one; `naming` has the operators of those that have one and of those that have none.
+        orderly: each name of a tensor is known to be defined once, and before it is read.
+        distinct: no two nodes are known to have one name.
+    """
+
+    listed: list[Node] = field(default_factory=list)
+    columns: Columns | None = None
+    inner: list[Body] = field(default_factory=list)
+    orderly: bool = False
+    distinct: bool = False
+    inputs: list[tuple[bytes, int]] = field(default_factory=list)
+    outputs: list[tuple[bytes, int]] = field(default_factory=list)
+    infos: list[tuple[bytes, int]] = field(default_factory=list)
+    constants: list[tuple[bytes, int]] = field(default_factory=list)
+    names: list[bytes] = field(default_factory=list)
+    name: str = ""
+    naming: set[tuple[str, bool]] = field(default_factory=set)
+    imports: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> Iterator[Node]:
+        """All nodes in their order."""
+        return iter(self.listed) if self.columns is None else self.columns.nodes()
+
+    @property
+    def kinds(self) -> Iterable[Kind]:
+        """Those of the nodes; one may come several times."""
+        return (kind for kind, _, _ in self.listed) if self.columns is None else self.columns.kinds
+
+
+@record(eq=False, slots=True)
+class Census:
+    """A model as far as it was read.
+
+    Attributes:
+        imports: opset version by domain; ONNX's own is "".
+        functions: (domain, name) of the local ones, with their bodies.
+        refers: whether a tensor may have its data in a file of their own.
+    """
+
+    graph: Body
+    kinds: list[Kind]
+    ir_version: int | None = None
+    producer_name: str = ""
+    producer_version: str = ""
+    imports: dict[str, int] = field(default_factory=dict)
+    functions: dict[tuple[str, str], Body] = field(default_factory=dict)
+    refers: bool = False
+
+    @property
+    def versions(self) -> set[int]:
+        """Of ONNX's own operators, in the model and in its functions."""
+        given = [self.imports or {"": 1}, *(body.imports for body in self.functions.values())]
+        return {imports[""] for imports in given if "" in imports}

@@ -1,0 +1,65 @@
+"""Taking the data files of a model along when the model is written to another folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import onnx
+
+from rewriter.errors import RewriterError, reason
+from rewriter.onnxfile import external_data
+from rewriter.onnxfile.transfer import transfer
+from rewriter.onnxfile.write import write_file
+
+_CHUNK = 1 << 22
+
+
+def may_refer(data: bytes) -> bool:
+    """Whether a serialised model could refer to data files: the key of such a reference stands in it literally."""
+    return b"location" in data
+
+
+def carry(model: onnx.ModelProto, source: Path, target: Path, force: bool) -> None:
+    """Copies every data file the model refers to from one folder into another, to the same relative place.
+
+    They are copied by the system, which shares the blocks where the file system can. They are not hard-linked: later edits of
+    one would change both, and onnx itself refuses data with several names, as this program refuses those with names elsewhere.
+    A file that is missing is not carried: the new model lacks it as the old one does. A file that is there with the same
+    content is left alone, so that several models can share one.
+
+    Raises:
+        RewriterError: a location leads out of the folder, or a file with other content is in the way and `force` is not given.
+    """
+    if os.path.realpath(source) == os.path.realpath(target):
+        return
+    found = [tensor for tensor in external_data.tensors_of(model) if external_data.is_external(tensor)]
+    for location in dict.fromkeys(external_data.reference(tensor).location for tensor in found):
+        if external_data.resolve(source, location).exists():
+            _copy(source, target, location, force)
+
+
+def _copy(source: Path, target: Path, location: str, force: bool) -> None:
+    place = external_data.resolve(target, location)
+    with external_data.opened(source, location) as (descriptor, size):
+        if place.exists():
+            if _same_content(descriptor, place, size):
+                return
+            if not force:
+                raise RewriterError(f"{place} exists with other content; it is overwritten only with force")
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RewriterError(f"{place}: {reason(error)}") from error
+        write_file(place, lambda output: transfer(descriptor, 0, size, output), force)
+
+
+def _same_content(descriptor: int, other: Path, size: int) -> bool:
+    if not other.is_file() or other.stat().st_size != size:
+        return False
+    with os.fdopen(descriptor, "rb", closefd=False) as first, other.open("rb") as second:
+        first.seek(0)
+        while chunk := first.read(_CHUNK):
+            if second.read(len(chunk)) != chunk:
+                return False
+    return True

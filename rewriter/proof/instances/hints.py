@@ -1,0 +1,166 @@
+"""What the conditions of a rule ask for so plainly that instances can be made to fulfil it: types, ranks, what equals what.
+
+Everything else is left to chance: what violates a condition is thrown away, and how often that happens is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from rewriter.language import ast
+from rewriter.language.dtypes import DTYPES
+from rewriter.language.rules import Rule
+from rewriter.language.walk import walk
+from rewriter.proof.instances.dims import Dims
+from rewriter.record import field, record
+
+RANKS = range(7)
+_MIRROR = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+_HOLDS = {
+    "==": lambda a, b: a == b, "!=": lambda a, b: a != b, "<": lambda a, b: a < b, "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b, ">=": lambda a, b: a >= b,
+}  # fmt: skip
+
+
+class Unsettled(Exception):
+    """An expression has no value before the model is there."""
+
+
+@record
+class Hints:
+    """By name of a tensor or of a bound attribute: what is asked of it.
+
+    Attributes:
+        same: the tensor with the same contents.
+        alike: the tensor of the same shape.
+        lengths: some of its dimensions, by position.
+    """
+
+    dtypes: dict[str, frozenset[int]] = field(default_factory=dict)
+    ranks: dict[str, frozenset[int]] = field(default_factory=dict)
+    contents: dict[str, Any] = field(default_factory=dict)
+    equal: dict[str, str] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+    same: dict[str, str] = field(default_factory=dict)
+    alike: dict[str, str] = field(default_factory=dict)
+    lengths: dict[str, dict[int, int]] = field(default_factory=dict)
+
+
+def hints(rule: Rule, dims: Dims) -> Hints:
+    """The hints of a rule; where it offers alternatives one is drawn."""
+    found = Hints()
+    for where in rule.ast.wheres:
+        for condition in _conjuncts(where.condition, dims):
+            _read(condition, found)
+    return found
+
+
+def constant(expr: ast.Expr, names: dict[str, Any]) -> Any:
+    """The value of an expression of literals and known names. Raises Unsettled."""
+    if isinstance(expr, ast.Literal):
+        return expr.value
+    if isinstance(expr, ast.Name):
+        if expr.id in names:
+            return names[expr.id]
+        if expr.id in DTYPES:
+            return DTYPES[expr.id]
+    if isinstance(expr, ast.Unary) and expr.op == "-":
+        return -constant(expr.operand, names)
+    if isinstance(expr, ast.ListOf):
+        return [constant(item, names) for item in expr.items]
+    raise Unsettled
+
+
+@lru_cache(maxsize=64)
+def source_questions(rule: Rule) -> tuple[tuple[str, str, list[Any]], ...]:
+    """What the rule asks the framework's own file: (label, attribute, values that it compares the answer with)."""
+    return tuple(_questions(rule))
+
+
+def _questions(rule: Rule) -> Iterator[tuple[str, str, list[Any]]]:
+    literals: list[Any] = [e.value for e in walk(rule.ast) if isinstance(e, ast.Literal) and isinstance(e.value, str | bool)]
+    for expr in walk(rule.ast):
+        if isinstance(expr, ast.Call) and expr.function == "source" and len(expr.args) >= 2:
+            label, key = expr.args[:2]
+            if isinstance(label, ast.Name) and isinstance(key, ast.Literal):
+                yield label.id, str(key.value), [v for v in (True, False, *literals) if v != key.value]
+
+
+@lru_cache(maxsize=64)
+def numbers_of(rule: Rule) -> tuple[float, ...]:
+    """The numbers that stand in the rule, and those that numbers are often compared with: constants that a rule may be for."""
+    literals = (e.value for e in walk(rule.ast) if isinstance(e, ast.Literal))
+    written = [float(value) for value in literals if isinstance(value, int | float) and not isinstance(value, bool)]
+    return tuple(sorted({n for n in (*written, *(-n for n in written), 0.0, 1.0, -1.0, 2.0) if abs(n) < 1e6}))
+
+
+def _conjuncts(expr: ast.Expr, dims: Dims) -> Iterator[ast.Expr]:
+    if isinstance(expr, ast.Logic):
+        parts = expr.operands if expr.op == "and" else (expr.operands[dims.below(len(expr.operands))],)
+        for part in parts:
+            yield from _conjuncts(part, dims)
+    else:
+        yield expr
+
+
+def _read(expr: ast.Expr, found: Hints) -> None:
+    if isinstance(expr, ast.Call) and expr.function == "all" and isinstance(expr.args[0], ast.Compare):
+        compare = expr.args[0]
+        if compare.op == "==" and isinstance(compare.left, ast.Name):
+            if isinstance(compare.right, ast.Name):
+                found.same.update({compare.left.id: compare.right.id, compare.right.id: compare.left.id})
+            _try(lambda: found.contents.__setitem__(compare.left.id, constant(compare.right, {})))
+        return
+    if not isinstance(expr, ast.Compare):
+        return
+    left, right = expr.left, expr.right
+    op: str = expr.op
+    if isinstance(right, ast.Call) and isinstance(left, ast.Literal | ast.Name):
+        left, right, op = right, left, _MIRROR.get(op, op)
+    subject = _asked(left)
+    if subject is not None:
+        function, name = subject
+        _try(lambda: _fact(function, name, op, constant(right, {}), found))
+        if function == "dim" and op == "==" and isinstance(left, ast.Call):
+            position = left.args[1]
+            _try(lambda: found.lengths.setdefault(name, {}).__setitem__(constant(position, {}), constant(right, {})))
+        other = _asked(right)
+        if op == "==" and other is not None and function == other[0] == "shape":
+            found.alike.update({name: other[1], other[1]: name})
+        if op == "==" and other is not None and function == other[0] == "axis":
+            found.equal[other[1]] = name
+    elif isinstance(left, ast.Name) and isinstance(right, ast.Name) and op == "==" and right.id not in DTYPES:
+        found.equal[right.id] = left.id
+    elif isinstance(left, ast.Name) and op in ("==", "in"):
+        _try(lambda: found.values.__setitem__(left.id, [constant(right, {})] if op == "==" else constant(right, {})))
+
+
+def _asked(expr: ast.Expr) -> tuple[str, str] | None:
+    """`dtype(x)`, `rank(x)`, `axis(a, x)`: the function and the name that it is about."""
+    if isinstance(expr, ast.Call) and expr.args and isinstance(expr.args[0], ast.Name):
+        return expr.function, expr.args[0].id
+    return None
+
+
+def _fact(function: str, name: str, op: str, value: Any, found: Hints) -> None:
+    if function == "dtype" and op in ("==", "in"):
+        found.dtypes[name] = frozenset([value] if op == "==" else value)
+    elif function == "rank" and op in _HOLDS:
+        _ranked(name, op, value, found)
+    elif function == "shape" and op == "==" and isinstance(value, list):
+        _ranked(name, "==", len(value), found)
+        found.lengths[name] = dict(enumerate(value))
+
+
+def _ranked(name: str, op: str, value: Any, found: Hints) -> None:
+    before = found.ranks.get(name, frozenset(RANKS))
+    found.ranks[name] = frozenset(rank for rank in before if _HOLDS[op](rank, value))
+
+
+def _try(action: Any) -> None:
+    try:
+        action()
+    except (Unsettled, TypeError):
+        return

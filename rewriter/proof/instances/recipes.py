@@ -1,0 +1,229 @@
+"""Shapes and attributes with which operators make sense, by operator.
+
+A recipe settles whatever the pattern and the nodes before have left free. It need not be complete: what an operator refuses is
+thrown away, so recipes only keep the share of such instances small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MappingProxyType
+
+from rewriter.language import schema
+from rewriter.proof.instances import contrib_operators
+from rewriter.proof.instances import recipes_moves as moves
+from rewriter.proof.instances.draft import Draft
+from rewriter.proof.instances.random_arrays import DIVISOR, POSITIVE, SMALL
+
+Recipe = Callable[[Draft], None]
+_DISTURBED = 0.12  # of nodes
+_TYPES = ("to", "dtype", "stash_type", "axis")  # an axis is for the recipe
+
+
+def settle(draft: Draft) -> None:
+    """Settles the operands and the attributes of one node."""
+    recipe = (
+        contrib_operators.RECIPES[draft.op]
+        if contrib_operators.known(draft.op, draft.domain)
+        else RECIPES.get(draft.op, _elementwise)
+    )
+    recipe(draft)
+    for position in range(len(draft.inputs)):
+        draft.shape(position)
+
+
+def disturb(draft: Draft) -> None:
+    """Another value for one of the attributes that have a default and that neither the pattern nor the recipe speaks of.
+
+    What the operator does not take is thrown away with the instance, so this is not done often.
+    """
+    operator = schema.schema(draft.op, draft.domain, draft.version)
+    if operator is None or not draft.dims.chance(_DISTURBED):
+        return
+    free = [
+        (a.name, a.default)
+        for a in operator.attributes.values()
+        if a.name not in draft.attrs and a.name not in draft.closed and a.name not in _TYPES
+    ]
+    numbers = [(name, value) for name, value in free if isinstance(value, int | float)]
+    if numbers:
+        name, value = numbers[draft.dims.below(len(numbers))]
+        changed = value + 1 if isinstance(value, int) else 2 * value + 0.25
+        draft.attrs[name] = 0 if name == "keepdims" else changed
+
+
+def _elementwise(draft: Draft) -> None:
+    """All operands alike; also the last resort for operators without a recipe of their own."""
+    first = draft.shape(0)
+    for position in range(1, len(draft.inputs)):
+        draft.want(position, first)
+
+
+def _broadcast(draft: Draft) -> None:
+    positions = range(len(draft.inputs))
+    settled = next((p for p in positions if draft.known(p)), None)
+    base = list(draft.shape(settled if settled is not None else 0))
+    if draft.dims.chance(0.15):
+        base = [draft.dims.draw(1), *base]
+    for position in positions:
+        draft.want(position, _part(draft, base))
+
+
+def _part(draft: Draft, base: list[int]) -> list[int]:
+    """A shape that broadcasts to `base`."""
+    way = draft.dims.below(10)
+    if way < 5:
+        return base
+    if way < 7:
+        return [1 if draft.dims.chance(0.4) else d for d in base]
+    if way < 9:
+        tail = base[draft.dims.below(len(base) + 1) :]
+        return [*tail[:1], *[1] * (len(tail) - 1)] if draft.dims.chance(0.3) else tail  # one axis only, as biases have
+    return [] if draft.dims.chance(0.5) else [1]
+
+
+def _where(draft: Draft) -> None:
+    base = draft.known(1) or draft.known(2) or draft.shape(0)
+    for position in range(3):
+        draft.want(position, _part(draft, list(base)))
+
+
+def _prelu(draft: Draft) -> None:
+    shape = draft.ranked(1, 2, 2, 3, 3, 4, 4, 5)
+    channel = [shape[1], *[1] * (len(shape) - 2)] if len(shape) > 2 else shape[-1:]
+    choices = [channel, shape[-1:], [1], list(shape)]
+    draft.want(1, choices[draft.dims.below(4)])
+
+
+def _gemm(draft: Draft) -> None:
+    turned_a, turned_b = bool(draft.attr("transA", 1, 0.3)), bool(draft.attr("transB", 1, 0.4))
+    left, right = draft.known(0), draft.known(1)
+    rows = left[-1 if turned_a else 0] if left else draft.dims.draw()
+    inner = left[0 if turned_a else -1] if left else right[-1 if turned_b else 0] if right else draft.dims.draw(1)
+    columns = right[0 if turned_b else -1] if right else draft.dims.draw()
+    draft.want(0, [inner, rows] if turned_a else [rows, inner])
+    draft.want(1, [columns, inner] if turned_b else [inner, columns])
+    bias = [[columns], [1, columns], [rows, columns], [rows, 1], [1], []][draft.dims.below(6)]
+    draft.want(2, bias)
+    draft.attr("alpha", 0.5, 0.2)
+    draft.attr("beta", 2.0, 0.2)
+
+
+def _matmul(draft: Draft) -> None:
+    left, right = draft.known(0), draft.known(1)
+    inner = left[-1] if left else (right[-2] if len(right) > 1 else right[0]) if right else draft.dims.draw(1)
+    if left is None:
+        left = [*_batch(draft, right), draft.dims.draw(), inner] if draft.dims.chance(0.9) else [inner]
+        draft.want(0, left)
+    if right is None:
+        columns = [draft.dims.draw()] if draft.dims.chance(0.9) else []
+        batch = _batch(draft, left) if columns else []
+        draft.want(1, [*batch, inner, *columns])
+
+
+def _batch(draft: Draft, other: list[int] | None) -> list[int]:
+    shape = list(other[:-2]) if other else draft.dims.shape([0, 0, 0, 0, 1, 1, 2, 2, 3, 4][draft.dims.below(10)])
+    return _part(draft, shape) if draft.dims.chance(0.3) else shape
+
+
+def _convolution(draft: Draft) -> None:
+    weight = draft.known(1)
+    shape = draft.ranked(4, 4, 3, 5) if weight is None else draft.ranked(len(weight))
+    spatial = max(len(shape) - 2, 1)
+    channels = shape[1] if len(shape) > 1 else 1
+    group = channels if channels > 1 and draft.dims.chance(0.25) else 1
+    group = int(draft.attr("group", group, 1.0 if group > 1 else 0.2) or 1)
+    kernel = weight[2:] if weight else [min(1 + draft.dims.below(3), 3) for _ in range(spatial)]
+    features = draft.dims.draw(1)
+    if draft.op == "ConvTranspose":
+        draft.want(1, [channels, features, *kernel])
+        features *= group
+    else:
+        features *= group
+        draft.want(1, [features, max(channels // group, 1), *kernel])
+    draft.want(2, [features])
+    draft.attr("kernel_shape", kernel, 0.5)
+    if "auto_pad" not in draft.attrs:
+        draft.attr("pads", [draft.dims.below(2) for _ in range(2 * spatial)], 0.5)
+    draft.attr("strides", [1 + draft.dims.below(2) for _ in range(spatial)], 0.4)
+    draft.attr("dilations", [1 + draft.dims.below(2) for _ in range(spatial)], 0.2)
+
+
+def _pool(draft: Draft) -> None:
+    shape = draft.ranked(4, 4, 4, 3, 3, 5)
+    spatial = max(len(shape) - 2, 1)
+    kernel = draft.attr("kernel_shape", [1 + draft.dims.below(3) for _ in range(spatial)])
+    draft.attr("pads", [draft.dims.below(min(k, 2)) for k in (*kernel, *kernel)], 0.6)
+    draft.attr("strides", [1 + draft.dims.below(2) for _ in range(spatial)], 0.5)
+    if draft.op == "AveragePool":
+        draft.attr("count_include_pad", 1, 0.4)
+    if draft.version >= 10 and draft.op != "LpPool":
+        draft.attr("ceil_mode", 1, 0.2)
+
+
+def _per_channel(draft: Draft) -> None:
+    shape = draft.ranked(4, 4, 2, 3, 3, 5) if draft.op == "BatchNormalization" else draft.ranked(3, 3, 4, 4, 5)
+    channels = shape[1] if len(shape) > 1 else 1
+    for position in range(1, len(draft.inputs)):
+        draft.want(position, [channels])
+    if draft.op == "BatchNormalization":
+        draft.role(4, POSITIVE)
+    draft.attr("epsilon", 0.25, 0.4)
+
+
+def _layer_normalization(draft: Draft) -> None:
+    shape = draft.ranked(2, 2, 2, 3, 3, 3, 1, 4, 5)
+    axis = draft.axis(len(shape), len(shape) - 1)
+    draft.want(1, shape[axis:])
+    draft.want(2, shape[axis:])
+    draft.attr("epsilon", 0.25, 0.4)
+
+
+def _division(draft: Draft) -> None:
+    draft.role(1, DIVISOR)
+    _broadcast(draft)
+
+
+def _pow(draft: Draft) -> None:
+    draft.role(1, SMALL)
+    _broadcast(draft)
+
+
+def _slope(draft: Draft) -> None:
+    draft.shape(0)
+    draft.attr("alpha", 0.5, 0.5)
+
+
+def _lrn(draft: Draft) -> None:
+    draft.ranked(4, 3)
+    draft.attr("size", 3)
+
+
+RECIPES = MappingProxyType(
+    {
+        **dict.fromkeys(
+            ("Add", "Sub", "Mul", "And", "Or", "Xor", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Equal",
+             "Max", "Min", "Mean", "Sum", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift"), _broadcast),
+        **dict.fromkeys(("Div", "Mod"), _division),
+        **dict.fromkeys(("Conv", "ConvTranspose"), _convolution),
+        **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pool),
+        **dict.fromkeys(("BatchNormalization", "InstanceNormalization"), _per_channel),
+        **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"), lambda d: d.ranked(3, 3, 4, 4, 5, 6) and None),
+        **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax", "LpNormalization"), moves.on_an_axis),
+        **dict.fromkeys(
+            ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare",
+             "ReduceLogSum", "ReduceLogSumExp"), moves.reduce),
+        **dict.fromkeys(("ArgMax", "ArgMin"), moves.arg),
+        **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), moves.depth),
+        **dict.fromkeys(("Upsample", "Resize"), moves.upsample),
+        **dict.fromkeys(("LeakyRelu", "Elu", "ThresholdedRelu"), _slope),
+        **dict.fromkeys(("GatherElements", "ScatterElements"), moves.gather_elements),
+        "Where": _where, "PRelu": _prelu, "Gemm": _gemm, "MatMul": _matmul, "LayerNormalization": _layer_normalization,
+        "Reshape": moves.reshape_recipe, "Flatten": moves.flatten, "Transpose": moves.transpose, "Squeeze": moves.squeeze,
+        "Unsqueeze": moves.unsqueeze, "Concat": moves.concat, "Split": moves.split, "Slice": moves.slice_recipe,
+        "Gather": moves.gather, "Pad": moves.pad, "Expand": moves.expand, "Tile": moves.tile, "Clip": moves.clip,
+        "TopK": moves.top_k, "CumSum": moves.cumulative_sum, "Dropout": moves.dropout,
+        "ConstantOfShape": moves.constant_of_shape, "Einsum": moves.einsum, "Pow": _pow, "LRN": _lrn,
+    }
+)  # fmt: skip
+"""Operator → recipe; `_elementwise` for all others."""

@@ -1,0 +1,95 @@
+"""The stream of instances on which a rule is tried, each from its own seed, so that any one of them can be made again."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Iterator
+
+import numpy as np
+
+from rewriter.language.rules import Rule
+from rewriter.proof.instances.dims import Dims
+from rewriter.proof.instances.forms import opsets
+from rewriter.proof.instances.instance import Instance
+from rewriter.proof.instances.pattern_instances import Rejected, pattern_instance
+from rewriter.proof.instances.seeded_instances import seeded_instance, tests_of, written_instance
+from rewriter.proof.instances.symbols import hide
+
+FEW_DIMS = 3
+"""Up to so many free dimensions all shapes over {1, 2, 3} are tried."""
+_PATIENCE = 30  # instances of the pattern of which none fires, before most come from the tests
+_FORMS_WITH_ALL_SHAPES = 4
+_NAMED = 0.12  # of instances have dimensions without a number
+
+
+class Stream:
+    """Instances of one rule. `accepted` tells the stream that the rule fired on the last one."""
+
+    def __init__(self, rule: Rule, seed: int) -> None:
+        self.rule = rule
+        self.seed = [seed, int(rule.digest[:12], 16)]
+        self.forms = [] if rule.ast.match.graph else opsets(rule)
+        self._tests = tests_of(rule, positive=True)
+        self._made = self._fired = 0
+        self._exhaustive: deque[tuple[int, int, tuple[int, ...]]] = deque()
+        self._covered: set[int] = set()
+        self._last: tuple[int, int, int] | None = None
+
+    def generator(self, index: int) -> np.random.Generator:
+        """The source of chance of one instance."""
+        return np.random.default_rng([*self.seed, index])
+
+    def accepted(self) -> None:
+        """The rule fired on the last instance: where it has few dimensions, all shapes of it follow."""
+        if self._last is None:
+            return
+        self._fired += 1
+        index, opset, drawn = self._last
+        if 0 < drawn <= FEW_DIMS and opset not in self._covered and len(self._covered) < _FORMS_WITH_ALL_SHAPES:
+            self._covered.add(opset)
+            self._exhaustive.extend((index, opset, digits) for digits in itertools.product((1, 2, 3), repeat=drawn))
+
+    def __iter__(self) -> Iterator[tuple[int, Instance | None]]:
+        """Pairs of an index and an instance, None where the draft came to nothing; without end."""
+        index = 0
+        for test in self._tests:
+            self._last = None
+            yield index, written_instance(self.rule, test)
+            index += 1
+        while True:
+            instance = self._next(index)
+            dims = Dims(np.random.default_rng([*self.seed, index, 1]))
+            yield index, hide(instance, dims) if instance is not None and self._may_hide(instance, dims) else instance
+            index += 1
+
+    def _may_hide(self, instance: Instance, dims: Dims) -> bool:
+        """What a repair takes for granted of lengths not known holds in its own tests, not in every model of its pattern."""
+        return dims.chance(_NAMED) and (self.rule.kind.name != "repair" or instance.origin != "pattern")
+
+    def _next(self, index: int) -> Instance | None:
+        self._last = None
+        if self._exhaustive:
+            return self._pattern(*self._exhaustive.popleft())
+        hopeless = self._made >= _PATIENCE and self._fired * 20 < self._made
+        rng = self.generator(index)
+        choice = rng.random()
+        if self.forms and (not self._tests or choice < (0.1 if hopeless else 0.6)):
+            return self._pattern(index, self.forms[index % len(self.forms)])
+        if not self._tests:
+            return None
+        return seeded_instance(self.rule, self._tests[index % len(self._tests)], self.forms, Dims(rng))
+
+    def _pattern(self, index: int, opset: int, digits: tuple[int, ...] = ()) -> Instance | None:
+        """The instance of an index, or the same one with other dimensions."""
+        rng = self.generator(index)
+        rng.random()  # the choice between pattern and tests
+        dims = Dims(rng, digits, empty=rng.random() < 0.5 and self.rule.kind.name != "repair")
+        self._made += 1
+        try:
+            instance = pattern_instance(self.rule, opset, dims)
+        except Rejected:
+            return None
+        if not digits:
+            self._last = index, opset, dims.drawn
+        return instance

@@ -1,0 +1,218 @@
+"""How valid a model is: which of three judges take it.
+
+A model that needs repair is one that some judge refuses, so no judge alone decides what a good result is. A result is *at least
+as valid* as its input when every judge that takes the input takes the result.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import onnx
+
+from rewriter.errors import RewriterError
+from rewriter.graph.model import Model
+from rewriter.onnxfile import copy_external_data, external_data
+from rewriter.onnxfile.reference_stub import Outline
+from rewriter.proof import onnx_runtime
+
+T = TypeVar("T")
+
+MOST_BYTES = 2**30
+"""Of a model with its external data that is loaded into ONNX Runtime; loading takes two to three times as much memory."""
+
+MOST_BYTES_KEPT = 1 << 24
+"""Of a model that is kept in ONNX Runtime after it was loaded, to be run."""
+
+WRITTEN, CHECKER, FULL_CHECK, SESSION = "writing", "onnx.checker", "onnx.checker with shape inference", onnx_runtime.NAME
+JUDGES = (WRITTEN, CHECKER, FULL_CHECK, SESSION)
+
+
+class Candidate:
+    """A model whose validity is asked. Every judge is asked once, and only when its answer is needed."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self._outline: Outline | None = None
+        self._answers: dict[str, str | None] = {}
+        self._session: Any = None
+
+    def session(self) -> Any:
+        """The model in ONNX Runtime, ready to run; that of a small model is made once.
+
+        Raises:
+            Exception: of whatever class ONNX Runtime chose, or a RewriterError of a model that cannot be written.
+        """
+        found = self._session
+        if found is None:
+            found = onnx_runtime.session(self.data, self.model.folder)
+            if len(self.outline.data) <= MOST_BYTES_KEPT:
+                self._session = found
+        return found
+
+    @property
+    def data(self) -> bytes:
+        """The bytes that saving would write.
+
+        Raises:
+            RewriterError: it cannot be written.
+        """
+        if not self.outline.files:
+            return self.outline.data
+        data: bytes = _written(lambda: self.model.to_proto().SerializeToString(deterministic=True))
+        return data
+
+    @property
+    def outline(self) -> Outline:
+        """What the judges get: of a large model without its weights.
+
+        Raises:
+            RewriterError: it cannot be written.
+        """
+        if self._outline is None:
+            self._outline = _written(self.model.outline)
+        return self._outline
+
+    @property
+    def proto(self) -> onnx.ModelProto:
+        """What the outline says, to be looked at.
+
+        Raises:
+            RewriterError: it cannot be written.
+        """
+        proto: onnx.ModelProto = onnx.ModelProto.FromString(self.outline.data)
+        return proto
+
+    @property
+    def references(self) -> list[external_data.Reference]:
+        """External data that the model refers to, without those that stand in for left out weights.
+
+        Raises:
+            RewriterError: a reference contradicts itself, or the model cannot be written.
+        """
+        if not copy_external_data.may_refer(self.outline.data):
+            return []
+        found = [
+            external_data.reference(tensor)
+            for tensor in external_data.tensors_of(self.proto)
+            if external_data.is_external(tensor)
+        ]
+        return [reference for reference in found if reference.location not in self.outline.files]
+
+    def refusal(self, judge: str) -> str | None:
+        """Why a judge refuses the model; "" when it takes it, None when it cannot be asked."""
+        if judge not in self._answers:
+            self._answers[judge] = self._ask(judge)
+        return self._answers[judge]
+
+    @property
+    def answers(self) -> list[tuple[str, str | None]]:
+        """What the judges said that were asked so far."""
+        return [(judge, self._answers[judge]) for judge in JUDGES if judge in self._answers]
+
+    def first_refusal(self, judges: Sequence[str] = JUDGES) -> tuple[str, str] | None:
+        """The first of these judges that refuses the model, with its reason."""
+        return next(((judge, reason) for judge in judges if (reason := self.refusal(judge))), None)
+
+    def worse_than(self, other: Candidate) -> tuple[str, str] | None:
+        """The first judge that takes `other` and refuses this model, with its reason."""
+        return next(
+            ((judge, reason) for judge in JUDGES if (reason := self.refusal(judge)) and other.refusal(judge) == ""), None
+        )
+
+    def size(self) -> int:
+        """Bytes of the model with its external data.
+
+        Raises:
+            RewriterError: it cannot be written, or its data are not where they should be.
+        """
+        files = {reference.location for reference in self.references}
+        return len(self.outline.data) + sum(self.outline.files.values()) + sum(map(self._size, files))
+
+    def too_large(self, most: int | None = None) -> str:
+        """Why the model is not loaded into a runtime though it might be; "" when it can be."""
+        most = MOST_BYTES if most is None else most
+        try:
+            size = self.size()
+        except RewriterError as error:
+            return str(error)
+        return "" if size <= most else f"{size / 2**30:.1f} GiB with its data, and at most {most / 2**30:g} are loaded"
+
+    def _size(self, location: str) -> int:
+        if self.model.folder is None:
+            raise RewriterError(f"its data are in {location!r}, but the folder of the model is not known")
+        with external_data.opened(self.model.folder, location) as (_, size):
+            return size
+
+    def _ask(self, judge: str) -> str | None:
+        try:
+            data = self.outline.data
+        except RewriterError as error:
+            return str(error) if judge == WRITTEN else None
+        if judge == WRITTEN:
+            return ""
+        if judge == CHECKER:
+            return "" if self.refusal(FULL_CHECK) == "" else self._check(data, full=False)  # the full check includes it
+        if judge == FULL_CHECK:
+            return self._check(data, full=True)
+        if not onnx_runtime.installed() or (self.too_large() and not self.outline.files):
+            return None
+        try:
+            if self.outline.files:
+                with self._folder() as folder:
+                    onnx_runtime.session(data, folder)
+            else:
+                self.session()
+        except (RewriterError, OSError):
+            return None
+        except Exception as error:
+            return onnx_runtime.reason(error)
+        return ""
+
+    def _check(self, data: bytes, *, full: bool) -> str | None:
+        try:
+            if not self.references and not self.outline.files:
+                onnx.checker.check_model(data, full_check=full)
+                return ""
+            with self._folder() as folder:
+                place = folder / "model.onnx"
+                while place.exists():
+                    place = place.with_suffix(f".x{place.suffix}")
+                place.write_bytes(data)
+                onnx.checker.check_model(str(place), full_check=full)
+        except (RewriterError, OSError):
+            return None
+        except Exception as error:
+            return onnx_runtime.one_line(str(error))
+        return ""
+
+    @contextmanager
+    def _folder(self) -> Iterator[Path]:
+        """A folder with files of the size of the external data with nothing in them.
+
+        A judge looks for these files beside the model, where the result may not be written yet, and never into them.
+        """
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            self.outline.put_files(folder)
+            for location in sorted({reference.location for reference in self.references}):
+                size = self._size(location)
+                path = external_data.resolve(folder, location)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with open(path, "wb") as file:
+                    os.truncate(file.fileno(), size)
+            yield folder
+
+
+def _written(write: Callable[[], T]) -> T:
+    try:
+        return write()
+    except RewriterError:
+        raise
+    except Exception as error:  # protobuf has one class for each of its two implementations
+        raise RewriterError(f"the model cannot be written: {error}") from error

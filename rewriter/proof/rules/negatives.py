@@ -1,0 +1,73 @@
+"""Conditions that matter: without a `where` line something must go wrong, or nobody knows what the line is for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from rewriter.engine.testing import run_test
+from rewriter.language import ast
+from rewriter.language.rules import Rule
+from rewriter.proof.instances.instance import Instance
+from rewriter.proof.instances.sampling import Stream
+from rewriter.proof.rules.trial import CHANGED, NOT_FIRED, REPAIRED, SAME, STILL, VOID, WRONG, attempt
+from rewriter.proof.rules.verdict import Unneeded
+from rewriter.record import replace
+
+INSTANCES = 60
+SECONDS = 1.5
+
+
+def unneeded(rule: Rule, rejected: Sequence[Instance], seed: int) -> tuple[Unneeded, ...]:
+    """The conditions without which nothing goes wrong.
+
+    Args:
+        rule: the rule.
+        rejected: instances on which it did not fire.
+        seed: of further instances.
+    """
+    found = []
+    for weaker, span in weakened(rule):
+        broke = _broke(rule, weaker, rejected, seed)
+        if broke:
+            line = rule.source.line_col(span.start)[0]
+            found.append(Unneeded(line, " ".join(rule.source.text[span.start : span.end].split()), broke))
+    return tuple(found)
+
+
+def weakened(rule: Rule) -> Iterator[tuple[Rule, ast.Span]]:
+    """The rule without each of its conditions, and where the condition stands."""
+    for position, where in enumerate(rule.ast.wheres):
+        wheres = rule.ast.wheres[:position] + rule.ast.wheres[position + 1 :]
+        yield Rule(replace(rule.ast, wheres=wheres), rule.path, rule.source), where.span
+    for position, private in enumerate(rule.ast.privates):
+        privates = rule.ast.privates[:position] + rule.ast.privates[position + 1 :]
+        yield Rule(replace(rule.ast, privates=privates), rule.path, rule.source), private.span
+
+
+def _broke(rule: Rule, weaker: Rule, rejected: Sequence[Instance], seed: int) -> int:
+    """How many drafts broke the condition and came to no harm; 0 where one did, or where none broke it."""
+    broke = 0
+    if any(not run_test(weaker, test).ok for test in rule.ast.tests if test.after is None):
+        return 0
+    stop = time.monotonic() + SECONDS
+    stream = Stream(weaker, seed)
+    fresh = (instance for _, instance in islice(stream, INSTANCES) if instance is not None)
+    for number, instance in enumerate((*rejected, *fresh)):
+        if time.monotonic() > stop:
+            break
+        rng = stream.generator(number)
+        trial = attempt(weaker, instance, rng)
+        if trial.status == NOT_FIRED:
+            if trial.why:
+                return 0  # the line kept a later one from raising
+            continue
+        if trial.status == VOID or attempt(rule, instance, rng, ()).status != NOT_FIRED:
+            continue
+        broke += 1
+        if trial.status in (WRONG, STILL, CHANGED):
+            return 0
+        if rule.kind.name == "repair" and (trial.status == SAME or (trial.status == REPAIRED and trial.agreed is False)):
+            return 0  # a repair of what is sound
+    return broke

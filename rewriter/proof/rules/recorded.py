@@ -1,0 +1,125 @@
+"""Recorded exports: models as exporters wrote them, with the numbers that the framework itself computed.
+
+They are the reference for repairs that change numbers. A folder of them holds NAME.onnx with NAME.npz and, where the framework
+wrote one, NAME-symbol.json; or one folder a model with model.onnx, data.npz and symbol.json. Arrays are called in_<input name>,
+out_0, out_1...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from rewriter.engine.limits import Limits
+from rewriter.engine.run import run
+from rewriter.errors import RewriterError
+from rewriter.graph.model import Model, load
+from rewriter.language.rules import RuleSet
+from rewriter.proof.instances.instance import Array
+from rewriter.proof.models.run_agreement import Bound, difference
+from rewriter.proof.oracles import ORACLES, Refusal
+from rewriter.record import field, record
+from rewriter.source.acceptance import objection
+from rewriter.source.find import find, load_source
+
+BOUND = Bound(rtol=2e-3, atol=1e-4, scale=True)
+_SECONDS = 30.0
+
+
+@record
+class Recorded:
+    """What recorded exports say: rule → names of exports that it repairs, and rule → why it harms one."""
+
+    repairs: dict[str, list[str]] = field(default_factory=dict)
+    harms: dict[str, str] = field(default_factory=dict)
+
+
+@record(frozen=True)
+class Export:
+    """One recorded export."""
+
+    name: str
+    path: Path
+    inputs: dict[str, Array]
+    outputs: list[Array]
+
+
+def exports(folder: Path) -> Iterator[Export]:
+    """The recorded exports of a folder, by name; models without recorded numbers are left out."""
+    for path in sorted(folder.rglob("*.onnx")):
+        data = next((p for p in (path.with_suffix(".npz"), path.with_name("data.npz")) if p.is_file()), None)
+        if data is None:
+            continue
+        with np.load(data, allow_pickle=False) as arrays:
+            inputs = {key[3:]: arrays[key] for key in arrays.files if key.startswith("in_")}
+            outputs = [arrays[f"out_{n}"] for n in range(sum(key.startswith("out_") for key in arrays.files))]
+        name = path.parent.name if path.stem == "model" else path.stem
+        if outputs:
+            yield Export(name, path, inputs, outputs)
+
+
+def examine(rules: RuleSet, folder: Path, codes: Collection[str]) -> Recorded:
+    """Runs the rules on all recorded exports: what runs unasked together, and every other repair of `codes` in addition."""
+    usual = RuleSet(tuple(rule for rule in rules if rule.default and rule.kind.name in ("repair", "exact")))
+    asked = [rule for rule in rules if rule.code in codes and not rule.default and rule.kind.name == "repair"]
+    found = Recorded()
+    for export in exports(folder):
+        before = _off(export, onnx.load(export.path))
+        _book(export, before, usual, found, only=codes)
+        for rule in asked:
+            together = RuleSet((*usual.rules, rule), by_id=frozenset({rule.code}))
+            _book(export, before, together, found, only={rule.code})
+    return found
+
+
+def _book(export: Export, before: str, rules: RuleSet, found: Recorded, only: Collection[str]) -> None:
+    try:
+        after, fired = _repaired(export, rules)
+    except RewriterError:
+        return
+    wanted = fired & set(only)
+    if not wanted:
+        return
+    off = _off(export, after)
+    if before and not off:
+        for code in sorted(wanted):
+            found.repairs.setdefault(code, []).append(export.name)
+    elif off and not before:
+        for code in sorted(wanted):
+            rule = rules.get(code)
+            if rule is not None and _off(export, _repaired(export, RuleSet((rule,), by_id=frozenset({code})))[0]):
+                found.harms.setdefault(code, f"it harms the recorded export {export.name}: {off}")
+
+
+def _repaired(export: Export, rules: RuleSet) -> tuple[onnx.ModelProto, set[str]]:
+    model: Model = load(export.path)
+    beside = find(export.path)
+    source = None if beside is None else load_source(beside)
+    log = run(
+        model.graph,
+        rules,
+        source=None if source is None or objection(source, model.graph) else source,
+        limits=Limits(seconds=_SECONDS),
+        overridable=model.overridable,
+        detail=False,
+    )
+    return model.to_proto(), set(log.counts)
+
+
+def _off(export: Export, model: onnx.ModelProto) -> str:
+    """How the model's results differ from the recorded ones, "" where they do not."""
+    loaded = ORACLES[0].load(model)
+    answer = loaded if isinstance(loaded, Refusal) else loaded(export.inputs)
+    if isinstance(answer, Refusal):
+        return f"refused: {answer.reason}"
+    found = list(answer.values())
+    if len(found) < len(export.outputs):
+        return f"{len(found)} outputs instead of {len(export.outputs)}"
+    for number, (wanted, got) in enumerate(zip(export.outputs, found, strict=False)):
+        text, _ = difference(wanted, got.astype(wanted.dtype) if got.dtype != wanted.dtype else got, BOUND)
+        if text:
+            return f"output {number} {text}"
+    return ""

@@ -1,0 +1,126 @@
+"""Rules verified in processes of their own: a runtime that falls over takes one instance with it, not the run.
+
+A process says which instance it is about to run. When it dies, another one begins the same rule again without that instance.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from rewriter.language.rules import Rule
+from rewriter.proof.rules.verdict import COUNTEREXAMPLE, UNVERIFIED, Verdict
+from rewriter.proof.rules.verify_rule import Plan, verify_rule
+from rewriter.record import field, record, replace
+
+MOST_CRASHES = 10
+NOWHERE = -1
+
+
+@record
+class _Job:
+    rule: Rule
+    recorded: Sequence[str]
+    skip: set[int] = field(default_factory=set)
+    last: int = NOWHERE
+    negatives: bool = True
+
+
+@record
+class _Hand:
+    process: BaseProcess
+    connection: Connection[Any, Any]
+    job: _Job | None = None
+
+
+def verify_all(rules: Sequence[Rule], plan: Plan, recorded: Mapping[str, Sequence[str]], jobs: int) -> Iterator[Verdict]:
+    """The verdicts on rules, as they come.
+
+    Args:
+        rules: what to verify.
+        plan: how thoroughly.
+        recorded: recorded exports that each rule repairs.
+        jobs: processes at once.
+    """
+    waiting = deque(_Job(rule, recorded.get(rule.code, ())) for rule in rules)
+    hands: list[_Hand] = []
+    try:
+        while waiting or any(hand.job for hand in hands):
+            while len(hands) < jobs and len(hands) < len(waiting) + sum(hand.job is not None for hand in hands):
+                hands.append(_start(plan))
+            for hand in hands:
+                if hand.job is None and waiting:
+                    hand.job = waiting.popleft()
+                    _send(hand)
+            yield from _collect(hands, waiting)
+    finally:
+        for hand in hands:
+            hand.process.terminate()
+            hand.process.join()
+
+
+def _send(hand: _Hand) -> None:
+    assert hand.job is not None
+    hand.connection.send((hand.job.rule, tuple(hand.job.recorded), frozenset(hand.job.skip), hand.job.negatives))
+
+
+def _start(plan: Plan) -> _Hand:
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=serve, args=(theirs, plan), daemon=True)
+    process.start()
+    theirs.close()
+    return _Hand(process, ours)
+
+
+def _collect(hands: list[_Hand], waiting: deque[_Job]) -> Iterator[Verdict]:
+    """Waits for news; a dead process gives its job back."""
+    ready = wait([hand.connection for hand in hands])
+    for hand in [hand for hand in hands if hand.connection in ready]:
+        job = hand.job
+        try:
+            message = hand.connection.recv()
+        except (EOFError, OSError):
+            hands.remove(hand)
+            hand.process.join()
+            if job is not None:
+                yield from _crashed(job, waiting)
+            continue
+        if isinstance(message, int) and job is not None:
+            job.last = message
+        elif isinstance(message, Verdict):
+            hand.job = None
+            yield message
+
+
+def _crashed(job: _Job, waiting: deque[_Job]) -> Iterator[Verdict]:
+    if len(job.skip) >= MOST_CRASHES or not job.negatives:
+        reason = "an oracle's process died, again and again"
+        yield Verdict(job.rule.code, job.rule.digest, UNVERIFIED, reason, crashed=len(job.skip) + 1)
+        return
+    if job.last in job.skip or job.last == NOWHERE:
+        job.negatives = False  # it died behind the samples
+    job.skip.add(job.last)
+    job.last = NOWHERE
+    waiting.appendleft(job)
+
+
+def serve(connection: Connection[Any, Any], plan: Plan) -> None:
+    """The loop of a process: verifies the rules that it is sent until nobody sends any more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # onnx's checker prints to stdout from C++
+    while True:
+        try:
+            rule, recorded, skip, negatives = connection.recv()
+        except EOFError:
+            return
+        try:
+            verdict = verify_rule(rule, replace(plan, negatives=negatives), recorded, skip=skip, at=connection.send)
+        except Exception as error:  # whatever it is, it concerns this rule and not the others
+            why = f"the verification itself failed: {type(error).__name__}: {error}"
+            verdict = Verdict(rule.code, rule.digest, COUNTEREXAMPLE, why)
+        connection.send(verdict)

@@ -1,0 +1,218 @@
+"""Goes through the graph behind dimensions that got a name, and lets it follow them.
+
+Every node is inferred in two worlds: with the sizes that the dimensions had, and with large primes in their place. A dimension
+of a result that is the same in both does not depend on them; one that grew by prime / size does; everything else is a node
+that holds the old size or cannot have another, and is mended or refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from itertools import combinations
+from math import prod
+
+import onnx_graphsurgeon as gs
+
+from rewriter.conditions.context import Context, label
+from rewriter.graph.edits import Edits
+from rewriter.graph.scopes import bodies
+from rewriter.onnxfile.tensor_types import Dim
+from rewriter.onnxfile.tensors import gs_dtype
+from rewriter.rewriting.dim_follow.mend import MENDERS
+from rewriter.rewriting.dim_follow.refusal import DoesNotFlow
+from rewriter.rewriting.dim_follow.sized_shapes import World
+
+PRIMES = (7919, 6857, 5519, 4793)
+"""Sizes that no model has, and that no products of others are."""
+
+READERS = frozenset({"Shape", "Size"})
+"""What may read a tensor that depends on a dimension and give one whose type does not."""
+
+ALONG = frozenset({"Softmax", "LogSoftmax", "Hardmax", "CumSum", "TopK", "LpNormalization"})
+"""What keeps the length of an axis and computes each element from all of it."""
+
+
+SCATTERS = frozenset({"Scatter", "ScatterElements", "ScatterND"})
+
+
+def named_dimensions(group: Iterable[Edits]) -> dict[str, int]:
+    """What dimensions were that inputs of the graph now have names for.
+
+    Raises:
+        DoesNotFlow: one name is to stand for two sizes, or there are more names than can be followed at once.
+    """
+    sizes: dict[str, int] = {}
+    for edits in group:
+        for (what, tensor), told in edits.declared.items():
+            if what != "type":
+                continue
+            before, after = (shape or () for _, shape in told)
+            for size, name in zip(before, after, strict=False):
+                if isinstance(size, int) and isinstance(name, str) and sizes.setdefault(name, size) != size:
+                    raise DoesNotFlow(f"{name!r} would stand for {sizes[name]} and, in {tensor!r}, for {size}")
+    if len(sizes) > len(PRIMES) or 0 in sizes.values():
+        raise DoesNotFlow(f"{len(sizes)} dimensions are named at once, and at most {len(PRIMES)} of 1 or more are followed")
+    return sizes
+
+
+class Follower:
+    """Follows dimensions through a graph.
+
+    Args:
+        context: the model.
+        edits: the transaction that repairs go through.
+        sizes: what each newly named dimension was.
+    """
+
+    def __init__(self, context: Context, edits: Edits, sizes: Mapping[str, int]) -> None:
+        self.context = context
+        self.edits = edits
+        self.index = context.index
+        larger = dict(zip(sizes, PRIMES, strict=False))
+        self.old = World(self.index, context.facts, sizes)
+        self.new = World(self.index, context.facts, larger)
+        self._sizes = sizes
+        self._names = {Fraction(larger[name], size): name for name, size in sizes.items()}
+        chosen = [c for count in range(len(sizes) + 1) for c in combinations(sizes, count)]
+        self._units = {
+            prod((Fraction(larger[n], sizes[n]) for n in c), start=Fraction(1)): prod(sizes[n] for n in c) for c in chosen
+        }
+
+    def follow(self) -> None:
+        """Mends what has to be mended.
+
+        Raises:
+            DoesNotFlow: the dimension does not reach the outputs through every node on its way.
+        """
+        for node in self.index.members(self.index.scopes[0]):
+            if node in self.index:
+                self._pass(node)
+        for tensor in self.index.graph.outputs:
+            if self.ratios(tensor) is None and self.old.shape(tensor) != self.new.shape(tensor):
+                raise DoesNotFlow(f"what becomes of it in the output {label(tensor)} cannot be told")
+        self._declare()
+
+    # --- questions ---------------------------------------------------------------------------------------------------------
+
+    def ratios(self, tensor: gs.Tensor) -> list[Fraction] | None:
+        """By what each dimension of a tensor grows; None when that cannot be told of one of them."""
+        old, new = self.old.shape(tensor), self.new.shape(tensor)
+        if old is None or new is None or len(old) != len(new):
+            return None
+        found = [self._ratio(*pair) for pair in zip(old, new, strict=True)]
+        return None if None in found else [ratio for ratio in found if ratio is not None]
+
+    def _ratio(self, old: Dim, new: Dim) -> Fraction | None:
+        if old == new:
+            return Fraction(1)
+        if isinstance(old, int) and isinstance(new, int) and old:
+            ratio = Fraction(new, old)
+            return ratio if ratio in self._units else None
+        return None
+
+    def unit(self, ratio: Fraction) -> int:
+        """The old size of what grows by this ratio."""
+        return self._units[ratio]
+
+    def grows(self, tensor: gs.Tensor) -> bool:
+        """Whether the type of a tensor depends on the dimensions."""
+        return self.old.shape(tensor) != self.new.shape(tensor)
+
+    # --- nodes -------------------------------------------------------------------------------------------------------------
+
+    def _pass(self, node: gs.Node) -> None:
+        if any(True for _ in bodies(node)):
+            self._around(node)
+            return
+        self.tell(node)
+        if not any(self.grows(tensor) for tensor in node.inputs) and not self._depends(node):
+            return
+        self._stays_inside(node)
+        mender = MENDERS.get(node.op) if (node.domain or "") in ("", "ai.onnx") else None
+        if mender is not None and mender(self, node):
+            self.tell(node)
+        if (reason := self._wrong(node)) is not None:
+            raise DoesNotFlow.through(node, f": {reason}")
+
+    def tell(self, node: gs.Node) -> None:
+        """Infers a node in both worlds: one on the way, or one that a repair has put in."""
+        self.old.tell(node)
+        self.new.tell(node)
+
+    def _depends(self, node: gs.Node) -> bool:
+        return any(self.old.value(tensor) != self.new.value(tensor) for tensor in node.inputs)
+
+    def _around(self, node: gs.Node) -> None:
+        """A node with bodies is believed as long as nothing that it reads depends on the dimensions."""
+        inside = [tensor for inner in self.index.inside(node) for tensor in inner.inputs]
+        for tensor in (*node.inputs, *inside):
+            if self.grows(tensor) or self.old.value(tensor) != self.new.value(tensor):
+                raise DoesNotFlow.through(node, ": its bodies are not followed")
+        self.old.keep(node)
+        self.new.keep(node)
+
+    def _wrong(self, node: gs.Node) -> str | None:
+        """Why the outputs of a node are not what they have to be."""
+        growing = False
+        for tensor in node.outputs:
+            if not tensor.name:
+                continue
+            old, new = self.old.shape(tensor), self.new.shape(tensor)
+            if old is None:
+                return "what it gives cannot be told"
+            ratios = self.ratios(tensor)
+            if ratios is not None and (twice := {ratio for ratio in ratios if ratio != 1 and ratios.count(ratio) > 1}):
+                return f"it is in {ratios.count(twice.pop())} dimensions of the result {_shown(old)}"
+            if ratios is None:
+                shown = "unknown" if new is None else _shown(new)
+                return f"the result {_shown(old)} becomes {shown} when the size changes"
+            growing = growing or self.grows(tensor) or None in old
+        if growing or node.op in READERS or self.old.value(node.outputs[0]) != self.new.value(node.outputs[0]):
+            return None
+        if not any(self.grows(tensor) for tensor in node.inputs):
+            return None
+        return f"its result {_shown(self.old.shape(node.outputs[0]))} is the same for every size"
+
+    def _stays_inside(self, node: gs.Node) -> None:
+        """Raises where elements along the dimension would be mixed, or places along it are named."""
+        if node.op in SCATTERS and len(node.inputs) > 1 and self.grows(node.inputs[0]) and not self.grows(node.inputs[1]):
+            raise DoesNotFlow.through(node, ", whose indices are for the old size")
+        if node.op not in ALONG or not node.inputs:
+            return
+        ratios, shape = self.ratios(node.inputs[0]), self.old.shape(node.inputs[0])
+        if ratios is None or shape is None:
+            return
+        opset = self.index.scope(node).opsets.get("", 1)
+        flat = opset < 13 and node.op in ("Softmax", "LogSoftmax", "Hardmax")
+        axis = node.attrs.get("axis", 1 if flat else -1)
+        if node.op == "CumSum":
+            value = self.old.value(node.inputs[1])
+            axis = value.items[0] if value is not None else 0
+        if not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
+            return
+        axis %= len(shape)
+        if any(ratio != 1 for ratio in (ratios[axis:] if flat else ratios[axis : axis + 1])):
+            raise DoesNotFlow.through(node, ", which computes along it")
+
+    # --- declarations ------------------------------------------------------------------------------------------------------
+
+    def _declare(self) -> None:
+        """Outputs of the graph say the name where they have the dimension, and nothing where they have a multiple of it."""
+        for tensor in self.index.graph.outputs:
+            ratios, shape = self.ratios(tensor), self.context.facts.declared(tensor)[1]
+            if ratios is None or shape is None or len(ratios) != len(shape) or all(ratio == 1 for ratio in ratios):
+                continue
+            old = self.old.shape(tensor)
+            assert old is not None
+            dims: list[Dim] = []
+            for ratio, size, said in zip(ratios, old, shape, strict=True):
+                name = self._names.get(ratio)
+                whole = name is not None and size == self._sizes[name]
+                dims.append(said if ratio == 1 else name if whole else None)
+            dtype = self.context.facts.dtype(tensor)
+            self.edits.set_type(tensor, gs_dtype(dtype) if dtype else tensor.dtype, dims)
+
+
+def _shown(shape: tuple[Dim, ...] | None) -> str:
+    return "of unknown rank" if shape is None else f"[{','.join('?' if dim is None else str(dim) for dim in shape)}]"

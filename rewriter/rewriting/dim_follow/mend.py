@@ -1,0 +1,326 @@
+"""Repairs of nodes that hold the old size of a dimension, one function an operator.
+
+Each looks whether the node needs a repair, edits it through the follower's transaction and says whether it did. Where it finds
+no way it leaves the node, and the follower refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx_graphsurgeon as gs
+
+from rewriter.conditions.context import label
+from rewriter.facts.shape_values import ShapeValue
+from rewriter.graph.objects import new_constant, new_node, new_variable
+from rewriter.onnxfile.tensor_types import Dim
+from rewriter.rewriting.dim_follow.alignment import aligned
+from rewriter.rewriting.dim_follow.refusal import DoesNotFlow
+
+if TYPE_CHECKING:
+    from rewriter.rewriting.dim_follow.follow import Follower
+
+Mender = Callable[["Follower", gs.Node], bool]
+INT64 = 7
+LARGEST = {6: 2**31 - 1, 7: 2**63 - 1}
+"""What Slice takes for "to the end", by element type."""
+
+
+def reshape(follower: Follower, node: gs.Node) -> bool:
+    """A fixed size becomes 0 (as the operand has it) or -1 (what is left)."""
+    data, target = node.inputs[0], node.outputs[0]
+    ratios, before, after = follower.ratios(data), follower.old.shape(data), follower.old.shape(target)
+    if len(node.inputs) < 2 or ratios is None or before is None or after is None or None in after:
+        return False
+    factors = aligned(before, ratios, [follower.unit(ratio) for ratio in ratios], after)
+    wanted = follower.old.value(node.inputs[1])
+    if factors is None or wanted is None:
+        return False
+    grown = follower.new.shape(target)
+    expected = [_grown(size, factor) for size, factor in zip(after, factors, strict=True)]
+    if grown is not None and list(grown) == expected:
+        return False
+    if follower.old.value(node.inputs[1]) != follower.new.value(node.inputs[1]):
+        return False  # computed from the dimension, and wrongly
+    items = _target(before, after, ratios, factors, wanted.items, copies=not node.attrs.get("allowzero", 0))
+    if items is None:
+        return False
+    follower.edits.set_input(node, 1, constant(follower, node, "shape", np.array(items, np.int64)))
+    return True
+
+
+def _grown(size: Dim, factor: Fraction) -> Dim:
+    return int(size * factor) if isinstance(size, int) else size
+
+
+def _target(
+    before: Sequence[Dim],
+    after: Sequence[Dim],
+    ratios: Sequence[Fraction],
+    factors: Sequence[Fraction],
+    wanted: Sequence[Dim],
+    *,
+    copies: bool,
+) -> list[int] | None:
+    """What the Reshape is to be given; None where two dimensions would have to be left open."""
+    items: list[int] = []
+    for i, (size, factor) in enumerate(zip(after, factors, strict=True)):
+        same = i < len(before) and before[i] == size and ratios[i] == factor
+        if factor == 1 and isinstance(size, int) and size > 0:
+            items.append(size)
+        elif copies and same:
+            items.append(0)
+        else:
+            items.append(-1)
+    if items.count(-1) > 1:
+        return None
+    open_before = next((i for i, item in enumerate(wanted) if item == -1), None)
+    if -1 not in items and open_before is not None and factors[open_before] == 1:
+        items[open_before] = -1  # as it was
+    return items
+
+
+def expand(follower: Follower, node: gs.Node) -> bool:
+    """A fixed size becomes 1, which leaves the operand's; or the operand becomes one copy of what it holds several times."""
+    if len(node.inputs) < 2:
+        return False
+    data, wanted = node.inputs[0], follower.old.value(node.inputs[1])
+    ratios, shape = follower.ratios(data), follower.old.shape(data)
+    items = None if wanted is None else wanted.known()
+    if wanted is None or items is None or ratios is None or shape is None:
+        return False
+    if wanted != follower.new.value(node.inputs[1]):
+        return _one_copy(follower, node, items, follower.new.value(node.inputs[1]))
+    changed = list(items)
+    for i, (ratio, size) in enumerate(zip(reversed(ratios), reversed(shape), strict=True), start=1):
+        if ratio != 1 and i <= len(items) and changed[-i] == size:
+            changed[-i] = 1
+    if changed == items:
+        return False
+    follower.edits.set_input(node, 1, constant(follower, node, "shape", np.array(changed, np.int64)))
+    return True
+
+
+def _one_copy(follower: Follower, node: gs.Node, items: list[int], grown: ShapeValue | None) -> bool:
+    """An Expand whose shape follows already, of a constant that does not."""
+    data, shape = node.inputs[0], follower.old.shape(node.inputs[0])
+    if grown is None or shape is None or follower.grows(data):
+        return False
+    for i, (old, new) in enumerate(zip(reversed(items), reversed(grown.items), strict=False), start=1):
+        if old != new and i <= len(shape) and shape[-i] == old != 1:
+            first = _one_of(follower, node, data, len(shape) - i)
+            if first is None:
+                return False
+            follower.edits.set_input(node, 0, first)
+            return True
+    return False
+
+
+def slice_(follower: Follower, node: gs.Node) -> bool:
+    """Everything of a dimension was asked for by its old size; now it is asked for to the end."""
+    data = node.inputs[0]
+    shape, ratios = follower.old.shape(data), follower.ratios(data)
+    if shape is None or ratios is None:
+        return False
+    if "ends" in node.attrs:
+        starts, ends = list(node.attrs["starts"]), list(node.attrs["ends"])
+        axes, steps = list(node.attrs.get("axes", range(len(ends)))), [1] * len(ends)
+        largest = LARGEST[6]
+    else:
+        values = [_known(follower, node, i) for i in (1, 2, 3, 4)]
+        if values[0] is None or values[1] is None:
+            return False
+        starts, ends = values[0], values[1]
+        axes, steps = values[2] or list(range(len(ends))), values[3] or [1] * len(ends)
+        largest = LARGEST.get(follower.context.facts.dtype(node.inputs[2]) or 0, LARGEST[7])
+    changed = [
+        largest if ratios[axis] != 1 and start == 0 and step == 1 and end == shape[axis] else end
+        for start, end, axis, step in zip(starts, ends, axes, steps, strict=False)
+    ]
+    if changed == ends:
+        return False
+    if "ends" in node.attrs:
+        follower.edits.set_attribute(node, "ends", changed)
+    else:
+        dtype = np.int32 if largest == LARGEST[6] else np.int64
+        follower.edits.set_input(node, 2, constant(follower, node, "ends", np.array(changed, dtype)))
+    return True
+
+
+def _known(follower: Follower, node: gs.Node, position: int) -> list[int] | None:
+    if position >= len(node.inputs) or not node.inputs[position].name:
+        return None
+    value = follower.old.value(node.inputs[position])
+    same = value is not None and value == follower.new.value(node.inputs[position])
+    return value.known() if value is not None and same else None
+
+
+def resize(follower: Follower, node: gs.Node) -> bool:
+    """Sizes that name the old size get it from the operand when the model runs."""
+    sizes = _known(follower, node, 3)
+    data = node.inputs[0]
+    ratios, shape = follower.ratios(data), follower.old.shape(data)
+    if sizes is None or ratios is None or shape is None or len(sizes) != len(shape):
+        return False
+    sources: list[int | None] = []
+    for size, ratio, before in zip(sizes, ratios, shape, strict=True):
+        if ratio != 1 and size != before:
+            return False
+        sources.append(len(sources) if ratio != 1 else None)
+    follower.edits.set_input(node, 3, sizes_of(follower, node, data, sizes, sources))
+    return True
+
+
+def widen(follower: Follower, node: gs.Node) -> bool:
+    """Operands that hold one copy for each of the old size: where broadcasting does it they get a dimension of 1."""
+    shapes = [follower.old.shape(tensor) for tensor in node.inputs]
+    rank = max((len(shape) for shape in shapes if shape is not None), default=0)
+    by_place: dict[int, Dim] = {}
+    for tensor, shape in zip(node.inputs, shapes, strict=True):
+        for i, ratio in enumerate(follower.ratios(tensor) or ()):
+            if ratio != 1 and shape is not None:
+                by_place[rank - len(shape) + i] = shape[i]
+    matrix = 2 if node.op in ("MatMul", "Gemm") else 0  # the last two are no dimensions to broadcast along
+    changed = False
+    for position, (tensor, shape) in enumerate(zip(node.inputs, shapes, strict=True)):
+        if shape is None or follower.grows(tensor):
+            continue
+        for i, size in enumerate(shape[: len(shape) - matrix] if position < 2 else shape):
+            if isinstance(size, int) and size != 1 and by_place.get(rank - len(shape) + i) == size:
+                first = _one_of(follower, node, tensor, i)
+                if first is None:
+                    raise DoesNotFlow.through(node, f": {label(tensor)} holds something for each of the old size, {size}")
+                follower.edits.set_input(node, position, first)
+                changed = True
+    return changed
+
+
+def concat(follower: Follower, node: gs.Node) -> bool:
+    """Operands that do not grow are repeated as often as the others are long."""
+    lead = next((tensor for tensor in node.inputs if follower.grows(tensor)), None)
+    ratios = None if lead is None else follower.ratios(lead)
+    axis = node.attrs.get("axis")
+    if lead is None or ratios is None or not isinstance(axis, int) or not -len(ratios) <= axis < len(ratios):
+        return False
+    places = [i for i, ratio in enumerate(ratios) if ratio != 1 and i != axis % len(ratios)]
+    axes = dict(zip(places, places, strict=True))
+    if not axes:
+        raise DoesNotFlow.through(node, ", which puts something else beside it")
+    return sum(_repeat(follower, node, position, lead, axes) for position in range(len(node.inputs))) > 0
+
+
+def recurrent(follower: Follower, node: gs.Node) -> bool:
+    """First states and lengths of sequences, which have an entry for each of the batch."""
+    data, layout = node.inputs[0], int(node.attrs.get("layout", 0))
+    batch = 0 if layout else 1
+    ratios = follower.ratios(data)
+    if ratios is None or len(ratios) != 3 or ratios[batch] == 1:
+        return False
+    places = {4: {0: batch}, 5: {0 if layout else 1: batch}, 6: {0 if layout else 1: batch}}
+    return sum(_repeat(follower, node, position, data, axes) for position, axes in places.items()) > 0
+
+
+def _repeat(follower: Follower, node: gs.Node, position: int, lead: gs.Tensor, axes: dict[int, int]) -> bool:
+    """Expands an operand along axes to the lengths that `lead` has along its own, where it does not grow by itself."""
+    if position >= len(node.inputs) or not node.inputs[position].name:
+        return False
+    tensor = node.inputs[position]
+    shape, like = follower.old.shape(tensor), follower.old.shape(lead)
+    if tensor is lead or follower.grows(tensor) or shape is None or like is None or None in shape:
+        return False
+    if any(axis >= len(shape) or shape[axis] != like[source] for axis, source in axes.items()):
+        return False
+    base = tensor
+    for axis in axes:
+        if shape[axis] != 1:
+            first = _one_of(follower, node, base, axis)
+            if first is None:
+                return False
+            base = first
+    sizes = [1 if i in axes else dim for i, dim in enumerate(shape)]
+    if not all(isinstance(size, int) for size in sizes):
+        return False
+    numbers = [size for size in sizes if isinstance(size, int)]
+    wanted = sizes_of(follower, node, lead, numbers, [axes.get(i) for i in range(len(shape))])
+    wide = _made(follower, node, "Expand", [base, wanted], {}, "repeated")
+    follower.edits.set_input(node, position, wide)
+    return True
+
+
+def _one_of(follower: Follower, node: gs.Node, tensor: gs.Tensor, axis: int) -> gs.Tensor | None:
+    """A constant with one entry along an axis, when all its entries there are equal."""
+    array = follower.context.facts.constant(tensor)
+    dtype = follower.context.facts.dtype(tensor)
+    if array is None or dtype is None or axis >= array.ndim:
+        return None
+    first = np.take(array, [0], axis)
+    if not bool(np.all((array == first) | ((array != array) & (first != first)))):
+        return None
+    return constant(follower, node, "one", first, dtype)
+
+
+# --- making ------------------------------------------------------------------------------------------------------------------
+
+
+def constant(follower: Follower, node: gs.Node, what: str, array: Any, dtype: int | None = None) -> gs.Tensor:
+    """A new initializer, named after the node's output."""
+    return new_constant(follower.index.names.fresh(f"{_base(node)}_{what}"), array, dtype)
+
+
+def sizes_of(
+    follower: Follower, node: gs.Node, source: gs.Tensor, sizes: Sequence[int], axes: Sequence[int | None]
+) -> gs.Tensor:
+    """An int64 vector of `sizes`, where those with an axis are the lengths that `source` has when the model runs."""
+    shape = _made(follower, node, "Shape", [source], {}, "shape")
+    parts: list[gs.Tensor] = []
+    run: list[int] = []
+    for size, axis in zip(sizes, axes, strict=True):
+        if axis is None:
+            run.append(size)
+            continue
+        if run:
+            parts.append(constant(follower, node, "sizes", np.array(run, np.int64)))
+            run = []
+        at = constant(follower, node, "axis", np.array([axis], np.int64))
+        parts.append(_made(follower, node, "Gather", [shape, at], {"axis": 0}, "size"))
+    if run:
+        parts.append(constant(follower, node, "sizes", np.array(run, np.int64)))
+    return parts[0] if len(parts) == 1 else _made(follower, node, "Concat", parts, {"axis": 0}, "sizes")
+
+
+def _made(
+    follower: Follower, root: gs.Node, op: str, operands: list[gs.Tensor], attributes: dict[str, Any], what: str
+) -> gs.Tensor:
+    """The output of a new node right before `root`."""
+    index = follower.index
+    output = new_variable(index.names.fresh(f"{_base(root)}_{what}"))
+    node = new_node(op, "", index.node_names.fresh(f"{_base(root)}_{what}"), attributes, [], [])
+    list.extend(node.inputs, operands)  # the index keeps the tensors' own lists
+    list.append(node.outputs, output)
+    follower.edits.add(node, index.scope(root), index.keys_before(root, operands, 1)[0])
+    follower.tell(node)
+    return output
+
+
+def _base(node: gs.Node) -> str:
+    return next((str(tensor.name) for tensor in node.outputs if tensor.name), str(node.op))
+
+
+_BROADCASTING = (
+    "Add", "And", "BitShift", "Div", "Equal", "Gemm", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "MatMul", "Max",
+    "Mean", "Min", "Mod", "Mul", "Or", "PRelu", "Pow", "Sub", "Sum", "Where", "Xor",
+)  # fmt: skip
+
+MENDERS: dict[str, Mender] = {
+    "Reshape": reshape,
+    "Expand": expand,
+    "Slice": slice_,
+    "Resize": resize,
+    "Concat": concat,
+    **dict.fromkeys(("LSTM", "GRU", "RNN"), recurrent),
+    **dict.fromkeys(_BROADCASTING, widen),
+}
+"""Repairs by operator."""

@@ -1,0 +1,191 @@
+"""Names of nodes and tensors that are there twice, not at all, or that some consumers cannot read.
+
+The graph itself is never in doubt: a use means the latest definition before it, and each definition has its own tensor since
+loading. So all of this is giving names; names of the model's inputs and outputs are never given anew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import chain
+from operator import attrgetter
+
+import onnx_graphsurgeon as gs
+
+from rewriter.conditions.context import Context
+from rewriter.graph.index import GraphIndex
+from rewriter.graph.objects import Graph
+from rewriter.graph.scopes import Scope
+from rewriter.rewriting.transaction import Rewriting
+
+_NAME, _OUTPUTS = attrgetter("name"), attrgetter("outputs")
+_PLAIN = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_./-]*")  # what TensorFlow takes for the name of an operation
+
+# --- nodes -------------------------------------------------------------------------------------------------------------
+
+
+def repeated_nodes(context: Context) -> list[str]:
+    return sorted({node.name for node in _later_namesakes(context.index)})
+
+
+def name_repeated_nodes(rewriting: Rewriting) -> None:
+    for node in list(_later_namesakes(rewriting.index)):
+        rewriting.edits.rename(node, rewriting.index.node_names.fresh(node.name))
+
+
+def _later_namesakes(index: GraphIndex) -> Iterator[gs.Node]:
+    """Nodes whose name an earlier node of the same graph has."""
+    for scope in index.scopes:
+        names = list(filter(None, map(_NAME, index.nodes_of(scope))))
+        if len(set(names)) == len(names):
+            continue
+        seen: set[str] = set()
+        for node in index.members(scope):
+            if node.name in seen:
+                yield node
+            elif node.name:
+                seen.add(node.name)
+
+
+def unnamed_nodes(context: Context) -> list[str]:
+    return [_first_output(node) for node in _unnamed(context.index)]
+
+
+def name_unnamed_nodes(rewriting: Rewriting) -> None:
+    for node in list(_unnamed(rewriting.index)):
+        rewriting.edits.rename(node, rewriting.index.node_names.fresh(_first_output(node)))
+
+
+def _unnamed(index: GraphIndex) -> Iterator[gs.Node]:
+    return (node for scope in index.scopes for node in index.members(scope) if not node.name)
+
+
+def _first_output(node: gs.Node) -> str:
+    return str(next((tensor.name for tensor in node.outputs if tensor.name), node.op))
+
+
+# --- both --------------------------------------------------------------------------------------------------------------
+
+
+def odd_names(context: Context) -> list[str]:
+    return sorted({part.name for part in _odd(context.index)})
+
+
+def name_odd_parts(rewriting: Rewriting) -> None:
+    index = rewriting.index
+    for part in list(_odd(index)):
+        plain = re.sub(r"[^A-Za-z0-9_./-]", "_", part.name)
+        plain = plain if _PLAIN.fullmatch(plain) else f"n{plain}"
+        rewriting.edits.rename(part, (index.node_names if isinstance(part, gs.Node) else index.names).fresh(plain))
+
+
+def _odd(index: GraphIndex) -> Iterator[gs.Node | gs.Tensor]:
+    seen: set[int] = set()
+    for scope in index.scopes:
+        for node in index.members(scope):
+            for part in (node, *node.inputs, *node.outputs):
+                if part.name and not _PLAIN.fullmatch(part.name) and id(part) not in seen and not _is_interface(index, part):
+                    seen.add(id(part))
+                    yield part
+
+
+def _is_interface(index: GraphIndex, part: gs.Node | gs.Tensor) -> bool:
+    return not isinstance(part, gs.Node) and (
+        index.input_of(part) or index.output_of(part) or bool(getattr(part, "listed", False))
+    )
+
+
+# --- tensors -----------------------------------------------------------------------------------------------------------
+
+
+def repeated_tensors(context: Context) -> list[str]:
+    return sorted({tensor.name for tensor, _ in _redefinitions(context.index)})
+
+
+def name_repeated_tensors(rewriting: Rewriting) -> None:
+    for tensor, scope in list(_redefinitions(rewriting.index)):
+        if isinstance(tensor, gs.Constant) and not rewriting.index.is_used(tensor):
+            _drop(rewriting, tensor, scope.graph)
+        else:
+            rewriting.edits.rename(tensor, rewriting.index.names.fresh(tensor.name))
+
+
+def _drop(rewriting: Rewriting, constant: gs.Constant, graph: Graph) -> None:
+    before = graph.initializers
+    rewriting.edits.later(setattr, graph, "initializers", before)
+    rewriting.edits.declare("initializer", constant.name, constant.name, None)
+    graph.initializers = [tensor for tensor in before if tensor is not constant]
+
+
+def _redefinitions(index: GraphIndex) -> Iterator[tuple[gs.Tensor, Scope]]:
+    """Tensors whose name another one has that is seen at the same place, and which can give it up."""
+    if not _repeats(index):
+        return
+    places: list[dict[str, int]] = []  # by scope: name → position of the earliest definition
+    positions: dict[int, int] = {}  # by node
+    for scope in index.scopes:
+        found: dict[str, list[tuple[gs.Tensor, int]]] = {}
+        for tensor, position in _definitions(index, scope, positions):
+            known = found.setdefault(tensor.name, [])
+            if not any(tensor is other for other, _ in known):
+                known.append((tensor, position))
+        places.append({name: known[0][1] for name, known in found.items()})
+        for name, known in found.items():
+            # Inputs and initializers of a body may hide what is outside, outputs of its nodes may not.
+            hides = known[0][1] >= 0 and _seen_outside(scope, name, places, positions)
+            keeper = None if hides else _keeper(scope, [tensor for tensor, _ in known])
+            yield from ((t, scope) for t, _ in known if t is not keeper and not _is_callers(scope, t))
+
+
+def _repeats(index: GraphIndex) -> bool:
+    """Whether any name of the model has two definitions; mostly not, and quick to see."""
+    defined = [tensor.name for scope in index.scopes for tensor in _given(scope)]
+    defined += filter(None, map(_NAME, chain.from_iterable(map(_OUTPUTS, index.all_nodes()))))
+    if len(set(defined)) == len(defined):
+        return False
+    seen: dict[str, gs.Tensor] = {}
+    for scope in index.scopes:
+        for tensor, _ in _definitions(index, scope, {}):
+            if seen.setdefault(tensor.name, tensor) is not tensor:
+                return True
+    return False
+
+
+def _definitions(index: GraphIndex, scope: Scope, positions: dict[int, int]) -> Iterator[tuple[gs.Tensor, int]]:
+    """What defines a name in a scope, with its position: inputs and initializers first; notes the positions of nodes."""
+    for tensor in _given(scope):
+        yield tensor, -1
+    for position, node in enumerate(index.members(scope) if positions is not None else ()):
+        positions[id(node)] = position
+        for tensor in node.outputs:
+            if tensor.name:
+                yield tensor, position
+
+
+def _given(scope: Scope) -> list[gs.Tensor]:
+    """What has a name in a scope before its first node: inputs and initializers."""
+    graph = scope.graph
+    given = [*graph.inputs, *graph.initializers] if isinstance(graph, Graph) else graph.inputs
+    return [tensor for tensor in given if tensor.name]
+
+
+def _seen_outside(scope: Scope, name: str, places: list[dict[str, int]], positions: dict[int, int]) -> bool:
+    """Whether a scope around this one has defined the name before the node that holds this one."""
+    while scope.parent is not None and scope.owner is not None:
+        if places[scope.parent.number].get(name, len(positions)) < positions[id(scope.owner)]:
+            return True
+        scope = scope.parent
+    return False
+
+
+def _keeper(scope: Scope, tensors: list[gs.Tensor]) -> gs.Tensor:
+    """The definition that keeps the name: one that callers know by it, else the first."""
+    return next((tensor for tensor in tensors if _is_callers(scope, tensor)), tensors[0])
+
+
+def _is_callers(scope: Scope, tensor: gs.Tensor) -> bool:
+    if scope.parent is not None or scope.is_function:
+        return False
+    graph = scope.graph
+    return bool(getattr(tensor, "listed", False)) or any(tensor is t for t in (*graph.inputs, *graph.outputs))

@@ -1,0 +1,106 @@
+"""Applying a rewrite block to a match, as one transaction.
+
+First everything is computed, while the graph is as it was matched; then it is built and wired, put in order, and what has
+become dead is swept away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import onnx_graphsurgeon as gs
+
+from rewriter.language import ast
+from rewriter.rewriting.build import build, redirect
+from rewriter.rewriting.inline import inline
+from rewriter.rewriting.model_faults.fault_table import MEND
+from rewriter.rewriting.place import apply_delete, apply_edit
+from rewriter.rewriting.prepare import NOTHING, computes, prepare
+from rewriter.rewriting.transaction import Refused, Rewriting
+
+
+class Block:
+    """A rewrite block, with what can be told of it before any match.
+
+    Attributes:
+        opset: for which it is written, None for all.
+        steps: statements in their order, each with whether anything of it is computed first, and what performs it.
+        reread: names that it redefines and also reads; their old values get names of their own.
+    """
+
+    __slots__ = ("opset", "reread", "steps")
+
+    def __init__(self, block: ast.Rewrite) -> None:
+        self.opset = block.opset
+        self.steps = tuple((statement, computes(statement), _PERFORM[type(statement)]) for statement in block.statements)
+        redefined = {o.name for s in block.statements if isinstance(s, ast.Build) for o in s.outputs if o.name}
+        self.reread = tuple(sorted(redefined.intersection(_read(block))))
+
+
+def apply_block(rewriting: Rewriting, block: Block) -> None:
+    """Builds and wires. Raises Failure or Refused; the caller rolls back."""
+    prepared = [prepare(rewriting, statement) if computed else NOTHING for statement, computed, _ in block.steps]
+    for name in block.reread:
+        if isinstance(rewriting.names.bound.get(name), gs.Tensor):
+            rewriting.kept[name] = rewriting.fresh("before")
+    for (statement, _, perform), (value, at) in zip(block.steps, prepared, strict=True):
+        perform(rewriting, statement, value, at)
+    _order(rewriting)
+    rewriting.edits.sweep([*rewriting.matched, *rewriting.new_nodes])
+
+
+def _build(rewriting: Rewriting, statement: ast.Build, value: Any, at: Any) -> None:
+    build(rewriting, statement, value)
+
+
+def _redirect(rewriting: Rewriting, statement: ast.Redirect, value: Any, at: Any) -> None:
+    redirect(rewriting, statement, value)
+
+
+def _delete(rewriting: Rewriting, statement: ast.Delete, value: Any, at: Any) -> None:
+    apply_delete(rewriting, statement, at)
+
+
+def _mend(rewriting: Rewriting, statement: ast.Mend, value: Any, at: Any) -> None:
+    MEND[statement.fault](rewriting)
+
+
+def _inline(rewriting: Rewriting, statement: ast.Inline, value: Any, at: Any) -> None:
+    inline(rewriting, statement)
+
+
+_PERFORM: Mapping[type, Callable[[Rewriting, Any, Any, Any], None]] = {
+    ast.Build: _build,
+    ast.Redirect: _redirect,
+    ast.Edit: apply_edit,
+    ast.Delete: _delete,
+    ast.Mend: _mend,
+    ast.Inline: _inline,
+}
+
+
+def _order(rewriting: Rewriting) -> None:
+    """Every edge that the rewrite made leads forwards. Raises Refused where one would close a cycle."""
+    index = rewriting.index
+    for node in (*rewriting.new_nodes, *rewriting.edits.edited.values()):
+        if node in index and not index.put_behind(node):
+            raise Refused("it would close a cycle")
+    for node in rewriting.new_nodes:
+        if node in index and not index.put_before(node):
+            raise Refused("it would close a cycle")
+
+
+def _read(block: ast.Rewrite) -> list[str]:
+    """Names that the operands of a block's new nodes and edits read."""
+    found: list[str] = []
+    waiting: list[Any] = list(block.statements)
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, ast.Build):
+            waiting.extend(item.inputs)
+        elif isinstance(item, ast.Edit) and item.place.field == "inputs":
+            waiting.append(item.value)
+        elif isinstance(item, ast.Ref | ast.Name):
+            found.append(item.name if isinstance(item, ast.Ref) else item.id)
+    return found
