@@ -24,7 +24,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from rewriter.engine.testing import run_test
 from rewriter.inspect.model_text import canonical_text
 from rewriter.language import ast
-from rewriter.language.rules import Rule, load_rules
+from rewriter.language.load_rules import load_rules
+from rewriter.language.rule import Rule
 from rewriter.proof.instances.instance import Instance
 from rewriter.proof.instances.sampling import Stream
 from rewriter.proof.rules.trial import rewritten

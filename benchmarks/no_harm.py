@@ -24,9 +24,11 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from rewriter.batch.job import Job, Outcome, Work, process
+from rewriter.batch.job import process
+from rewriter.batch.work import Job, Outcome, Work
 from rewriter.graph.model import Model
-from rewriter.language.rules import RuleSet, load_rules
+from rewriter.language.load_rules import load_rules
+from rewriter.language.rules import RuleSet
 from rewriter.proof.models.model_inputs import Feed, random_feeds
 from rewriter.proof.models.model_runs import CannotRun, ModelRun, Outputs, runtime_version, runtimes
 from rewriter.proof.models.output_agreement import Bound, bound_of, coarsest_eps, differences

@@ -120,7 +120,8 @@ def packed(number: int, data: bytes) -> bytes:
 
 def ours(source: Path, target: Path, rule: str, *, stamp: bool = False) -> Callable[[], None]:
     import rewriter
-    from rewriter.batch.job import Job, Work, process
+    from rewriter.batch.job import process
+    from rewriter.batch.work import Job, Work
     from rewriter.language.rules import RuleSet
 
     found = [r for r in rewriter.load_rules() if r.code == rule]

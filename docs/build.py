@@ -20,9 +20,10 @@ from textwrap import dedent
 from rewriter.cli.rule_page import facts
 from rewriter.language.faults import FAULTS
 from rewriter.language.functions import FUNCTIONS
+from rewriter.language.load_rules import load_rules
 from rewriter.language.messages.codes import PAGES
-from rewriter.language.rules import Rule, load_rules
-from rewriter.report.schema import report_schema
+from rewriter.language.rule import Rule
+from rewriter.report.json_schema import report_schema
 
 DOCS = Path(__file__).parent
 RULES = DOCS.parent / "rules"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rewriter.engine.limits import Limits
     from rewriter.errors import RewriterError
     from rewriter.graph.model import Model, load
-    from rewriter.language.rules import load_rules
+    from rewriter.language.load_rules import load_rules
     from rewriter.log.records import Log
     from rewriter.provenance.stamp import stamp
 
@@ -38,7 +38,7 @@ _HOMES = {
     "check": "rewriter.api",
     "fix": "rewriter.batch.repair",
     "load": "rewriter.graph.model",
-    "load_rules": "rewriter.language.rules",
+    "load_rules": "rewriter.language.load_rules",
     "rewrite": "rewriter.api",
     "stamp": "rewriter.provenance.stamp",
 }

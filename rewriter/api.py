@@ -10,7 +10,8 @@ import onnx_graphsurgeon as gs
 
 from rewriter.engine.limits import Limits
 from rewriter.engine.run import run
-from rewriter.language.rules import RuleSet, load_rules
+from rewriter.language.load_rules import load_rules
+from rewriter.language.rules import RuleSet
 from rewriter.log.records import Log
 from rewriter.proof.kernels import has_kernel
 from rewriter.source.find import load_source

@@ -14,8 +14,8 @@ import pytest
 from rewriter.cli.main import main
 from rewriter.language.checks.header import KEYS
 from rewriter.language.header import EVIDENCE
-from rewriter.language.lint.lint import lint
-from rewriter.language.rules import load_rules
+from rewriter.language.lint.rule_set import lint
+from rewriter.language.load_rules import load_rules
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

@@ -39,7 +39,8 @@ def graphsurgeon(source: str, target: str) -> None:
 def ours(way: str) -> Callable[[str, str], float | None]:
     """Load, rules, save; or the same with the guard around it; or the run alone."""
     import rewriter
-    from rewriter.batch.job import Job, Work, process
+    from rewriter.batch.job import process
+    from rewriter.batch.work import Job, Work
     from rewriter.engine.run import run
 
     every = rewriter.load_rules()

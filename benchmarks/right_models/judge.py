@@ -16,8 +16,11 @@ import onnx
 from cases import Arrays, Case, NotRightError, Run, answers, difference, leaves
 from transforms import TRANSFORMS, Variant, apply
 
-from rewriter.batch.job import Job, Outcome, Work, process
-from rewriter.language.rules import Rule, RuleSet, load_rules
+from rewriter.batch.job import process
+from rewriter.batch.work import Job, Outcome, Work
+from rewriter.language.load_rules import load_rules
+from rewriter.language.rule import Rule
+from rewriter.language.rules import RuleSet
 from rewriter.proof.oracles import time_limit
 
 SECONDS = 120.0

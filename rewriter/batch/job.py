@@ -6,141 +6,22 @@ import contextlib
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from rewriter.engine.limits import Limits
-from rewriter.errors import RewriterError, reason
+from rewriter.batch.work import Job, Outcome, Work
+from rewriter.errors import RewriterError
 from rewriter.log.clock import Profile, stage
 from rewriter.log.records import Log
-from rewriter.record import field, record, replace
+from rewriter.onnxfile.write import make_folder
+from rewriter.record import replace
 
 if TYPE_CHECKING:
-    from rewriter.config.configuration import Suppression
-    from rewriter.engine.coverage import Coverage
-    from rewriter.engine.firing_audit import Audit
     from rewriter.graph.model import Model
-    from rewriter.inspect.diff.difference import Difference
-    from rewriter.language.rules import RuleSet
     from rewriter.log.records import Verification
-    from rewriter.plans.document import Proposal
     from rewriter.plans.execution import Chooser
+    from rewriter.plans.plan_file import Proposal
     from rewriter.proof.models.guard import Verify
     from rewriter.proof.models.replay import Attempt, Culprit, Plan, Replay
-    from rewriter.report.document import FileRecord
-
-
-@record(frozen=True, slots=True)
-class Job:
-    """One model to work on; `target` None writes nothing, `copy` writes it as it is without trying any rule; `variant` is the
-    number of the variant of the work, where there are any.
-    """
-
-    path: str
-    target: str | None = None
-    copy: bool = False
-    variant: int = 0
-
-
-@record(frozen=True, slots=True)
-class Work:
-    """What all jobs of a call share.
-
-    Attributes:
-        rules: the selected ones, with their settings.
-        source: "auto", "none" or a file.
-        keep: False is a check: every edit is taken back.
-        force: existing files may be replaced.
-        tidy: also remove what was dead before any rule fired.
-        verify: also compare the numbers before and after; `inputs` is an .npz file with the model's inputs, None makes them up.
-        stamp: a model that changes gets a record of the run.
-        coverage: where to count what rules did, for jobs done in this process.
-        diff: also compare the result with what it was.
-        runtime: whether ONNX Runtime is asked what it refuses: of a check the model, of a repair the result. "auto": models of
-            moderate size; "yes": up to what the judges of results load.
-        before: a repair, too, asks about the model as it is.
-        suppress: firings that are not to happen, by the configuration.
-        plan: the only firings that may happen, with the name of the file that says so; None: all may.
-        variants: the same work with other settings, for models of which a configuration says something of their own.
-        profile: book where the time goes.
-        detail: the log has the texts of nodes and conditions.
-        audit: what a report wants to know of firings besides; files are then hashed, and the log has its texts, too. None: no
-            report is made.
-    """
-
-    rules: RuleSet
-    source: str = "auto"
-    constant_inputs: Literal["auto", "yes", "no"] = "auto"
-    limits: Limits = field(default_factory=Limits)
-    keep: bool = True
-    force: bool = False
-    tidy: bool = False
-    verify: bool = False
-    stamp: bool = False
-    inputs: str | None = None
-    coverage: Coverage | None = None
-    diff: bool = False
-    profile: bool = False
-    runtime: Literal["no", "auto", "yes"] = "no"
-    before: bool = False
-    suppress: tuple[Suppression, ...] = ()
-    plan: tuple[str, tuple[Proposal, ...]] | None = None
-    variants: tuple[Work, ...] = ()
-    detail: bool = False
-    audit: Audit | None = None
-
-    @property
-    def asks_before(self) -> bool:
-        """Whether ONNX Runtime is asked about the model as it is."""
-        return self.runtime != "no" and (self.before or not self.keep)
-
-
-@record(slots=True)
-class Outcome:
-    """What became of one job.
-
-    Attributes:
-        output: the file that was written, None for none.
-        log: of the run, None when there was none.
-        error: why the model failed, "" otherwise; `crash` is the traceback when that was a mistake of this program.
-        constant_inputs: whether initializers that are also inputs were taken as constants; None when there are none.
-        tidied: how many nodes, initializers and imports were removed because nothing used them.
-        differences: of the result from the model as it was, when they were asked for.
-        refusal: why ONNX Runtime does not load the model as it is, "" when it does, None when it was not asked.
-        remaining: why it does not load the result of a repair, likewise.
-        files: what was read and written, when a report is wanted.
-        profile: where the time went, when that is wanted.
-    """
-
-    path: str
-    output: str | None = None
-    log: Log | None = None
-    error: str = ""
-    crash: str = ""
-    exporter: str = ""
-    source: str | None = None
-    constant_inputs: bool | None = None
-    tidied: int = 0
-    differences: list[Difference] = field(default_factory=list)
-    refusal: str | None = None
-    remaining: str | None = None
-    files: list[FileRecord] = field(default_factory=list)
-    profile: Profile | None = None
-    seconds: float = 0.0
-
-    @property
-    def changed(self) -> bool:
-        return not self.error and self.log is not None and (self.log.changed or self.tidied > 0)
-
-    @property
-    def unfinished(self) -> bool:
-        """Whether something is left: a rule failed, the run was stopped, a rewrite was rolled back, or the numbers are not
-        those that the framework computed.
-        """
-        log = self.log
-        if log is None:
-            return False
-        wrong = log.verification is not None and log.verification.verdict == "wrong"
-        return wrong or bool(log.stops or log.rolled_back) or any(blocked.error for blocked in log.blocked)
 
 
 def process(job: Job, work: Work) -> Outcome:
@@ -176,7 +57,7 @@ def do(job: Job, work: Work, outcome: Outcome) -> Model | None:
     Raises:
         RewriterError: the model cannot be read or the result not written.
     """
-    from rewriter.batch.verdict import decided
+    from rewriter.batch.untouched import decided
 
     in_place = job.target == job.path
     if job.target is not None and not in_place and not work.force and os.path.lexists(job.target):
@@ -357,11 +238,3 @@ def _tidy(model: Model, log: Log) -> int:
     if total:
         log.notes.append(f"tidied: {found.nodes} nodes, {found.initializers} initializers, {found.imports} imports removed")
     return total
-
-
-def make_folder(folder: Path) -> None:
-    """A folder with those around it, unless it is there. Raises RewriterError."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RewriterError(f"{folder}: the folder cannot be made: {reason(error)}") from None

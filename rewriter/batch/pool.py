@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from rewriter.batch.job import Job, Outcome, Work, process
+from rewriter.batch.job import process
+from rewriter.batch.work import Job, Outcome, Work
 
 Worker = Callable[[Job, Work], Outcome]
 

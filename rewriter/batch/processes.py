@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, NoReturn
 
-from rewriter.batch.job import Job, Outcome, Work
+from rewriter.batch.work import Job, Outcome, Work
 from rewriter.record import record, replace
 
 Worker = Callable[[Job, Work], Outcome]

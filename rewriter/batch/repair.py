@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from rewriter.batch.job import Job, Outcome, Work, do
+from rewriter.batch.job import do
+from rewriter.batch.work import Job, Outcome, Work
 from rewriter.engine.limits import Limits
 from rewriter.errors import RewriterError
 from rewriter.graph.model import Model, load
-from rewriter.language.rules import RuleSet, load_rules
+from rewriter.language.load_rules import load_rules
+from rewriter.language.rules import RuleSet
 from rewriter.log.records import Firing, Log, RolledBack, Verification
 from rewriter.proof.onnx_runtime import installed
 

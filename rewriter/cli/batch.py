@@ -8,14 +8,14 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from rewriter.batch.job import Job, Outcome, Work
 from rewriter.batch.pool import run_all
+from rewriter.batch.work import Job, Outcome, Work
 from rewriter.cli.by_path import unused, vary
 from rewriter.cli.output import say, style_of
 from rewriter.cli.paths import STDOUT
 from rewriter.cli.progress import Display, progress
-from rewriter.cli.record import Command, answers_to, exit_code, make_report, summarize
 from rewriter.cli.report_files import check_reports, printed, scenes, write_reports
+from rewriter.cli.report_record import Command, answers_to, exit_code, make_report, summarize
 from rewriter.cli.selection import selected
 from rewriter.engine.limits import Limits
 from rewriter.log.records import Blocked
@@ -196,7 +196,7 @@ def _lines(command: Command, outcome: Outcome, args: argparse.Namespace, style: 
         answers = [answer.rule.code for answer in answers_to(outcome, args)]
         yield from remaining_lines(outcome.remaining, answers, log, style)
     if args.diff:
-        from rewriter.report.comparison import comparison_lines
+        from rewriter.report.comparison_lines import comparison_lines
 
         yield from comparison_lines(outcome.path, outcome.output or outcome.path, outcome.differences, style)
 

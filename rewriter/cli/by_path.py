@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rewriter.batch.job import Job, Outcome, Work
+from rewriter.batch.work import Job, Outcome, Work
 from rewriter.cli.selection import codes, load, target_names
 from rewriter.errors import RewriterError
 from rewriter.record import replace

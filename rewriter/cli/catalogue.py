@@ -12,8 +12,8 @@ from rewriter.cli.rule_paths import rule_paths
 from rewriter.errors import RewriterError
 from rewriter.language.cache.kept_rules import Library
 from rewriter.language.diagnostics import Diagnostic, RuleFileError, SourceText, suggest
+from rewriter.language.rule import Rule
 from rewriter.language.rule_files import find_rule_files
-from rewriter.language.rules import Rule
 
 
 def read_rules(paths: Sequence[str] | None) -> list[Rule]:

@@ -10,8 +10,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rewriter.config.find import candidates
-from rewriter.config.schema import SETTINGS
+from rewriter.config.find_configuration import candidates
+from rewriter.config.keys import SETTINGS
 
 if TYPE_CHECKING:
     from rewriter.config.configuration import Configuration

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rewriter.batch.job import Job
+from rewriter.batch.work import Job
 from rewriter.cli.output import say
 from rewriter.errors import RewriterError
 from rewriter.record import record

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rewriter.batch.job import Outcome
+from rewriter.batch.work import Outcome
 from rewriter.cli.output import folded, tell
 
 if TYPE_CHECKING:

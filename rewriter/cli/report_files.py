@@ -7,8 +7,9 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rewriter.batch.job import Job, make_folder
+from rewriter.batch.work import Job
 from rewriter.errors import RewriterError
+from rewriter.onnxfile.write import make_folder
 from rewriter.report.document import Report
 from rewriter.report.formats import ENDINGS, form_of, text_of
 

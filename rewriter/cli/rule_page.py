@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rewriter.language.ast import Evidence, OpsetRange
-from rewriter.language.rules import Rule
+from rewriter.language.rule import Rule
 from rewriter.report.style import Style, clean
 
 

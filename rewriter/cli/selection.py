@@ -10,8 +10,9 @@ from rewriter.cli.output import say, wants_color
 from rewriter.cli.rule_paths import rule_paths
 from rewriter.errors import RewriterError
 from rewriter.language.diagnostics import render_all
+from rewriter.language.load_rules import load_rules
 from rewriter.language.rule_files import find_rule_files
-from rewriter.language.rules import RuleSet, load_rules
+from rewriter.language.rules import RuleSet
 from rewriter.language.targets import targets_meant
 from rewriter.report.style import clean
 

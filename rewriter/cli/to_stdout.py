@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from rewriter.batch.job import Job
+from rewriter.batch.work import Job
 from rewriter.errors import RewriterError
 from rewriter.record import replace
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterable
 
-from rewriter.language.rules import Rule, RuleSet
+from rewriter.language.rule import Rule
+from rewriter.language.rules import RuleSet
 from rewriter.log.records import Skipped
 from rewriter.record import record
 from rewriter.source.exporter import Exporter, matches

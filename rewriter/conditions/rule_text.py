@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rewriter.language import ast
-from rewriter.language.rules import Rule
+from rewriter.language.rule import Rule
 
 
 class Text:

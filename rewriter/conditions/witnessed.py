@@ -9,9 +9,9 @@ import onnx_graphsurgeon as gs
 
 from rewriter.conditions.context import Context
 from rewriter.conditions.evaluate import Names, evaluate, holds
+from rewriter.conditions.found_words import tensor_words, value_words
 from rewriter.conditions.rule_text import Text
 from rewriter.conditions.rule_values import Failure
-from rewriter.conditions.words import tensor_words, value_words
 from rewriter.language import ast
 from rewriter.language.dtypes import DTYPES
 from rewriter.language.walk import walk

@@ -9,8 +9,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from rewriter.config.find import OWN, candidates
-from rewriter.config.schema import SETTINGS, TABLES, is_text, is_texts
+from rewriter.config.find_configuration import OWN, candidates
+from rewriter.config.keys import SETTINGS, TABLES, is_text, is_texts
 from rewriter.config.toml_text import Key, line_of, lines, parse
 from rewriter.errors import RewriterError, reason
 from rewriter.record import field, record

@@ -22,7 +22,7 @@ from rewriter.log.records import Blocked, Condition
 from rewriter.matching.linear_match import StraightMatcher
 from rewriter.matching.match import Matcher, TooManyAttempts
 from rewriter.record import record, replace
-from rewriter.rewriting.dim_follow.follow import Follower, named_dimensions
+from rewriter.rewriting.dim_follow.follow import Walk, named_dimensions
 from rewriter.rewriting.dim_follow.refusal import DoesNotFlow
 from rewriter.rewriting.rewrite import apply_block
 from rewriter.rewriting.transaction import Refused, Rewriting
@@ -113,7 +113,7 @@ class Attempt:
         index, started = self.context.index, time.perf_counter()
         edits, mark = Edits(index), index.naming.mark()
         try:
-            Follower(self.context, edits, sizes).follow()
+            Walk(self.context, edits, sizes).follow()
             edits.sweep(())
         except DoesNotFlow:
             self._take_back(edits, mark)

@@ -12,7 +12,7 @@ from rewriter.errors import RewriterError
 from rewriter.language import ast
 from rewriter.language.dtypes import DTYPES
 from rewriter.language.pattern import Pattern, compile_pattern
-from rewriter.language.rules import Rule
+from rewriter.language.rule import Rule
 from rewriter.language.specificity import specificity
 from rewriter.matching.linear_match import Way, straight
 from rewriter.matching.root_filter import Glance, Roots

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rewriter.engine.compile import CompiledRule, PhasePlan, compile_rule, plan
-from rewriter.language.rules import Rule, RuleSet
+from rewriter.language.rule import Rule
+from rewriter.language.rules import RuleSet
 from rewriter.matching.requirements import Inventory, Needs, needs
 
 MOST_SETS = 4

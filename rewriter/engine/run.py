@@ -21,6 +21,7 @@ from rewriter.engine.prepared import prepared
 from rewriter.engine.recorder import Recorder
 from rewriter.engine.worklist import Worklist
 from rewriter.facts.facts import Facts
+from rewriter.facts.refresh import refresh
 from rewriter.graph.edits import Edits
 from rewriter.graph.index import GraphIndex, operator_key
 from rewriter.graph.node_text import node_name
@@ -173,7 +174,7 @@ class Run:
             fired = [self._phase(phase) for phase in self._plans]
             raised = self._opsets() != opsets
             if raised:  # other rules are meant for the model now, and more can be known of it
-                self.context.facts.refresh([tensor for node in self.index.all_nodes() for tensor in node.outputs])
+                refresh(self.context.facts, [tensor for node in self.index.all_nodes() for tensor in node.outputs])
                 self._plans = self._planned()
             if self._halted is not None or len(self._done) == before or not (raised or any(fired[1:])):
                 break
@@ -264,12 +265,12 @@ class Run:
         except DoesNotFlow as error:
             for one in reversed(group):
                 self._attempt.take_back(one)
-                self.context.facts.refresh(list(one.edits.retyped.values()))
+                refresh(self.context.facts, list(one.edits.retyped.values()))
             del self._done[start:], self.log.firings[len(self.log.firings) - len(group) :]
             self._attempt.refuse(compiled, str(error))
             return
         if fired is not None and self._accept(fired):
-            self.context.facts.refresh([*fired.edits.retyped.values(), *_outputs(fired)])
+            refresh(self.context.facts, [*fired.edits.retyped.values(), *_outputs(fired)])
             self._recorder.depict(fired)
 
     def _fire_on_graph(self, compiled: CompiledRule) -> bool:
@@ -281,7 +282,7 @@ class Run:
                 fired.edits.rollback()
             elif self._accept(fired):
                 edits = fired.edits
-                self.context.facts.refresh([*edits.retyped.values(), *edits.corrected.values(), *_outputs(fired)])
+                refresh(self.context.facts, [*edits.retyped.values(), *edits.corrected.values(), *_outputs(fired)])
                 self._recorder.depict(fired)
                 return True
         return False
@@ -340,7 +341,7 @@ class Run:
         """Brings back every root that could see the change."""
         edits, index = fired.edits, self.index
         outputs = _outputs(fired)
-        changed = self.context.facts.refresh([*outputs, *edits.retyped.values()] if edits.retyped else outputs)
+        changed = refresh(self.context.facts, [*outputs, *edits.retyped.values()] if edits.retyped else outputs)
         worklist.facts_changed([*changed, *outputs] if changed else outputs)
         for node in (*edits.added.values(), *edits.edited.values()):
             if node in index:

@@ -17,7 +17,8 @@ from rewriter.errors import RewriterError
 from rewriter.graph.model import Model
 from rewriter.inspect.model_text import canonical_text
 from rewriter.language import ast
-from rewriter.language.rules import Rule, RuleSet
+from rewriter.language.rule import Rule
+from rewriter.language.rules import RuleSet
 from rewriter.log.records import Log
 from rewriter.record import record
 from rewriter.source.find import parse_source

@@ -8,10 +8,10 @@ import onnx_graphsurgeon as gs
 
 from rewriter.conditions.context import Context
 from rewriter.conditions.evaluate import Names, holds
+from rewriter.conditions.found_words import value_words
 from rewriter.conditions.rule_text import Text
 from rewriter.conditions.rule_values import UNKNOWN, Failure
 from rewriter.conditions.witnessed import Witnessed
-from rewriter.conditions.words import value_words
 from rewriter.engine.attempt import Attempt, Fired
 from rewriter.engine.compile import CompiledRule
 from rewriter.engine.recorder import Recorder

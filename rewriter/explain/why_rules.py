@@ -21,7 +21,7 @@ from rewriter.graph.index import GraphIndex, operator_key
 from rewriter.graph.node_text import node_name
 from rewriter.language.diagnostics import suggest
 from rewriter.language.pattern import Pattern
-from rewriter.language.rules import Rule
+from rewriter.language.rule import Rule
 from rewriter.log.records import Firing, Log
 
 

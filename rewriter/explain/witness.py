@@ -14,9 +14,9 @@ import onnx_graphsurgeon as gs
 from rewriter.conditions import effective_attributes
 from rewriter.conditions.context import Context
 from rewriter.conditions.evaluate import Names, evaluate
+from rewriter.conditions.found_words import node_words, tensor_words, value_words
 from rewriter.conditions.rule_text import Text
 from rewriter.conditions.rule_values import UNKNOWN, DType, Failure, Symbol
-from rewriter.conditions.words import node_words, tensor_words, value_words
 from rewriter.explain.explanation import STAGES, Question
 from rewriter.graph.index import operator_key
 from rewriter.language import ast

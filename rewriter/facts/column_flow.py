@@ -35,7 +35,7 @@ def settled(body: Body, outputs: Outputs, foreign: Callable[[Kind], bool]) -> bo
         foreign: whether nothing but a declaration tells what comes out of a kind.
     """
     columns = body.columns
-    assert columns is not None
+    assert isinstance(columns, Columns)
     assert columns.links is not None
     if any(len(dict(part)) < len(part) for part in (body.inputs, body.constants)):
         return False

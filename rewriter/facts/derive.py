@@ -13,7 +13,7 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from rewriter.errors import RewriterError
-from rewriter.facts import fold
+from rewriter.facts import constant_folding
 from rewriter.facts.infer import MOST_DATA, output_types
 from rewriter.facts.node_facts import NodeFacts
 from rewriter.facts.shape_values import INTEGERS, ShapeValue, followed, of_array
@@ -169,12 +169,12 @@ def _value_mark(known: TensorType, value: ShapeValue | None) -> int | None:
 
 def _folded(facts: NodeFacts, operands: Sequence[Fact | None], fact: Fact, arrays: Callable[[], list[Array | None]]) -> Fact:
     marks = [operand.mark for operand in operands if operand is not None]
-    if not marks or None in marks or not fold.foldable(facts, fact.type):
+    if not marks or None in marks or not constant_folding.foldable(facts, fact.type):
         return fact
     value = fact.value
     sizes = [count(operand.type.shape) for operand in operands if operand is not None]
     if followed(*fact.type[:2]) and all(size is not None and size <= MOST_DATA for size in sizes):
-        array = fold.fold(facts, arrays(), fact.type)
+        array = constant_folding.fold(facts, arrays(), fact.type)
         if array is None:
             return fact
         value = of_array(array)

@@ -20,7 +20,7 @@ import numpy as np
 import onnx_graphsurgeon as gs
 
 from rewriter.errors import RewriterError
-from rewriter.facts import control_flow, fold
+from rewriter.facts import constant_folding, control_flow
 from rewriter.facts.derive import (
     NOTHING,
     Fact,
@@ -32,7 +32,6 @@ from rewriter.facts.derive import (
     node_facts,
     output_facts,
 )
-from rewriter.facts.reaction import Reaction
 from rewriter.facts.repeats import Repeats, look
 from rewriter.facts.shape_values import ShapeValue, join_values
 from rewriter.graph.index import GraphIndex
@@ -119,17 +118,6 @@ class Facts:
             self._seen[id(tensor)] = tensor
         found = self._facts.get(id(tensor))
         return self._find(tensor) if found is None else found
-
-    def refresh(self, tensors: Iterable[gs.Tensor]) -> list[gs.Tensor]:
-        """Brings facts up to date after edits, and gives the tensors whose facts are others now.
-
-        Args:
-            tensors: those whose producer, or the operator, attributes or operands of it, changed; those whose declaration or
-                contents changed; new and removed ones as well.
-        """
-        known = self._facts
-        stale = [tensor for tensor in tensors if id(tensor) in known] if known else ()
-        return Reaction(self).run(stale) if stale else []
 
     # --- finding -----------------------------------------------------------------------------------------------------------
 
@@ -327,7 +315,7 @@ class Facts:
     def _folded(self, node: gs.Node, arrays: list[Array | None], tensor: gs.Tensor) -> Array | None:
         operands = self._operands(node, None)
         facts = node_facts(node, self.index.scope(node).opsets, operands, lambda i: arrays[i])
-        return fold.fold(facts, arrays, self.fact(tensor).type)
+        return constant_folding.fold(facts, arrays, self.fact(tensor).type)
 
     def _kept(self, tensor: gs.Tensor) -> Array | None:
         fact = self._facts.get(id(tensor))

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
 
 import onnx_graphsurgeon as gs
 
 from rewriter.graph.names import NameTable
 from rewriter.graph.objects import Function, Graph
+from rewriter.graph.scopes import Scope
 
-if TYPE_CHECKING:
-    from rewriter.graph.index import GraphIndex
+
+class Named(Protocol):
+    """What is asked of the index of a graph."""
+
+    @property
+    def scopes(self) -> Sequence[Scope]: ...
+
+    def all_nodes(self) -> Iterable[gs.Node]: ...
+
+    def producer(self, tensor: gs.Tensor) -> gs.Node | None: ...
+
+    def is_used(self, tensor: gs.Tensor) -> bool: ...
 
 
 class Naming:
@@ -19,7 +30,7 @@ class Naming:
 
     __slots__ = ("_index", "_nodes", "_tensors")
 
-    def __init__(self, index: GraphIndex) -> None:
+    def __init__(self, index: Named) -> None:
         self._index = index
         self._tensors: NameTable | None = None
         self._nodes: NameTable | None = None

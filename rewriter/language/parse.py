@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from rewriter.language import ast
 from rewriter.language.ast import Span
 from rewriter.language.diagnostics import Diagnostic
-from rewriter.language.syntax.limits import MAX_DEPTH, MAX_FILE_BYTES
 from rewriter.language.syntax.scan import Chunk, scan
+from rewriter.language.syntax.syntax_limits import MAX_DEPTH, MAX_FILE_BYTES
 from rewriter.record import replace
 
 if TYPE_CHECKING:

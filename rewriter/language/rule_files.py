@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rewriter.errors import RewriterError, reason
-from rewriter.language.syntax.limits import MAX_FILE_BYTES
+from rewriter.language.syntax.syntax_limits import MAX_FILE_BYTES
 from rewriter.resources import resource
 
 MAX_FILES = 10_000

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from rewriter.errors import RewriterError
 from rewriter.language.diagnostics import suggest
 from rewriter.language.dtypes import DTYPES
-
-if TYPE_CHECKING:
-    from rewriter.language.rules import RuleSet
+from rewriter.language.rule import Rule
 
 _TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _WANTED = {"int": "a whole number", "float": "a number", "bool": "true or false", "ints": "whole numbers such as 1,2,3"}
@@ -52,7 +50,7 @@ def parse_value(text: str, kind: str, role: str) -> object:
     return text
 
 
-def parse_setting(text: str, rules: RuleSet) -> tuple[tuple[str, str], object]:
+def parse_setting(text: str, rules: Mapping[str, Rule]) -> tuple[tuple[str, str], object]:
     """Reads "SURG010.batch=B" into (("SURG010", "batch"), "B"), the value by the parameter's declared type.
 
     Raises:
@@ -64,7 +62,7 @@ def parse_setting(text: str, rules: RuleSet) -> tuple[tuple[str, str], object]:
         raise RewriterError(f"{text!r} is not a setting; write CODE.parameter=value")
     rule = rules.get(code)
     if rule is None:
-        near = suggest(code, [rule.code for rule in rules])
+        near = suggest(code, rules)
         raise RewriterError(
             f"cannot set {place.strip()}: there is no rule {code}" + (f"; did you mean {near}?" if near else "")
         )

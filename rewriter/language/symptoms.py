@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from rewriter.language.rules import Rule
+from rewriter.language.rule import Rule
 from rewriter.language.walk import pattern_nodes
 from rewriter.record import record
 

@@ -9,7 +9,7 @@ from rewriter.errors import RewriterError
 from rewriter.language.diagnostics import suggest
 
 if TYPE_CHECKING:
-    from rewriter.language.rules import Rule
+    from rewriter.language.rule import Rule
 
 EVERY_TARGET = "all"
 

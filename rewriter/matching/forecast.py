@@ -15,7 +15,7 @@ from rewriter.errors import RewriterError
 from rewriter.language import ast
 from rewriter.language.cache.operator_table import Table
 from rewriter.language.pattern import Pattern, PatternNode, compile_pattern
-from rewriter.language.rules import Rule
+from rewriter.language.rule import Rule
 from rewriter.onnxfile.census import Census, Kind
 
 

@@ -6,14 +6,10 @@ the records of it; `take_census` reads them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
 
 from rewriter.record import field, record
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from rewriter.onnxfile.columns import Columns
 
 Node = tuple["Kind", list[bytes], list[bytes]]
 """Kind, names of operands, names of outputs."""
@@ -45,6 +41,14 @@ class Kind:
     handed: dict[int, int] = field(default_factory=dict)
 
 
+class InColumns(Protocol):
+    """Nodes as columns of numbers (`columns.Columns`, which needs numpy)."""
+
+    kinds: list[Kind]
+
+    def nodes(self) -> Iterator[Node]: ...
+
+
 @record(eq=False, slots=True)
 class Body:
     """A graph or function: nodes, and element types by name, 0 for unknown ones.
@@ -58,7 +62,7 @@ class Body:
     """
 
     listed: list[Node] = field(default_factory=list)
-    columns: Columns | None = None
+    columns: InColumns | None = None
     inner: list[Body] = field(default_factory=list)
     orderly: bool = False
     distinct: bool = False

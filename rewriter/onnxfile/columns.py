@@ -180,7 +180,7 @@ class _Reader:
 def settle(body: Body) -> None:
     """Finds which tensor each operand means, and tells what can be told of all names of a graph at once."""
     columns = body.columns
-    assert columns is not None
+    assert isinstance(columns, Columns)
     named = columns.names.sizes > 0
     body.distinct = not NameIndex(columns.names.numbers[named]).repeated
     seeds = list(dict.fromkeys(name for part in (body.inputs, body.constants) for name, _ in part))

@@ -85,3 +85,11 @@ def _take_name(temporary: Path, path: Path, force: bool) -> None:
         os.replace(temporary, path)
         return
     os.unlink(temporary)
+
+
+def make_folder(folder: Path) -> None:
+    """A folder with those around it, unless it is there. Raises RewriterError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RewriterError(f"{folder}: the folder cannot be made: {reason(error)}") from None

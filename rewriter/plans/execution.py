@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from rewriter.engine.attempt import Fired
 from rewriter.log.records import Firing, Log, Suppressed
-from rewriter.plans.document import Proposal
+from rewriter.plans.plan_file import Proposal
 from rewriter.record import record
 
 UNPLANNED = "not in the plan"

@@ -11,7 +11,7 @@ from rewriter.graph.metadata_keys import HISTORY
 from rewriter.graph.model import Model
 from rewriter.language.rules import RuleSet
 from rewriter.log.records import Log
-from rewriter.provenance.record import SHORT, Place, Run, Unreadable, dumps, history
+from rewriter.provenance.history_record import SHORT, Place, Run, Unreadable, dumps, history
 from rewriter.record import replace
 from rewriter.source.info import SourceInfo
 

@@ -1,8 +1,8 @@
 """The record of one call of `fix` or `check`: everything it did and found, as data.
 
 All formats of reports are made of this and of nothing else. The fields here, and those of `rewriter.log.records`, are what the
-JSON report holds; its schema is made of these types (`rewriter.report.schema`). The number of the schema rises when a field
-goes or changes its meaning, not when one is added.
+JSON report holds; its schema is made of these types (`rewriter.report.json_schema`). The number of the schema rises when a
+field goes or changes its meaning, not when one is added.
 """
 
 from __future__ import annotations

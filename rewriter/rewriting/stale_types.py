@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 import onnx_graphsurgeon as gs
 
 from rewriter.facts.facts import Facts
+from rewriter.facts.refresh import refresh
 from rewriter.graph.edits import Edits
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.node_state import NodeState
@@ -83,10 +84,10 @@ def declare_anew(index: GraphIndex, facts: Facts, changed: Iterable[gs.Tensor]) 
             if (dtype is None and shape is None) or id(tensor) in told:
                 continue
             edits.set_type(tensor, None, None)
-            facts.refresh([tensor])
+            refresh(facts, [tensor])
             now, dims = facts.dtype(tensor) or dtype, facts.shape(tensor)
             edits.set_type(tensor, gs_dtype(now) if now else None, None if dims is None else list(dims))
-            facts.refresh([tensor])
+            refresh(facts, [tensor])
 
 
 def _behind(index: GraphIndex, tensors: Iterable[gs.Tensor]) -> list[gs.Node]:

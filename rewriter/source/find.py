@@ -52,8 +52,8 @@ def parse_source(text: str, shown: str) -> SourceInfo:
     """Reads the text of a source file named `shown`; raises as `load_source`."""
     import json
 
+    from rewriter.source.attribute_table import read_csv, read_table
     from rewriter.source.mxnet import is_symbol, read_symbol
-    from rewriter.source.table import read_csv, read_table
 
     if shown.lower().endswith(".csv"):
         return read_csv(text, shown)

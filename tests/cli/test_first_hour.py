@@ -14,8 +14,8 @@ from pathlib import Path
 import onnx
 import pytest
 
-from rewriter.batch.job import Job, Work
 from rewriter.batch.pool import run_all
+from rewriter.batch.work import Job, Work
 from rewriter.language.rules import RuleSet
 from tests.cli.call import GEMM, POOL, Call
 from tests.cli.workers import deaf
@@ -83,7 +83,8 @@ def test_nothing_else_stands_in_json(tmp_path: Path) -> None:
 def test_an_interruption_tells_what_was_done(tmp_path: Path, jobs: int) -> None:
     models, out, report = folder(tmp_path, 1500), tmp_path / "out", tmp_path / "report.json"
     call = [sys.executable, "-m", "rewriter", "fix", models, "--out", out, "--jobs", str(jobs), "--report", report]
-    started = subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    heard = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}  # a shell has its background jobs ignore it
+    started = subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, **heard)
     while started.poll() is None and not out.exists():
         time.sleep(0.01)
     os.killpg(started.pid, signal.SIGINT)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rewriter.batch.job import Job, Outcome, Work
 from rewriter.batch.pool import run_all
+from rewriter.batch.work import Job, Outcome, Work
 from rewriter.language.rules import RuleSet
 from tests.cli.workers import mortal, obedient
 

@@ -17,9 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from rewriter.batch import verdict
-from rewriter.batch.job import Job, Outcome, Work, process
-from rewriter.language.rules import RuleSet, load_rules
+from rewriter.batch import untouched
+from rewriter.batch.job import process
+from rewriter.batch.work import Job, Outcome, Work
+from rewriter.language.load_rules import load_rules
+from rewriter.language.rules import RuleSet
 from rewriter.log.records import Log
 from rewriter.onnxfile import files
 from tests.cli.call import MODELS
@@ -50,10 +52,10 @@ def both(path: Path, folder: Path, work: Work) -> tuple[Outcome, Outcome, bool]:
     fast, slow = folder / "fast.onnx", folder / "slow.onnx"
     reached: list[bool] = []
     with pytest.MonkeyPatch.context() as patch:
-        decide = verdict.decided
-        patch.setattr(verdict, "decided", lambda *given: reached.append(decide(*given)) or reached[-1])
+        decide = untouched.decided
+        patch.setattr(untouched, "decided", lambda *given: reached.append(decide(*given)) or reached[-1])
         with_it = process(Job(str(path), str(fast)), work)
-        patch.setattr(verdict, "decided", lambda *given: False)
+        patch.setattr(untouched, "decided", lambda *given: False)
         without = process(Job(str(path), str(slow)), work)
     if with_it.output is not None or without.output is not None:
         assert fast.read_bytes() == slow.read_bytes()
@@ -180,8 +182,8 @@ def test_what_is_damaged_is_left_to_the_ordinary_way(tmp_path: Path, rules: Rule
 def test_a_report_for_machines_is_the_same(call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     onnx.save(onnx.parser.parse_model(RELU), tmp_path / "net.onnx")
     found = []
-    for decide in (verdict.decided, lambda *given: False):
-        monkeypatch.setattr(verdict, "decided", decide)
+    for decide in (untouched.decided, lambda *given: False):
+        monkeypatch.setattr(untouched, "decided", decide)
         report = json.loads(call("check", tmp_path / "net.onnx", "--format", "json", "--runtime", "no").out)
         for one in (report["summary"], *report["models"]):
             one.pop("seconds")

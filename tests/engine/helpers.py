@@ -13,7 +13,8 @@ from rewriter.inspect.model_text import canonical_text
 from rewriter.language.check import check
 from rewriter.language.diagnostics import SourceText, render
 from rewriter.language.parse import parse
-from rewriter.language.rules import Rule, RuleSet
+from rewriter.language.rule import Rule
+from rewriter.language.rules import RuleSet
 from rewriter.log.records import Log
 
 HEAD = '<ir_version: 8, opset_import: ["": 13]>'

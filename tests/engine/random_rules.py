@@ -19,7 +19,8 @@ from rewriter.language.cache.operator_table import make_table
 from rewriter.language.check import check
 from rewriter.language.diagnostics import SourceText
 from rewriter.language.parse import parse
-from rewriter.language.rules import Rule, RuleSet
+from rewriter.language.rule import Rule
+from rewriter.language.rules import RuleSet
 from rewriter.log.records import Log
 from rewriter.matching.forecast import possible
 from rewriter.onnxfile.take_census import take_census

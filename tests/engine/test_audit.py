@@ -14,7 +14,7 @@ from rewriter.engine.firing_audit import Audit
 from rewriter.engine.run import run
 from rewriter.engine.weight_digests import digest
 from rewriter.graph.model import load
-from rewriter.language.rules import load_rules
+from rewriter.language.load_rules import load_rules
 from rewriter.log.records import Log
 from rewriter.log.snapshot import Box
 

@@ -10,7 +10,8 @@ import pytest
 
 from rewriter.engine.run import run
 from rewriter.errors import RewriterError
-from rewriter.language.rules import RuleSet, load_rules
+from rewriter.language.load_rules import load_rules
+from rewriter.language.rules import RuleSet
 from rewriter.log.records import Log
 
 RULES = """

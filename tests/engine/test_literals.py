@@ -9,7 +9,8 @@ import pytest
 
 from rewriter.engine.run import run
 from rewriter.graph.model import Model
-from rewriter.language.rules import RuleSet, load_rules
+from rewriter.language.load_rules import load_rules
+from rewriter.language.rules import RuleSet
 
 
 def fires(folder: Path, rule: str, model: str) -> bool:

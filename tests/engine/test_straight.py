@@ -16,7 +16,8 @@ from rewriter.errors import RewriterError
 from rewriter.facts.facts import Facts
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model
-from rewriter.language.rules import Rule, load_rules
+from rewriter.language.load_rules import load_rules
+from rewriter.language.rule import Rule
 from rewriter.matching.linear_match import StraightMatcher
 from rewriter.matching.match import Matcher
 from rewriter.source.exporter import detect

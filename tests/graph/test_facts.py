@@ -8,6 +8,7 @@ import onnx_graphsurgeon as gs
 import pytest
 
 from rewriter.facts.facts import Facts
+from rewriter.facts.refresh import refresh
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model
 
@@ -315,7 +316,7 @@ def test_cycles_and_missing_producers_end() -> None:
     facts = Facts(GraphIndex(graph))
     assert [facts.shape(t) for t in (a, b, c, lost)] == [None] * 4
     lost.dtype, lost.shape = np.float32, [2]
-    facts.refresh([lost])
+    refresh(facts, [lost])
     assert facts.dtype(lost) == FLOAT
 
 

@@ -15,10 +15,10 @@ import pytest
 import rewriter.language
 from rewriter.errors import RewriterError
 from rewriter.language.diagnostics import Diagnostic, RuleFileError, render_all
+from rewriter.language.load_rules import load_rules
 from rewriter.language.messages.codes import PAGES, explain
 from rewriter.language.messages.set_pages import PAGES as SET
 from rewriter.language.messages.trust_pages import PAGES as TRUST
-from rewriter.language.rules import load_rules
 
 BAD = Path(__file__).parent.parent / "bad_rules"
 

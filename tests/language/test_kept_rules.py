@@ -18,7 +18,8 @@ from rewriter.language.cache import kept_rules
 from rewriter.language.cache.kept_rules import Library
 from rewriter.language.cache.pack import pack, unpack
 from rewriter.language.diagnostics import RuleFileError
-from rewriter.language.rules import RuleSet, load_rules
+from rewriter.language.load_rules import load_rules
+from rewriter.language.rules import RuleSet
 
 RULE = "rule A1 a <before: B9>\nmatch { y = Relu(x) }\nwhere size(x, 1..) == 2.5 or dtype(x) in [float, int64]\nrewrite { y = x }\n"
 

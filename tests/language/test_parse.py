@@ -13,7 +13,7 @@ from rewriter.language import ast
 from rewriter.language.diagnostics import Diagnostic, SourceText, render
 from rewriter.language.dtypes import DTYPES
 from rewriter.language.parse import parse
-from rewriter.language.syntax import limits
+from rewriter.language.syntax import syntax_limits
 from rewriter.language.syntax.tables import tables
 from rewriter.language.syntax.words import KEYWORDS
 
@@ -287,7 +287,7 @@ HOSTILE = {
     "digits of a version": (f"rule X1 a <opset: {'9' * 60_000}..>\n{MATCH}{REWRITE}", "E010"),
     "one long word": ("x" * 1_000_000, "E003"),
     "a long rule": (f"{HEAD}{MATCH}{'where x ' * 20_000}{REWRITE}", "E003"),
-    "a file too long": ("#" * (limits.MAX_FILE_BYTES + 1), "E003"),
+    "a file too long": ("#" * (syntax_limits.MAX_FILE_BYTES + 1), "E003"),
     "many rules": ("rule X1 a " * 100_000, "E003"),
     "the word rule": ("rule " * 200_000, "E003"),
     "doc comments": ("///\n" * 200_000, "E003"),
@@ -315,14 +315,14 @@ def test_hostile(name: str) -> None:
 
 
 def test_at_the_limits() -> None:
-    depth = limits.MAX_NESTING - 1
+    depth = syntax_limits.MAX_NESTING - 1
     assert show(condition(f"{'(' * depth}x{')' * depth}")) == "x"
     assert codes(f"{HEAD}{MATCH}where {' + '.join('x' * 90)}\n{REWRITE}") == []
-    assert show(condition(str(limits.MAX_INT))) == str(limits.MAX_INT)
-    assert show(condition(str(limits.MIN_INT))) == str(limits.MIN_INT)
-    assert codes(f"{HEAD}{MATCH}where x == {limits.MIN_INT - 1}\n{REWRITE}") == ["E010"]
-    assert len(parse(f"{HEAD}{MATCH}{REWRITE}" * limits.MAX_RULES)[0].rules) == limits.MAX_RULES
-    assert codes(f"{HEAD}{MATCH}{REWRITE}" * (limits.MAX_RULES + 1)) == ["E003"]
+    assert show(condition(str(syntax_limits.MAX_INT))) == str(syntax_limits.MAX_INT)
+    assert show(condition(str(syntax_limits.MIN_INT))) == str(syntax_limits.MIN_INT)
+    assert codes(f"{HEAD}{MATCH}where x == {syntax_limits.MIN_INT - 1}\n{REWRITE}") == ["E010"]
+    assert len(parse(f"{HEAD}{MATCH}{REWRITE}" * syntax_limits.MAX_RULES)[0].rules) == syntax_limits.MAX_RULES
+    assert codes(f"{HEAD}{MATCH}{REWRITE}" * (syntax_limits.MAX_RULES + 1)) == ["E003"]
     assert codes("") == codes(" \n# nothing\n") == []
 
 

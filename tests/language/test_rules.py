@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from rewriter.errors import RewriterError
-from rewriter.language.rules import RuleSet, load_rules
+from rewriter.language.load_rules import load_rules
+from rewriter.language.rules import RuleSet
 from rewriter.language.settings import parse_setting
 
 RULES = """

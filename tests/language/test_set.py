@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from rewriter.language.diagnostics import render_all
-from rewriter.language.lint.lint import lint
+from rewriter.language.lint.rule_set import lint
+from rewriter.language.load_rules import load_rules
 from rewriter.language.messages.set_pages import PAGES
 from rewriter.language.messages.trust_pages import PAGES as TRUST
-from rewriter.language.rules import load_rules
 
 BAD = Path(__file__).parent.parent / "bad_sets"
 

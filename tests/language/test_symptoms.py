@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rewriter.language.rules import Rule, load_rules
+from rewriter.language.load_rules import load_rules
+from rewriter.language.rule import Rule
 from rewriter.language.symptoms import Symptoms, find_answers
 
 RULES = """

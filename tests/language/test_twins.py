@@ -13,8 +13,10 @@ from rewriter.engine.run import run
 from rewriter.engine.testing import read_model
 from rewriter.graph.model import Model
 from rewriter.language import ast
-from rewriter.language.lint.lint import TWINNED
-from rewriter.language.rules import Rule, RuleSet, load_rules
+from rewriter.language.lint.rule_set import TWINNED
+from rewriter.language.load_rules import load_rules
+from rewriter.language.rule import Rule
+from rewriter.language.rules import RuleSet
 from rewriter.source.find import parse_source
 
 RULES = load_rules()

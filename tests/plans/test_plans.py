@@ -10,7 +10,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from rewriter.plans.document import read
+from rewriter.plans.plan_file import read
 from tests.cli.call import GEMM, MODELS, POOL, Call
 
 EXPORTS = sorted(MODELS.rglob("*.onnx"))

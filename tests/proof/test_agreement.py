@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-from rewriter.language.rules import load_rules
+from rewriter.language.load_rules import load_rules
 from rewriter.proof.models.output_agreement import Bound, bound_of, coarsest_eps, differences
 
 

@@ -9,9 +9,10 @@ import numpy as np
 import onnx
 import pytest
 
+from rewriter.language.load_rules import load_rules
 from rewriter.language.messages.page import Page
 from rewriter.language.messages.trust_pages import PAGES
-from rewriter.language.rules import Rule, load_rules
+from rewriter.language.rule import Rule
 from rewriter.proof.instances.instance import Instance
 from rewriter.proof.instances.sampling import Stream
 from rewriter.proof.rules.lock import lock_path, read_lock, write_lock

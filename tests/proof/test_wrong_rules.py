@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.language.rules import load_rules
+from rewriter.language.load_rules import load_rules
 from rewriter.proof.rules.verdict import COUNTEREXAMPLE, TESTED
 from rewriter.proof.rules.verify_rule import Plan, verify_rule
 

@@ -15,8 +15,8 @@ from pydantic_sarif.model import StaticAnalysisResultsFormatSarifVersion210JsonS
 
 from rewriter.report.document import ModelRecord
 from rewriter.report.formats import ENDINGS, form_of, text_of
+from rewriter.report.formats.csv_table import COLUMNS, FORMULAS
 from rewriter.report.formats.sarif import uri
-from rewriter.report.formats.table import COLUMNS, FORMULAS
 from tests.report.samples import HOSTILE, hostile, model, report
 
 FORMS = ("html", "json", "sarif", "csv", "markdown", "junit", "github")

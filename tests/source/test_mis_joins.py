@@ -9,7 +9,7 @@ import pytest
 
 from rewriter.api import rewrite
 from rewriter.graph.model import Model
-from rewriter.language.rules import load_rules
+from rewriter.language.load_rules import load_rules
 from rewriter.source.find import parse_source
 
 MODEL = """

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from rewriter.cli.options import Switch, add_format
 
 if TYPE_CHECKING:
-    from rewriter.batch.job import Outcome, Work
-    from rewriter.plans.document import Document
+    from rewriter.batch.work import Outcome, Work
     from rewriter.plans.execution import Missing
+    from rewriter.plans.plan_file import Document
     from rewriter.report.style import Style
 
 
@@ -42,9 +42,9 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.batch.job import process
     from rewriter.cli.output import say, style_of, tell
     from rewriter.cli.paths import Found, plan
-    from rewriter.cli.record import exit_code, model_record
-    from rewriter.plans.document import read
+    from rewriter.cli.report_record import exit_code, model_record
     from rewriter.plans.execution import UNPLANNED, missing
+    from rewriter.plans.plan_file import read
     from rewriter.report.jsonreport import dumps, plain
     from rewriter.report.style import clean
 
@@ -90,11 +90,11 @@ def _work(plan: Document, args: argparse.Namespace) -> Work:
     Raises:
         RewriterError: the model, a rule or the source file is another one now.
     """
-    from rewriter.batch.job import Work
+    from rewriter.batch.work import Work
     from rewriter.cli.selection import load
     from rewriter.errors import RewriterError
     from rewriter.graph.model import load as load_model
-    from rewriter.provenance.record import SHORT, settings_of
+    from rewriter.provenance.history_record import SHORT, settings_of
     from rewriter.provenance.stamp import file_digest, fired_only
     from rewriter.record import replace
 

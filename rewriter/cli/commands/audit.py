@@ -34,8 +34,8 @@ def run(args: argparse.Namespace) -> int:
 
     from rewriter.cli.output import style_of, tell
     from rewriter.cli.selection import load
-    from rewriter.provenance.audit import audit
-    from rewriter.report.history import audit_lines, audit_object
+    from rewriter.provenance.check_record import audit
+    from rewriter.report.history_lines import audit_lines, audit_object
     from rewriter.report.jsonreport import dumps
 
     source = None if args.source in (None, "auto", "none") else Path(args.source)

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.cli.output import style_of, tell
     from rewriter.proof.layers.comparison import compare_models
     from rewriter.report.jsonreport import dumps
-    from rewriter.report.layers import layers_lines, layers_object
+    from rewriter.report.layer_lines import layers_lines, layers_object
 
     found = compare_models(
         Path(args.before),

@@ -12,7 +12,8 @@ from rewriter.cli.options import add_format
 if TYPE_CHECKING:
     from rewriter.engine.coverage import Coverage
     from rewriter.language.ast import Where
-    from rewriter.language.rules import Rule, RuleSet
+    from rewriter.language.rule import Rule
+    from rewriter.language.rules import RuleSet
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -37,7 +38,8 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints what was never exercised; returns 2 when a model cannot be read, otherwise 0."""
-    from rewriter.batch.job import Work, process
+    from rewriter.batch.job import process
+    from rewriter.batch.work import Work
     from rewriter.cli.batch import failure
     from rewriter.cli.output import say, style_of, tell
     from rewriter.cli.paths import find_models, unwritten

@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
 
     from rewriter.cli.output import style_of, tell
     from rewriter.inspect.diff.difference import compare_files
-    from rewriter.report.comparison import comparison_lines, comparison_object
+    from rewriter.report.comparison_lines import comparison_lines, comparison_object
     from rewriter.report.jsonreport import dumps
 
     found = compare_files(Path(args.before), Path(args.after))

@@ -32,9 +32,9 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.errors import RewriterError
     from rewriter.onnxfile.read import read_model_file
     from rewriter.onnxfile.tensors import text
+    from rewriter.provenance.history_record import Unreadable, history
     from rewriter.provenance.marks import marks
-    from rewriter.provenance.record import Unreadable, history
-    from rewriter.report.history import history_lines, history_object
+    from rewriter.report.history_lines import history_lines, history_object
     from rewriter.report.jsonreport import dumps
 
     model = read_model_file(Path(args.model)).proto

@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.cli.output import say, wants_color
     from rewriter.cli.selection import load
     from rewriter.language.diagnostics import render_all
-    from rewriter.language.lint.lint import lint
+    from rewriter.language.lint.rule_set import lint
     from rewriter.report.jsonreport import dumps
     from rewriter.report.style import counted
 

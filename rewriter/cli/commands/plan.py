@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from rewriter.cli.options import Help, Switch, add_configuration, add_what_is_known, add_which_rules
 
 if TYPE_CHECKING:
-    from rewriter.batch.job import Job, Outcome, Work
-    from rewriter.plans.document import Document, Proposal
+    from rewriter.batch.work import Job, Outcome, Work
+    from rewriter.plans.plan_file import Document, Proposal
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -37,13 +37,14 @@ def run(args: argparse.Namespace) -> int:
     """Writes a plan; returns 1 when something would be left unfinished."""
     from pathlib import Path
 
-    from rewriter.batch.job import Job, process
+    from rewriter.batch.job import process
+    from rewriter.batch.work import Job
     from rewriter.cli.batch import make_work
     from rewriter.cli.by_path import vary
     from rewriter.cli.output import say
     from rewriter.errors import RewriterError
     from rewriter.onnxfile.write import check_target, write_bytes
-    from rewriter.plans.document import written
+    from rewriter.plans.plan_file import written
     from rewriter.record import replace
     from rewriter.report.style import clean, counted
 
@@ -69,8 +70,8 @@ def _document(job: Job, work: Work, outcome: Outcome, rule_paths: list[str] | No
 
     from rewriter import __version__
     from rewriter.graph.model import load
-    from rewriter.plans.document import Document
-    from rewriter.provenance.record import SHORT
+    from rewriter.plans.plan_file import Document
+    from rewriter.provenance.history_record import SHORT
     from rewriter.provenance.stamp import file_digest, fired_only
 
     assert outcome.log is not None
@@ -93,7 +94,7 @@ def _document(job: Job, work: Work, outcome: Outcome, rule_paths: list[str] | No
 
 def _proposals(outcome: Outcome) -> list[Proposal]:
     """What would fire, then what was kept from it."""
-    from rewriter.plans.document import Proposal
+    from rewriter.plans.plan_file import Proposal
 
     log = outcome.log
     assert log is not None

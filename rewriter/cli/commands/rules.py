@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rewriter.cli.options import add_configuration, add_format, add_rule_paths, add_target
 
 if TYPE_CHECKING:
-    from rewriter.language.rules import Rule
+    from rewriter.language.rule import Rule
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:

@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.cli.output import style_of, tell
     from rewriter.inspect.summary import summarise
     from rewriter.report.jsonreport import dumps
-    from rewriter.report.summary import summary_lines, summary_object
+    from rewriter.report.summary_lines import summary_lines, summary_object
 
     found = summarise(Path(args.model), nodes=args.nodes)
     if args.format == "json":

@@ -114,7 +114,7 @@ def _verified(args: argparse.Namespace, rules: RuleSet, codes: list[str], place:
 
 def _with_shipped(rules: RuleSet) -> RuleSet:
     """A recorded export often needs more than one repair, so the shipped ones run beside those to be verified."""
-    from rewriter.language.rules import load_rules
+    from rewriter.language.load_rules import load_rules
     from rewriter.record import replace
 
     others = [rule for rule in load_rules(None) if rules.get(rule.code) is None]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from rewriter.cli.options import add_configuration, add_format, add_what_is_known, add_which_rules, count
 
 if TYPE_CHECKING:
-    from rewriter.language.rules import Rule, RuleSet
+    from rewriter.language.rule import Rule
+    from rewriter.language.rules import RuleSet
 
 PLACES = 10  # shown in full
 
@@ -60,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.language.targets import EVERY_TARGET
     from rewriter.proof.kernels import has_kernel
     from rewriter.report.jsonreport import dumps
-    from rewriter.report.why import why_lines, why_object
+    from rewriter.report.why_lines import why_lines, why_object
     from rewriter.source.exporter import detect, informed
 
     rule, rules = _rules(args)

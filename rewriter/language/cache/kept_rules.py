@@ -28,8 +28,8 @@ from rewriter.language.cache.own_folder import keep_sealed, own_folder, read_sea
 from rewriter.language.cache.pack import built, flat, pack
 from rewriter.language.cache.rule_store import Shelf
 from rewriter.language.diagnostics import Diagnostic, SourceText
+from rewriter.language.rule import Rule
 from rewriter.language.rule_files import read_rule_file, read_unchanged, state_of
-from rewriter.language.rules import Rule
 from rewriter.record import replace
 from rewriter.resources import resource
 

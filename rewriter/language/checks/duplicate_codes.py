@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rewriter.language.checks.header import CODE
 from rewriter.language.diagnostics import Diagnostic, suggest
-from rewriter.language.rules import Rule
+from rewriter.language.rule import Rule
 
 
 def check_codes(rules: Sequence[Rule]) -> Iterator[Diagnostic]:

@@ -12,7 +12,7 @@ from rewriter.language.header import PHASES
 from rewriter.language.lint.implications import Branch, Domain, Literal, alternatives, compare, equals
 from rewriter.language.lint.terms import ABSENT, Names, Ref, Term, fold, is_constant
 from rewriter.language.pattern import Made, Pattern, PatternNode, compile_pattern
-from rewriter.language.rules import Rule
+from rewriter.language.rule import Rule
 from rewriter.language.specificity import specificity
 from rewriter.record import field, record
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rewriter.errors import RewriterError
 from rewriter.language.lint.rule_graph import Subject
-from rewriter.language.rules import Rule
+from rewriter.language.rule import Rule
 from rewriter.versions import Clause, exactly, parse_versions
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rewriter.language.messages.page import Page
-from rewriter.language.syntax.limits import MAX_NESTING
+from rewriter.language.syntax.syntax_limits import MAX_NESTING
 
 _RIGHT = """
 rule DOC1 no-op <kind: exact>

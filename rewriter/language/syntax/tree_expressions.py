@@ -15,7 +15,7 @@ from typing import Any
 from rewriter.language import ast
 from rewriter.language.ast import Expr, Span
 from rewriter.language.diagnostics import Diagnostic
-from rewriter.language.syntax.limits import MAX_INT, MAX_STRING_LENGTH, MIN_INT
+from rewriter.language.syntax.syntax_limits import MAX_INT, MAX_STRING_LENGTH, MIN_INT
 from rewriter.language.syntax.words import reserved
 
 Part = Any

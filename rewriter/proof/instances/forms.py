@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rewriter.language import ast, schema
-from rewriter.language.rules import Rule
+from rewriter.language.rule import Rule
 from rewriter.language.walk import walk
 from rewriter.proof.oracles import newest_opset
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from rewriter.language import ast
 from rewriter.language.dtypes import DTYPES
-from rewriter.language.rules import Rule
+from rewriter.language.rule import Rule
 from rewriter.language.walk import walk
 from rewriter.proof.instances.dims import Dims
 from rewriter.record import field, record

@@ -19,7 +19,7 @@ from rewriter.errors import RewriterError
 from rewriter.language import ast, schema
 from rewriter.language.dtypes import DTYPES
 from rewriter.language.pattern import Made, Pattern, PatternNode, compile_pattern
-from rewriter.language.rules import Rule
+from rewriter.language.rule import Rule
 from rewriter.proof.instances.dims import Dims
 from rewriter.proof.instances.draft import Draft, Term
 from rewriter.proof.instances.element_types import NoType, assign

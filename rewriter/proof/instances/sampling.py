@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rewriter.language.rules import Rule
+from rewriter.language.rule import Rule
 from rewriter.proof.instances.dims import Dims
 from rewriter.proof.instances.forms import opsets
 from rewriter.proof.instances.instance import Instance

@@ -15,7 +15,7 @@ from onnx import AttributeProto, TensorProto, helper
 from rewriter.engine.compile import default_value
 from rewriter.engine.testing import read_model
 from rewriter.language import ast, schema
-from rewriter.language.rules import Rule
+from rewriter.language.rule import Rule
 from rewriter.proof.instances.dims import Dims
 from rewriter.proof.instances.instance import MOST_ELEMENTS, Array, Instance, ir_version
 from rewriter.proof.instances.random_arrays import ANY, ROUGH, TAME, random_array

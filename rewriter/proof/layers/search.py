@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from rewriter.proof.layers.half import Half
+from rewriter.proof.layers.layer_sizes import expected_sizes
 from rewriter.proof.layers.result import LayerDifference, TensorPair
-from rewriter.proof.layers.sizes import expected_sizes
 from rewriter.proof.models.model_inputs import Feed
 from rewriter.proof.models.model_runs import CannotRun
 from rewriter.proof.models.output_agreement import Bound, differences

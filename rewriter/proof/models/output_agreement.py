@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from rewriter.language.rules import Rule
+from rewriter.language.rule import Rule
 from rewriter.proof.instances.named_types import float_types
 from rewriter.record import record
 

@@ -8,7 +8,7 @@ from itertools import islice
 
 from rewriter.engine.testing import run_test
 from rewriter.language import ast
-from rewriter.language.rules import Rule
+from rewriter.language.rule import Rule
 from rewriter.proof.instances.instance import Instance
 from rewriter.proof.instances.sampling import Stream
 from rewriter.proof.rules.trial import CHANGED, NOT_FIRED, REPAIRED, SAME, STILL, VOID, WRONG, attempt

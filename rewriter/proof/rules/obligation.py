@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import printer
 
-from rewriter.language.rules import Rule
+from rewriter.language.rule import Rule
 from rewriter.proof.instances.instance import Array
 from rewriter.proof.models.inner_tensors import values_of
 from rewriter.proof.oracles import ORACLES, Refusal

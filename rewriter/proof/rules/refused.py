@@ -18,7 +18,7 @@ import onnx
 from rewriter.conditions.context import HasKernel
 from rewriter.errors import RewriterError
 from rewriter.language.ast import Evidence
-from rewriter.language.rules import Rule
+from rewriter.language.rule import Rule
 from rewriter.proof.instances.feed import NoInputs, feed
 from rewriter.proof.instances.forms import all_opsets
 from rewriter.proof.instances.instance import Array, Instance, ir_version

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import onnx
 
-from rewriter.language.rules import Rule
+from rewriter.language.rule import Rule
 from rewriter.proof.instances.instance import Instance
 from rewriter.proof.instances.random_arrays import STYLES
 from rewriter.proof.rules.trial import Trial, attempt

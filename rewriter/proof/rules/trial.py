@@ -14,7 +14,8 @@ from rewriter.engine.run import run
 from rewriter.errors import RewriterError
 from rewriter.graph.model import Model
 from rewriter.language.dtypes import DTYPES
-from rewriter.language.rules import Rule, RuleSet
+from rewriter.language.rule import Rule
+from rewriter.language.rules import RuleSet
 from rewriter.log.records import Log
 from rewriter.proof import onnx_runtime
 from rewriter.proof.instances.feed import NoInputs, feed

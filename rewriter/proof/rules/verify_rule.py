@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from rewriter.engine.testing import run_test
 from rewriter.language.dtypes import DTYPE_NAMES
-from rewriter.language.rules import Rule
+from rewriter.language.rule import Rule
 from rewriter.proof.instances.instance import Instance
 from rewriter.proof.instances.random_arrays import STYLES
 from rewriter.proof.instances.sampling import Stream

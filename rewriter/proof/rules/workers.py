@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from rewriter.language.rules import Rule
+from rewriter.language.rule import Rule
 from rewriter.proof.rules.verdict import COUNTEREXAMPLE, UNVERIFIED, Verdict
 from rewriter.proof.rules.verify_rule import Plan, verify_rule
 from rewriter.record import field, record, replace

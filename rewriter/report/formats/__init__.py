@@ -19,10 +19,10 @@ ENDINGS: Mapping[str, str] = {
 _HOMES: Mapping[str, str] = {
     "json": "rewriter.report.jsonreport",
     "sarif": "rewriter.report.formats.sarif",
-    "csv": "rewriter.report.formats.table",
+    "csv": "rewriter.report.formats.csv_table",
     "markdown": "rewriter.report.formats.markdown",
     "junit": "rewriter.report.formats.junit",
-    "html": "rewriter.report.html.page",
+    "html": "rewriter.report.html.report_page",
     "github": "rewriter.report.formats.github",
 }
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from rewriter.record import record
 from rewriter.report.picture.drawing import Drawing, Shape
-from rewriter.report.picture.layers import Place, layer_numbers, ordered, with_places
+from rewriter.report.picture.layering import Place, layer_numbers, ordered, with_places
 
 GAP = 26.0  # between neighbours of a layer
 ROOM = 52.0  # between layers

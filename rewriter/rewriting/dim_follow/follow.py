@@ -1,30 +1,23 @@
 """Goes through the graph behind dimensions that got a name, and lets it follow them.
 
-Every node is inferred in two worlds: with the sizes that the dimensions had, and with large primes in their place. A dimension
-of a result that is the same in both does not depend on them; one that grew by prime / size does; everything else is a node
-that holds the old size or cannot have another, and is mended or refused.
+A dimension of a result that does not depend on them may stay, and one that grows as they do as well (`follower`); everything
+else is a node that holds the old size or cannot have another, and is mended or refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from fractions import Fraction
-from itertools import combinations
-from math import prod
+from collections.abc import Iterable
 
 import onnx_graphsurgeon as gs
 
-from rewriter.conditions.context import Context, label
+from rewriter.conditions.context import label
 from rewriter.graph.edits import Edits
 from rewriter.graph.scopes import bodies
 from rewriter.onnxfile.tensor_types import Dim
 from rewriter.onnxfile.tensors import gs_dtype
+from rewriter.rewriting.dim_follow.follower import PRIMES, Follower
 from rewriter.rewriting.dim_follow.mend import MENDERS
 from rewriter.rewriting.dim_follow.refusal import DoesNotFlow
-from rewriter.rewriting.dim_follow.sized_shapes import World
-
-PRIMES = (7919, 6857, 5519, 4793)
-"""Sizes that no model has, and that no products of others are."""
 
 READERS = frozenset({"Shape", "Size"})
 """What may read a tensor that depends on a dimension and give one whose type does not."""
@@ -56,28 +49,8 @@ def named_dimensions(group: Iterable[Edits]) -> dict[str, int]:
     return sizes
 
 
-class Follower:
-    """Follows dimensions through a graph.
-
-    Args:
-        context: the model.
-        edits: the transaction that repairs go through.
-        sizes: what each newly named dimension was.
-    """
-
-    def __init__(self, context: Context, edits: Edits, sizes: Mapping[str, int]) -> None:
-        self.context = context
-        self.edits = edits
-        self.index = context.index
-        larger = dict(zip(sizes, PRIMES, strict=False))
-        self.old = World(self.index, context.facts, sizes)
-        self.new = World(self.index, context.facts, larger)
-        self._sizes = sizes
-        self._names = {Fraction(larger[name], size): name for name, size in sizes.items()}
-        chosen = [c for count in range(len(sizes) + 1) for c in combinations(sizes, count)]
-        self._units = {
-            prod((Fraction(larger[n], sizes[n]) for n in c), start=Fraction(1)): prod(sizes[n] for n in c) for c in chosen
-        }
+class Walk(Follower):
+    """Goes through a graph, and has repairs made where the dimensions do not flow by themselves."""
 
     def follow(self) -> None:
         """Mends what has to be mended.
@@ -92,32 +65,6 @@ class Follower:
             if self.ratios(tensor) is None and self.old.shape(tensor) != self.new.shape(tensor):
                 raise DoesNotFlow(f"what becomes of it in the output {label(tensor)} cannot be told")
         self._declare()
-
-    # --- questions ---------------------------------------------------------------------------------------------------------
-
-    def ratios(self, tensor: gs.Tensor) -> list[Fraction] | None:
-        """By what each dimension of a tensor grows; None when that cannot be told of one of them."""
-        old, new = self.old.shape(tensor), self.new.shape(tensor)
-        if old is None or new is None or len(old) != len(new):
-            return None
-        found = [self._ratio(*pair) for pair in zip(old, new, strict=True)]
-        return None if None in found else [ratio for ratio in found if ratio is not None]
-
-    def _ratio(self, old: Dim, new: Dim) -> Fraction | None:
-        if old == new:
-            return Fraction(1)
-        if isinstance(old, int) and isinstance(new, int) and old:
-            ratio = Fraction(new, old)
-            return ratio if ratio in self._units else None
-        return None
-
-    def unit(self, ratio: Fraction) -> int:
-        """The old size of what grows by this ratio."""
-        return self._units[ratio]
-
-    def grows(self, tensor: gs.Tensor) -> bool:
-        """Whether the type of a tensor depends on the dimensions."""
-        return self.old.shape(tensor) != self.new.shape(tensor)
 
     # --- nodes -------------------------------------------------------------------------------------------------------------
 
@@ -134,11 +81,6 @@ class Follower:
             self.tell(node)
         if (reason := self._wrong(node)) is not None:
             raise DoesNotFlow.through(node, f": {reason}")
-
-    def tell(self, node: gs.Node) -> None:
-        """Infers a node in both worlds: one on the way, or one that a repair has put in."""
-        self.old.tell(node)
-        self.new.tell(node)
 
     def _depends(self, node: gs.Node) -> bool:
         return any(self.old.value(tensor) != self.new.value(tensor) for tensor in node.inputs)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnx_graphsurgeon as gs
@@ -18,12 +18,10 @@ from rewriter.facts.shape_values import ShapeValue
 from rewriter.graph.objects import new_constant, new_node, new_variable
 from rewriter.onnxfile.tensor_types import Dim
 from rewriter.rewriting.dim_follow.alignment import aligned
+from rewriter.rewriting.dim_follow.follower import Follower
 from rewriter.rewriting.dim_follow.refusal import DoesNotFlow
 
-if TYPE_CHECKING:
-    from rewriter.rewriting.dim_follow.follow import Follower
-
-Mender = Callable[["Follower", gs.Node], bool]
+Mender = Callable[[Follower, gs.Node], bool]
 INT64 = 7
 LARGEST = {6: 2**31 - 1, 7: 2**63 - 1}
 """What Slice takes for "to the end", by element type."""

@@ -12,6 +12,7 @@ from typing import Any
 import onnx_graphsurgeon as gs
 
 from rewriter.conditions.context import Context
+from rewriter.facts.refresh import refresh
 from rewriter.onnxfile.tensor_types import Dim
 from rewriter.onnxfile.tensors import gs_dtype
 from rewriter.rewriting.stale_types import agrees, declares_inner
@@ -75,8 +76,8 @@ def _without_declaration(context: Context, tensor: gs.Variable) -> Any:
     dtype, shape = tensor.dtype, tensor.shape
     try:
         tensor.dtype, tensor.shape = None, None
-        context.facts.refresh([tensor])
+        refresh(context.facts, [tensor])
         return context.facts.shape(tensor)
     finally:
         tensor.dtype, tensor.shape = dtype, shape
-        context.facts.refresh([tensor])
+        refresh(context.facts, [tensor])

@@ -14,7 +14,7 @@ from onnx.reference import ReferenceEvaluator
 from rewriter.engine.run import run
 from rewriter.graph.model import Model
 from rewriter.language.faults import FAULTS
-from rewriter.language.rules import load_rules
+from rewriter.language.load_rules import load_rules
 from rewriter.log.records import Log
 from rewriter.rewriting.model_faults.fault_table import FIND, MEND
 

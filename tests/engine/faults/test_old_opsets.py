@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from rewriter.engine.run import run
 from rewriter.graph.model import Model
-from rewriter.language.rules import load_rules
+from rewriter.language.load_rules import load_rules
 
 onnxruntime = pytest.importorskip("onnxruntime")
 

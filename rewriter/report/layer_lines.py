@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rewriter.proof.layers.result import Blocked, Comparison, First, LayerDifference, Maker
-from rewriter.report.comparison import difference_lines, difference_object
+from rewriter.report.comparison_lines import difference_lines, difference_object
 from rewriter.report.style import Style, clean, counted
 
 

@@ -8,19 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
 
 import onnx_graphsurgeon as gs
 
-if TYPE_CHECKING:
-    from rewriter.facts.facts import Facts
+from rewriter.facts.facts import Facts
 
 _MOST_VISITS = 16  # of one node in one refresh; more come only from a graph with cycles, whose facts need not settle
 
 Key = tuple[int, ...]
 
 
-class Reaction:
+def refresh(facts: Facts, tensors: Iterable[gs.Tensor]) -> list[gs.Tensor]:
+    """Brings facts up to date after edits, and gives the tensors whose facts are others now.
+
+    Args:
+        tensors: those whose producer, or the operator, attributes or operands of it, changed; those whose declaration or
+            contents changed; new and removed ones as well.
+    """
+    stale = [tensor for tensor in tensors if facts.known(tensor) is not None]
+    return _Refresh(facts).run(stale) if stale else []
+
+
+class _Refresh:
     """One refresh of facts."""
 
     def __init__(self, facts: Facts) -> None:
@@ -32,7 +41,7 @@ class Reaction:
         self._changed: dict[int, gs.Tensor] = {}
 
     def run(self, tensors: Iterable[gs.Tensor]) -> list[gs.Tensor]:
-        """The tensors whose facts changed; see `Facts.refresh`."""
+        """The tensors whose facts changed; see `refresh`."""
         for tensor in tensors:
             self._start(tensor)
         while self._waiting:

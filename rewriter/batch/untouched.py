@@ -31,7 +31,7 @@ from rewriter.source.mxnet_version import version_bounds
 from rewriter.versions import Bounds
 
 if TYPE_CHECKING:
-    from rewriter.batch.job import Job, Outcome, Work
+    from rewriter.batch.work import Job, Outcome, Work
 
 
 def decided(job: Job, work: Work, outcome: Outcome) -> bool:
@@ -138,8 +138,8 @@ def _beside(job: Job) -> bool:
 
 def _copy(source: Path, target: Path, data: bytes | None, stamp: tuple[int, int], *, force: bool) -> None:
     """Writes the model to another place: the bytes that were read, or what is in the file when that was large."""
-    from rewriter.batch.job import make_folder
     from rewriter.onnxfile.transfer import transfer, write_all
+    from rewriter.onnxfile.write import make_folder
 
     make_folder(target.parent)
     if data is not None:

@@ -14,7 +14,7 @@ from rewriter.log.records import Change, Condition, Firing, Weight
 from rewriter.log.snapshot import Scene
 from rewriter.report.document import ModelRecord, Report
 from rewriter.report.entries import by_rule, models_with_something, number, place_text, rolled_place, verb
-from rewriter.report.html.style import STYLE
+from rewriter.report.html.css import STYLE
 from rewriter.report.picture.drawing import pair
 from rewriter.report.picture.svg import LEAST, panel
 from rewriter.report.style import clean

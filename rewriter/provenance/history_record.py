@@ -3,10 +3,10 @@
     {"schema": 1, "runs": [{"version": "0.1.0", "input": SHA-256 of the file that was rewritten,
                             "rules": {"MX001": [2, digest]}, "rule_set": digest, ...}]}
 
-Each run that changes the model adds an entry. It holds what is needed to do the same again (`rewriter.provenance.audit`) and
-nothing that differs between two runs on the same input: no time, no path, no name of a machine. Digests are the first 16 digits
-of SHA-256; that of a rule is over what it says, not over its layout. The rule set is that of the rules that fired, since no
-other rule had a part in the result.
+Each run that changes the model adds an entry. It holds what is needed to do the same again (`rewriter.provenance.check_record`)
+and nothing that differs between two runs on the same input: no time, no path, no name of a machine. Digests are the first 16
+digits of SHA-256; that of a rule is over what it says, not over its layout. The rule set is that of the rules that fired, since
+no other rule had a part in the result.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from rewriter import __version__
-from rewriter.batch.job import Outcome, Work
+from rewriter.batch.work import Outcome, Work
 from rewriter.log.records import Log
 from rewriter.report.document import (
     SCHEMA,
@@ -22,7 +22,8 @@ from rewriter.report.document import (
 )
 
 if TYPE_CHECKING:
-    from rewriter.language.rules import Rule, RuleSet
+    from rewriter.language.rule import Rule
+    from rewriter.language.rules import RuleSet
     from rewriter.language.symptoms import Answer
 
 Command = Literal["fix", "check"]

@@ -18,7 +18,7 @@ from rewriter.language.lint.overlap import Pair, pairs
 from rewriter.language.lint.rule_graph import Subject, subject
 from rewriter.language.lint.shared_guards import ever_holds
 from rewriter.language.lint.terms import fold, replace
-from rewriter.language.rules import Rule
+from rewriter.language.rule import Rule
 
 TWINNED = frozenset({"source", "exporter"})
 _SHOWN = 8  # rules of a circle that are named

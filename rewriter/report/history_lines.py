@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rewriter.provenance.audit import Audit
+from rewriter.provenance.check_record import Audit
+from rewriter.provenance.history_record import Run
 from rewriter.provenance.marks import Mark
-from rewriter.provenance.record import Run
 from rewriter.record import as_dict
-from rewriter.report.comparison import comparison_lines, difference_object
+from rewriter.report.comparison_lines import comparison_lines, difference_object
 from rewriter.report.style import Style, clean, counted
 
 MOST = 20  # nodes shown, and places that were left out

@@ -17,7 +17,7 @@ from rewriter.inspect.diff.difference import Difference, compare
 from rewriter.language.rules import RuleSet
 from rewriter.log.records import Log
 from rewriter.proof.kernels import has_kernel
-from rewriter.provenance.record import SHORT, Run, Unreadable, history, settings_of
+from rewriter.provenance.history_record import SHORT, Run, Unreadable, history, settings_of
 from rewriter.provenance.stamp import file_digest, fired_only, write
 from rewriter.record import field, record, replace
 from rewriter.source.exporter import detect, informed

@@ -1,0 +1,62 @@
+"""From rule files to checked rules: what was found right once is kept, and is not parsed and checked again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from rewriter.language.cache.kept_rules import Library
+from rewriter.language.diagnostics import Diagnostic, RuleFileError, SourceText
+from rewriter.language.rule import Rule
+from rewriter.language.rule_files import find_rule_files
+from rewriter.language.rules import RuleSet, code_key
+
+
+def load_rules(paths: Iterable[Path | str] | None = None) -> RuleSet:
+    """Reads, parses and checks rule files; folders are searched for `*.rules`. None: the rules that are shipped.
+
+    What was found right once is kept (`kept_rules`), and is not parsed and checked again.
+
+    Raises:
+        RewriterError: a path does not exist, cannot be read or is too big.
+        RuleFileError: with everything that is wrong in all files, warnings included.
+    """
+    library = Library(find_rule_files(paths))
+    rules, warnings = library.read("checked") or _compiled(library)
+    ordered = tuple(sorted(rules, key=lambda rule: code_key(rule.code)))
+    doubtful = {diagnostic.path for diagnostic in warnings}
+    return RuleSet(
+        ordered, warnings=warnings, sources={source.path: source for source in library.sources if source.path in doubtful}
+    )
+
+
+def _compiled(library: Library) -> tuple[list[Rule], tuple[Diagnostic, ...]]:
+    """Parses and checks; what is right is kept. Raises RuleFileError."""
+    from rewriter.collector import collector_off
+
+    with collector_off():
+        rules, found = _checked(library.texts)
+    if any(not diagnostic.is_warning for diagnostic in found):
+        raise RuleFileError(found, {source.path: source for source in library.texts})
+    from rewriter.language.cache.operator_table import write_table
+
+    write_table()
+    library.write("checked", rules, found)
+    return rules, tuple(found)
+
+
+def _checked(sources: Iterable[SourceText]) -> tuple[list[Rule], list[Diagnostic]]:
+    """The rules of all files, and all that the compiler says of them."""
+    from rewriter.language.check import check
+    from rewriter.language.checks.duplicate_codes import check_codes
+    from rewriter.language.parse import parse
+
+    found: list[Diagnostic] = []
+    rules: list[Rule] = []
+    for source in sources:
+        rule_file, problems = parse(source.text, source.path)
+        found.extend(problems)
+        found.extend(check(rule_file))
+        rules.extend(Rule(rule, source.path, source) for rule in rule_file.rules)
+    found.extend(check_codes(rules))
+    return rules, found

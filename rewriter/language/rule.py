@@ -1,0 +1,197 @@
+"""A checked rule: its tree, what its header says, and where it stands."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from rewriter.language import ast as tree
+from rewriter.language.ast import Kind, OpsetRange
+from rewriter.language.diagnostics import SourceText
+from rewriter.language.header import Header, read_header
+from rewriter.language.walk import pattern_nodes, said
+
+if TYPE_CHECKING:
+    from rewriter.language.cache.rule_store import Shelf
+
+FRONT = ("code", "slug", "doc", "header", "digest", "wanted")
+Front = tuple[str, str, str, Header, str, tuple[frozenset[tuple[str, str]], ...]]
+Place = tuple["Shelf", int, bytes]
+"""Where the tree of a kept rule is, and its part that decides whether the rule may match, packed."""
+
+
+class Rule:
+    """One rule that the compiler has accepted.
+
+    Attributes:
+        path: the file that it stands in, as it was named when loading.
+        source: the text of that file.
+    """
+
+    def __init__(self, ast: tree.Rule, path: str, source: SourceText) -> None:
+        self.path = path
+        self.source = source
+        self._tree: tree.Rule | Place = ast
+
+    @classmethod
+    def kept(cls, place: Place, front: Front, source: SourceText) -> Rule:
+        """A rule whose tree is read when it is asked for; what `front` says is known without it."""
+        rule = cls.__new__(cls)
+        rule.path = source.path
+        rule.source = source
+        rule._tree = place
+        rule.__dict__.update(zip(FRONT, front, strict=True))
+        return rule
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Rule) and (self.path, self.digest, self.ast) == (other.path, other.digest, other.ast)
+
+    def __hash__(self) -> int:
+        return hash((self.path, self.code))
+
+    def __repr__(self) -> str:
+        return f"Rule({self.code}, {self.path!r})"
+
+    @property
+    def front(self) -> Front:
+        """What is asked of every rule, in the order of `FRONT`."""
+        return (self.code, self.slug, self.doc, self.header, self.digest, self.wanted)
+
+    @property
+    def ast(self) -> tree.Rule:
+        """The rule as it was written."""
+        if isinstance(self._tree, tuple):
+            shelf, number, _ = self._tree
+            self._tree = shelf.tree(number, self.code, self.source)
+        return self._tree
+
+    @property
+    def question(self) -> tree.Rule:
+        """Its pattern, conditions, values and parameters, which decide whether it may match; maybe nothing else."""
+        if isinstance(self._tree, tuple):
+            from rewriter.language.cache.pack import unpack
+
+            question: tree.Rule = unpack(self._tree[2])
+            return question
+        return self._tree
+
+    @cached_property
+    def code(self) -> str:
+        return self.ast.code
+
+    @cached_property
+    def slug(self) -> str:
+        return self.ast.slug
+
+    @property
+    def title(self) -> str:
+        """The first line of the doc comment, or the slug in words."""
+        first = next((line.strip() for line in self.doc.split("\n") if line.strip()), "")
+        return first or self.slug.replace("-", " ")
+
+    @cached_property
+    def doc(self) -> str:
+        """The doc comment."""
+        return "\n".join(self.ast.doc)
+
+    @cached_property
+    def header(self) -> Header:
+        return read_header(self.ast.meta)
+
+    @property
+    def kind(self) -> Kind:
+        return self.header.kind
+
+    @property
+    def evidence(self) -> tree.Evidence | None:
+        """What makes a repair certain; None for the other kinds."""
+        return self.header.evidence
+
+    @property
+    def guess(self) -> bool:
+        """True when the model cannot tell whether the repair is due, so that it runs only when it is selected."""
+        return self.header.evidence is not None and self.header.evidence.name == "guess"
+
+    @property
+    def runtimes(self) -> tuple[str, ...]:
+        """The runtime whose missing kernels the rule is about; empty: none."""
+        evidence = self.header.evidence
+        return (evidence.runtime,) if evidence is not None and evidence.runtime else ()
+
+    @property
+    def phase(self) -> str:
+        return self.header.phase
+
+    @property
+    def severity(self) -> str:
+        return self.header.severity
+
+    @property
+    def exporters(self) -> tuple[str, ...]:
+        """Names of the exporters whose models the rule is for; empty: any."""
+        return self.header.exporters
+
+    @property
+    def versions(self) -> str | None:
+        """The exporter versions that it is for, as comparisons: ">=1.3,<1.9"."""
+        return self.header.versions
+
+    @property
+    def opset(self) -> OpsetRange:
+        return self.header.opset
+
+    @property
+    def ir(self) -> OpsetRange:
+        return self.header.ir
+
+    @property
+    def needs_source(self) -> bool:
+        return self.header.needs_source
+
+    @property
+    def before(self) -> tuple[str, ...]:
+        """Codes of the rules that this one goes before where both match."""
+        return self.header.before
+
+    @property
+    def issues(self) -> tuple[str, ...]:
+        return self.header.issues
+
+    @property
+    def default(self) -> bool:
+        """True when the rule runs without being asked for."""
+        return self.header.default
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Consumers for which the rule is; empty: for all."""
+        return self.header.targets
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of what the rule says, in hexadecimal; layout and comments do not change it."""
+        from hashlib import sha256
+
+        return sha256(_canonical(self.ast).encode()).hexdigest()
+
+    @cached_property
+    def wanted(self) -> tuple[frozenset[tuple[str, str]], ...]:
+        """Operators, as (domain, name), of which a model must have one of each set for the rule to match anywhere.
+
+        What a parameter names is not among them. Nothing is said of a rule with a parameter that has to be set, so that its
+        being missed does not depend on the model.
+        """
+        if any(param.default is None for param in self.ast.params):
+            return ()
+        nodes = (node for node in pattern_nodes(self.ast.match) if not any(op.param for op in node.ops))
+        return tuple(frozenset(("" if op.domain == "ai.onnx" else op.domain, op.name) for op in node.ops) for node in nodes)
+
+
+def _canonical(value: Any) -> str:
+    """A text that is the same for the same tree, wherever it stood in its file."""
+    if isinstance(value, tuple):
+        return f"({','.join(map(_canonical, value))})"
+    fields = said(value.__class__)
+    if fields is None:
+        return repr(value)
+    return f"{type(value).__name__}({','.join([f'{name}={_canonical(getattr(value, name))}' for name in fields])})"
