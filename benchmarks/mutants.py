@@ -30,7 +30,7 @@ from rewriter.proof.instances.instance import Instance
 from rewriter.proof.instances.sampling import Stream
 from rewriter.proof.rules.trial import rewritten
 from rewriter.proof.rules.verdict import COUNTEREXAMPLE
-from rewriter.proof.rules.verify_rule import Plan, verify_rule
+from rewriter.proof.rules.verify_rule import VerifyPlan, verify_rule
 
 INSTANCES = 200
 GUARDS = ("exporter", "versions", "ir")  # without `needs: source` a rule asks in vain and does not fire either
@@ -92,7 +92,7 @@ def caught(mutant: Rule, samples: int) -> str:
     """What notices the damage: "test", "verify", or "" for nothing."""
     if any(_fails(mutant, test) for test in mutant.ast.tests):
         return "test"
-    verdict = verify_rule(mutant, Plan(samples=samples, negatives=False, seconds=10.0))
+    verdict = verify_rule(mutant, VerifyPlan(samples=samples, negatives=False, seconds=10.0))
     return "verify" if verdict.status == COUNTEREXAMPLE else ""
 
 

@@ -3,8 +3,9 @@
     python docs/build.py            writes them
     python docs/build.py --check    names those that are out of date, and exits with 1 when there are any
 
-Made are docs/rules/ (a page for each rule, and the index), docs/catalogue.md from docs/catalogue.json, the schema of reports
-docs/schema/report.json, and the tables between the `<!-- made: NAME -->` and `<!-- end -->` marks of docs/language.md.
+Made are docs/rules.md (the index of rules), docs/catalogue.md from docs/catalogue.json, the schema of reports
+docs/schema/report.json, and the tables between the `<!-- made: NAME -->` and `<!-- end -->` marks of docs/language.md. Besides,
+docs/rules/ gets a page for each rule; these are not kept in git.
 """
 
 from __future__ import annotations
@@ -45,36 +46,41 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing")
     args = parser.parse_args()
-    pages = build()
-    old = stale(pages)
+    rules = list(load_rules([RULES]))
+    pages = build(rules)
     if args.check:
+        old = stale(pages)
         print("\n".join(f"out of date: {path.relative_to(DOCS.parent)}" for path in old))
         return 1 if old else 0
+    pages |= {DOCS / "rules" / f"{rule.code}.md": rule_page(rule) for rule in rules}
+    (DOCS / "rules").mkdir(exist_ok=True)
+    gone = set((DOCS / "rules").glob("*.md")) - pages.keys()
+    old = stale(pages)
     for path in old:
-        if path in pages:
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(pages[path], encoding="utf-8")
-        else:
-            path.unlink()
-    print(f"{len(pages)} pages, {len(old)} written or removed")
+        path.write_text(pages[path], encoding="utf-8")
+    for path in gone:
+        path.unlink()
+    print(f"{len(pages)} pages, {len(old)} written, {len(gone)} removed")
     return 0
 
 
-def build() -> dict[Path, str]:
-    """Every page that is made, with its text."""
-    rules = list(load_rules([RULES]))
-    pages = {DOCS / "rules" / f"{rule.code}.md": rule_page(rule) for rule in rules}
-    pages[DOCS / "rules" / "README.md"] = index(rules)
-    pages[DOCS / "catalogue.md"] = catalogue(json.loads((DOCS / "catalogue.json").read_text(encoding="utf-8")))
+def build(rules: Sequence[Rule]) -> dict[Path, str]:
+    """Every page that is made and kept in git, with its text."""
+    pages = {DOCS / "rules.md": index(rules)}
+    pages[DOCS / "catalogue.md"] = catalogue(json.loads((DOCS / "catalogue.json").read_text(encoding="utf-8")), places(rules))
     pages[DOCS / "language.md"] = filled((DOCS / "language.md").read_text(encoding="utf-8"))
     pages[DOCS / "schema" / "report.json"] = f"{json.dumps(report_schema(), indent=1)}\n"
     return pages
 
 
 def stale(pages: dict[Path, str]) -> list[Path]:
-    """The pages that are not as they should be, and those of rules that are gone."""
-    here = set((DOCS / "rules").glob("*.md")) | pages.keys()
-    return sorted(p for p in here if p not in pages or not p.exists() or p.read_text(encoding="utf-8") != pages[p])
+    """The pages that are not as they should be."""
+    return sorted(p for p in pages if not p.exists() or p.read_text(encoding="utf-8") != pages[p])
+
+
+def places(rules: Sequence[Rule]) -> dict[str, str]:
+    """Where each rule is, as a link of a page."""
+    return {rule.code: f"../rules/{Path(rule.path).relative_to(RULES).as_posix()}" for rule in rules}
 
 
 # --- A rule ----------------------------------------------------------------------------------------------------------------
@@ -146,7 +152,7 @@ def index(rules: Sequence[Rule]) -> str:
     for exporter in exporters:
         parts += [f"### {exporter}", table([rule for rule in rules if exporter in rule.exporters])]
     parts += ["### any", table([rule for rule in rules if not (rule.exporters or rule.targets)])]
-    parts += ["### any, for [a target](../targets.md)", table([rule for rule in rules if rule.targets])]
+    parts += ["### any, for [a target](targets.md)", table([rule for rule in rules if rule.targets])]
     parts.append("## By target")
     for target in sorted({target for rule in rules for target in rule.targets}):
         parts.append(f"- **{target}:** {', '.join(link(rule) for rule in rules if target in rule.targets)}")
@@ -178,13 +184,13 @@ def when(rule: Rule) -> str:
 
 
 def link(rule: Rule) -> str:
-    return f"[{rule.code}]({rule.code}.md)"
+    return f"[{rule.code}]({places([rule])[rule.code]})"
 
 
 # --- The catalogue of defects ----------------------------------------------------------------------------------------------
 
 
-def catalogue(groups: dict[str, list[dict[str, object]]]) -> str:
+def catalogue(groups: dict[str, list[dict[str, object]]], where: dict[str, str]) -> str:
     """Every known defect: the rules that repair it, or why there is none."""
     entries = [entry for group in groups.values() for entry in group]
     covered = sum(bool(entry["rules"]) for entry in entries)
@@ -195,15 +201,15 @@ def catalogue(groups: dict[str, list[dict[str, object]]]) -> str:
         f"{len(entries)} defects and quirks; rules answer {covered} of them. The others: {counted}.",
     ]
     for name, group in groups.items():
-        rows = (f"| {entry['id']} | {answer(entry)} |" for entry in group)
+        rows = (f"| {entry['id']} | {answer(entry, where)} |" for entry in group)
         parts += [f"## {name}", "\n".join(["| defect | rules, or why none |", "|---|---|", *rows])]
     return "\n\n".join(parts) + "\n"
 
 
-def answer(entry: dict[str, object]) -> str:
+def answer(entry: dict[str, object], where: dict[str, str]) -> str:
     codes, note = entry["rules"], str(entry.get("note", ""))
     assert isinstance(codes, list)
-    said = ", ".join(f"[{code}](rules/{code}.md)" for code in codes) or NO_RULE[str(entry["why"])]
+    said = ", ".join(f"[{code}]({where[code]})" for code in codes) or NO_RULE[str(entry["why"])]
     return f"{said}: {cell(note)}" if note else said
 
 

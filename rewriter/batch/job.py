@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rewriter.plans.execution import Chooser
     from rewriter.plans.plan_file import Proposal
     from rewriter.proof.models.guard import Verify
-    from rewriter.proof.models.replay import Attempt, Culprit, Plan, Replay
+    from rewriter.proof.models.replay import Culprit, Replay, ReplayedRun, Variation
 
 
 def process(job: Job, work: Work) -> Outcome:
@@ -119,7 +119,7 @@ def _rewrite(model: Model, work: Work, outcome: Outcome) -> Model:
     return attempt.model
 
 
-def _remaining(attempt: Attempt, work: Work, outcome: Outcome) -> str | None:
+def _remaining(attempt: ReplayedRun, work: Work, outcome: Outcome) -> str | None:
     """Why ONNX Runtime refuses the result; mostly it has been asked already."""
     from rewriter.proof.models.validity import SESSION
 
@@ -147,7 +147,7 @@ def _numbers(work: Work, replay: Replay) -> Verify:
 
         verifier = Verifier(work.rules, replay, work.inputs)
 
-    def check(attempt: Attempt, plan: Plan) -> Verification | Culprit | None:
+    def check(attempt: ReplayedRun, plan: Variation) -> Verification | Culprit | None:
         if any(firing.kind == "interface" for firing in attempt.log.firings):
             from rewriter.proof.models.batches import BatchCheck
 
@@ -179,7 +179,7 @@ class _Runs:
         outcome.exporter = str(self._exporter)
         outcome.constant_inputs = model.inputs_are_constant if model.listed else None
 
-    def again(self, plan: Plan) -> Attempt:
+    def again(self, plan: Variation) -> ReplayedRun:
         """A run on the model as it is read anew."""
         from rewriter.graph.model import load
 
@@ -187,16 +187,16 @@ class _Runs:
         model.constant_inputs = self._work.constant_inputs
         return self.on(model, plan)
 
-    def on(self, model: Model, plan: Plan | None = None) -> Attempt:
+    def on(self, model: Model, plan: Variation | None = None) -> ReplayedRun:
         """A run on this model, which is edited."""
         from rewriter.batch.suppressor import Suppressor
         from rewriter.engine.run import run
         from rewriter.proof.kernels import has_kernel
-        from rewriter.proof.models.replay import Attempt
+        from rewriter.proof.models.replay import ReplayedRun
 
         work, limits, rules = self._work, self._work.limits, self._work.rules
         if plan is not None and plan.firings == 0:
-            return Attempt(model, Log(notes=list(self._notes)))
+            return ReplayedRun(model, Log(notes=list(self._notes)))
         if plan is not None and plan.firings is not None:
             limits = replace(limits, firings=plan.firings, seconds=None)
         if plan is not None and plan.without:
@@ -221,7 +221,7 @@ class _Runs:
         log.notes[:0] = self._notes
         log.suppressed = chooser.found
         with stage(self._profile, "tidy"):
-            return Attempt(model, log, _tidy(model, log) if work.tidy else 0)
+            return ReplayedRun(model, log, _tidy(model, log) if work.tidy else 0)
 
 
 def _chooser(origin: str, proposals: tuple[Proposal, ...]) -> Chooser:

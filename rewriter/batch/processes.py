@@ -24,7 +24,7 @@ Worker = Callable[[Job, Work], Outcome]
 
 
 @record(slots=True)
-class _Hand:
+class _Worker:
     """A process and the job that it is at."""
 
     process: BaseProcess
@@ -42,7 +42,7 @@ class Pool:
         self._jobs = deque(enumerate(jobs))
         self._failed: dict[int, Outcome] = {}
         self._current: dict[int, Job] = {}
-        self._hands: list[_Hand] = []
+        self._hands: list[_Worker] = []
 
     def start(self) -> None:
         """A new process with the next job, if there is one."""
@@ -53,7 +53,7 @@ class Pool:
         with _uninterrupted():
             started.start()
         theirs.close()
-        hand = _Hand(started, ours, -1)
+        hand = _Worker(started, ours, -1)
         self._hands.append(hand)
         self._give(hand)
 
@@ -85,7 +85,7 @@ class Pool:
             if hand.process.is_alive():
                 hand.process.kill()
 
-    def _give(self, hand: _Hand) -> None:
+    def _give(self, hand: _Worker) -> None:
         if not self._jobs:
             hand.connection.close()
             self._hands.remove(hand)
@@ -96,7 +96,7 @@ class Pool:
         with suppress(OSError):  # a process that has died meanwhile is found out by `collect`
             hand.connection.send(job)
 
-    def _lost(self, hand: _Hand) -> list[tuple[int, Outcome]]:
+    def _lost(self, hand: _Worker) -> list[tuple[int, Outcome]]:
         """A process has died: its job failed, and is tried once more as a mere copy."""
         hand.connection.close()
         hand.process.join()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewriter.collector import collector_off
-from rewriter.conditions.guards import Subject, suited
+from rewriter.conditions.guards import GuardedModel, suited
 from rewriter.errors import RewriterError
 from rewriter.facts.dtype_flow import follow
 from rewriter.language.cache.operator_table import Table, read_table
@@ -103,7 +103,7 @@ def _quiet(census: Census, table: Table, work: Work, exporter: Exporter) -> Log 
     """The log of a run in which nothing happens; None when something may."""
     from rewriter.matching.forecast import possible
 
-    subject = Subject(exporter, census.ir_version, census.versions, has_source=False)
+    subject = GuardedModel(exporter, census.ir_version, census.versions, has_source=False)
     meant, skipped = suited(work.rules, subject)
     if not work.keep and work.rules.questions:  # a check asks about these, too
         meant = [*meant, *suited(replace(work.rules, rules=work.rules.questions), subject)[0]]

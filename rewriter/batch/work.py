@@ -12,7 +12,7 @@ from rewriter.record import field, record
 if TYPE_CHECKING:
     from rewriter.config.configuration import Suppression
     from rewriter.engine.coverage import Coverage
-    from rewriter.engine.firing_audit import Audit
+    from rewriter.engine.firing_audit import FiringAudit
     from rewriter.inspect.diff.difference import Difference
     from rewriter.language.rules import RuleSet
     from rewriter.plans.plan_file import Proposal
@@ -76,7 +76,7 @@ class Work:
     plan: tuple[str, tuple[Proposal, ...]] | None = None
     variants: tuple[Work, ...] = ()
     detail: bool = False
-    audit: Audit | None = None
+    audit: FiringAudit | None = None
 
     @property
     def asks_before(self) -> bool:

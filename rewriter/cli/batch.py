@@ -41,9 +41,9 @@ def run_batch(command: Command, jobs: Sequence[Job], args: argparse.Namespace) -
     check_reports(args.report, jobs, args)
     work = make_work(command, args)
     if args.format != "text" or args.report:
-        from rewriter.engine.firing_audit import Audit
+        from rewriter.engine.firing_audit import FiringAudit
 
-        work = replace(work, audit=Audit(scenes=scenes(args.report, len(jobs))))
+        work = replace(work, audit=FiringAudit(scenes=scenes(args.report, len(jobs))))
     work, jobs = vary(work, jobs, args)
     outcomes, interrupted = _outcomes(command, jobs, work, args)
     for one in () if interrupted else unused(args, outcomes, jobs):

@@ -18,7 +18,7 @@ from rewriter.conditions import array_functions, contents_functions, einsum, fac
 from rewriter.conditions.context import Context
 from rewriter.conditions.rule_values import ABSENT, UNKNOWN, Failure, Symbol
 from rewriter.language.functions import FUNCTIONS as DECLARED
-from rewriter.language.functions import Function
+from rewriter.language.functions import ExpressionFunction
 
 Implementation = Callable[..., Any]
 
@@ -42,7 +42,7 @@ def _prepare(kinds: frozenset[str], position: int, value: Any, context: Context)
     return value
 
 
-def _bind(function: Function, body: Implementation) -> Implementation:
+def _bind(function: ExpressionFunction, body: Implementation) -> Implementation:
     if function.name in _LENIENT:
         return body
     least, most = function.minimum, function.maximum

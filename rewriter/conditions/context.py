@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx_graphsurgeon as gs
 
-from rewriter.conditions.guards import Subject
+from rewriter.conditions.guards import GuardedModel
 from rewriter.conditions.rule_values import UNKNOWN, DType, Failure, Symbol
 from rewriter.facts.facts import Facts
 from rewriter.facts.single_node import single_node
@@ -148,11 +148,11 @@ class Context:
         return self.doubt(f"the model imports no opset of domain {domain!r}") if found is None else found
 
     @property
-    def subject(self) -> Subject:
+    def subject(self) -> GuardedModel:
         """What decides which rules are meant for this model."""
         opsets = {version for scope in self.index.scopes if (version := scope.opsets.get("")) is not None}
         ir_version = getattr(self.index.graph, "ir_version", None)
-        return Subject(self.exporter, ir_version, opsets, self.source is not None)
+        return GuardedModel(self.exporter, ir_version, opsets, self.source is not None)
 
     @property
     def ir_version(self) -> Any:

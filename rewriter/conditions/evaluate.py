@@ -25,7 +25,7 @@ from rewriter.language.dtypes import DTYPES
 _ELEMENT_TYPES = {name: DType(number) for name, number in DTYPES.items()}
 
 
-class Names:
+class Bindings:
     """The names of one match: captures and labels, parameters, and `let` values, which are computed when first used."""
 
     def __init__(self, bound: Mapping[str, Any], lets: Mapping[str, ast.Expr]) -> None:
@@ -47,25 +47,25 @@ class Names:
         raise Failure(f"name `{name}` is not bound")
 
 
-def evaluate(expr: ast.Expr, names: Names, context: Context) -> Any:
+def evaluate(expr: ast.Expr, names: Bindings, context: Context) -> Any:
     """The value of an expression. Raises Failure when it has none."""
     return _EVALUATORS[type(expr)](expr, names, context)
 
 
-def holds(condition: ast.Expr, names: Names, context: Context) -> Any:
+def holds(condition: ast.Expr, names: Bindings, context: Context) -> Any:
     """True, False or UNKNOWN."""
     return truth(evaluate(condition, names, context))
 
 
-def _literal(expr: ast.Literal, names: Names, context: Context) -> Any:
+def _literal(expr: ast.Literal, names: Bindings, context: Context) -> Any:
     return ABSENT if expr.value is None else expr.value
 
 
-def _name(expr: ast.Name, names: Names, context: Context) -> Any:
+def _name(expr: ast.Name, names: Bindings, context: Context) -> Any:
     return names.get(expr.id, context)
 
 
-def _field(expr: ast.Field, names: Names, context: Context) -> Any:
+def _field(expr: ast.Field, names: Bindings, context: Context) -> Any:
     if isinstance(expr.value, ast.Name) and expr.value.id == "model" and "model" not in names.bound:
         return _model_field(expr.name, context)
     base = evaluate(expr.value, names, context)
@@ -103,7 +103,7 @@ def _model_field(name: str, context: Context) -> Any:
     return found if isinstance(found, str) else context.doubt(f"model.{name} is not known")
 
 
-def _range(expr: ast.Range, names: Names, context: Context) -> Any:
+def _range(expr: ast.Range, names: Bindings, context: Context) -> Any:
     """A range stands only where a position does; as a value it is a slice with its stop excluded."""
     start = None if expr.start is None else evaluate(expr.start, names, context)
     stop = None if expr.stop is None else evaluate(expr.stop, names, context)
@@ -112,7 +112,7 @@ def _range(expr: ast.Range, names: Names, context: Context) -> Any:
     return slice(start, None if stop is None or stop == -1 else stop + 1)
 
 
-def _index(expr: ast.Index, names: Names, context: Context) -> Any:
+def _index(expr: ast.Index, names: Bindings, context: Context) -> Any:
     base = evaluate(expr.value, names, context)
     at = evaluate(expr.index, names, context)
     if isinstance(base, gs.Tensor):
@@ -127,11 +127,11 @@ def _index(expr: ast.Index, names: Names, context: Context) -> Any:
         raise Failure(f"there is no element {at} in {show(base)}") from error
 
 
-def _list(expr: ast.ListOf, names: Names, context: Context) -> Any:
+def _list(expr: ast.ListOf, names: Bindings, context: Context) -> Any:
     return [evaluate(item, names, context) for item in expr.items]
 
 
-def _call(expr: ast.Call, names: Names, context: Context) -> Any:
+def _call(expr: ast.Call, names: Bindings, context: Context) -> Any:
     function = FUNCTIONS.get(expr.function)
     if function is None:
         raise Failure(f"unknown function `{expr.function}`")
@@ -157,7 +157,7 @@ def _call(expr: ast.Call, names: Names, context: Context) -> Any:
     return result
 
 
-def _elements(expr: ast.Expr, names: Names, context: Context) -> Any:
+def _elements(expr: ast.Expr, names: Bindings, context: Context) -> Any:
     """Of what `all` and `any` ask: two tensors are compared by their elements there, and not asked whether they are one."""
     if isinstance(expr, ast.Compare) and expr.op in ("==", "!="):
         left, right = evaluate(expr.left, names, context), evaluate(expr.right, names, context)
@@ -166,7 +166,7 @@ def _elements(expr: ast.Expr, names: Names, context: Context) -> Any:
     return evaluate(expr, names, context)
 
 
-def _unary(expr: ast.Unary, names: Names, context: Context) -> Any:
+def _unary(expr: ast.Unary, names: Bindings, context: Context) -> Any:
     value = evaluate(expr.operand, names, context)
     if expr.op == "not":
         known = truth(value)
@@ -182,13 +182,13 @@ def _unary(expr: ast.Unary, names: Names, context: Context) -> Any:
     raise Failure("only numbers have a negative")
 
 
-def _binary(expr: ast.Binary, names: Names, context: Context) -> Any:
+def _binary(expr: ast.Binary, names: Bindings, context: Context) -> Any:
     return arithmetic(
         expr.op, _settled(evaluate(expr.left, names, context), context), _settled(evaluate(expr.right, names, context), context)
     )
 
 
-def _compare(expr: ast.Compare, names: Names, context: Context) -> Any:
+def _compare(expr: ast.Compare, names: Bindings, context: Context) -> Any:
     left, right = evaluate(expr.left, names, context), evaluate(expr.right, names, context)
     if expr.op in ("in", "not in"):
         found = contains(left, _settled(right, context))
@@ -204,7 +204,7 @@ def _settled(value: Any, context: Context) -> Any:
     return context.array(value) if isinstance(value, gs.Tensor) else value
 
 
-def _logic(expr: ast.Logic, names: Names, context: Context) -> Any:
+def _logic(expr: ast.Logic, names: Bindings, context: Context) -> Any:
     """Kleene's strong logic: one decisive operand settles the result, wherever it stands; else one that fails wins over one
     that is unknown.
     """
@@ -226,7 +226,7 @@ def _logic(expr: ast.Logic, names: Names, context: Context) -> Any:
     return UNKNOWN if unknown else not decisive
 
 
-def _choice(expr: ast.Choice, names: Names, context: Context) -> Any:
+def _choice(expr: ast.Choice, names: Bindings, context: Context) -> Any:
     test = holds(expr.test, names, context)
     if test is UNKNOWN:
         return UNKNOWN

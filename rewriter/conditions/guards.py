@@ -13,7 +13,7 @@ from rewriter.source.exporter import Exporter, matches
 
 
 @record(frozen=True, slots=True)
-class Subject:
+class GuardedModel:
     """What rules are held against before anything of them is tried.
 
     Attributes:
@@ -29,11 +29,11 @@ class Subject:
 
 
 MOST_SUBJECTS = 64
-_known: deque[tuple[RuleSet, Subject, tuple[list[Rule], list[Skipped]]]] = deque(maxlen=MOST_SUBJECTS)
+_known: deque[tuple[RuleSet, GuardedModel, tuple[list[Rule], list[Skipped]]]] = deque(maxlen=MOST_SUBJECTS)
 """What was found for the last subjects: models of one exporter are alike."""
 
 
-def suited(rules: RuleSet, subject: Subject) -> tuple[list[Rule], list[Skipped]]:
+def suited(rules: RuleSet, subject: GuardedModel) -> tuple[list[Rule], list[Skipped]]:
     """The rules that are meant for a model, and why the others are not. The lists are shared, and not to be changed."""
     for known, of, found in _known:
         if known is rules and of == subject:
@@ -42,7 +42,7 @@ def suited(rules: RuleSet, subject: Subject) -> tuple[list[Rule], list[Skipped]]
     return _known[-1][2]
 
 
-def _suited(rules: RuleSet, subject: Subject) -> tuple[list[Rule], list[Skipped]]:
+def _suited(rules: RuleSet, subject: GuardedModel) -> tuple[list[Rule], list[Skipped]]:
     found, skipped = list[Rule](), list[Skipped]()
     for rule in rules.aside:
         why = f"it is meant for {', '.join(rule.targets)}; --target {rule.targets[0]} runs it, or select it by its code"
@@ -56,7 +56,7 @@ def _suited(rules: RuleSet, subject: Subject) -> tuple[list[Rule], list[Skipped]
     return found, skipped
 
 
-def refusal(rule: Rule, subject: Subject, *, by_id: bool) -> str | None:
+def refusal(rule: Rule, subject: GuardedModel, *, by_id: bool) -> str | None:
     """Why the rule is not tried on this model, or None. Asked for by its own code, a rule runs on any exporter's model."""
     if not by_id and rule.exporters:
         meant = matches(subject.exporter, rule.exporters, rule.versions)

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from rewriter.conditions.partial_values import ABSENT, ANY, ORDERS, UNKNOWN, Types, each, same
+from rewriter.conditions.partial_values import ABSENT, ANY, ORDERS, UNKNOWN, TypeSet, each, same
 from rewriter.conditions.ruled_out import NONE
 from rewriter.language import ast, schema
 from rewriter.language.cache.operator_table import Table
 from rewriter.language.dtypes import DTYPES
 from rewriter.language.pattern import PatternNode
 from rewriter.language.pattern_order import is_late
-from rewriter.onnxfile.census import OPAQUE, Census, Kind
+from rewriter.onnxfile.census import OPAQUE, Census, NodeKind
 from rewriter.record import record
 
 _COMPUTED = {"pads": (0, 2), "strides": (1, 1), "dilations": (1, 1)}
@@ -28,31 +28,31 @@ class _Doubtful(Exception):
 
 
 @record(frozen=True, slots=True)
-class _Node:
+class _MatchedNode:
     """A matched node, which is of the kind in question."""
 
 
 @record(frozen=True, slots=True)
-class Model:
+class AskedModel:
     """What questions are put to."""
 
     census: Census
     table: Table
-    by_op: Mapping[tuple[str, str], list[Kind]]
+    by_op: Mapping[tuple[str, str], list[NodeKind]]
 
 
-class Guess:
+class PartialAnswers:
     """The conditions of a rule, where one node of its pattern is of a certain kind and nothing else is known.
 
-    Values are those of the language: numbers, texts, lists; tuples for arrays; `Types` for an element type; UNKNOWN.
+    Values are those of the language: numbers, texts, lists; tuples for arrays; `TypeSet` for an element type; UNKNOWN.
     """
 
     def __init__(
         self,
         rule: ast.Rule,
-        model: Model,
+        model: AskedModel,
         node: PatternNode | None,
-        kind: Kind | None,
+        kind: NodeKind | None,
         types: tuple[int, ...] | None,
     ) -> None:
         self.rule = rule
@@ -103,7 +103,7 @@ class Guess:
             if output.name is not None:
                 self.outputs[output.name] = position
         if source.label is not None:
-            self.bound[source.label] = _Node()
+            self.bound[source.label] = _MatchedNode()
         late = [pattern for pattern in source.attrs if is_late(pattern)]
         if not all(self._attribute(pattern) for pattern in source.attrs if pattern not in late):
             return False
@@ -172,14 +172,14 @@ class Guess:
         if expr.id in self.lets:
             return self.value(self.lets[expr.id])
         if expr.id in DTYPES and expr.id not in self.operands:
-            return Types(1 << DTYPES[expr.id])
+            return TypeSet(1 << DTYPES[expr.id])
         return UNKNOWN
 
     def _field(self, expr: ast.Field) -> Any:
         if isinstance(expr.value, ast.Name) and expr.value.id == "model" and "model" not in self.bound:
             return self._of_model(expr.name)
         known = self.value(expr.value)
-        if not isinstance(known, _Node) or expr.name in ("inputs", "outputs", "op"):
+        if not isinstance(known, _MatchedNode) or expr.name in ("inputs", "outputs", "op"):
             return UNKNOWN
         return self.effective(expr.name)
 
@@ -227,7 +227,7 @@ class Guess:
         if expr.op in ("in", "not in"):
             found = self._contains(left, right)
             return found if found is UNKNOWN or expr.op == "in" else not found
-        if any(isinstance(side, Types | str) or side is ABSENT for side in (left, right)):
+        if any(isinstance(side, TypeSet | str) or side is ABSENT for side in (left, right)):
             equal = same(left, right) if expr.op in ("==", "!=") else UNKNOWN
             return equal if equal is UNKNOWN or expr.op == "==" else not equal
         if isinstance(left, list) and isinstance(right, list):
@@ -261,13 +261,13 @@ class Guess:
             return UNKNOWN
         place = self._output(tensor)
         if place is None or self.kind is None or self.types is None:
-            return Types(self.operands.get(tensor.id, ANY))
+            return TypeSet(self.operands.get(tensor.id, ANY))
         made = self.kind.made[self.types]
-        return Types(made[place] if place < len(made) else ANY)
+        return TypeSet(made[place] if place < len(made) else ANY)
 
     def _declared_dtype(self, tensor: ast.Expr) -> Any:
         place = self._output(tensor)
-        return UNKNOWN if place is None or self.kind is None else Types(self.kind.handed.get(place, ANY))
+        return UNKNOWN if place is None or self.kind is None else TypeSet(self.kind.handed.get(place, ANY))
 
     def _is_output(self, tensor: ast.Expr) -> Any:
         place = self._output(tensor)
@@ -279,7 +279,7 @@ class Guess:
 
     def _has(self, node: ast.Expr, name: ast.Expr) -> Any:
         wanted = self.value(name)
-        if self.kind is None or not isinstance(self.value(node), _Node) or not isinstance(wanted, str):
+        if self.kind is None or not isinstance(self.value(node), _MatchedNode) or not isinstance(wanted, str):
             return UNKNOWN
         return wanted in self.kind.attrs
 
@@ -311,36 +311,36 @@ class Guess:
     def _cast(self, value: ast.Expr, dtype: ast.Expr) -> Any:
         """Whole numbers stay what they are as int64."""
         found, wanted = self.value(value), self.value(dtype)
-        if wanted != Types(1 << DTYPES["int64"]):
+        if wanted != TypeSet(1 << DTYPES["int64"]):
             return UNKNOWN
         whole = isinstance(found, list | tuple) and all(isinstance(item, int) for item in found)
         return tuple(found) if whole else found if isinstance(found, int) else UNKNOWN
 
 
-_EXPRESSIONS: dict[type, Callable[[Guess, Any], Any]] = {
+_EXPRESSIONS: dict[type, Callable[[PartialAnswers, Any], Any]] = {
     ast.Literal: lambda guess, expr: UNKNOWN if expr.value is None else expr.value,
-    ast.Name: Guess._name,
-    ast.Field: Guess._field,
-    ast.Index: Guess._index,
-    ast.ListOf: Guess._list,
-    ast.Unary: Guess._unary,
-    ast.Binary: Guess._binary,
-    ast.Compare: Guess._compare,
-    ast.Logic: Guess._logic,
-    ast.Choice: Guess._choice,
-    ast.Call: Guess._call,
+    ast.Name: PartialAnswers._name,
+    ast.Field: PartialAnswers._field,
+    ast.Index: PartialAnswers._index,
+    ast.ListOf: PartialAnswers._list,
+    ast.Unary: PartialAnswers._unary,
+    ast.Binary: PartialAnswers._binary,
+    ast.Compare: PartialAnswers._compare,
+    ast.Logic: PartialAnswers._logic,
+    ast.Choice: PartialAnswers._choice,
+    ast.Call: PartialAnswers._call,
 }
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "dtype": Guess._dtype,
-    "declared_dtype": Guess._declared_dtype,
-    "has": Guess._has,
-    "is_output": Guess._is_output,
-    "opset": Guess._opset,
-    "len": Guess._length,
-    "all": Guess._all,
-    "any": Guess._any,
-    "maybe": Guess._maybe,
-    "cast": Guess._cast,
+    "dtype": PartialAnswers._dtype,
+    "declared_dtype": PartialAnswers._declared_dtype,
+    "has": PartialAnswers._has,
+    "is_output": PartialAnswers._is_output,
+    "opset": PartialAnswers._opset,
+    "len": PartialAnswers._length,
+    "all": PartialAnswers._all,
+    "any": PartialAnswers._any,
+    "maybe": PartialAnswers._maybe,
+    "cast": PartialAnswers._cast,
 }
 """What can be said of a function's result. A function of the model as a whole is answered here from its census."""
 

@@ -19,7 +19,7 @@ ABSENT = object()
 
 
 @record(frozen=True, slots=True)
-class Types:
+class TypeSet:
     """One of these element types, as bits."""
 
     bits: int
@@ -57,11 +57,11 @@ def same(one: Any, other: Any) -> Any:
         return UNKNOWN
     if one is ABSENT or other is ABSENT:
         return one is other
-    if isinstance(one, Types) and isinstance(other, int) and not isinstance(other, bool):
-        other = Types(1 << other)
-    if isinstance(other, Types) and isinstance(one, int) and not isinstance(one, bool):
-        one = Types(1 << one)  # an attribute that holds an element type, as `to` of Cast
-    if isinstance(one, Types) and isinstance(other, Types):
+    if isinstance(one, TypeSet) and isinstance(other, int) and not isinstance(other, bool):
+        other = TypeSet(1 << other)
+    if isinstance(other, TypeSet) and isinstance(one, int) and not isinstance(one, bool):
+        one = TypeSet(1 << one)  # an attribute that holds an element type, as `to` of Cast
+    if isinstance(one, TypeSet) and isinstance(other, TypeSet):
         if not one.bits & other.bits:
             return False
         return True if one.bits == other.bits and one.bits.bit_count() == 1 and one.bits > 0 else UNKNOWN

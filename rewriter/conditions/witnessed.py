@@ -8,7 +8,7 @@ from typing import Any
 import onnx_graphsurgeon as gs
 
 from rewriter.conditions.context import Context
-from rewriter.conditions.evaluate import Names, evaluate, holds
+from rewriter.conditions.evaluate import Bindings, evaluate, holds
 from rewriter.conditions.found_words import tensor_words, value_words
 from rewriter.conditions.rule_text import Text
 from rewriter.conditions.rule_values import Failure
@@ -22,7 +22,7 @@ MOST = 6  # parts that are shown
 class Witnessed:
     """The values in one condition under one match. Asking leaves no doubts behind in the context."""
 
-    def __init__(self, condition: ast.Expr, names: Names, context: Context, text: Text) -> None:
+    def __init__(self, condition: ast.Expr, names: Bindings, context: Context, text: Text) -> None:
         self._names = names
         self._context = context
         self._text = text

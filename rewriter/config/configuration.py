@@ -83,11 +83,11 @@ def nearest() -> Configuration | None:
     for path in candidates():
         text = _text(path)
         if path.name == OWN:
-            return _Reader(path, text, ()).read(parse(text, str(path)))
+            return _ConfigurationReader(path, text, ()).read(parse(text, str(path)))
         if _MENTIONED.search(text):
             table = _own_table(parse(text, str(path)), path)
             if table is not None:
-                return _Reader(path, text, ("tool", "rewriter")).read(table)
+                return _ConfigurationReader(path, text, ("tool", "rewriter")).read(table)
     return None
 
 
@@ -101,10 +101,10 @@ def named(path: Path) -> Configuration:
     document = parse(text, str(path))
     table = _own_table(document, path)
     if table is not None:
-        return _Reader(path, text, ("tool", "rewriter")).read(table)
+        return _ConfigurationReader(path, text, ("tool", "rewriter")).read(table)
     if path.name == "pyproject.toml":
         raise RewriterError(f"{path}: it has no table [tool.rewriter]")
-    return _Reader(path, text, ()).read(document)
+    return _ConfigurationReader(path, text, ()).read(document)
 
 
 def _own_table(document: Mapping[str, Any], path: Path) -> Mapping[str, Any] | None:
@@ -128,7 +128,7 @@ def _text(path: Path) -> str:
         raise RewriterError(f"{path}: {reason(error)}") from None
 
 
-class _Reader:
+class _ConfigurationReader:
     def __init__(self, path: Path, text: str, prefix: Key) -> None:
         self.path = path
         self.prefix = prefix

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import onnx_graphsurgeon as gs
 
 from rewriter.conditions.context import Context
-from rewriter.conditions.evaluate import Names, holds
+from rewriter.conditions.evaluate import Bindings, holds
 from rewriter.conditions.rule_values import UNKNOWN, Failure
 from rewriter.engine.compile import CompiledRule
 from rewriter.engine.coverage import Coverage
@@ -22,7 +22,7 @@ from rewriter.log.records import Blocked, Condition
 from rewriter.matching.linear_match import StraightMatcher
 from rewriter.matching.match import Matcher, TooManyAttempts
 from rewriter.record import record, replace
-from rewriter.rewriting.dim_follow.follow import Walk, named_dimensions
+from rewriter.rewriting.dim_follow.follow import DimensionWalk, named_dimensions
 from rewriter.rewriting.dim_follow.refusal import DoesNotFlow
 from rewriter.rewriting.rewrite import apply_block
 from rewriter.rewriting.transaction import Refused, Rewriting
@@ -113,7 +113,7 @@ class Attempt:
         index, started = self.context.index, time.perf_counter()
         edits, mark = Edits(index), index.naming.mark()
         try:
-            Walk(self.context, edits, sizes).follow()
+            DimensionWalk(self.context, edits, sizes).follow()
             edits.sweep(())
         except DoesNotFlow:
             self._take_back(edits, mark)
@@ -158,7 +158,7 @@ class Attempt:
     def _try(
         self, compiled: CompiledRule, root: gs.Node | None, bound: dict[str, Any], nodes: dict[int, gs.Node], started: float
     ) -> Fired | None:
-        names = Names(bound, compiled.lets)
+        names = Bindings(bound, compiled.lets)
         if compiled.private and not self._private(compiled, bound, nodes):
             return None
         if self.coverage is not None:
@@ -224,7 +224,7 @@ class Attempt:
         self,
         compiled: CompiledRule,
         root: gs.Node | None,
-        names: Names,
+        names: Bindings,
         nodes: dict[int, gs.Node],
         conditions: tuple[Condition, ...],
         started: float,

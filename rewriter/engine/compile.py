@@ -15,7 +15,7 @@ from rewriter.language.pattern import Pattern, compile_pattern
 from rewriter.language.rule import Rule
 from rewriter.language.specificity import specificity
 from rewriter.matching.linear_match import Way, straight
-from rewriter.matching.root_filter import Glance, Roots
+from rewriter.matching.root_filter import RootFilter, Roots
 from rewriter.record import field, record
 from rewriter.rewriting.rewrite import Block
 
@@ -42,7 +42,7 @@ class CompiledRule:
     pattern: Pattern | None
     given: dict[str, Any]
     lets: dict[str, ast.Expr]
-    glance: Glance | None = None
+    glance: RootFilter | None = None
     ways: tuple[Way, ...] | None = None
     code: str = field(init=False)
     inside: ast.Inside | None = field(init=False)
@@ -124,7 +124,7 @@ def compile_rule(rule: Rule, settings: Mapping[tuple[str, str], Any]) -> Compile
     lets = {let.name: let.value for let in rule.ast.lets}
     if pattern is None:
         return CompiledRule(rule, None, given, lets)
-    return CompiledRule(rule, pattern, given, lets, Glance(pattern), straight(pattern))
+    return CompiledRule(rule, pattern, given, lets, RootFilter(pattern), straight(pattern))
 
 
 def plan(rules: Iterable[CompiledRule]) -> list[PhasePlan]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import onnx_graphsurgeon as gs
 
 from rewriter.conditions.context import Context
-from rewriter.conditions.evaluate import Names
+from rewriter.conditions.evaluate import Bindings
 from rewriter.conditions.rule_text import Text
 from rewriter.conditions.witnessed import Witnessed
 from rewriter.engine.compile import CompiledRule
@@ -25,7 +25,7 @@ from rewriter.record import field, record
 
 
 @record(frozen=True, slots=True)
-class Audit:
+class FiringAudit:
     """What is wanted besides conditions and weights.
 
     Attributes:
@@ -49,7 +49,7 @@ class Noted:
 class Auditor:
     """Looks closely at the firings of one run."""
 
-    def __init__(self, context: Context, audit: Audit) -> None:
+    def __init__(self, context: Context, audit: FiringAudit) -> None:
         self._audit = audit
         self._context = context
         self._weights = Weights(context.index)
@@ -59,7 +59,7 @@ class Auditor:
 
     # --- before the rewrite ------------------------------------------------------------------------------------------------
 
-    def note(self, compiled: CompiledRule, names: Names, nodes: Mapping[int, gs.Node]) -> Noted:
+    def note(self, compiled: CompiledRule, names: Bindings, nodes: Mapping[int, gs.Node]) -> Noted:
         """To be asked when all conditions hold, before anything is edited."""
         text = Text(compiled.rule)
         found = tuple(Witnessed(where.condition, names, self._context, text).found() for where in compiled.rule.ast.wheres)

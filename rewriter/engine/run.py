@@ -38,7 +38,7 @@ from rewriter.rewriting.stale_types import changed_types, declare_anew, mend_sta
 from rewriter.source.exporter import Exporter, detect, informed
 
 if TYPE_CHECKING:
-    from rewriter.engine.firing_audit import Audit, Auditor
+    from rewriter.engine.firing_audit import Auditor, FiringAudit
     from rewriter.source.info import SourceInfo
 
 Permit = Callable[[Fired], bool]
@@ -59,7 +59,7 @@ def run(
     detail: bool = True,
     veto: Collection[tuple[str, str, str]] = (),
     coverage: Coverage | None = None,
-    audit: Audit | None = None,
+    audit: FiringAudit | None = None,
     permit: Permit | None = None,
     profile: Profile | None = None,
     has_kernel: HasKernel | None = None,
@@ -370,7 +370,7 @@ def _timed(profile: Profile) -> tuple[Callable[..., Facts], Callable[..., Attemp
     return partial(TimedFacts, profile), partial(TimedAttempt, profile)
 
 
-def _auditor(context: Context, audit: Audit) -> Auditor:
+def _auditor(context: Context, audit: FiringAudit) -> Auditor:
     from rewriter.engine.firing_audit import Auditor
 
     return Auditor(context, audit)

@@ -14,7 +14,7 @@ Depth = tuple[int, int, int]
 
 
 @record(frozen=True, slots=True)
-class Question:
+class FirstNo:
     """One question of a rule that was answered with no, with "unknown", or with an error.
 
     Attributes:
@@ -44,7 +44,7 @@ class Question:
 
 
 @record(frozen=True, slots=True)
-class Answer:
+class RuleAnswer:
     """What became of the rule at one place.
 
     Attributes:
@@ -57,7 +57,7 @@ class Answer:
     node: str
     op: str
     fires: bool
-    question: Question | None = None
+    question: FirstNo | None = None
     matched: tuple[str, ...] = ()
     changes: tuple[Change, ...] = ()
     conditions: tuple[Condition, ...] = ()
@@ -103,7 +103,7 @@ class Explanation:
     line: int
     guards: tuple[str, ...]
     ops: tuple[str, ...]
-    answers: tuple[Answer, ...]
+    answers: tuple[RuleAnswer, ...]
     later: tuple[Later, ...] = ()
     earlier: tuple[Earlier, ...] = ()
     settled: tuple[tuple[str, str], ...] = ()

@@ -7,7 +7,7 @@ from typing import Any
 import onnx_graphsurgeon as gs
 
 from rewriter.conditions.context import Context
-from rewriter.conditions.evaluate import Names, holds
+from rewriter.conditions.evaluate import Bindings, holds
 from rewriter.conditions.found_words import value_words
 from rewriter.conditions.rule_text import Text
 from rewriter.conditions.rule_values import UNKNOWN, Failure
@@ -15,7 +15,7 @@ from rewriter.conditions.witnessed import Witnessed
 from rewriter.engine.attempt import Attempt, Fired
 from rewriter.engine.compile import CompiledRule
 from rewriter.engine.recorder import Recorder
-from rewriter.explain.explanation import STAGES, Answer, Depth, Question, Stage
+from rewriter.explain.explanation import STAGES, Depth, FirstNo, RuleAnswer, Stage
 from rewriter.explain.witness import Witness, read_by
 from rewriter.graph.node_text import node_name
 from rewriter.language import ast
@@ -31,12 +31,12 @@ class Explainer(Attempt):
         super().__init__(context, detail=True)
         self._compiled = compiled
         self._text = Text(compiled.rule)
-        self._deepest: Question | None = None
+        self._deepest: FirstNo | None = None
         self._witness: Witness | None = None
 
     # --- places ---------------------------------------------------------------------------------------------------------------
 
-    def explain(self, root: gs.Node) -> Answer:
+    def explain(self, root: gs.Node) -> RuleAnswer:
         """The rule at one node of its root's operator."""
         index = self.context.index
         place, name = index.scope(root).path, node_name(root)
@@ -48,9 +48,9 @@ class Explainer(Attempt):
             return self._fires(fired, mark)
         if self._witness is not None and self._witness.deepest is not None:
             self._keep(self._witness.deepest)
-        return Answer(place, name, root.op, False, self._deepest)
+        return RuleAnswer(place, name, root.op, False, self._deepest)
 
-    def explain_model(self) -> Answer:
+    def explain_model(self) -> RuleAnswer:
         """The rule on the model's interface."""
         index = self.context.index
         self._deepest = None
@@ -62,23 +62,23 @@ class Explainer(Attempt):
                 return self._fires(fired, mark)
         if self._deepest is None:
             self._deepest = self._interface()
-        return Answer(index.scopes[0].path, "", "", False, self._deepest)
+        return RuleAnswer(index.scopes[0].path, "", "", False, self._deepest)
 
-    def _fires(self, fired: Fired, mark: tuple[int, int]) -> Answer:
+    def _fires(self, fired: Fired, mark: tuple[int, int]) -> RuleAnswer:
         log = Log()
         Recorder(log, self.context, detail=True).record(fired)
         self._take_back(fired.edits, mark)
         told = log.firings[0]
-        return Answer(told.place, told.root, told.op, True, None, told.matched, told.changes, told.conditions)
+        return RuleAnswer(told.place, told.root, told.op, True, None, told.matched, told.changes, told.conditions)
 
     # --- questions ------------------------------------------------------------------------------------------------------------
 
-    def _keep(self, question: Question) -> None:
+    def _keep(self, question: FirstNo) -> None:
         if self._deepest is None or question.depth > self._deepest.depth:
             self._deepest = question
 
     def _note(self, stage: Stage, kind: str, depth: tuple[int, int], asked: str, found: str, span: ast.Span) -> None:
-        self._keep(Question(stage, kind, _depth(stage, *depth), asked, found, self._text.line(span)))
+        self._keep(FirstNo(stage, kind, _depth(stage, *depth), asked, found, self._text.line(span)))
 
     def _matcher(self, compiled: CompiledRule, root: gs.Node) -> Matcher:
         assert compiled.pattern is not None
@@ -126,10 +126,10 @@ class Explainer(Attempt):
     def _try(self, compiled: CompiledRule, root: Any, bound: Any, nodes: Any, started: float) -> Fired | None:
         fired = super()._try(compiled, root, bound, nodes, started)
         if fired is None:
-            self._false_condition(compiled, Names(bound, compiled.lets))
+            self._false_condition(compiled, Bindings(bound, compiled.lets))
         return fired
 
-    def _false_condition(self, compiled: CompiledRule, names: Names) -> None:
+    def _false_condition(self, compiled: CompiledRule, names: Bindings) -> None:
         """Notes the first `where` line that is false; what is unknown or raises has been noted by `_block`."""
         mark = len(self.context.doubts)
         for number, where in enumerate(compiled.rule.ast.wheres):
@@ -159,16 +159,16 @@ class Explainer(Attempt):
             # An unknown line lets the following ones be asked; that none of them is false makes it the deepest.
             number = rule.wheres.index(where) if error else len(rule.wheres)
             depth, asked, span = _depth("where", number, 1), f"`{self._text.at(where.span)}`", where.span
-            question = Question("where", "where", depth, asked, reason, self._text.line(span), "", not error, remedy, error)
+            question = FirstNo("where", "where", depth, asked, reason, self._text.line(span), "", not error, remedy, error)
             self._keep(question)
         elif self._in_rewrite:
             span = rule.rewrites[0].span
             depth = _depth("rewrite", 0, 0)
             asked = "the rewrite can be done"
-            self._keep(Question("rewrite", "rewrite", depth, asked, reason, self._text.line(span), "", False, remedy, error))
+            self._keep(FirstNo("rewrite", "rewrite", depth, asked, reason, self._text.line(span), "", False, remedy, error))
         elif error:
             line = self._text.line(rule.match.span)
-            self._keep(Question("pattern", "search", _depth("pattern", 1 << 20, 0), "a match", reason, line, error=True))
+            self._keep(FirstNo("pattern", "search", _depth("pattern", 1 << 20, 0), "a match", reason, line, error=True))
 
     _in_rewrite = False
 
@@ -189,7 +189,7 @@ class Explainer(Attempt):
         index = self.context.index
         return (index.scopes[0] if root is None else index.scope(root)).opsets.get("", 1)
 
-    def _interface(self) -> Question:
+    def _interface(self) -> FirstNo:
         """The first item of `match graph` that no input or output fits."""
         match = self._compiled.rule.ast.match
         for number, item in enumerate(match.items):
@@ -200,8 +200,8 @@ class Explainer(Attempt):
                 found = ", ".join(self._declared(tensor) for tensor in tensors[:4]) or f"no {item.side}"
                 found += f" and {len(tensors) - 4} more" if len(tensors) > 4 else ""
                 asked, line = f"`{self._text.at(item.span)}`", self._text.line(item.span)
-                return Question("pattern", "interface", _depth("pattern", number, 0), asked, found, line)
-        return Question("pattern", "interface", _depth("pattern", 0, 0), "a match", "none", self._text.line(match.span))
+                return FirstNo("pattern", "interface", _depth("pattern", number, 0), asked, found, line)
+        return FirstNo("pattern", "interface", _depth("pattern", 0, 0), "a match", "none", self._text.line(match.span))
 
     def _declared(self, tensor: gs.Tensor) -> str:
         dtype, shape = self.context.declared(tensor)

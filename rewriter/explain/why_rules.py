@@ -15,7 +15,7 @@ from rewriter.conditions.context import Context
 from rewriter.conditions.guards import refusal
 from rewriter.engine.compile import compile_rule
 from rewriter.errors import RewriterError
-from rewriter.explain.explanation import Answer, Earlier, Explanation, Later, Question
+from rewriter.explain.explanation import Earlier, Explanation, FirstNo, Later, RuleAnswer
 from rewriter.explain.places import Explainer
 from rewriter.graph.index import GraphIndex, operator_key
 from rewriter.graph.node_text import node_name
@@ -98,7 +98,7 @@ def _guards(rule: Rule, context: Context) -> Iterator[str]:
 
 def _around(
     index: GraphIndex, explainer: Explainer, pattern: Pattern, nodes: list[gs.Node], ops: tuple[str, ...]
-) -> Iterator[Answer]:
+) -> Iterator[RuleAnswer]:
     """The places whose match a node could be part of: its own, where it is a root, and those of the roots around it."""
     done: set[int] = set()
     for node in nodes:
@@ -107,8 +107,8 @@ def _around(
         done |= roots.keys()
         if not roots:
             asked = f"a node of the pattern, whose root is {' or '.join(ops)}"
-            question = Question("place", "operator", (0, 0, 0), asked, f"{node.op}, with no such root around it")
-            yield Answer(index.scope(node).path, node_name(node), node.op, False, question)
+            question = FirstNo("place", "operator", (0, 0, 0), asked, f"{node.op}, with no such root around it")
+            yield RuleAnswer(index.scope(node).path, node_name(node), node.op, False, question)
 
 
 def _roots(index: GraphIndex, pattern: Pattern, node: gs.Node) -> dict[int, gs.Node]:
@@ -135,12 +135,12 @@ def _step(index: GraphIndex, node: gs.Node, step: str) -> Iterator[gs.Node]:
                 yield maker
 
 
-def _rank(answer: Answer) -> tuple[bool, tuple[int, ...]]:
+def _rank(answer: RuleAnswer) -> tuple[bool, tuple[int, ...]]:
     question = answer.question
     return not answer.fires, () if question is None else tuple(-part for part in question.depth)
 
 
-def _later(rule: Rule, answers: list[Answer], log: Log) -> Iterator[Later]:
+def _later(rule: Rule, answers: list[RuleAnswer], log: Log) -> Iterator[Later]:
     known = {(answer.place, answer.node) for answer in answers if answer.fires}
     for firing in log.firings:
         if firing.rule == rule.code and (firing.place, firing.root) not in known:
@@ -153,7 +153,7 @@ def _parents(firing: Firing, log: Log) -> list[Firing]:
     return [log.firings[number - 1] for number in firing.parents]
 
 
-def _earlier(rule: Rule, answers: list[Answer], log: Log) -> Iterator[Earlier]:
+def _earlier(rule: Rule, answers: list[RuleAnswer], log: Log) -> Iterator[Earlier]:
     fired = {(firing.place, firing.root) for firing in log.firings if firing.rule == rule.code}
     taken: dict[tuple[str, str], Firing] = {}
     for firing in log.firings:
@@ -166,7 +166,7 @@ def _earlier(rule: Rule, answers: list[Answer], log: Log) -> Iterator[Earlier]:
                 yield Earlier(answer.place, answer.node, by.rule, by.root)
 
 
-def _settled(rule: Rule, answers: list[Answer], log: Log) -> Iterator[tuple[str, str]]:
+def _settled(rule: Rule, answers: list[RuleAnswer], log: Log) -> Iterator[tuple[str, str]]:
     told = {(blocked.place, blocked.root) for blocked in log.blocked if blocked.rule == rule.code}
     told |= {(firing.place, firing.root) for firing in log.firings if firing.rule == rule.code}
     for answer in answers if log.firings else ():

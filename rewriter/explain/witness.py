@@ -13,11 +13,11 @@ import onnx_graphsurgeon as gs
 
 from rewriter.conditions import effective_attributes
 from rewriter.conditions.context import Context
-from rewriter.conditions.evaluate import Names, evaluate
+from rewriter.conditions.evaluate import Bindings, evaluate
 from rewriter.conditions.found_words import node_words, tensor_words, value_words
 from rewriter.conditions.rule_text import Text
 from rewriter.conditions.rule_values import UNKNOWN, DType, Failure, Symbol
-from rewriter.explain.explanation import STAGES, Question
+from rewriter.explain.explanation import STAGES, FirstNo
 from rewriter.graph.index import operator_key
 from rewriter.language import ast
 from rewriter.language.dtypes import DTYPES
@@ -32,7 +32,7 @@ class Witness(Matcher):
         self, pattern: Pattern, context: Context, given: dict[str, Any], lets: Mapping[str, ast.Expr], text: Text
     ) -> None:
         super().__init__(pattern, context, given, lets)
-        self.deepest: Question | None = None
+        self.deepest: FirstNo | None = None
         self._text = text
         self._level = 0
         self._asked_of: gs.Node | None = None
@@ -69,7 +69,7 @@ class Witness(Matcher):
         named = node if node is not None else self._asked_of
         name = "" if named is None else next((t for t in (named.name, *(o.name for o in named.outputs)) if t), "")
         line = self._text.line(span)
-        self.deepest = Question("pattern", kind, depth, asked, found, line, str(name), bool(doubts), remedy)
+        self.deepest = FirstNo("pattern", kind, depth, asked, found, line, str(name), bool(doubts), remedy)
 
     # --- nodes ---------------------------------------------------------------------------------------------------------------
 
@@ -151,7 +151,7 @@ class Witness(Matcher):
 
     def _worth(self, expr: ast.Expr) -> str:
         try:
-            return f", which is {value_words(evaluate(expr, Names(self.bound, self._lets), self.context))}"
+            return f", which is {value_words(evaluate(expr, Bindings(self.bound, self._lets), self.context))}"
         except Failure:
             return ""
 

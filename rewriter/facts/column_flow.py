@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rewriter.facts.type_sets import ANY, bits_of, declared_outputs
-from rewriter.onnxfile.census import Body, Kind
+from rewriter.onnxfile.census import Body, NodeKind
 from rewriter.onnxfile.columns import Column, Columns, Links
 from rewriter.onnxfile.name_index import IntArray, number_of
 
@@ -22,11 +22,11 @@ Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 MOST_ROUNDS = 64
 
-Outputs = Callable[[Kind, tuple[int, ...], int], int]
+Outputs = Callable[[NodeKind, tuple[int, ...], int], int]
 """What output i of a kind is, given what its operands are."""
 
 
-def settled(body: Body, outputs: Outputs, foreign: Callable[[Kind], bool]) -> bool:
+def settled(body: Body, outputs: Outputs, foreign: Callable[[NodeKind], bool]) -> bool:
     """Fills `made` and `handed` of the kinds of a body; False when the guesses do not come to rest.
 
     Args:
@@ -39,7 +39,7 @@ def settled(body: Body, outputs: Outputs, foreign: Callable[[Kind], bool]) -> bo
     assert columns.links is not None
     if any(len(dict(part)) < len(part) for part in (body.inputs, body.constants)):
         return False
-    flow = _Guess(body, columns, columns.links)
+    flow = _ColumnTypes(body, columns, columns.links)
     for _ in range(MOST_ROUNDS):
         made, agrees = flow.round(outputs, foreign)
         if agrees:
@@ -70,7 +70,7 @@ def _place(made: list[Column], place: int) -> tuple[int, int]:
     raise IndexError
 
 
-class _Guess:
+class _ColumnTypes:
     """What each tensor is, as the number of a set of types; 0 is no operand, 1 one that is left out."""
 
     def __init__(self, body: Body, columns: Columns, links: Links) -> None:
@@ -108,8 +108,8 @@ class _Guess:
         return result
 
     def round(
-        self, outputs: Outputs, foreign: Callable[[Kind], bool]
-    ) -> tuple[list[tuple[Kind, tuple[int, ...], tuple[int, ...]]], bool]:
+        self, outputs: Outputs, foreign: Callable[[NodeKind], bool]
+    ) -> tuple[list[tuple[NodeKind, tuple[int, ...], tuple[int, ...]]], bool]:
         """What the kinds make of operands as they are guessed now, and whether that is what was guessed of the outputs."""
         case_of, cases = self._cases()
         found = [(kind, operands, tuple([outputs(kind, operands, i) for i in range(count)])) for kind, operands, count in cases]
@@ -126,7 +126,7 @@ class _Guess:
         self.guess = after
         return found, agrees
 
-    def _cases(self) -> tuple[IntArray, list[tuple[Kind, tuple[int, ...], int]]]:
+    def _cases(self) -> tuple[IntArray, list[tuple[NodeKind, tuple[int, ...], int]]]:
         """Which nodes are of one kind and have operands of the same types; of each such case its kind, the operands' types and
         the number of outputs.
         """

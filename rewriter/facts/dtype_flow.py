@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rewriter.facts.type_sets import ANY, bits_of, declared_outputs
-from rewriter.onnxfile.census import OPAQUE, Body, Census, Kind
+from rewriter.onnxfile.census import OPAQUE, Body, Census, NodeKind
 
 _INT64, _BOOL, _FLOAT, _STRING = 1 << 7, 1 << 9, 1 << 1, 1 << 8
 _NAMED_BY = ("to", "dtype", "output_datatype", "output_dtype")
@@ -82,16 +82,16 @@ class _Flow:
         if name and self.known.setdefault(name, bits) != bits:
             raise _Conflict
 
-    def foreign(self, kind: Kind) -> bool:
+    def foreign(self, kind: NodeKind) -> bool:
         """Whether nothing but a declaration tells what comes out."""
         return bool(kind.domain) or (kind.domain, kind.op) in self.census.functions
 
-    def outputs(self, kind: Kind, operands: tuple[int, ...], count: int, declared: Mapping[bytes, int]) -> tuple[int, ...]:
+    def outputs(self, kind: NodeKind, operands: tuple[int, ...], count: int, declared: Mapping[bytes, int]) -> tuple[int, ...]:
         if kind.bodies:
             return tuple(self.through(kind, operands, count, declared))
         return tuple([self.output(kind, operands, i) for i in range(count)])
 
-    def output(self, kind: Kind, operands: tuple[int, ...], i: int) -> int:
+    def output(self, kind: NodeKind, operands: tuple[int, ...], i: int) -> int:
         """What output i of an ordinary node may be."""
         if self.foreign(kind):
             return ANY
@@ -118,7 +118,7 @@ class _Flow:
                 bits |= operand
         return bits or ANY
 
-    def through(self, kind: Kind, operands: tuple[int, ...], count: int, declared: Mapping[bytes, int]) -> Iterable[int]:
+    def through(self, kind: NodeKind, operands: tuple[int, ...], count: int, declared: Mapping[bytes, int]) -> Iterable[int]:
         """What comes out of a node with bodies, which are followed on the way."""
         loop, scan = (kind.op == op and not kind.domain for op in ("Loop", "Scan"))
         given: dict[int, int] = {}

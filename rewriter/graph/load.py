@@ -21,7 +21,7 @@ from rewriter.graph.attributes import read_attributes
 from rewriter.graph.gs_lists import tie_all
 from rewriter.graph.objects import Function, Graph, Node, Origin, loaded_nodes
 from rewriter.graph.values import Constant, Variable, loaded_constant, new_variable, new_variables
-from rewriter.onnxfile.node_bytes import Columns, FunctionShell, GraphShell, columns, hollowed
+from rewriter.onnxfile.node_bytes import FunctionShell, GraphShell, NodeColumns, columns, hollowed
 from rewriter.onnxfile.tensors import text
 
 MOST_LEVELS = 34
@@ -38,12 +38,12 @@ Parts = Iterable[tuple[gs.Tensor, ...]]
 """Operands or results, for each node."""
 
 
-class _Names:
+class _LoadedNames:
     """The names of one scope while it is built."""
 
     __slots__ = ("_later", "defined", "inputs", "level", "made", "of_nodes", "outputs", "parent", "tensors")
 
-    def __init__(self, parent: _Names | None) -> None:
+    def __init__(self, parent: _LoadedNames | None) -> None:
         self.parent = parent
         self.level: int = 0 if parent is None else parent.level + 1
         self.tensors: dict[str, gs.Tensor] = {}
@@ -63,7 +63,7 @@ class _Names:
 
     def find(self, name: str) -> gs.Tensor | None:
         """The tensor that is known under this name here or in an outer scope."""
-        scope: _Names | None = self
+        scope: _LoadedNames | None = self
         while scope is not None:
             found = scope.tensors.get(name)
             if found is not None:
@@ -85,7 +85,7 @@ class _Names:
             scope.made.append(found)
         return found
 
-    def at_once(self, read: Columns) -> tuple[Parts, Parts] | None:
+    def at_once(self, read: NodeColumns) -> tuple[Parts, Parts] | None:
         """Operands and results of nodes without bodies. None where they must be found node by node: names are defined twice, or
         may be those of an outer scope.
         """
@@ -127,7 +127,7 @@ def build(model: Any, folder: Path | None) -> Graph:
         RewriterError: a name is not valid UTF-8, or subgraphs are nested too deep.
     """
     with collector_off():
-        builder = _Builder(folder)
+        builder = _GraphBuilder(folder)
         imports = [_copy(entry) for entry in model.opset_import]
         builder.imports, builder.opset = imports, default_opset(imports)
         graph = builder.graph(model.graph, None)
@@ -150,7 +150,7 @@ def _copy(entry: onnx.OperatorSetIdProto) -> onnx.OperatorSetIdProto:
     return copy
 
 
-class _Builder:
+class _GraphBuilder:
     """Builds graphs and functions that share one list of functions."""
 
     def __init__(self, folder: Path | None) -> None:
@@ -159,8 +159,8 @@ class _Builder:
         self.imports: list[onnx.OperatorSetIdProto] = []
         self.opset = 1
 
-    def graph(self, proto: Any, parent: _Names | None, message: onnx.GraphProto | None = None) -> Graph:
-        names = _Names(parent)
+    def graph(self, proto: Any, parent: _LoadedNames | None, message: onnx.GraphProto | None = None) -> Graph:
+        names = _LoadedNames(parent)
         if names.level >= MOST_LEVELS:
             raise RewriterError(TOO_DEEP)
         origin = Origin(proto, message)
@@ -187,14 +187,14 @@ class _Builder:
         graph: Graph = self.assemble(object.__new__(Graph), origin, text(proto.name), text(proto.doc_string))
         return graph
 
-    def constant(self, names: _Names, proto: onnx.TensorProto | onnx.SparseTensorProto, name: str) -> Constant:
+    def constant(self, names: _LoadedNames, proto: onnx.TensorProto | onnx.SparseTensorProto, name: str) -> Constant:
         constant = loaded_constant(name, proto, self.folder)
         _check_text(name)
         if name:
             names.tensors[name] = constant
         return constant
 
-    def input(self, names: _Names, info: onnx.ValueInfoProto) -> gs.Tensor:
+    def input(self, names: _LoadedNames, info: onnx.ValueInfoProto) -> gs.Tensor:
         name = info.name
         tensor = names.tensors.get(name)
         if isinstance(tensor, Constant):
@@ -208,7 +208,7 @@ class _Builder:
         _declare(tensor, info)
         return tensor
 
-    def nodes(self, encoded: Sequence[bytes], names: _Names) -> list[Node]:
+    def nodes(self, encoded: Sequence[bytes], names: _LoadedNames) -> list[Node]:
         read = columns(encoded)
         names.outputs = read.outputs.names
         names.of_nodes = {*map(type, read.ops), *map(type, read.names), *map(type, read.domains)}
@@ -225,7 +225,7 @@ class _Builder:
         return nodes
 
     def one_by_one(
-        self, read: Columns, names: _Names, holders: Mapping[int, onnx.NodeProto]
+        self, read: NodeColumns, names: _LoadedNames, holders: Mapping[int, onnx.NodeProto]
     ) -> tuple[Parts, Parts, dict[int, dict[str, Graph]]]:
         """Operands, results and bodies of nodes, found in the order of the nodes; `holders` are those that may have bodies."""
         inputs, outputs, bodies = [], [], {}
@@ -238,12 +238,12 @@ class _Builder:
             names.defined.update(results)
         return inputs, outputs, bodies
 
-    def bodies(self, attributes: Iterable[onnx.AttributeProto], names: _Names) -> dict[str, Graph]:
+    def bodies(self, attributes: Iterable[onnx.AttributeProto], names: _LoadedNames) -> dict[str, Graph]:
         """The subgraphs of a node, by attribute."""
         graphs = (a for a in attributes if a.type == _GRAPH and not a.ref_attr_name)
         return {text(attribute.name): self.body(attribute.g, names) for attribute in graphs}
 
-    def body(self, message: onnx.GraphProto, names: _Names | None) -> Graph:
+    def body(self, message: onnx.GraphProto, names: _LoadedNames | None) -> Graph:
         return self.graph(hollowed(GraphShell, message), names, message)
 
     def assemble(self, graph: Any, origin: Origin, name: str, doc_string: str) -> Any:
@@ -268,11 +268,11 @@ class _Builder:
         return graph
 
     def function(self, proto: onnx.FunctionProto) -> Function:
-        inner = _Builder(self.folder)
+        inner = _GraphBuilder(self.folder)
         inner.functions = self.functions
         inner.imports = [_copy(entry) for entry in proto.opset_import]
         inner.opset = default_opset(inner.imports) if inner.imports else self.opset
-        names = _Names(None)
+        names = _LoadedNames(None)
         shell = hollowed(FunctionShell, proto)
         origin = Origin(shell, proto, opset=inner.opset, imports=[_copy(entry) for entry in inner.imports])
         for name in proto.input:
@@ -313,7 +313,7 @@ def _declare(tensor: gs.Tensor, info: onnx.ValueInfoProto) -> None:
         tensor.infos = (*tensor.infos, info)
 
 
-def _check_names(names: _Names, nodes: Sequence[Node]) -> None:
+def _check_names(names: _LoadedNames, nodes: Sequence[Node]) -> None:
     """Refuses names that are not UTF-8: protobuf hands them out as bytes, and nothing could refer to them in writing."""
     if not {*map(type, names.tensors)} <= {str}:
         for name in names.tensors:

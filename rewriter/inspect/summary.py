@@ -24,7 +24,7 @@ _STRING = int(onnx.TensorProto.STRING)
 
 
 @record(slots=True)
-class Port:
+class SummaryPort:
     """An input or output: `type` reads "float[N,3]", "" where nothing is declared."""
 
     name: str
@@ -32,7 +32,7 @@ class Port:
 
 
 @record(slots=True)
-class Weights:
+class HeldWeights:
     """Tensors that the model holds, each storage once: `shared` says how many more tensors refer to one already counted.
 
     `elements` are their numbers, `bytes` what these take; of texts the number alone is known.
@@ -56,7 +56,7 @@ class DataFile:
 
 
 @record(slots=True)
-class Place:
+class GraphSize:
     """A graph: the main one, a subgraph body, or a local function, with its number of nodes."""
 
     path: str
@@ -76,7 +76,7 @@ class NodeLine:
 
 
 @record(slots=True)
-class Summary:
+class ModelSummary:
     """A model in numbers.
 
     Attributes:
@@ -95,22 +95,22 @@ class Summary:
     exporter: str
     graph: str
     opsets: dict[str, int]
-    inputs: list[Port]
-    outputs: list[Port]
+    inputs: list[SummaryPort]
+    outputs: list[SummaryPort]
     listed: int
     nodes: int
     operators: dict[str, int]
-    initializers: Weights
-    constants: Weights
+    initializers: HeldWeights
+    constants: HeldWeights
     typed: int
-    subgraphs: list[Place]
-    functions: list[Place]
+    subgraphs: list[GraphSize]
+    functions: list[GraphSize]
     external: list[DataFile]
     metadata: dict[str, str]
     lines: list[NodeLine] = field(default_factory=list)
 
 
-def summarise(path: Path, *, nodes: bool = False) -> Summary:
+def summarise(path: Path, *, nodes: bool = False) -> ModelSummary:
     """The summary of a model file, with a line for each node when asked.
 
     Raises:
@@ -139,12 +139,12 @@ class _Survey:
         self._stored: set[tuple[str, int, int | None]] = set()
         self._files: dict[str, DataFile] = {}
 
-    def summary(self, size: int, with_nodes: bool) -> Summary:
+    def summary(self, size: int, with_nodes: bool) -> ModelSummary:
         model = self._model
         main = model.graph
         graphs = list(places(model))
         operators: Counter[str] = Counter()
-        initializers, constants = Weights(), Weights()
+        initializers, constants = HeldWeights(), HeldWeights()
         lines: list[NodeLine] = []
         typed = 0
         for place, graph in graphs:
@@ -160,8 +160,8 @@ class _Survey:
                     self._count(initializers, tensor)
             typed += len(graph.value_info)
         held = {text(tensor.name) for tensor in main.initializer} | {text(s.values.name) for s in main.sparse_initializer}
-        inputs = [Port(text(value.name), type_text(value.type)) for value in main.input]
-        return Summary(
+        inputs = [SummaryPort(text(value.name), type_text(value.type)) for value in main.input]
+        return ModelSummary(
             path=str(self._path),
             size=size,
             ir_version=model.ir_version,
@@ -170,7 +170,7 @@ class _Survey:
             graph=text(main.name),
             opsets={text(entry.domain): entry.version for entry in model.opset_import},
             inputs=[port for port in inputs if port.name not in held],
-            outputs=[Port(text(value.name), type_text(value.type)) for value in main.output],
+            outputs=[SummaryPort(text(value.name), type_text(value.type)) for value in main.output],
             listed=sum(port.name in held for port in inputs),
             nodes=operators.total(),
             operators=dict(operators),
@@ -195,7 +195,7 @@ class _Survey:
         )
         return str(detect(signed))
 
-    def _count(self, weights: Weights, tensor: onnx.TensorProto) -> None:
+    def _count(self, weights: HeldWeights, tensor: onnx.TensorProto) -> None:
         """Adds a tensor; of external ones that share their bytes only the first."""
         weights.tensors += 1
         if external_data.is_external(tensor):
@@ -232,7 +232,7 @@ class _Survey:
         file.tensors += 1
 
 
-def places(model: onnx.ModelProto) -> Iterator[tuple[Place, onnx.GraphProto | onnx.FunctionProto]]:
+def places(model: onnx.ModelProto) -> Iterator[tuple[GraphSize, onnx.GraphProto | onnx.FunctionProto]]:
     """The main graph and all others, each before the bodies inside it."""
     waiting: list[tuple[str, onnx.GraphProto | onnx.FunctionProto]] = [
         (f"function {text(function.domain)}::{text(function.name)}", function) for function in reversed(model.functions)
@@ -240,7 +240,7 @@ def places(model: onnx.ModelProto) -> Iterator[tuple[Place, onnx.GraphProto | on
     waiting.append(("main", model.graph))
     while waiting:
         path, graph = waiting.pop()
-        yield Place(path, len(graph.node)), graph
+        yield GraphSize(path, len(graph.node)), graph
         prefix = "" if path == "main" else f"{path}/"
         inner = [
             (f"{prefix}{text(node.name) or text(node.op_type)}.{text(attribute.name)}", body)

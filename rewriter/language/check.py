@@ -7,14 +7,14 @@ reports all that it finds and goes on, so one run shows every error of a file.
 from __future__ import annotations
 
 from rewriter.language import ast
-from rewriter.language.checks.context import Context
+from rewriter.language.checks.context import CheckContext
 from rewriter.language.checks.evidence import check_evidence
 from rewriter.language.checks.expressions import Types
 from rewriter.language.checks.header import bind_params, check_header, check_settings
 from rewriter.language.checks.names import Pattern, check_shape_of_pattern, unused
 from rewriter.language.checks.operators import check_pattern_node, check_reach
-from rewriter.language.checks.rewrites import Block, check_blocks
-from rewriter.language.checks.scope import KIND_WORDS, Binding, Scope
+from rewriter.language.checks.rewrites import BlockCheck, check_blocks
+from rewriter.language.checks.scope import KIND_WORDS, Binding, NameScope
 from rewriter.language.checks.sizes import check_sizes
 from rewriter.language.checks.source import check_source
 from rewriter.language.diagnostics import Diagnostic
@@ -37,18 +37,18 @@ def check(rule_file: ast.RuleFile) -> list[Diagnostic]:
 
 def check_rule(rule: ast.Rule, rule_file: ast.RuleFile) -> list[Diagnostic]:
     """Everything wrong or doubtful in one rule."""
-    context = Context(rule, rule_file)
+    context = CheckContext(rule, rule_file)
     check_header(context)
     if not check_sizes(context):
         return context.found
-    scope = Scope(context)
+    scope = NameScope(context)
     bind_params(context, scope)
     _check_pattern(context, scope)
     _check_conditions(context, scope)
     _check_private(context, scope)
     check_blocks(context)
     for rewrite in rule.rewrites:
-        Block(context, scope, rewrite).check()
+        BlockCheck(context, scope, rewrite).check()
     check_settings(context)
     check_source(context)
     check_evidence(context)
@@ -57,7 +57,7 @@ def check_rule(rule: ast.Rule, rule_file: ast.RuleFile) -> list[Diagnostic]:
     return context.found
 
 
-def _check_pattern(context: Context, scope: Scope) -> None:
+def _check_pattern(context: CheckContext, scope: NameScope) -> None:
     check_reach(context)
     for node in pattern_nodes(context.rule.match):
         check_pattern_node(context, node)
@@ -65,7 +65,7 @@ def _check_pattern(context: Context, scope: Scope) -> None:
     Pattern(context, scope).bind(context.rule.match)
 
 
-def _check_conditions(context: Context, scope: Scope) -> None:
+def _check_conditions(context: CheckContext, scope: NameScope) -> None:
     """`where` and `let` lines in their order: a line sees the names of the lines above."""
     rule = context.rule
     typing = Types(context, scope)
@@ -81,7 +81,7 @@ def _check_conditions(context: Context, scope: Scope) -> None:
             scope.define(Binding(line.name, "let", kind, context.narrow(line.span, line.name)))
 
 
-def _check_private(context: Context, scope: Scope) -> None:
+def _check_private(context: CheckContext, scope: NameScope) -> None:
     for private in context.rule.privates:
         for name in private.names:
             span = context.narrow(private.span, name)
@@ -94,7 +94,7 @@ def _check_private(context: Context, scope: Scope) -> None:
                 context.report("E214", message, span, "not made here", helps=helps)
 
 
-def _check_unused(context: Context, scope: Scope) -> None:
+def _check_unused(context: CheckContext, scope: NameScope) -> None:
     for binding in unused(context, scope):
         what = KIND_WORDS[binding.kind]
         helps = (f"leave it out, or call it `_{binding.name}`",)

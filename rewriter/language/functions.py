@@ -19,7 +19,7 @@ from rewriter.record import record
 
 
 @record(frozen=True, slots=True)
-class Function:
+class ExpressionFunction:
     """One function. An argument type ending in `?` may be left out; the last may end in `...` and be repeated or absent."""
 
     name: str
@@ -164,14 +164,14 @@ einsum_output(string) -> ints                     : transposition of what is lef
 """
 
 
-def _read(line: str) -> Function:
+def _read(line: str) -> ExpressionFunction:
     head, doc = line.split(" : ", 1)
     call, result = head.rsplit("->", 1)
     name, args = call.strip().removesuffix(")").split("(", 1)
-    return Function(name, tuple(arg.strip() for arg in args.split(",") if arg.strip()), result.strip(), doc.strip())
+    return ExpressionFunction(name, tuple(arg.strip() for arg in args.split(",") if arg.strip()), result.strip(), doc.strip())
 
 
-FUNCTIONS: Mapping[str, Function] = MappingProxyType(
+FUNCTIONS: Mapping[str, ExpressionFunction] = MappingProxyType(
     {function.name: function for function in map(_read, filter(None, _TABLE.splitlines()))}
 )
 """Name → function."""

@@ -16,7 +16,7 @@ from rewriter.language.syntax.syntax_limits import MAX_DEPTH, MAX_FILE_BYTES
 from rewriter.record import replace
 
 if TYPE_CHECKING:
-    from rewriter.language.syntax.lalr import Node
+    from rewriter.language.syntax.lalr import ParseNode
 
 
 def parse(text: str, path: str = "<text>") -> tuple[ast.RuleFile, list[Diagnostic]]:
@@ -78,13 +78,13 @@ def _refused(text: str, chunk: Chunk) -> Diagnostic:
     raise AssertionError("lark takes what its own tables do not")
 
 
-def _too_deep(tree: Node) -> Node | None:
+def _too_deep(tree: ParseNode) -> ParseNode | None:
     """The first node below the deepest level that the conversion may recurse to; found without recursion."""
-    from rewriter.language.syntax.lalr import Node
+    from rewriter.language.syntax.lalr import ParseNode
 
     level = [tree]
     for _ in range(MAX_DEPTH):
-        level = [child for node in level for child in node.children if type(child) is Node]
+        level = [child for node in level for child in node.children if type(child) is ParseNode]
         if not level:
             return None
     return level[0]

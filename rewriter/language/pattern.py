@@ -71,7 +71,7 @@ def operator_names(op: ast.Op, settings: Mapping[str, Any]) -> tuple[str, str]:
 
 def compile_pattern(match: ast.Match, settings: Mapping[str, Any]) -> Pattern:
     """Numbers the nodes of a match block and connects them. Raises RewriterError when it is too large."""
-    builder = _Builder(settings)
+    builder = _PatternBuilder(settings)
     for line in match.nodes:
         builder.declare(line)
     for number in range(len(match.nodes)):
@@ -79,7 +79,7 @@ def compile_pattern(match: ast.Match, settings: Mapping[str, Any]) -> Pattern:
     return builder.pattern()
 
 
-class _Builder:
+class _PatternBuilder:
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._settings = settings
         self._nodes: list[PatternNode] = []

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from rewriter.conditions.partial_answers import Guess, Model
+from rewriter.conditions.partial_answers import AskedModel, PartialAnswers
 from rewriter.errors import RewriterError
 from rewriter.language import ast
 from rewriter.language.cache.operator_table import Table
 from rewriter.language.pattern import Pattern, PatternNode, compile_pattern
 from rewriter.language.rule import Rule
-from rewriter.onnxfile.census import Census, Kind
+from rewriter.onnxfile.census import Census, NodeKind
 
 
 def possible(rules: Sequence[Rule], census: Census, table: Table, *, follow: Callable[[], bool]) -> list[Rule]:
@@ -28,10 +28,10 @@ def possible(rules: Sequence[Rule], census: Census, table: Table, *, follow: Cal
         follow: fills in what types the operands of the kinds have; called when a rule is left that the operators and their
             attributes alone do not exclude. False: they cannot be told.
     """
-    by_op: dict[tuple[str, str], list[Kind]] = {}
+    by_op: dict[tuple[str, str], list[NodeKind]] = {}
     for kind in census.kinds:
         by_op.setdefault((kind.domain, kind.op), []).append(kind)
-    model = Model(census, table, by_op)
+    model = AskedModel(census, table, by_op)
     asked = [question for question in _questions(rules).about(frozenset(by_op)) if question.open(model)]
     if not asked or not any(question.asks_types for question in asked) or not follow():
         return [question.rule for question in asked]
@@ -41,15 +41,15 @@ def possible(rules: Sequence[Rule], census: Census, table: Table, *, follow: Cal
 MOST_KINDS = 64
 
 
-class _Questions:
+class _RuleForecasts:
     """Those of a list of rules, each made when it is first needed."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = rules
-        self._made: dict[str, _Question] = {}
-        self._about: dict[frozenset[tuple[str, str]], list[_Question]] = {}
+        self._made: dict[str, _RuleForecast] = {}
+        self._about: dict[frozenset[tuple[str, str]], list[_RuleForecast]] = {}
 
-    def about(self, ops: frozenset[tuple[str, str]]) -> list[_Question]:
+    def about(self, ops: frozenset[tuple[str, str]]) -> list[_RuleForecast]:
         """Those of rules whose operators are all among these; models of one kind have the same ones."""
         found = self._about.get(ops)
         if found is None:
@@ -59,26 +59,26 @@ class _Questions:
             found = self._about[ops] = [self.of(rule) for rule in left]
         return found
 
-    def of(self, rule: Rule) -> _Question:
+    def of(self, rule: Rule) -> _RuleForecast:
         found = self._made.get(rule.code)
         if found is None:
-            found = self._made[rule.code] = _Question(rule)
+            found = self._made[rule.code] = _RuleForecast(rule)
         return found
 
 
-_last: deque[_Questions] = deque(maxlen=8)
+_last: deque[_RuleForecasts] = deque(maxlen=8)
 """Lists of rules that were asked about last; models of one exporter share theirs."""
 
 
-def _questions(rules: Sequence[Rule]) -> _Questions:
+def _questions(rules: Sequence[Rule]) -> _RuleForecasts:
     found = next((known for known in _last if known.rules is rules), None)
     if found is None:
-        found = _Questions(rules)
+        found = _RuleForecasts(rules)
         _last.append(found)
     return found
 
 
-class _Question:
+class _RuleForecast:
     """Whether one rule can match."""
 
     def __init__(self, rule: Rule) -> None:
@@ -92,21 +92,21 @@ class _Question:
             except RewriterError:
                 self.pattern = None
 
-    def open(self, model: Model, *, typed: bool = False) -> bool:
+    def open(self, model: AskedModel, *, typed: bool = False) -> bool:
         """Whether every node of the pattern has a kind that it may be."""
         if self.pattern is None:  # a rule on the model as a whole, or one whose operators are parameters
-            return Guess(self.ast, model, None, None, None).stands()
+            return PartialAnswers(self.ast, model, None, None, None).stands()
         return all(self._found(model, node, typed) for node in self.pattern.nodes)
 
-    def _found(self, model: Model, node: PatternNode, typed: bool) -> bool:
+    def _found(self, model: AskedModel, node: PatternNode, typed: bool) -> bool:
         kinds = (kind for op in node.ops for kind in model.by_op.get(op, ()))
         return any(self._fits(model, node, kind, typed) for kind in kinds)
 
-    def _fits(self, model: Model, node: PatternNode, kind: Kind, typed: bool) -> bool:
+    def _fits(self, model: AskedModel, node: PatternNode, kind: NodeKind, typed: bool) -> bool:
         if not any(node.fixed <= count and (node.most is None or least <= node.most) for count, least in kind.arities):
             return False
         operands: Iterable[tuple[int, ...] | None] = kind.made if typed else (None,)
-        return any(Guess(self.ast, model, node, kind, types).stands() for types in operands)
+        return any(PartialAnswers(self.ast, model, node, kind, types).stands() for types in operands)
 
 
 def _typed(rule: ast.Rule) -> Iterator[ast.Call | ast.TypePattern]:

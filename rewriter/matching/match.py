@@ -17,7 +17,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter.conditions import effective_attributes
 from rewriter.conditions.context import Context, label
-from rewriter.conditions.evaluate import Names, evaluate
+from rewriter.conditions.evaluate import Bindings, evaluate
 from rewriter.conditions.operators import compare
 from rewriter.conditions.rule_values import ABSENT, UNKNOWN, Symbol
 from rewriter.graph.index import operator_key
@@ -202,7 +202,7 @@ class Matcher:
     def equals(self, attr: ast.AttrPattern, node: gs.Node) -> bool:
         found = effective_attributes.effective(self.context, node, attr.name)
         assert attr.value is not None
-        wanted = evaluate(attr.value, Names(self.bound, self._lets), self.context)
+        wanted = evaluate(attr.value, Bindings(self.bound, self._lets), self.context)
         if found is ABSENT or found is UNKNOWN or wanted is UNKNOWN:
             return False
         if isinstance(found, float) and isinstance(wanted, float | int):
@@ -336,7 +336,7 @@ class Matcher:
             return False
         if operand.dtype is not None and self.context.dtype(tensor) != DTYPES[operand.dtype]:
             return False
-        wanted = evaluate(operand.value, Names(self.bound, self._lets), self.context)
+        wanted = evaluate(operand.value, Bindings(self.bound, self._lets), self.context)
         shape = self.context.shape(tensor)
         if shape is not UNKNOWN and np.size(wanted) != 1 and list(np.shape(wanted)) != shape:
             return False

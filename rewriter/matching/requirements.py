@@ -22,7 +22,7 @@ from rewriter.language.dtypes import DTYPES
 from rewriter.language.pattern import Pattern, operator_names
 from rewriter.language.schema import latest_opset
 from rewriter.language.walk import walk
-from rewriter.matching.written_attributes import Wanted, Written, made_attributes, wanted_attributes
+from rewriter.matching.written_attributes import Wanted, WrittenAttributes, made_attributes, wanted_attributes
 from rewriter.record import record
 
 OpKey = tuple[str, str]
@@ -43,7 +43,7 @@ class Inventory:
 
     ops: frozenset[OpKey]
     dtypes: frozenset[int] | None
-    written: Written | None = None
+    written: WrittenAttributes | None = None
     made: frozenset[str] = frozenset()
 
     def has_attribute(self, wanted: Wanted) -> bool:
@@ -58,7 +58,7 @@ def take_inventory(index: GraphIndex) -> Inventory:
         for domain, version in scope.opsets.items():
             versions[domain] = max(version, versions.get(domain, 1))
     ops = frozenset(index.kinds.keys)
-    return Inventory(ops, _dtypes(index, versions), Written(index.kinds))
+    return Inventory(ops, _dtypes(index, versions), WrittenAttributes(index.kinds))
 
 
 def _dtypes(index: GraphIndex, versions: Mapping[str, int]) -> frozenset[int] | None:

@@ -24,13 +24,13 @@ from rewriter.language.schema import normal
 
 OpKey = tuple[str, str]
 Shown = tuple[int, int, tuple[str | None, ...], frozenset[str]]
-"""As `View`; of each maker the operator and the domain, one behind the other."""
+"""As `RootView`; of each maker the operator and the domain, one behind the other."""
 
 MOST_VIEWS = 1 << 14  # that are remembered of one operator
 _NOBODY = (None, None)
 
 
-class View(NamedTuple):
+class RootView(NamedTuple):
     """What a node shows at once.
 
     Attributes:
@@ -47,7 +47,7 @@ class View(NamedTuple):
     written: frozenset[str]
 
 
-class Glance:
+class RootFilter:
     """What the root of a pattern must show."""
 
     __slots__ = ("absent", "fixed", "makers", "most", "present")
@@ -67,7 +67,7 @@ class Glance:
             if isinstance(operand, Made) and operand.run is None
         ]
 
-    def allows(self, view: View) -> bool:
+    def allows(self, view: RootView) -> bool:
         """False when the pattern cannot stand where this is seen."""
         if view.listed < self.fixed or (self.most is not None and view.given > self.most):
             return False
@@ -86,7 +86,7 @@ class Filtered(Protocol):
     """A rule that is made ready: `glance` None stands anywhere."""
 
     @property
-    def glance(self) -> Glance | None: ...
+    def glance(self) -> RootFilter | None: ...
 
 
 R = TypeVar("R", bound=Filtered)
@@ -165,7 +165,7 @@ class Roots(Generic[R]):
             key = None if op is None else (normal(domain or ""), op)
             makers.append(key if key in self._operators else None)
         among = frozenset(op for op in makers if op is not None)
-        view = View(count, given, tuple(makers[: self._positions]), among, written)
+        view = RootView(count, given, tuple(makers[: self._positions]), among, written)
         if len(self._known) >= MOST_VIEWS:
             self._known.clear()
         found = self._known[shown] = tuple(rule for rule in self._rules if rule.glance is None or rule.glance.allows(view))

@@ -19,7 +19,7 @@ OpKey = tuple[str, str]
 Wanted = tuple[frozenset[OpKey], str]  # one of these operators must have this attribute
 
 
-class Written:
+class WrittenAttributes:
     """Attributes of a model. What is asked is looked up once, and only at the operators in question."""
 
     def __init__(self, kinds: Kinds) -> None:

@@ -11,15 +11,15 @@ from typing import Any, Protocol
 
 from rewriter.record import field, record
 
-Node = tuple["Kind", list[bytes], list[bytes]]
-"""Kind, names of operands, names of outputs."""
+Node = tuple["NodeKind", list[bytes], list[bytes]]
+"""Its kind, names of operands, names of outputs."""
 
 OPAQUE = object()
 """An attribute that is there but not read: a tensor, a graph, a reference to an attribute of a function."""
 
 
 @record(eq=False, slots=True)
-class Kind:
+class NodeKind:
     """Nodes that have operator and attributes in common.
 
     Attributes:
@@ -44,7 +44,7 @@ class Kind:
 class InColumns(Protocol):
     """Nodes as columns of numbers (`columns.Columns`, which needs numpy)."""
 
-    kinds: list[Kind]
+    kinds: list[NodeKind]
 
     def nodes(self) -> Iterator[Node]: ...
 
@@ -81,7 +81,7 @@ class Body:
         return iter(self.listed) if self.columns is None else self.columns.nodes()
 
     @property
-    def kinds(self) -> Iterable[Kind]:
+    def kinds(self) -> Iterable[NodeKind]:
         """Those of the nodes; one may come several times."""
         return (kind for kind, _, _ in self.listed) if self.columns is None else self.columns.kinds
 
@@ -97,7 +97,7 @@ class Census:
     """
 
     graph: Body
-    kinds: list[Kind]
+    kinds: list[NodeKind]
     ir_version: int | None = None
     producer_name: str = ""
     producer_version: str = ""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rewriter.onnxfile.census import Body, Kind
+from rewriter.onnxfile.census import Body, NodeKind
 from rewriter.onnxfile.name_index import PADDING, IntArray, NameIndex, Numbers, number, number_of
 from rewriter.onnxfile.node_cutter import cut
 from rewriter.record import field, record
@@ -68,13 +68,13 @@ class Columns:
     names: Column
     rests: list[bytes]
     rest_of: IntArray
-    kinds: list[Kind] = field(default_factory=list)
+    kinds: list[NodeKind] = field(default_factory=list)
     links: Links | None = None
 
     def __len__(self) -> int:
         return len(self.rest_of)
 
-    def nodes(self) -> Iterator[tuple[Kind, list[bytes], list[bytes]]]:
+    def nodes(self) -> Iterator[tuple[NodeKind, list[bytes], list[bytes]]]:
         """The nodes one by one."""
         columns: list[list[list[bytes]]] = [[[] for _ in range(len(self))] for _ in range(2)]
         for lists, parts in zip(columns, (self.operands, self.outputs), strict=True):
@@ -105,7 +105,7 @@ def read_columns(data: bytes, i: int, end: int) -> tuple[Columns | None, int]:
     if bounds is None:
         return None, i
     stop = int(bounds[1][-1])
-    reader = _Reader(data if stop + len(PADDING) <= len(data) else data + PADDING, *bounds)
+    reader = _ColumnReader(data if stop + len(PADDING) <= len(data) else data + PADDING, *bounds)
     operands, outputs = reader.several(_INPUT), reader.several(_OUTPUT)
     names = reader.one(_NAME)
     if not reader.plain or not reader.all_at(_OPERATOR):
@@ -114,7 +114,7 @@ def read_columns(data: bytes, i: int, end: int) -> tuple[Columns | None, int]:
     return Columns(reader.octets, operands, outputs, names, rests, rest_of), stop
 
 
-class _Reader:
+class _ColumnReader:
     """Reads the fields of all nodes side by side, from the first one on.
 
     Attributes:

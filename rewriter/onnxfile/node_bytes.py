@@ -95,7 +95,7 @@ def hollowed(kind: Any, message: Any) -> Any:
 
 
 @record(eq=False, slots=True)
-class Column:
+class NameColumn:
     """The names in a list of each node, one node after the other.
 
     Attributes:
@@ -115,7 +115,7 @@ class Column:
 
 
 @record(eq=False, slots=True)
-class Columns:
+class NodeColumns:
     """What the bytes of nodes say, as columns. A name is bytes where it is not UTF-8.
 
     Attributes:
@@ -127,11 +127,11 @@ class Columns:
     ops: Sequence[str]
     names: Sequence[str]
     domains: Sequence[str | None]
-    inputs: Column
-    outputs: Column
+    inputs: NameColumn
+    outputs: NameColumn
 
 
-def columns(nodes: Sequence[bytes]) -> Columns:
+def columns(nodes: Sequence[bytes]) -> NodeColumns:
     """The columns of nodes that protobuf wrote, each singular field once at most therefore."""
     mark = _mark(b"".join(nodes))
     read = _read(nodes, mark, "input", "output")
@@ -145,7 +145,7 @@ def columns(nodes: Sequence[bytes]) -> Columns:
         column = _column(getattr(_read(nodes, mark, name), name)[:], mark)
         return [part[0] if part else default for part in column.parts(column.names)]
 
-    return Columns(
+    return NodeColumns(
         single("op_type", ""),
         single("name", ""),
         single("domain", None),
@@ -154,11 +154,11 @@ def columns(nodes: Sequence[bytes]) -> Columns:
     )
 
 
-def _column(marked: list[str], mark: str) -> Column:
+def _column(marked: list[str], mark: str) -> NameColumn:
     """A column from a list in which the mark stands behind the names of each node."""
     half = len(marked) // 2
     if marked.count(mark) == half == marked[1::2].count(mark):
-        return Column(marked[: 2 * half : 2], None)
+        return NameColumn(marked[: 2 * half : 2], None)
     names: list[str] = []
     ends = []
     for name in marked:
@@ -166,7 +166,7 @@ def _column(marked: list[str], mark: str) -> Column:
             ends.append(len(names))
         else:
             names.append(name)
-    return Column(names, ends)
+    return NameColumn(names, ends)
 
 
 def with_inputs(node: bytes, count: int, names: Iterable[str]) -> bytes:

@@ -10,7 +10,7 @@ import struct
 import sys
 from typing import Any
 
-from rewriter.onnxfile.census import OPAQUE, Body, Census, Kind
+from rewriter.onnxfile.census import OPAQUE, Body, Census, NodeKind
 from rewriter.onnxfile.field_reader import FieldReader, signed
 from rewriter.onnxfile.wire import MalformedError
 
@@ -31,16 +31,16 @@ _OTHER_VALUE = frozenset((9, 10, 11, 14, 22, 23))  # of an attribute: TENSORS, G
 def take_census(data: bytes) -> Census:
     """Reads a serialised model. Raises MalformedError for everything out of the ordinary."""
     try:
-        return _Reader(data).model()
+        return _CensusReader(data).model()
     except (IndexError, UnicodeDecodeError, struct.error, OverflowError):
         raise MalformedError from None
 
 
-class _Reader(FieldReader):
+class _CensusReader(FieldReader):
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
-        self.kinds: dict[bytes, Kind] = {}
-        self.single: list[Kind] = []
+        self.kinds: dict[bytes, NodeKind] = {}
+        self.single: list[NodeKind] = []
         self.names: list[bytes] = []
         self.types: dict[bytes, int] = {}
         self.refers = False
@@ -132,7 +132,7 @@ class _Reader(FieldReader):
         for rest in columns.rests:
             kind = self.kinds.get(rest)
             if kind is None:
-                alone = _Reader(rest)
+                alone = _CensusReader(rest)
                 kind = alone.kind(0, len(rest), 0)
                 if kind.bodies:  # such a node stands for itself
                     return i
@@ -193,10 +193,10 @@ class _Reader(FieldReader):
         body.inner += kind.bodies.values()
         body.listed.append((kind, inputs, outputs))
 
-    def kind(self, i: int, end: int, level: int) -> Kind:
+    def kind(self, i: int, end: int, level: int) -> NodeKind:
         """What stands behind the names of a node."""
         op = domain = None
-        kind = Kind("", "", {})
+        kind = NodeKind("", "", {})
         for number, wire, value in self.fields(i, end):
             if wire != 2:
                 raise MalformedError
@@ -212,7 +212,7 @@ class _Reader(FieldReader):
         kind.domain = "" if domain in (None, "ai.onnx") else domain
         return kind
 
-    def attribute(self, i: int, end: int, kind: Kind, level: int) -> None:
+    def attribute(self, i: int, end: int, kind: NodeKind, level: int) -> None:
         name, form, reference = "", 0, False
         values: dict[int, list[Any]] = {}
         for number, wire, value in self.fields(i, end):
@@ -232,7 +232,7 @@ class _Reader(FieldReader):
             raise MalformedError
         kind.attrs[name] = OPAQUE if reference else self.value(form, values, name, kind, level)
 
-    def value(self, form: int, values: dict[int, list[Any]], name: str, kind: Kind, level: int) -> Any:
+    def value(self, form: int, values: dict[int, list[Any]], name: str, kind: NodeKind, level: int) -> Any:
         if form in (_INT, _FLOAT, _STRING):
             found = values.get({_FLOAT: 2, _INT: 3, _STRING: 4}[form], [0])
             if len(found) != 1:

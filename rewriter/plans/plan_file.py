@@ -158,7 +158,7 @@ def read(path: Path) -> Document:
     except OSError as error:
         raise RewriterError(f"{path}: {reason(error)}") from None
     document = parse(written.replace("\r\n", "\n"), str(path))
-    return _Reader(path, lines(written.replace("\r\n", "\n"))).read(document)
+    return _PlanReader(path, lines(written.replace("\r\n", "\n"))).read(document)
 
 
 _TOP = (
@@ -178,7 +178,7 @@ _TOP = (
 _REWRITE = ("apply", "rule", "place", "node", "number", "follows", "matched")
 
 
-class _Reader:
+class _PlanReader:
     def __init__(self, path: Path, where: Mapping[Key, int]) -> None:
         self.path = path
         self.where = where

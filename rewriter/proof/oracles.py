@@ -85,7 +85,7 @@ class OnnxRuntime:
         return run
 
 
-class Reference:
+class ReferenceOracle:
     """The reference implementation of onnx, in NumPy."""
 
     name = "onnx.reference"
@@ -122,7 +122,7 @@ def _distrusted(model: onnx.ModelProto) -> str | None:
     return next((f"{n.op_type}-{opset}" for n in model.graph.node if opset < _RIGHT_FROM.get(n.op_type, 0)), None)
 
 
-ORACLES = (OnnxRuntime(), Reference())
+ORACLES = (OnnxRuntime(), ReferenceOracle())
 
 
 def require_runtime() -> None:

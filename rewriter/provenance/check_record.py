@@ -17,7 +17,7 @@ from rewriter.inspect.diff.difference import Difference, compare
 from rewriter.language.rules import RuleSet
 from rewriter.log.records import Log
 from rewriter.proof.kernels import has_kernel
-from rewriter.provenance.history_record import SHORT, Run, Unreadable, history, settings_of
+from rewriter.provenance.history_record import SHORT, RecordedRun, Unreadable, history, settings_of
 from rewriter.provenance.stamp import file_digest, fired_only, write
 from rewriter.record import field, record, replace
 from rewriter.source.exporter import detect, informed
@@ -36,7 +36,7 @@ class Audit:
         differences: between what the record gives and the output, the former first.
     """
 
-    runs: list[Run] = field(default_factory=list)
+    runs: list[RecordedRun] = field(default_factory=list)
     findings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
@@ -85,7 +85,7 @@ class _Replay:
         self.source = source
         self.found = found
 
-    def through(self, runs: tuple[Run, ...], start: int, output: Model) -> Audit:
+    def through(self, runs: tuple[RecordedRun, ...], start: int, output: Model) -> Audit:
         """All runs from one on, and the comparison at the end."""
         for number in range(start, len(runs)):
             run = runs[number]
@@ -100,7 +100,7 @@ class _Replay:
         self.compare(output)
         return self.found
 
-    def once(self, run: Run, before: tuple[Run, ...]) -> bool:
+    def once(self, run: RecordedRun, before: tuple[RecordedRun, ...]) -> bool:
         """One run; False when it could not be done again as it is recorded."""
         findings = self.found.findings
         if run.version != __version__:
@@ -121,7 +121,7 @@ class _Replay:
         write(self.model, (*before, run))
         return True
 
-    def source_of(self, run: Run) -> SourceInfo | None:
+    def source_of(self, run: RecordedRun) -> SourceInfo | None:
         if run.source is None:
             return None
         name, digest = run.source
@@ -150,7 +150,7 @@ class _Replay:
             self.found.findings.append(f"the output computes what the recorded rules make of the input, but has {what}")
 
 
-def replay(model: Model, run: Run, known: RuleSet, source: SourceInfo | None) -> Log:
+def replay(model: Model, run: RecordedRun, known: RuleSet, source: SourceInfo | None) -> Log:
     """Runs recorded rules on a model, which is edited."""
     rules = replace(known, by_id=frozenset(run.asked), settings=settings_of(run.set))
     if run.constant_inputs is not None:

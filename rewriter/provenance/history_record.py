@@ -27,7 +27,7 @@ Place = tuple[str, str, str]
 
 
 @record(frozen=True, slots=True)
-class Run:
+class RecordedRun:
     """One run.
 
     Attributes:
@@ -64,14 +64,14 @@ class Unreadable(ValueError):
     """What stands under the key is no record."""
 
 
-def dumps(runs: tuple[Run, ...]) -> str:
+def dumps(runs: tuple[RecordedRun, ...]) -> str:
     """The record as it is kept: nothing is written for what is as it mostly is."""
-    usual = as_dict(Run("", "", {}, ""))
+    usual = as_dict(RecordedRun("", "", {}, ""))
     told = [{name: value for name, value in as_dict(run).items() if name in _NEEDED or value != usual[name]} for run in runs]
     return json.dumps({"schema": SCHEMA, "runs": told}, separators=(",", ":"), ensure_ascii=True)
 
 
-def loads(text: str) -> tuple[Run, ...]:
+def loads(text: str) -> tuple[RecordedRun, ...]:
     """The runs of a record.
 
     Raises:
@@ -88,7 +88,7 @@ def loads(text: str) -> tuple[Run, ...]:
     return tuple(map(_run, found["runs"]))
 
 
-def history(metadata: Mapping[str, str]) -> tuple[Run, ...]:
+def history(metadata: Mapping[str, str]) -> tuple[RecordedRun, ...]:
     """The runs recorded in a model's metadata, first to last. Raises Unreadable."""
     return loads(metadata[HISTORY]) if HISTORY in metadata else ()
 
@@ -98,7 +98,7 @@ def settings_of(recorded: Mapping[str, Any]) -> dict[tuple[str, str], Any]:
     return {(code, name): value for place, value in recorded.items() for code, _, name in [place.partition(".")]}
 
 
-def _run(value: Any) -> Run:
+def _run(value: Any) -> RecordedRun:
     try:
         if not isinstance(value, dict):
             raise TypeError
@@ -108,7 +108,7 @@ def _run(value: Any) -> Run:
         if not isinstance(settings, dict) or constant not in (None, True, False):
             raise TypeError
         name, digest = source if source is not None else ("", "")
-        return Run(
+        return RecordedRun(
             version=_text(value["version"]),
             input=_text(value["input"]),
             rules=rules,

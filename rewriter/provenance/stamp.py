@@ -11,7 +11,7 @@ from rewriter.graph.metadata_keys import HISTORY
 from rewriter.graph.model import Model
 from rewriter.language.rules import RuleSet
 from rewriter.log.records import Log
-from rewriter.provenance.history_record import SHORT, Place, Run, Unreadable, dumps, history
+from rewriter.provenance.history_record import SHORT, Place, RecordedRun, Unreadable, dumps, history
 from rewriter.record import replace
 from rewriter.source.info import SourceInfo
 
@@ -45,7 +45,7 @@ def stamp(
     write(model, (*before, _run(model, log, rules, source, tidy, digest or model.digest_to_record())))
 
 
-def write(model: Model, runs: tuple[Run, ...]) -> None:
+def write(model: Model, runs: tuple[RecordedRun, ...]) -> None:
     """Puts a record into a model, and has its nodes say which rules made or changed them."""
     model.metadata[HISTORY] = dumps(runs)
     model.marks_nodes = True
@@ -70,10 +70,10 @@ def file_digest(path: Path) -> str:
         raise RewriterError(f"{path}: {reason(error)}") from None
 
 
-def _run(model: Model, log: Log, rules: RuleSet, source: SourceInfo | None, tidy: bool, digest: str) -> Run:
+def _run(model: Model, log: Log, rules: RuleSet, source: SourceInfo | None, tidy: bool, digest: str) -> RecordedRun:
     counts = log.counts
     used = fired_only(rules, frozenset(counts))
-    return Run(
+    return RecordedRun(
         version=__version__,
         input=digest,
         rules={rule.code: (counts[rule.code], rule.digest[:SHORT]) for rule in used},

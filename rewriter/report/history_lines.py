@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rewriter.provenance.check_record import Audit
-from rewriter.provenance.history_record import Run
+from rewriter.provenance.history_record import RecordedRun
 from rewriter.provenance.marks import Mark
 from rewriter.record import as_dict
 from rewriter.report.comparison_lines import comparison_lines, difference_object
@@ -15,7 +15,7 @@ from rewriter.report.style import Style, clean, counted
 MOST = 20  # nodes shown, and places that were left out
 
 
-def history_object(path: str, runs: Sequence[Run], marked: Sequence[Mark]) -> dict[str, Any]:
+def history_object(path: str, runs: Sequence[RecordedRun], marked: Sequence[Mark]) -> dict[str, Any]:
     """The record as JSON has it."""
     return {
         "schema": 1,
@@ -26,7 +26,7 @@ def history_object(path: str, runs: Sequence[Run], marked: Sequence[Mark]) -> di
     }
 
 
-def history_lines(path: str, runs: Sequence[Run], marked: Sequence[Mark], style: Style) -> Iterator[str]:
+def history_lines(path: str, runs: Sequence[RecordedRun], marked: Sequence[Mark], style: Style) -> Iterator[str]:
     """One paragraph a run, then the nodes."""
     if not runs:
         yield f"{clean(path)}: no record of a rewrite"
@@ -42,7 +42,7 @@ def history_lines(path: str, runs: Sequence[Run], marked: Sequence[Mark], style:
             yield f"  and {len(marked) - MOST} more"
 
 
-def run_lines(run: Run, style: Style) -> Iterator[str]:
+def run_lines(run: RecordedRun, style: Style) -> Iterator[str]:
     """What is recorded of a run, without its version."""
     yield f"  input     sha256 {clean(run.input)}"
     if run.source is not None:

@@ -21,7 +21,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from rewriter.proof.layers.result import Blocked, Comparison, First, LayerDifference, Maker
+from rewriter.proof.layers.result import Comparison, First, LayerDifference, Maker, RefusedNode
 from rewriter.report.comparison_lines import difference_lines, difference_object
 from rewriter.report.style import Style, clean, counted
 
@@ -57,7 +57,7 @@ def layers_object(before: str, after: str, found: Comparison) -> dict[str, Any]:
     }
 
 
-def _blocked(node: Blocked) -> dict[str, str]:
+def _blocked(node: RefusedNode) -> dict[str, str]:
     return {"node": node.node, "operator": node.operator, "reason": node.reason}
 
 

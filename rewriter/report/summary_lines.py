@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rewriter.inspect.summary import NodeLine, Place, Port, Summary, Weights
+from rewriter.inspect.summary import GraphSize, HeldWeights, ModelSummary, NodeLine, SummaryPort
 from rewriter.record import as_dict
 from rewriter.report.style import Style, clean, counted
 
@@ -13,7 +13,7 @@ MOST = 12  # bodies, files, metadata entries shown
 LONGEST = 80  # characters of a metadata value
 
 
-def summary_object(found: Summary, *, nodes: bool) -> dict[str, Any]:
+def summary_object(found: ModelSummary, *, nodes: bool) -> dict[str, Any]:
     """The summary as JSON has it; without `lines` unless nodes were asked for."""
     told = {"schema": 1, "command": "show", **as_dict(found)}
     told["operators"] = dict(_ranked(found))
@@ -22,7 +22,7 @@ def summary_object(found: Summary, *, nodes: bool) -> dict[str, Any]:
     return told
 
 
-def summary_lines(found: Summary, style: Style) -> Iterator[str]:
+def summary_lines(found: ModelSummary, style: Style) -> Iterator[str]:
     """The summary as a page; node lines, where there are any, behind it."""
     yield f"{style.paint('bold', clean(found.path))}  {_bytes(found.size)}"
     for name, value in _facts(found):
@@ -44,11 +44,11 @@ def summary_lines(found: Summary, style: Style) -> Iterator[str]:
         yield from _node_lines(found.lines, style)
 
 
-def _ranked(found: Summary) -> list[tuple[str, int]]:
+def _ranked(found: ModelSummary) -> list[tuple[str, int]]:
     return sorted(found.operators.items(), key=lambda item: (-item[1], item[0]))
 
 
-def _facts(found: Summary) -> Iterator[tuple[str, str]]:
+def _facts(found: ModelSummary) -> Iterator[tuple[str, str]]:
     yield "exporter", found.exporter + (f"; signed {found.producer}" if found.producer else "; unsigned")
     if found.graph:
         yield "graph", found.graph
@@ -63,7 +63,7 @@ def _facts(found: Summary) -> Iterator[tuple[str, str]]:
     yield "typed", counted(found.typed, "intermediate tensor")
 
 
-def _weights(weights: Weights) -> str:
+def _weights(weights: HeldWeights) -> str:
     if not weights.tensors:
         return "none"
     types = ", ".join(f"{count:,} {name}" for name, count in sorted(weights.by_type.items(), key=lambda item: -item[1]))
@@ -95,11 +95,11 @@ def _node_lines(nodes: Sequence[NodeLine], style: Style) -> Iterator[str]:
         yield f"  {style.paint('dim', label)}{clean(made)} = {op}({clean(read)})"
 
 
-def _port(port: Port) -> str:
+def _port(port: SummaryPort) -> str:
     return f"{port.name}  {port.type}" if port.type else f"{port.name}  of undeclared type"
 
 
-def _place(place: Place) -> str:
+def _place(place: GraphSize) -> str:
     return f"{place.path}  {counted(place.nodes, 'node')}"
 
 

@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rewriter.explain.explanation import Answer, Explanation, Question
+from rewriter.explain.explanation import Explanation, FirstNo, RuleAnswer
 from rewriter.record import as_dict
 from rewriter.report.style import Style, clean, counted
 
@@ -91,7 +91,7 @@ def _summary(found: Explanation) -> str:
     return f"{counted(number['places'], 'place')} ({ops}): {', '.join(told)}"
 
 
-def _answer(answer: Answer, guarded: bool, style: Style) -> Iterator[str]:
+def _answer(answer: RuleAnswer, guarded: bool, style: Style) -> Iterator[str]:
     if answer.fires:
         word = "would fire, were it tried" if guarded else "fires"
         yield f"{_place(answer.place, answer.node, answer.op)}: {style.paint('green', word)}"
@@ -109,7 +109,7 @@ def _answer(answer: Answer, guarded: bool, style: Style) -> Iterator[str]:
         yield from _question(question, answer, style)
 
 
-def _verdict(question: Question | None, style: Style) -> str:
+def _verdict(question: FirstNo | None, style: Style) -> str:
     if question is None:
         return "does not fire"
     if question.error:
@@ -117,7 +117,7 @@ def _verdict(question: Question | None, style: Style) -> str:
     return style.paint("yellow", "blocked by an unknown fact") if question.unknown else _VERDICTS[question.stage]
 
 
-def _question(question: Question, answer: Answer, style: Style) -> Iterator[str]:
+def _question(question: FirstNo, answer: RuleAnswer, style: Style) -> Iterator[str]:
     line = f" (line {question.line})" if question.line else ""
     at = f", at {clean(question.node)}" if question.node and question.node != answer.node else ""
     yield f"    {style.paint('bold', 'asked')}: {clean(question.asked)}{line}{at}"
@@ -126,7 +126,7 @@ def _question(question: Question, answer: Answer, style: Style) -> Iterator[str]
         yield f"    {style.paint('bold', 'help')}:  {clean(question.remedy)}"
 
 
-def _rest(answers: Sequence[Answer], style: Style) -> Iterator[str]:
+def _rest(answers: Sequence[RuleAnswer], style: Style) -> Iterator[str]:
     """Places that are not shown, by what was asked."""
     fires = sum(answer.fires for answer in answers)
     asked = Counter(_sort(answer.question) for answer in answers if answer.question is not None)
@@ -138,7 +138,7 @@ def _rest(answers: Sequence[Answer], style: Style) -> Iterator[str]:
         yield f"    and {len(asked) - 12} other questions"
 
 
-def _sort(question: Question) -> str:
+def _sort(question: FirstNo) -> str:
     return question.asked + (f" (line {question.line})" if question.line else "") + (": unknown" if question.unknown else "")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import onnx_graphsurgeon as gs
 
 from rewriter.conditions.context import Context, label
-from rewriter.conditions.evaluate import Names, evaluate
+from rewriter.conditions.evaluate import Bindings, evaluate
 from rewriter.conditions.rule_values import ABSENT, UNKNOWN, Failure
 from rewriter.graph.edits import Edits
 from rewriter.graph.objects import new_constant, new_node, new_variable
@@ -50,7 +50,7 @@ class Rewriting:
         self,
         context: Context,
         edits: Edits,
-        names: Names,
+        names: Bindings,
         root: gs.Node | None,
         nodes: Mapping[int, gs.Node],
         scope: Scope,

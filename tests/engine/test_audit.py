@@ -10,7 +10,7 @@ import pytest
 from helpers import rewrite_model, rewrite_text
 from onnx import TensorProto, helper
 
-from rewriter.engine.firing_audit import Audit
+from rewriter.engine.firing_audit import FiringAudit
 from rewriter.engine.run import run
 from rewriter.engine.weight_digests import digest
 from rewriter.graph.model import load
@@ -30,7 +30,7 @@ def test_an_audited_run_does_what_a_run_does(path: Path) -> None:
     rules = load_rules().select(["ALL"])
     logs: list[Log] = []
     protos: list[bytes] = []
-    for audit in (None, Audit(scenes=1_000)):
+    for audit in (None, FiringAudit(scenes=1_000)):
         model = load(path)
         suited = [rule for rule in rules if all(param.default is not None for param in rule.ast.params)]
         chosen = rules.select([rule.code for rule in suited])
@@ -46,14 +46,14 @@ def test_an_audited_run_does_what_a_run_does(path: Path) -> None:
 
 
 def test_conditions_say_what_they_saw() -> None:
-    outcome = rewrite_text(GEMM, FLAT, audit=Audit())
+    outcome = rewrite_text(GEMM, FLAT, audit=FiringAudit())
     condition = outcome.log.firings[0].conditions[0]
     assert (condition.text, condition.value) == ("rank(x) > 2", "true")
     assert condition.found == "rank(x) is 4; x is 'x', an input of the graph"
 
 
 def test_weights_are_named_by_type_and_hash() -> None:
-    (weight,) = rewrite_text(GEMM, FLAT, audit=Audit()).log.firings[0].weights
+    (weight,) = rewrite_text(GEMM, FLAT, audit=FiringAudit()).log.firings[0].weights
     wanted = sha256(np.arange(15, dtype="<f4").tobytes()).hexdigest()
     assert (weight.name, weight.type, weight.sha256, weight.used) == ("w", "float[3,5]", wanted, "both")
     assert weight.text == f"float[3,5]#{wanted[:12]}"
@@ -63,7 +63,7 @@ def test_weights_are_named_by_type_and_hash() -> None:
 def test_a_constant_that_is_replaced_stands_before_and_after() -> None:
     rule = "rule X1 half <kind: lossy> match { [m] y = Mul(x, const c) } where all(c == 2) rewrite { m.inputs[1] = {c * 2} }"
     text = "g (float[2] x) => (float[2] y) <float[1] two = {2.0}> { y = Mul(x, two) }"
-    weights = rewrite_text(text, rule, audit=Audit()).log.firings[0].weights
+    weights = rewrite_text(text, rule, audit=FiringAudit()).log.firings[0].weights
     assert [(weight.values, weight.used) for weight in weights] == [("{2}", "before"), ("{4}", "after")]
 
 
@@ -73,7 +73,7 @@ def test_weights_that_cannot_be_read_have_no_hash() -> None:
     node = helper.make_node("Gemm", ["x", "w"], ["y"])
     values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", [2, 3, 1]), ("y", [2, 5]))]
     model = helper.make_model(helper.make_graph([node], "g", values[:1], values[1:], [tensor]))
-    (weight,) = rewrite_model(model, FLAT, audit=Audit()).log.firings[0].weights
+    (weight,) = rewrite_model(model, FLAT, audit=FiringAudit()).log.firings[0].weights
     assert (weight.text, weight.sha256) == ("float[3,5]#?", "")
 
 
@@ -85,7 +85,7 @@ def test_digests_go_by_value_and_not_by_byte_order_or_layout() -> None:
 
 
 def test_without_details_nothing_is_audited() -> None:
-    (firing,) = rewrite_text(GEMM, FLAT, audit=Audit(scenes=1), detail=False).log.firings
+    (firing,) = rewrite_text(GEMM, FLAT, audit=FiringAudit(scenes=1), detail=False).log.firings
     assert (firing.changes, firing.conditions, firing.weights, firing.scene) == ((), (), (), None)
 
 
@@ -106,7 +106,7 @@ def test_what_the_model_declares_is_told_before_and_after() -> None:
 def test_changes_that_are_left_out_are_counted() -> None:
     nodes = " ".join(f"a{i} = Relu(h)" for i in range(100))
     text = f"g (float[2] x) => (float[2] a99) {{ h = Identity(x) {nodes} }}"
-    plain, audited = (rewrite_text(text, DROP, **options).log.firings[0] for options in ({}, {"audit": Audit()}))
+    plain, audited = (rewrite_text(text, DROP, **options).log.firings[0] for options in ({}, {"audit": FiringAudit()}))
     assert (len(plain.changes), plain.omitted) == (64, 37)
     assert (len(audited.changes), audited.omitted) == (101, 0)
 
@@ -118,7 +118,7 @@ def roles(boxes: tuple[Box, ...]) -> dict[str, str]:
 def test_a_scene_shows_what_stood_there_and_what_stands_there() -> None:
     rule = "rule X1 one <kind: exact> match { t = Neg(x) y = Neg(t) } rewrite { y = Abs(x) }"
     text = "g (float[2,N] a) => (float[2,N] b) { r = Relu(a) s = Neg(r) t = Neg(s) u = Exp(t) b = Log(u) }"
-    scene = rewrite_text(text, rule, audit=Audit(scenes=1)).log.firings[0].scene
+    scene = rewrite_text(text, rule, audit=FiringAudit(scenes=1)).log.firings[0].scene
     assert scene is not None
     assert roles(scene.before.boxes) == {"Relu": "around", "Exp": "around", "Neg": "removed"}
     assert roles(scene.after.boxes) == {"Relu": "around", "Exp": "around", "Abs": "added"}
@@ -130,7 +130,7 @@ def test_a_scene_shows_what_stood_there_and_what_stands_there() -> None:
 
 
 def test_an_edited_node_is_shown_as_it_was_and_as_it_is() -> None:
-    scene = rewrite_text(GEMM, FLAT, audit=Audit(scenes=1)).log.firings[0].scene
+    scene = rewrite_text(GEMM, FLAT, audit=FiringAudit(scenes=1)).log.firings[0].scene
     assert scene is not None
     assert roles(scene.before.boxes) == {"Gemm": "edited"}
     assert roles(scene.after.boxes) == {"Gemm": "edited", "Flatten": "added"}
@@ -143,7 +143,7 @@ def test_readers_that_are_not_shown_are_counted() -> None:
     nodes = " ".join(f"a{i} = Relu(h)" for i in range(10))
     rule = "rule X1 exp <kind: lossy> match { y = Tanh(x) } rewrite { y = Sigmoid(x) }"
     scene = (
-        rewrite_text(f"g (float[2] x) => (float[2] a9) {{ h = Tanh(x) {nodes} }}", rule, audit=Audit(scenes=1))
+        rewrite_text(f"g (float[2] x) => (float[2] a9) {{ h = Tanh(x) {nodes} }}", rule, audit=FiringAudit(scenes=1))
         .log.firings[0]
         .scene
     )
@@ -156,5 +156,5 @@ def test_readers_that_are_not_shown_are_counted() -> None:
 
 def test_scenes_are_taken_of_the_first_firings_of_each_rule_and_of_one_more() -> None:
     text = "g (float[2] x) => (float[2] y) { a = Identity(x) b = Identity(a) c = Identity(b) d = Identity(c) y = Relu(d) }"
-    log = rewrite_text(text, DROP, audit=Audit(scenes=1, scene_of=3)).log
+    log = rewrite_text(text, DROP, audit=FiringAudit(scenes=1, scene_of=3)).log
     assert [firing.scene is not None for firing in log.firings] == [True, False, True, False]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rewriter.errors import RewriterError
-from rewriter.language import ast, rules
+from rewriter.language import ast
 from rewriter.language.cache import kept_rules
 from rewriter.language.cache.kept_rules import Library
 from rewriter.language.cache.pack import pack, unpack
@@ -56,7 +56,7 @@ def never(*args: object) -> None:
 def test_kept_rules_equal_compiled_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = compiled(monkeypatch, None)
     load_rules()
-    monkeypatch.setattr(rules, "_compiled", never)
+    monkeypatch.setattr("rewriter.language.load_rules._compiled", never)
     found = load_rules()
     assert found == expected
     assert found.digest == expected.digest
@@ -80,7 +80,7 @@ def test_trees_are_unpacked_when_they_are_asked_for(file: Path) -> None:
 def test_warnings_are_kept(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = compiled(monkeypatch, [file])
     load_rules([file])
-    monkeypatch.setattr(rules, "_compiled", never)
+    monkeypatch.setattr("rewriter.language.load_rules._compiled", never)
     found = load_rules([file])
     assert [warning.code for warning in found.warnings] == ["W402"]
     assert found.warnings == expected.warnings
@@ -219,7 +219,7 @@ def test_damage_of_the_other_files(damage: str, file: Path, home: Path, monkeypa
             kept.write_bytes(kept.read_bytes()[:-3] + b"!!!")
     for _ in range(3):
         assert load_rules([file]) == expected
-    monkeypatch.setattr(rules, "_compiled", never)
+    monkeypatch.setattr("rewriter.language.load_rules._compiled", never)
     assert load_rules([file]) == expected
     assert len(list(home.glob("trees-*"))) == len(list(home.glob("seen-*"))) == 1
 

@@ -158,7 +158,7 @@ def test_select_what_is_not_there(rules: RuleSet, name: str) -> None:
 
 def test_settings(rules: RuleSet) -> None:
     texts = ["batch=B", "batch=4", "kind=float16", "axes=[1, 2]", "axes=3", "rate=1e-2", "on=no", "op=Relu", 'batch="7"']
-    values = [parse_setting(f"SURG1.{text}", rules)[1] for text in texts]
+    values = [parse_setting(f"SURG1.{text}", rules._by_code)[1] for text in texts]
     assert values == ["B", 4, 10, [1, 2], [3], 0.01, False, "Relu", "7"]
     assert rules.with_settings(["SURG1.rate=1", "SURG1.rate=2"]).settings == {("SURG1", "rate"): 2.0}
 
@@ -178,7 +178,7 @@ def test_settings(rules: RuleSet) -> None:
 )
 def test_settings_that_do_not_fit(rules: RuleSet, text: str, message: str) -> None:
     with pytest.raises(RewriterError) as error:
-        parse_setting(text, rules)
+        parse_setting(text, rules._by_code)
     assert message in str(error.value)
 
 

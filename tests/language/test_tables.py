@@ -116,7 +116,7 @@ def same(theirs: Any, mine: Any) -> bool:
     assert isinstance(theirs, Tree)
     place = (-1, -1) if theirs.meta.empty else (theirs.meta.start_pos, theirs.meta.end_pos)
     return (
-        isinstance(mine, lalr.Node)
+        isinstance(mine, lalr.ParseNode)
         and (theirs.data, place) == (mine.data, (mine.start, mine.end))
         and len(theirs.children) == len(mine.children)
         and all(map(same, theirs.children, mine.children))

@@ -7,9 +7,9 @@ import pytest
 from onnx import TensorProto, helper
 
 from rewriter.proof.instances.instance import Array
-from rewriter.proof.models.run_agreement import Bound, compare, difference
+from rewriter.proof.models.run_agreement import RunBound, compare, difference
 
-EXACT = Bound()
+EXACT = RunBound()
 
 
 def f32(*items: float) -> Array:
@@ -34,7 +34,7 @@ def test_nan_agrees_with_nan_only() -> None:
     assert difference(f32(np.nan), f32(np.nan), EXACT)[0] == ""
     assert difference(f32(np.nan), f32(0.0), EXACT)[0]
     assert difference(f32(0.0), f32(np.nan), EXACT)[0]
-    assert difference(f32(np.nan), f32(1.0), Bound(rtol=1e-2))[0]
+    assert difference(f32(np.nan), f32(1.0), RunBound(rtol=1e-2))[0]
 
 
 def test_zeros_of_either_sign_agree() -> None:
@@ -74,13 +74,13 @@ def test_integers_and_texts_are_equal_or_not() -> None:
 
 def test_a_bound_is_of_the_largest_magnitude_where_it_says_so() -> None:
     before, after = f32(1000.0, 0.0), f32(1000.0, 0.01)
-    assert difference(before, after, Bound(rtol=1e-4, scale=True))[0] == ""
-    assert difference(before, after, Bound(rtol=1e-4))[0]
+    assert difference(before, after, RunBound(rtol=1e-4, scale=True))[0] == ""
+    assert difference(before, after, RunBound(rtol=1e-4))[0]
 
 
 def test_no_bound_is_finer_than_the_element_type() -> None:
     before, after = np.array([1.0], dtype=np.float16), np.array([1.004], dtype=np.float16)
-    assert difference(before, after, Bound(rtol=1e-6))[0] == ""
+    assert difference(before, after, RunBound(rtol=1e-6))[0] == ""
 
 
 def test_an_output_that_is_gone_is_a_difference() -> None:
@@ -90,4 +90,4 @@ def test_an_output_that_is_gone_is_a_difference() -> None:
 
 def test_empty_tensors_agree() -> None:
     assert difference(np.zeros((0, 2), np.float32), np.zeros((0, 2), np.float32), EXACT) == ("", 0.0)
-    assert difference(np.zeros((0, 2), np.float32), np.zeros((0, 2), np.float32), Bound(rtol=1e-3)) == ("", 0.0)
+    assert difference(np.zeros((0, 2), np.float32), np.zeros((0, 2), np.float32), RunBound(rtol=1e-3)) == ("", 0.0)

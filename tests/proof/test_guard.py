@@ -13,7 +13,7 @@ from rewriter.graph.model import Model, load
 from rewriter.log.records import Firing, Log
 from rewriter.proof.models import validity
 from rewriter.proof.models.guard import guarded
-from rewriter.proof.models.replay import Attempt, Plan, first_bad
+from rewriter.proof.models.replay import ReplayedRun, Variation, first_bad
 from rewriter.proof.models.validity import CHECKER, FULL_CHECK, SESSION, WRITTEN, Candidate
 
 GOOD = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Relu(x) }'
@@ -38,16 +38,16 @@ class History:
         self.text = text
         self.runs = 0
 
-    def __call__(self, plan: Plan) -> Attempt:
+    def __call__(self, plan: Variation) -> ReplayedRun:
         self.runs += 1
         left = [f for f in self.firings if (f.rule, f.place, f.root) not in plan.veto and f.rule not in plan.without]
         left = left[: plan.firings]
         text = self.text(frozenset(f.number for f in left))  # type: ignore[operator]
-        return Attempt(Model.from_proto(onnx.parser.parse_model(text)), Log(firings=left))
+        return ReplayedRun(Model.from_proto(onnx.parser.parse_model(text)), Log(firings=left))
 
     def roots(self) -> tuple[list[str], list[str]]:
         """(roots that stand, roots that were rolled back)."""
-        log = guarded(self(Plan()), self).log
+        log = guarded(self(Variation()), self).log
         return [f.root for f in log.firings], [rolled.root for rolled in log.rolled_back]
 
 
@@ -91,7 +91,7 @@ def test_large_models_are_not_loaded_and_that_is_said(monkeypatch: pytest.Monkey
     monkeypatch.setattr(validity, "MOST_BYTES", 10)
     assert candidate(UNKNOWN).refusal(SESSION) is None
     history = History(1, lambda left: UNKNOWN if left else GOOD)
-    log = guarded(history(Plan()), history).log
+    log = guarded(history(Variation()), history).log
     assert len(log.firings) == 1
     assert [note.split(": ")[0] for note in log.notes] == ["not loaded into ONNX Runtime"]
 
@@ -107,7 +107,7 @@ def test_one_culprit() -> None:
 def test_several_culprits_of_one_rule_cost_the_rule() -> None:
     history = History(9, lambda left: INVALID if left & {2, 5, 6, 8} else GOOD)
     history.firings[2] = firing(3, "B001")
-    log = guarded(history(Plan()), history).log
+    log = guarded(history(Variation()), history).log
     assert [f.rule for f in log.firings] == ["B001"]
     assert [(rolled.rule, rolled.place, rolled.times) for rolled in log.rolled_back] == [("A001", "", 8)]
 
@@ -134,7 +134,7 @@ def test_a_rule_that_undoes_a_repair() -> None:
 
     history = History(2, text)
     history.firings[1] = firing(2, "B001")
-    log = guarded(history(Plan()), history).log
+    log = guarded(history(Variation()), history).log
     assert [f.rule for f in log.firings] == ["A001"]
     assert [rolled.rule for rolled in log.rolled_back] == ["B001"]
 

@@ -19,11 +19,11 @@ from rewriter.proof.rules.lock import lock_path, read_lock, write_lock
 from rewriter.proof.rules.recorded import examine, exports
 from rewriter.proof.rules.trial import VOID, WRONG, attempt
 from rewriter.proof.rules.verdict import COUNTEREXAMPLE, TESTED, UNVERIFIED
-from rewriter.proof.rules.verify_rule import Plan, verify_rule
+from rewriter.proof.rules.verify_rule import VerifyPlan, verify_rule
 from rewriter.proof.rules.workers import verify_all
 
 MODELS = Path(__file__).parent.parent / "models"
-QUICK = Plan(samples=30, seconds=60)
+QUICK = VerifyPlan(samples=30, seconds=60)
 
 
 def made(folder: Path, text: str) -> Rule:
@@ -184,7 +184,9 @@ def test_equal_constants_are_drawn(tmp_path: Path) -> None:
 
 
 def test_a_verdict_names_what_was_covered(tmp_path: Path) -> None:
-    verdict = verify_rule(made(tmp_path, "rule T10 a <kind: exact>\nmatch { y = Neg(Neg(x)) }\nrewrite { y = x }\n"), Plan())
+    verdict = verify_rule(
+        made(tmp_path, "rule T10 a <kind: exact>\nmatch { y = Neg(Neg(x)) }\nrewrite { y = x }\n"), VerifyPlan()
+    )
     assert set(range(7)) <= set(verdict.ranks) and {"float", "int64"} <= set(verdict.dtypes) and 13 in verdict.opsets
     assert verdict.record()["ranks"] == list(verdict.ranks)
 
@@ -233,7 +235,7 @@ def test_oracles_that_disagree_before_are_no_counterexample(tmp_path: Path) -> N
 
 def test_rules_are_verified_in_processes_of_their_own(tmp_path: Path) -> None:
     rule = made(tmp_path, TRANSPOSES)
-    (verdict,) = verify_all([rule], Plan(samples=5, negatives=False), {}, 1)
+    (verdict,) = verify_all([rule], VerifyPlan(samples=5, negatives=False), {}, 1)
     assert (verdict.rule, verdict.status, verdict.samples) == ("T1", TESTED, 5)
 
 
@@ -245,7 +247,7 @@ def test_recorded_exports_speak_for_repairs() -> None:
 
 
 def test_a_lock_keeps_verdicts(tmp_path: Path) -> None:
-    verdict = verify_rule(made(tmp_path, TRANSPOSES), Plan(samples=5, negatives=False))
+    verdict = verify_rule(made(tmp_path, TRANSPOSES), VerifyPlan(samples=5, negatives=False))
     place = lock_path(tmp_path)
     write_lock(place, [verdict], {"onnx": "1"})
     first = place.read_bytes()

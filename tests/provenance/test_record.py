@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewriter.provenance.history_record import Run, Unreadable, dumps, history, loads
+from rewriter.provenance.history_record import RecordedRun, Unreadable, dumps, history, loads
 
 TEXT = st.text(max_size=8)
 VALUES = st.one_of(st.booleans(), st.integers(-99, 99), TEXT, st.lists(st.integers(-9, 9), max_size=3))
 RUNS = st.builds(
-    Run,
+    RecordedRun,
     version=TEXT,
     input=TEXT,
     rules=st.dictionaries(TEXT, st.tuples(st.integers(1, 99), TEXT), max_size=3),
@@ -29,7 +29,7 @@ RUNS = st.builds(
 
 
 @given(st.lists(RUNS, max_size=3).map(tuple))
-def test_what_is_written_is_read(runs: tuple[Run, ...]) -> None:
+def test_what_is_written_is_read(runs: tuple[RecordedRun, ...]) -> None:
     text = dumps(runs)
     assert text.isascii()
     assert loads(text) == runs
@@ -40,7 +40,7 @@ def test_a_model_without_a_record() -> None:
     assert history({"author": "somebody"}) == ()
 
 
-GOOD = json.loads(dumps((Run("0.1.0", "ab", {"MX001": (1, "cd")}, "ef"),)))
+GOOD = json.loads(dumps((RecordedRun("0.1.0", "ab", {"MX001": (1, "cd")}, "ef"),)))
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 def _firing(args: argparse.Namespace, ending: str) -> str:
     from rewriter.batch.sources import source_of
     from rewriter.cli.selection import selected
-    from rewriter.engine.firing_audit import Audit
+    from rewriter.engine.firing_audit import FiringAudit
     from rewriter.engine.limits import Limits
     from rewriter.engine.run import run as rewrite
     from rewriter.errors import RewriterError
@@ -80,7 +80,7 @@ def _firing(args: argparse.Namespace, ending: str) -> str:
         limits=Limits(firings=args.firing),
         overridable=model.overridable,
         keep=False,
-        audit=Audit(scene_of=args.firing),
+        audit=FiringAudit(scene_of=args.firing),
         has_kernel=has_kernel,
     )
     if len(log.firings) < args.firing:

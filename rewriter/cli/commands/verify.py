@@ -94,7 +94,7 @@ def _place(paths: list[str]) -> Path:
 def _verified(args: argparse.Namespace, rules: RuleSet, codes: list[str], place: Path) -> list[Verdict]:
     from rewriter.proof.rules.recorded import Recorded, examine
     from rewriter.proof.rules.verdict import COUNTEREXAMPLE, Verdict
-    from rewriter.proof.rules.verify_rule import Plan
+    from rewriter.proof.rules.verify_rule import VerifyPlan
     from rewriter.proof.rules.workers import verify_all
 
     if not codes:
@@ -102,7 +102,7 @@ def _verified(args: argparse.Namespace, rules: RuleSet, codes: list[str], place:
     folder = Path(args.recorded) if args.recorded else place.parent.parent / "tests" / "models"
     recorded = examine(_with_shipped(rules), folder, codes) if folder.is_dir() else Recorded()
     found = []
-    plan = Plan(args.samples, args.seed, args.timeout)
+    plan = VerifyPlan(args.samples, args.seed, args.timeout)
     todo = [rule for rule in rules if rule.code in codes]
     for code, why in recorded.harms.items():
         todo = [rule for rule in todo if rule.code != code]

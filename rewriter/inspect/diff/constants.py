@@ -22,7 +22,7 @@ _PLAIN = {"value_float": 1, "value_floats": 1, "value_int": 7, "value_ints": 7, 
 
 
 @record(frozen=True, slots=True)
-class Constant:
+class ConstantContents:
     """A constant: `type` reads "float[5,3]", `digest` is one of type and values; values that cannot be read have a digest of
     where they are, and `problem` says why.
     """
@@ -42,7 +42,7 @@ class Constant:
             return None
 
 
-def constant(name: str, tensor: Tensor, folder: Path | None) -> Constant:
+def constant(name: str, tensor: Tensor, folder: Path | None) -> ConstantContents:
     """Reads a tensor once, for its digest; the values are not kept."""
     dense = tensor if isinstance(tensor, onnx.TensorProto) else tensor.values
     dims = tensor.dims
@@ -53,12 +53,12 @@ def constant(name: str, tensor: Tensor, folder: Path | None) -> Constant:
     except RewriterError as error:
         for entry in dense.external_data:
             found.update(f"{entry.key}={entry.value};".encode())
-        return Constant(name, shown, found.digest(), tensor, folder, str(error))
+        return ConstantContents(name, shown, found.digest(), tensor, folder, str(error))
     if array.dtype == object:
         found.update(repr(array.tolist()).encode())
     else:
         found.update(np.ascontiguousarray(array).tobytes())
-    return Constant(name, shown, found.digest(), tensor, folder)
+    return ConstantContents(name, shown, found.digest(), tensor, folder)
 
 
 def _read(tensor: Tensor, folder: Path | None) -> Array:
@@ -101,7 +101,7 @@ class Statistics:
     largest: float
 
 
-def statistics(one: Constant, other: Constant) -> Statistics | None:
+def statistics(one: ConstantContents, other: ConstantContents) -> Statistics | None:
     """None where they have no numbers, no common shape, or cannot be read. NaN equals NaN."""
     first, second = one.values(), other.values()
     if first is None or second is None or first.shape != second.shape or not first.size:

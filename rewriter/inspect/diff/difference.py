@@ -11,7 +11,7 @@ import onnx
 from rewriter.graph.message_text import attribute_text, type_text
 from rewriter.graph.metadata_keys import HISTORY
 from rewriter.inspect.diff import sides
-from rewriter.inspect.diff.constants import Constant, Statistics, statistics
+from rewriter.inspect.diff.constants import ConstantContents, Statistics, statistics
 from rewriter.inspect.diff.pairing import Pairing
 from rewriter.inspect.diff.sides import Side, attribute_digest
 from rewriter.onnxfile.read import read_model_file
@@ -249,7 +249,7 @@ class _Graphs:
                 yield Difference("constant", self._one.path, held.name, "", None, held.type)
 
 
-def _constants(place: str, one: Constant, other: Constant) -> Difference:
+def _constants(place: str, one: ConstantContents, other: ConstantContents) -> Difference:
     before, after = ((f"{c.type}, not readable: {c.problem}" if c.problem else c.type) for c in (one, other))
     found = None if one.problem or other.problem else statistics(one, other)
     name = one.name if one.name == other.name else f"{one.name} -> {other.name}"

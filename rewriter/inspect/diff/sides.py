@@ -8,7 +8,7 @@ from pathlib import Path
 
 import onnx
 
-from rewriter.inspect.diff.constants import Constant, constant, of_node
+from rewriter.inspect.diff.constants import ConstantContents, constant, of_node
 from rewriter.onnxfile.tensors import text
 from rewriter.record import field, record
 
@@ -35,7 +35,7 @@ class Side:
     made: dict[str, tuple[int, int]] = field(default_factory=dict)
     read: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     digests: dict[str, bytes] = field(default_factory=dict)
-    held: dict[str, Constant] = field(default_factory=dict)
+    held: dict[str, ConstantContents] = field(default_factory=dict)
 
     def digest(self, name: str) -> bytes:
         """Of a tensor here or in a graph around this one."""
@@ -46,7 +46,7 @@ class Side:
             side = side.outer
         return _digest(b"unresolved", name.encode(errors="replace")) if name else b""
 
-    def constant(self, name: str) -> Constant | None:
+    def constant(self, name: str) -> ConstantContents | None:
         side: Side | None = self
         while side is not None:
             if name in side.held:

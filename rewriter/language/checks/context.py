@@ -11,7 +11,7 @@ from rewriter.language.header import Header, read_header
 from rewriter.language.walk import pattern_nodes
 
 
-class Context:
+class CheckContext:
     """One rule under examination.
 
     Attributes:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rewriter.language import ast, schema
-from rewriter.language.checks.context import Context
+from rewriter.language.checks.context import CheckContext
 from rewriter.language.walk import pattern_nodes
 
 
-def check_copies(context: Context, build: ast.Build, copied: Mapping[str, tuple[ast.Op, ...]], opsets: Sequence[int]) -> None:
+def check_copies(
+    context: CheckContext, build: ast.Build, copied: Mapping[str, tuple[ast.Op, ...]], opsets: Sequence[int]
+) -> None:
     """A new node of a matched operator keeps the attributes (W301), and copies fit the operator that they go to (W303)."""
     if build.op.param or not schema.history(build.op.name, build.op.domain):
         return
@@ -28,7 +30,7 @@ def _wraps(build: ast.Build) -> bool:
     return any(isinstance(operand, ast.Ref) and operand.name in made for operand in build.inputs)
 
 
-def _lost(context: Context, build: ast.Build, written: set[str], opsets: Sequence[int]) -> None:
+def _lost(context: CheckContext, build: ast.Build, written: set[str], opsets: Sequence[int]) -> None:
     op = build.op
     has = set(schema.attributes(op.name, op.domain, _versions(op, opsets)))
     for node in pattern_nodes(context.rule.match):
@@ -55,7 +57,7 @@ def _lost(context: Context, build: ast.Build, written: set[str], opsets: Sequenc
 
 
 def _strange(
-    context: Context, build: ast.Build, copied: Mapping[str, tuple[ast.Op, ...]], written: set[str], opsets: Sequence[int]
+    context: CheckContext, build: ast.Build, copied: Mapping[str, tuple[ast.Op, ...]], written: set[str], opsets: Sequence[int]
 ) -> None:
     op = build.op
     takes = set(schema.attributes(op.name, op.domain, _versions(op, opsets)))

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rewriter.language import ast, schema
-from rewriter.language.checks.context import Context, did_you_mean
+from rewriter.language.checks.context import CheckContext, did_you_mean
 from rewriter.language.checks.expressions import MODEL_FIELDS, Types
 from rewriter.language.checks.operators import check_operator, check_value, check_written
-from rewriter.language.checks.scope import KIND_WORDS, Binding, Scope
+from rewriter.language.checks.scope import KIND_WORDS, Binding, NameScope
 from rewriter.language.faults import FAULTS, MODEL_FACTS
 
 _TENSOR_EDITS = {"shape": "list", "dtype": "dtype"}
 Value = ast.Expr | ast.Constant | ast.Absent | ast.Build
 
 
-class Edits:
+class EditCheck:
     """Checks the in-place statements of one rewrite block."""
 
     def __init__(
         self,
-        context: Context,
-        scope: Scope,
+        context: CheckContext,
+        scope: NameScope,
         typing: Types,
         opsets: Sequence[int],
         operand: Callable[[ast.NewOperand], None],

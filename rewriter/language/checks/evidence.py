@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rewriter.language import ast
-from rewriter.language.checks.context import Context, did_you_mean
+from rewriter.language.checks.context import CheckContext, did_you_mean
 from rewriter.language.header import EVIDENCE, RUNTIMES
 from rewriter.language.walk import pattern_nodes, walk
 
@@ -26,7 +26,7 @@ BROADCASTING = frozenset(
 )
 
 
-def check_evidence(context: Context) -> None:
+def check_evidence(context: CheckContext) -> None:
     """Reports evidence that is missing, unknown, out of place or not asked for, and doubt about a shape that decides."""
     item = next((item for item in context.rule.meta if item.key == "evidence"), None)
     if item is None:
@@ -40,7 +40,7 @@ def check_evidence(context: Context) -> None:
     _doubtful_broadcast(context)
 
 
-def _missing(context: Context) -> None:
+def _missing(context: CheckContext) -> None:
     span = next((item.span for item in context.rule.meta if item.key == "kind"), context.rule.code_span)
     context.report(
         "E254",
@@ -52,7 +52,7 @@ def _missing(context: Context) -> None:
     )
 
 
-def _known(context: Context, item: ast.MetaItem, evidence: ast.Evidence) -> bool:
+def _known(context: CheckContext, item: ast.MetaItem, evidence: ast.Evidence) -> bool:
     """Whether the words are words of the language."""
     if evidence.name not in EVIDENCE:
         notes, helps = (f"one of: {', '.join(EVIDENCE)}",), did_you_mean(evidence.name, EVIDENCE)
@@ -69,7 +69,7 @@ def _known(context: Context, item: ast.MetaItem, evidence: ast.Evidence) -> bool
     return True
 
 
-def _asked(context: Context, item: ast.MetaItem, evidence: ast.Evidence) -> None:
+def _asked(context: CheckContext, item: ast.MetaItem, evidence: ast.Evidence) -> None:
     """Whether the rule asks for what it appeals to."""
     header = context.header
     message, help_text = "", ""
@@ -104,7 +104,7 @@ def _asks_declaration(rule: ast.Rule) -> Iterator[bool]:
                 yield one.name in MISDECLARED
 
 
-def _doubtful_broadcast(context: Context) -> None:
+def _doubtful_broadcast(context: CheckContext) -> None:
     """A rewrite that takes a broadcasting node away changes shapes where its operands differ: `maybe` must not decide that."""
     if not _drops_broadcast(context.rule):
         return

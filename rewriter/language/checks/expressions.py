@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from rewriter.language import ast, schema
 from rewriter.language.checks import static_types as types
-from rewriter.language.checks.context import Context, did_you_mean
-from rewriter.language.checks.scope import Scope
+from rewriter.language.checks.context import CheckContext, did_you_mean
+from rewriter.language.checks.scope import NameScope
 from rewriter.language.dtypes import DTYPES
 from rewriter.language.faults import FAULTS, MODEL_FACTS
 from rewriter.language.functions import FUNCTIONS
@@ -26,7 +26,7 @@ _MODEL_READS = {**MODEL_FIELDS, **dict.fromkeys(FAULTS, "list"), **dict.fromkeys
 class Types:
     """Infers and checks the expressions of one scope."""
 
-    def __init__(self, context: Context, scope: Scope) -> None:
+    def __init__(self, context: CheckContext, scope: NameScope) -> None:
         self.context = context
         self.scope = scope
 

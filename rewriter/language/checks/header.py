@@ -6,12 +6,12 @@ import re
 
 from rewriter.language import ast, schema
 from rewriter.language.checks import static_types as types
-from rewriter.language.checks.context import Context, did_you_mean
+from rewriter.language.checks.context import CheckContext, did_you_mean
 from rewriter.language.checks.edits import operator_named
 from rewriter.language.checks.expressions import Types
 from rewriter.language.checks.names import PARAM_TYPES
 from rewriter.language.checks.operators import check_operator
-from rewriter.language.checks.scope import Binding, Scope
+from rewriter.language.checks.scope import Binding, NameScope
 from rewriter.language.header import KINDS, PHASES, SEVERITIES
 
 KEYS = (
@@ -25,7 +25,7 @@ CODE = re.compile(r"[A-Z]+[0-9]+")
 _TARGET = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
-def check_header(context: Context) -> None:
+def check_header(context: CheckContext) -> None:
     """Every key is known, written once, and has a value of its kind."""
     seen: set[str] = set()
     for item in context.rule.meta:
@@ -40,7 +40,7 @@ def check_header(context: Context) -> None:
     _unasked(context)
 
 
-def _unasked(context: Context) -> None:
+def _unasked(context: CheckContext) -> None:
     """A rule for some consumers would do to the models of all others what only those want."""
     items = {item.key: item for item in context.rule.meta}
     if "target" in items and "default" in items and items["default"].value == "on":
@@ -49,7 +49,7 @@ def _unasked(context: Context) -> None:
         context.report("E252", message, items["default"].value_span, "runs for everybody", helps=helps)
 
 
-def _value(context: Context, item: ast.MetaItem) -> None:
+def _value(context: CheckContext, item: ast.MetaItem) -> None:
     value = item.value
     if item.key == "kind":
         _kind(context, item)
@@ -65,7 +65,7 @@ def _value(context: Context, item: ast.MetaItem) -> None:
             _word(context, item, word)
 
 
-def _word(context: Context, item: ast.MetaItem, word: str) -> None:
+def _word(context: CheckContext, item: ast.MetaItem, word: str) -> None:
     choices = _CHOICES.get(item.key)
     if choices and word not in choices:
         message = f"`{item.key}` cannot be `{word}`"
@@ -84,7 +84,7 @@ def _word(context: Context, item: ast.MetaItem, word: str) -> None:
         context.report("E252", f"`{item.key}` is empty", item.value_span, "nothing written")
 
 
-def _kind(context: Context, item: ast.MetaItem) -> None:
+def _kind(context: CheckContext, item: ast.MetaItem) -> None:
     kind = item.value
     if not isinstance(kind, ast.Kind) or kind.name not in KINDS:
         word = kind.name if isinstance(kind, ast.Kind) else kind if isinstance(kind, str) else ""
@@ -98,7 +98,7 @@ def _kind(context: Context, item: ast.MetaItem) -> None:
         context.report("E253", f"`kind: {kind.name}` takes no bound", item.value_span, "only approx has one")
 
 
-def _range(context: Context, item: ast.MetaItem) -> None:
+def _range(context: CheckContext, item: ast.MetaItem) -> None:
     value = item.value
     if not isinstance(value, ast.OpsetRange):
         context.report(
@@ -116,7 +116,7 @@ def _range(context: Context, item: ast.MetaItem) -> None:
 # --- Parameters and settings ---------------------------------------------------------------------------------------------
 
 
-def bind_params(context: Context, scope: Scope) -> None:
+def bind_params(context: CheckContext, scope: NameScope) -> None:
     """Defines the parameters; a default must be a literal of the parameter's type."""
     for param in context.rule.params:
         kind = param.type if param.type in PARAM_TYPES else "any"
@@ -130,7 +130,7 @@ def bind_params(context: Context, scope: Scope) -> None:
         scope.define(Binding(param.name, "param", kind, param.span))
 
 
-def check_settings(context: Context) -> None:
+def check_settings(context: CheckContext) -> None:
     """Tests set parameters that the rule has, to values that they can take."""
     params = {param.name: param for param in context.rule.params}
     for test in context.rule.tests:
@@ -142,10 +142,10 @@ def check_settings(context: Context) -> None:
                 context.report("E213", message, value.span, "set in vain", helps=did_you_mean(name, params))
 
 
-def _setting(context: Context, param: ast.Param, value: ast.Expr, role: str) -> None:
+def _setting(context: CheckContext, param: ast.Param, value: ast.Expr, role: str) -> None:
     if param.type not in PARAM_TYPES:
         return
-    actual = Types(context, Scope(context)).of(value)
+    actual = Types(context, NameScope(context)).of(value)
     accepted = {"op": "string", "dim": "int|string"}.get(param.type, param.type)
     if not types.fits(actual, accepted):
         message = f"{role} of `{param.name}: {param.type}` must be {types.describe(accepted)}"

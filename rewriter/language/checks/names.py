@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from rewriter.language import ast, schema
 from rewriter.language.checks import static_types as types
-from rewriter.language.checks.context import Context, did_you_mean
+from rewriter.language.checks.context import CheckContext, did_you_mean
 from rewriter.language.checks.expressions import Types
 from rewriter.language.checks.operators import check_value
-from rewriter.language.checks.scope import Binding, Scope
+from rewriter.language.checks.scope import Binding, NameScope
 from rewriter.language.dtypes import DTYPES
 from rewriter.language.walk import pattern_nodes, walk
 
@@ -19,7 +19,7 @@ PARAM_TYPES = ("op", "dim", "int", "float", "bool", "string", "dtype", "ints")
 class Pattern:
     """Binds the names of one match block."""
 
-    def __init__(self, context: Context, scope: Scope) -> None:
+    def __init__(self, context: CheckContext, scope: NameScope) -> None:
         self.context = context
         self.scope = scope
         self.types = Types(context, scope)
@@ -151,7 +151,7 @@ class Pattern:
             check_value(self.context, op, attr.name, value, actual)
 
 
-def check_shape_of_pattern(context: Context) -> None:
+def check_shape_of_pattern(context: CheckContext) -> None:
     """The pattern is one connected graph without cycles; `*parts` and alternatives are well formed."""
     match = context.rule.match
     for node in pattern_nodes(match):
@@ -162,7 +162,7 @@ def check_shape_of_pattern(context: Context) -> None:
         _acyclic(context, match.nodes)
 
 
-def _operand_list(context: Context, node: ast.NodePattern) -> None:
+def _operand_list(context: CheckContext, node: ast.NodePattern) -> None:
     runs = [operand for operand in node.inputs if isinstance(operand, ast.Variadic)]
     if len(runs) > 1:
         context.report("E215", "an operand list can hold one `*name` only", runs[1].span, "where would it begin?")
@@ -176,7 +176,7 @@ def _operand_list(context: Context, node: ast.NodePattern) -> None:
         )
 
 
-def _alternatives(context: Context, node: ast.NodePattern) -> None:
+def _alternatives(context: CheckContext, node: ast.NodePattern) -> None:
     seen: set[tuple[str, str, bool]] = set()
     for op in node.ops:
         key = (op.name, schema.normal(op.domain), op.param)
@@ -197,7 +197,7 @@ def _tensors(node: ast.NodePattern) -> tuple[set[str], set[str]]:
     return reads, makes
 
 
-def _connected(context: Context, nodes: tuple[ast.NodePattern, ...]) -> None:
+def _connected(context: CheckContext, nodes: tuple[ast.NodePattern, ...]) -> None:
     lines = [reads | makes for reads, makes in map(_tensors, nodes)]
     reached = set(lines[0])
     waiting = list(range(1, len(nodes)))
@@ -220,7 +220,7 @@ def _connected(context: Context, nodes: tuple[ast.NodePattern, ...]) -> None:
         )
 
 
-def _acyclic(context: Context, nodes: tuple[ast.NodePattern, ...]) -> None:
+def _acyclic(context: CheckContext, nodes: tuple[ast.NodePattern, ...]) -> None:
     edges = [_tensors(node) for node in nodes]
     done: set[int] = set()
     while True:
@@ -242,7 +242,7 @@ def _attribute_type(op: ast.Op, name: str) -> str:
     return types.of_attribute(kinds) if kinds else "any"
 
 
-def unused(context: Context, scope: Scope) -> Iterator[Binding]:
+def unused(context: CheckContext, scope: NameScope) -> Iterator[Binding]:
     """Bindings that nothing reads and that exist only to be read: labels, attribute values, lets, parameters."""
     for binding in scope.names.values():
         if binding.uses == 0 and binding.kind in ("node", "attribute", "let", "param") and not binding.name.startswith("_"):

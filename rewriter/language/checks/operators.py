@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 
 from rewriter.language import ast, schema
 from rewriter.language.checks import static_types as types
-from rewriter.language.checks.context import Context, did_you_mean
+from rewriter.language.checks.context import CheckContext, did_you_mean
 from rewriter.language.header import SAME_NUMBERS
 from rewriter.language.schema import Operator
 from rewriter.language.walk import pattern_nodes
 
 
-def check_operator(context: Context, op: ast.Op, in_pattern: bool) -> bool:
+def check_operator(context: CheckContext, op: ast.Op, in_pattern: bool) -> bool:
     """Reports an operator that ONNX does not know; True when there is a schema to check against."""
     if op.param or not schema.is_known_domain(op.domain):
         return False
@@ -47,7 +47,7 @@ def check_operator(context: Context, op: ast.Op, in_pattern: bool) -> bool:
     return False
 
 
-def check_reach(context: Context) -> None:
+def check_reach(context: CheckContext) -> None:
     """Reports a pattern whose operators never exist together in the declared range."""
     if context.reach:
         return
@@ -63,7 +63,7 @@ def check_reach(context: Context) -> None:
     context.report("E110", message, context.rule.match.span, "the rule can never apply")
 
 
-def check_pattern_node(context: Context, node: ast.NodePattern) -> None:
+def check_pattern_node(context: CheckContext, node: ast.NodePattern) -> None:
     """Operators, attribute names and counts of one node of a pattern."""
     for op in node.ops:
         if not check_operator(context, op, in_pattern=True):
@@ -76,7 +76,7 @@ def check_pattern_node(context: Context, node: ast.NodePattern) -> None:
         _pattern_outputs(context, op, node)
 
 
-def check_build(context: Context, build: ast.Build, opsets: Sequence[int], copied: dict[str, tuple[ast.Op, ...]]) -> None:
+def check_build(context: CheckContext, build: ast.Build, opsets: Sequence[int], copied: dict[str, tuple[ast.Op, ...]]) -> None:
     """A new node: everything must be right in each opset of its block.
 
     `copied` maps the labels of `..n` to the operators whose attributes they may bring.
@@ -93,7 +93,7 @@ def check_build(context: Context, build: ast.Build, opsets: Sequence[int], copie
     _built_outputs(context, build, inside)
 
 
-def check_written(context: Context, op: ast.Op, name: str, span: ast.Span, opsets: Sequence[int]) -> set[int]:
+def check_written(context: CheckContext, op: ast.Op, name: str, span: ast.Span, opsets: Sequence[int]) -> set[int]:
     """An attribute that a rewrite writes exists in all these opsets; in other domains than the default one, in some version.
 
     Returns the opsets whose operands need no further complaint: the attribute is an input there.
@@ -106,7 +106,7 @@ def check_written(context: Context, op: ast.Op, name: str, span: ast.Span, opset
     return set()
 
 
-def check_value(context: Context, op: ast.Op, name: str, value: ast.Expr, actual: str) -> None:
+def check_value(context: CheckContext, op: ast.Op, name: str, value: ast.Expr, actual: str) -> None:
     """The value that is compared with or written to an attribute has a type that the attribute can have."""
     if op.param or not schema.history(op.name, op.domain):
         return
@@ -128,7 +128,7 @@ def check_value(context: Context, op: ast.Op, name: str, value: ast.Expr, actual
 # --- Attributes ----------------------------------------------------------------------------------------------------------
 
 
-def _known_attribute(context: Context, op: ast.Op, name: str, span: ast.Span) -> bool:
+def _known_attribute(context: CheckContext, op: ast.Op, name: str, span: ast.Span) -> bool:
     if name in schema.all_attributes(op.name, op.domain):
         return True
     names = sorted(schema.attributes(op.name, op.domain, _where(context, op, context.declared)))
@@ -142,7 +142,7 @@ def _known_attribute(context: Context, op: ast.Op, name: str, span: ast.Span) ->
     return False
 
 
-def _pattern_attribute(context: Context, op: ast.Op, attr: ast.AttrPattern, opsets: Sequence[int]) -> set[int]:
+def _pattern_attribute(context: CheckContext, op: ast.Op, attr: ast.AttrPattern, opsets: Sequence[int]) -> set[int]:
     if not _known_attribute(context, op, attr.name, attr.name_span) or attr.mode == "absent" or schema.normal(op.domain):
         return set()
     missing = [v for v in opsets if schema.attribute(op.name, op.domain, v, attr.name) is None]
@@ -155,7 +155,7 @@ def _pattern_attribute(context: Context, op: ast.Op, attr: ast.AttrPattern, opse
     return set()
 
 
-def _never_holds(context: Context, op: ast.Op, attr: ast.AttrPattern, lacking: Sequence[int]) -> None:
+def _never_holds(context: CheckContext, op: ast.Op, attr: ast.AttrPattern, lacking: Sequence[int]) -> None:
     if not lacking or context.is_repair or not isinstance(attr.value, ast.Literal):
         return
     default = schema.effective_default(op.name, op.domain, lacking[0], attr.name)
@@ -173,7 +173,7 @@ def _never_holds(context: Context, op: ast.Op, attr: ast.AttrPattern, lacking: S
 
 
 def _missing_attribute(
-    context: Context, op: ast.Op, name: str, span: ast.Span, missing: Sequence[int], in_pattern: bool
+    context: CheckContext, op: ast.Op, name: str, span: ast.Span, missing: Sequence[int], in_pattern: bool
 ) -> set[int]:
     note, is_input = _attribute_story(op, name, missing)
     helps = []
@@ -205,7 +205,7 @@ def _attribute_story(op: ast.Op, name: str, missing: Sequence[int]) -> tuple[str
     return "no opset of this range has it", False
 
 
-def _required(context: Context, build: ast.Build, opsets: Sequence[int], copied: dict[str, tuple[ast.Op, ...]]) -> None:
+def _required(context: CheckContext, build: ast.Build, opsets: Sequence[int], copied: dict[str, tuple[ast.Op, ...]]) -> None:
     given = {attr.name for attr in build.attrs if isinstance(attr, ast.AttrSet)}
     for attr in build.attrs:
         if isinstance(attr, ast.AttrCopy):
@@ -230,7 +230,7 @@ def _required(context: Context, build: ast.Build, opsets: Sequence[int], copied:
 # --- Operand counts ------------------------------------------------------------------------------------------------------
 
 
-def _pattern_inputs(context: Context, op: ast.Op, node: ast.NodePattern, opsets: Sequence[int]) -> None:
+def _pattern_inputs(context: CheckContext, op: ast.Op, node: ast.NodePattern, opsets: Sequence[int]) -> None:
     needed = 0
     for position, operand in enumerate(node.inputs):
         optional = isinstance(operand, ast.Variadic) or (isinstance(operand, ast.Capture) and operand.optional)
@@ -248,7 +248,7 @@ def _pattern_inputs(context: Context, op: ast.Op, node: ast.NodePattern, opsets:
     _count(context, op, node.ops_span, opsets, possible, _operands(len(node.inputs)), helps)
 
 
-def _pattern_outputs(context: Context, op: ast.Op, node: ast.NodePattern) -> None:
+def _pattern_outputs(context: CheckContext, op: ast.Op, node: ast.NodePattern) -> None:
     listed = [output for output in node.outputs if not output.variadic]
     most = max(_limit(operator.max_outputs) for operator in schema.history(op.name, op.domain))
     if len(listed) > most:
@@ -256,7 +256,7 @@ def _pattern_outputs(context: Context, op: ast.Op, node: ast.NodePattern) -> Non
         context.report("E104", message, listed[most].span, "too many")
 
 
-def _built_inputs(context: Context, build: ast.Build, opsets: Sequence[int]) -> None:
+def _built_inputs(context: CheckContext, build: ast.Build, opsets: Sequence[int]) -> None:
     spread = any(isinstance(operand, ast.Ref) and operand.spread for operand in build.inputs)
     fixed = [operand for operand in build.inputs if not (isinstance(operand, ast.Ref) and operand.spread)]
     written = len(fixed)
@@ -272,7 +272,7 @@ def _built_inputs(context: Context, build: ast.Build, opsets: Sequence[int]) -> 
             _absent_input(context, build.op, operand, position, opsets)
 
 
-def _absent_input(context: Context, op: ast.Op, absent: ast.Absent, position: int, opsets: Sequence[int]) -> None:
+def _absent_input(context: CheckContext, op: ast.Op, absent: ast.Absent, position: int, opsets: Sequence[int]) -> None:
     """`_` stands for an input that may be left out in each opset."""
     wrong: list[int] = []
     signature = ""
@@ -290,7 +290,7 @@ def _absent_input(context: Context, op: ast.Op, absent: ast.Absent, position: in
         context.report("E105", message, absent.span, "required", notes, (limit,) if limit else ())
 
 
-def _built_outputs(context: Context, build: ast.Build, opsets: Sequence[int]) -> None:
+def _built_outputs(context: CheckContext, build: ast.Build, opsets: Sequence[int]) -> None:
     if any(output.variadic for output in build.outputs):
         return
     listed = max(1, len(build.outputs))
@@ -302,7 +302,7 @@ def _built_outputs(context: Context, build: ast.Build, opsets: Sequence[int]) ->
 
 
 def _count(
-    context: Context,
+    context: CheckContext,
     op: ast.Op,
     span: ast.Span,
     opsets: Sequence[int],
@@ -331,7 +331,7 @@ def _count(
 # --- Small things --------------------------------------------------------------------------------------------------------
 
 
-def _exists(context: Context, op: ast.Op, opsets: Sequence[int]) -> bool:
+def _exists(context: CheckContext, op: ast.Op, opsets: Sequence[int]) -> bool:
     if schema.normal(op.domain):
         return True
     missing = [v for v in opsets if not schema.exists(op.name, "", v)]
@@ -352,7 +352,7 @@ def _operator_story(op: ast.Op) -> str:
     return f"it was added in opset {first[0]}" if first else ""
 
 
-def _where(context: Context, op: ast.Op, opsets: Sequence[int]) -> tuple[int, ...]:
+def _where(context: CheckContext, op: ast.Op, opsets: Sequence[int]) -> tuple[int, ...]:
     """The versions of the operator's own domain to check: `opset` speaks of the default domain only."""
     if schema.normal(op.domain):
         opsets = range(1, schema.latest_opset(op.domain) + 1)

@@ -7,28 +7,28 @@ from math import prod
 
 from rewriter.language import ast
 from rewriter.language.checks import static_types as types
-from rewriter.language.checks.context import Context, did_you_mean
+from rewriter.language.checks.context import CheckContext, did_you_mean
 from rewriter.language.checks.copies import check_copies
-from rewriter.language.checks.edits import Edits
+from rewriter.language.checks.edits import EditCheck
 from rewriter.language.checks.expressions import Types
 from rewriter.language.checks.operators import check_build, check_value
-from rewriter.language.checks.scope import KIND_WORDS, Binding, Scope
+from rewriter.language.checks.scope import KIND_WORDS, Binding, NameScope
 from rewriter.language.dtypes import DTYPES
 
 MAX_CONSTANT = 1 << 24
 """Elements that a constant written with its dimensions may have."""
 
 
-class Block:
+class BlockCheck:
     """One rewrite block, checked for the opsets that it is written for."""
 
-    def __init__(self, context: Context, scope: Scope, rewrite: ast.Rewrite) -> None:
+    def __init__(self, context: CheckContext, scope: NameScope, rewrite: ast.Rewrite) -> None:
         self.context = context
         self.scope = scope.child()
         self.types = Types(context, self.scope)
         self.opsets: Sequence[int] = [v for v in context.reach if rewrite.opset is None or v in rewrite.opset]
         self.statements = rewrite.statements
-        self.edits = Edits(context, self.scope, self.types, self.opsets, self.operand)
+        self.edits = EditCheck(context, self.scope, self.types, self.opsets, self.operand)
         self.written: set[str] = set()
 
     def check(self) -> None:
@@ -201,7 +201,7 @@ class Block:
         )
 
 
-def check_blocks(context: Context) -> None:
+def check_blocks(context: CheckContext) -> None:
     """The opset ranges of the rewrite blocks are disjoint and cover the rule's range."""
     rewrites = context.rule.rewrites
     covered: dict[int, ast.Rewrite] = {}

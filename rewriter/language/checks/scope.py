@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rewriter.language import ast
-from rewriter.language.checks.context import Context, did_you_mean
+from rewriter.language.checks.context import CheckContext, did_you_mean
 from rewriter.record import field, record
 
 KIND_WORDS = {
@@ -41,16 +41,16 @@ class Binding:
 
 
 @record
-class Scope:
+class NameScope:
     """The names visible at one place. `later` are names that a `let` further down will define."""
 
-    context: Context
+    context: CheckContext
     names: dict[str, Binding] = field(default_factory=dict)
     later: dict[str, ast.Span] = field(default_factory=dict)
 
-    def child(self) -> Scope:
+    def child(self) -> NameScope:
         """A scope for one rewrite block: what it defines is not seen outside, what it uses is counted."""
-        return Scope(self.context, dict(self.names), self.later)
+        return NameScope(self.context, dict(self.names), self.later)
 
     def define(self, new: Binding) -> Binding:
         """Adds a name and returns its binding; a name that is taken is reported and keeps its old meaning."""

@@ -6,14 +6,14 @@ What is too long or nests too deep is refused before it is parsed; here remain t
 from __future__ import annotations
 
 from rewriter.language import ast
-from rewriter.language.checks.context import Context
+from rewriter.language.checks.context import CheckContext
 from rewriter.language.walk import pattern_nodes, size
 
 MAX_NODES = 100
 MAX_TERMS = 5000
 
 
-def check_sizes(context: Context) -> bool:
+def check_sizes(context: CheckContext) -> bool:
     """Reports what is too big; False when the rule must not be looked at any further."""
     rule = context.rule
     small = True

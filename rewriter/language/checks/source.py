@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rewriter.language import ast
-from rewriter.language.checks.context import Context
+from rewriter.language.checks.context import CheckContext
 from rewriter.language.functions import SOURCE_FUNCTIONS
 from rewriter.language.walk import children, walk
 
@@ -13,7 +13,7 @@ _ANSWERED = frozenset({"maybe", "known", "source_has"})
 """Functions that have an answer where there is no such file."""
 
 
-def check_source(context: Context) -> None:
+def check_source(context: CheckContext) -> None:
     """Reports a condition that nothing but the framework's file can make true, and a header that asks for it in vain."""
     rule = context.rule
     lets = {let.name: let.value for let in rule.lets}

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from rewriter.language.lint.outcome import Outcome, outcomes
+from rewriter.language.lint.outcome import RewriteResult, outcomes
 from rewriter.language.lint.overlay import compatible, implies, overlays
-from rewriter.language.lint.rule_graph import OpKey, Subject, subject
+from rewriter.language.lint.rule_graph import OpKey, RuleSubject, subject
 from rewriter.language.lint.shared_guards import meet
-from rewriter.language.lint.terms import Ref
+from rewriter.language.lint.terms import TermRef
 from rewriter.record import record
 
 Edges = Mapping[str, set[str]]
@@ -23,11 +23,11 @@ Edges = Mapping[str, set[str]]
 class Circle:
     """Rules in the order in which they feed each other, the first one fed by the last; one rule alone fits its own result."""
 
-    subjects: tuple[Subject, ...]
+    subjects: tuple[RuleSubject, ...]
     certain: bool
 
 
-def circles(subjects: Sequence[Subject], possible: bool = False) -> Iterator[Circle]:
+def circles(subjects: Sequence[RuleSubject], possible: bool = False) -> Iterator[Circle]:
     """Every circle in which nothing falls; with `possible`, also those that the rest of a model would have to close."""
     known = {s.rule.code: s for s in subjects if s.picture is not None}
     results = {code: outcomes(subject(s.rule, f"{code}'")) for code, s in known.items()}
@@ -43,8 +43,8 @@ def circles(subjects: Sequence[Subject], possible: bool = False) -> Iterator[Cir
             yield Circle(tuple(known[code] for code in ring), False)
 
 
-def _edges(known: Mapping[str, Subject], results: Mapping[str, list[Outcome]], certain: bool) -> dict[str, set[str]]:
-    readers: dict[OpKey, list[Subject]] = {}
+def _edges(known: Mapping[str, RuleSubject], results: Mapping[str, list[RewriteResult]], certain: bool) -> dict[str, set[str]]:
+    readers: dict[OpKey, list[RuleSubject]] = {}
     for one in known.values():
         assert one.picture is not None
         nodes = [one.picture.nodes[one.picture.root]] if certain else list(one.picture.nodes.values())
@@ -63,12 +63,12 @@ def _edges(known: Mapping[str, Subject], results: Mapping[str, list[Outcome]], c
     return edges
 
 
-def _anchors(outcome: Outcome, certain: bool) -> list[Ref]:
+def _anchors(outcome: RewriteResult, certain: bool) -> list[TermRef]:
     """Nodes of the result where a pattern may stand: its root anywhere, or any part of it on something new."""
     return sorted(outcome.picture.nodes if certain else outcome.touched, key=repr)
 
 
-def _feeds(outcome: Outcome, reader: Subject, certain: bool) -> bool:
+def _feeds(outcome: RewriteResult, reader: RuleSubject, certain: bool) -> bool:
     pattern, result = reader.picture, outcome.picture
     assert pattern is not None
     if certain and pattern.private:
@@ -86,7 +86,7 @@ def _feeds(outcome: Outcome, reader: Subject, certain: bool) -> bool:
 # --- circles and what falls along them -----------------------------------------------------------------------------------
 
 
-def _endless(edges: Edges, results: Mapping[str, list[Outcome]]) -> Iterator[list[str]]:
+def _endless(edges: Edges, results: Mapping[str, list[RewriteResult]]) -> Iterator[list[str]]:
     waiting = _components(edges)
     while waiting:
         part = waiting.pop()
@@ -99,7 +99,7 @@ def _endless(edges: Edges, results: Mapping[str, list[Outcome]]) -> Iterator[lis
         waiting.extend(_components({code: set() if code in falling else inner[code] for code in part}))
 
 
-def _falling(part: set[str], results: Mapping[str, list[Outcome]]) -> set[str]:
+def _falling(part: set[str], results: Mapping[str, list[RewriteResult]]) -> set[str]:
     """The rules along which a count falls that no rule of the part raises; empty when there is no such count."""
     changes = {code: [outcome.change for outcome in results[code]] for code in part}
     measures: set[frozenset[OpKey] | None] = {None}

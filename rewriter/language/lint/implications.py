@@ -12,7 +12,7 @@ from itertools import product
 from typing import Any
 
 from rewriter.language import ast
-from rewriter.language.lint.terms import Names, Term, fold, is_constant
+from rewriter.language.lint.terms import Term, TermNames, fold, is_constant
 from rewriter.record import record, replace
 
 BRANCHES = 48  # alternatives of one rule; a condition that would make more is left out, and counts as possible
@@ -74,7 +74,7 @@ FALSE = Domain(only=frozenset({False}))
 
 
 @record(frozen=True, slots=True)
-class Literal:
+class Claim:
     """A term and its possible values; `maybe` holds also where the term is unknown. `("cmp", a, b)` has values of "<=>"."""
 
     term: Term
@@ -82,23 +82,23 @@ class Literal:
     maybe: bool = False
 
 
-Branch = tuple[Literal, ...]
+Branch = tuple[Claim, ...]
 
 
-def equals(term: Term, *values: Term) -> Literal:
+def equals(term: Term, *values: Term) -> Claim:
     """The term has one of these constant values."""
-    return Literal(term, Domain(only=frozenset(values)))
+    return Claim(term, Domain(only=frozenset(values)))
 
 
-def compare(one: Term, relation: str, other: Term, maybe: bool = False) -> Literal:
+def compare(one: Term, relation: str, other: Term, maybe: bool = False) -> Claim:
     """`relation` is made of the signs "<", "=" and ">" that may stand between the terms."""
-    return Literal(("cmp", one, other), Domain(only=frozenset(relation)), maybe)
+    return Claim(("cmp", one, other), Domain(only=frozenset(relation)), maybe)
 
 
 # --- From expressions ----------------------------------------------------------------------------------------------------
 
 
-def alternatives(conditions: Iterable[ast.Expr], names: Names) -> list[Branch]:
+def alternatives(conditions: Iterable[ast.Expr], names: TermNames) -> list[Branch]:
     """The conditions' alternatives, each a conjunction of literals."""
     found: list[Branch] = [()]
     for condition in conditions:
@@ -108,7 +108,7 @@ def alternatives(conditions: Iterable[ast.Expr], names: Names) -> list[Branch]:
     return found
 
 
-def _read(expr: ast.Expr, names: Names, truth: bool, maybe: bool, depth: int = 0) -> list[Branch]:
+def _read(expr: ast.Expr, names: TermNames, truth: bool, maybe: bool, depth: int = 0) -> list[Branch]:
     if isinstance(expr, ast.Unary) and expr.op == "not":
         return _read(expr.operand, names, not truth, maybe, depth)
     if isinstance(expr, ast.Call) and expr.function == "maybe" and len(expr.args) == 1:
@@ -129,7 +129,7 @@ def _read(expr: ast.Expr, names: Names, truth: bool, maybe: bool, depth: int = 0
     return [(_literal(expr, names, truth, maybe),)]
 
 
-def _literal(expr: ast.Expr, names: Names, truth: bool, maybe: bool) -> Literal:
+def _literal(expr: ast.Expr, names: TermNames, truth: bool, maybe: bool) -> Claim:
     if isinstance(expr, ast.Compare) and expr.op in _RELATIONS:
         relation = _RELATIONS[expr.op]
         relation = relation if truth else "".join(sign for sign in "<=>" if sign not in relation)
@@ -139,21 +139,21 @@ def _literal(expr: ast.Expr, names: Names, truth: bool, maybe: bool) -> Literal:
         inside = (expr.op == "in") == truth
         if is_constant(right) and isinstance(right, tuple) and right[0] == "list":
             values = frozenset(right[1:])
-            return Literal(left, Domain(only=values) if inside else Domain(never=values), maybe)
-        return Literal(("in", left, right), TRUE if inside else FALSE, maybe)
+            return Claim(left, Domain(only=values) if inside else Domain(never=values), maybe)
+        return Claim(("in", left, right), TRUE if inside else FALSE, maybe)
     if isinstance(expr, ast.Call) and expr.function == "any" and len(expr.args) == 1 and isinstance(expr.args[0], ast.Compare):
         inner = expr.args[0]
         opposite = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}.get(inner.op)
         if opposite is not None:
             term = ("all", (opposite, names.term(inner.left), names.term(inner.right)))
-            return Literal(fold(term), FALSE if truth else TRUE, maybe)
-    return Literal(names.term(expr), TRUE if truth else FALSE, maybe)
+            return Claim(fold(term), FALSE if truth else TRUE, maybe)
+    return Claim(names.term(expr), TRUE if truth else FALSE, maybe)
 
 
 # --- What is possible ----------------------------------------------------------------------------------------------------
 
 
-def normal(literal: Literal, change: Callable[[Term], Term]) -> Literal | bool:
+def normal(literal: Claim, change: Callable[[Term], Term]) -> Claim | bool:
     """The literal in other words: `change` replaces its terms. True or false when nothing is left to ask."""
     term = literal.term
     if isinstance(term, tuple) and term[0] == "cmp":
@@ -186,10 +186,10 @@ def normal(literal: Literal, change: Callable[[Term], Term]) -> Literal | bool:
     return literal
 
 
-def consistent(literals: Iterable[Literal | bool]) -> bool:
+def consistent(literals: Iterable[Claim | bool]) -> bool:
     """Whether every term is left a value; literals are normal ones."""
     hard: dict[Term, Domain] = {}
-    soft: list[Literal] = []
+    soft: list[Claim] = []
     for literal in literals:
         if isinstance(literal, bool):
             if not literal:
@@ -204,7 +204,7 @@ def consistent(literals: Iterable[Literal | bool]) -> bool:
     return not any(hard[one.term].meet(one.domain).is_empty for one in soft if one.term in hard)
 
 
-def implied(literal: Literal | bool, facts: Mapping[Term, Domain], soft: Sequence[Literal] = ()) -> bool:
+def implied(literal: Claim | bool, facts: Mapping[Term, Domain], soft: Sequence[Claim] = ()) -> bool:
     """Whether facts (terms with their values) leave a literal no choice."""
     if isinstance(literal, bool):
         return literal
@@ -213,11 +213,11 @@ def implied(literal: Literal | bool, facts: Mapping[Term, Domain], soft: Sequenc
     return literal.maybe and any(one.term == literal.term and one.domain.within(literal.domain) for one in soft)
 
 
-def facts_of(literals: Iterable[Literal | bool]) -> dict[Term, Domain]:
+def facts_of(literals: Iterable[Claim | bool]) -> dict[Term, Domain]:
     """The hard literals as a table."""
     found: dict[Term, Domain] = {}
     for literal in literals:
-        if isinstance(literal, Literal) and not literal.maybe:
+        if isinstance(literal, Claim) and not literal.maybe:
             found[literal.term] = found[literal.term].meet(literal.domain) if literal.term in found else literal.domain
     return _spread(found)
 

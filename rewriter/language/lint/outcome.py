@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 
 from rewriter.language import ast
-from rewriter.language.lint.implications import Branch, Domain, Literal, compare
-from rewriter.language.lint.rule_graph import Node, OpKey, Picture, Subject, default
-from rewriter.language.lint.terms import ABSENT, Ref, Term, fold, heads, is_constant
+from rewriter.language.lint.implications import Branch, Claim, Domain, compare
+from rewriter.language.lint.rule_graph import OpKey, RuleGraph, RuleNode, RuleSubject, default
+from rewriter.language.lint.terms import ABSENT, Term, TermRef, fold, heads, is_constant
 from rewriter.language.lint.terms import replace as rename
 from rewriter.language.schema import computed_default, normal
 from rewriter.language.walk import walk
@@ -40,11 +40,11 @@ class Written:
 
     values: dict[str, Term] = field(default_factory=dict)
     deleted: set[str] = field(default_factory=set)
-    copied: Ref | None = None
+    copied: TermRef | None = None
 
 
 @record(slots=True)
-class Change:
+class CountChange:
     """Nodes that a firing adds, and those that it removes for sure, by the operators that they may have."""
 
     added: Counter[OpKey] = field(default_factory=Counter)
@@ -57,20 +57,20 @@ class Change:
 
 
 @record(slots=True)
-class Outcome:
+class RewriteResult:
     """What one rewrite block leaves. `touched` are new and edited nodes; `change` is None where it cannot be told."""
 
-    picture: Picture
-    touched: frozenset[Ref]
-    change: Change | None
+    picture: RuleGraph
+    touched: frozenset[TermRef]
+    change: CountChange | None
 
 
-def outcomes(of: Subject) -> list[Outcome]:
+def outcomes(of: RuleSubject) -> list[RewriteResult]:
     """One for each rewrite block of a rule that matches nodes."""
-    return [_Writer(of, block).outcome() for block in of.rule.ast.rewrites] if of.picture is not None else []
+    return [_ResultWriter(of, block).outcome() for block in of.rule.ast.rewrites] if of.picture is not None else []
 
 
-def consumes_root(of: Subject) -> bool:
+def consumes_root(of: RuleSubject) -> bool:
     """Whether every firing takes the root away from its readers for good."""
     return of.picture is not None and all(of.picture.root in _taken(of, block) for block in of.rule.ast.rewrites)
 
@@ -85,7 +85,7 @@ def _reads(block: ast.Rewrite) -> set[str]:
     return {r.name for r in walk(block) if isinstance(r, ast.Ref)} | {r.id for r in walk(block) if isinstance(r, ast.Name)}
 
 
-def _taken(of: Subject, block: ast.Rewrite) -> set[Ref]:
+def _taken(of: RuleSubject, block: ast.Rewrite) -> set[TermRef]:
     """Matched nodes that nothing reads any more: all outputs redefined, none of the old values read again."""
     assert of.pattern is not None
     gone: set[int] = set()
@@ -100,12 +100,12 @@ def _taken(of: Subject, block: ast.Rewrite) -> set[Ref]:
             if names and names <= free and not names & reads:
                 gone.add(node.number)
     deleted = {s.place.base for s in block.statements if isinstance(s, ast.Delete) and s.place.field is None}
-    taken = {Ref("node", of.names.side, number) for number in gone}
-    return taken | {ref for name in deleted if isinstance(ref := of.names.known.get(name), Ref) and ref.kind == "node"}
+    taken = {TermRef("node", of.names.side, number) for number in gone}
+    return taken | {ref for name in deleted if isinstance(ref := of.names.known.get(name), TermRef) and ref.kind == "node"}
 
 
-class _Writer:
-    def __init__(self, of: Subject, block: ast.Rewrite) -> None:
+class _ResultWriter:
+    def __init__(self, of: RuleSubject, block: ast.Rewrite) -> None:
         assert of.picture is not None
         self._of = of
         self._block = block
@@ -113,16 +113,16 @@ class _Writer:
         self._side = of.names.side
         self._reach = [v for v in of.reach if block.opset is None or v in block.opset]
         self._nodes = dict(self._before.nodes)
-        self._written: dict[Ref, Written] = {}
-        self._made: dict[str, Ref | Term] = {}
-        self._labels: dict[str, Ref] = {}
-        self._arrays: dict[Ref, Term] = {}
-        self._dtypes: dict[Ref, Term] = {}
-        self._wrapped: dict[Ref, tuple[str, ...]] = {}
-        self._change = Change()
+        self._written: dict[TermRef, Written] = {}
+        self._made: dict[str, TermRef | Term] = {}
+        self._labels: dict[str, TermRef] = {}
+        self._arrays: dict[TermRef, Term] = {}
+        self._dtypes: dict[TermRef, Term] = {}
+        self._wrapped: dict[TermRef, tuple[str, ...]] = {}
+        self._change = CountChange()
         self._known = True
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> RewriteResult:
         taken = _taken(self._of, self._block)
         for statement in self._block.statements:
             self._statement(statement)
@@ -131,12 +131,12 @@ class _Writer:
             node = self._nodes.pop(ref)
             if not node.more_outputs:  # else another output may still be used
                 self._change.removed.append(node.ops or frozenset())
-        wrapped = [Ref("node", self._side, made.at) for made in self._wrapped]
+        wrapped = [TermRef("node", self._side, made.at) for made in self._wrapped]
         touched = frozenset([*self._written, *wrapped]) & frozenset(self._nodes)
         self._settle()
         facts = [self._old(literal) for literal in self._before.facts if self._stays(literal)]
-        facts.append(Literal(("opset",), Domain(only=frozenset(self._reach))))
-        facts += [compare(("name", made), "<>", ("name", Ref("node", made.side, made.at))) for made in self._wrapped]
+        facts.append(Claim(("opset",), Domain(only=frozenset(self._reach))))
+        facts += [compare(("name", made), "<>", ("name", TermRef("node", made.side, made.at))) for made in self._wrapped]
         branches: list[Branch] = [tuple(self._old(q) for q in branch if self._stays(q)) for branch in self._before.branches]
         constants = self._before.constants | set(self._arrays)
         root = next(iter(touched), self._before.root)
@@ -149,20 +149,24 @@ class _Writer:
             constants=constants,
             resolve=self._resolve,
         )
-        return Outcome(picture, touched, self._change if self._known else None)
+        return RewriteResult(picture, touched, self._change if self._known else None)
 
-    def _stays(self, literal: Literal) -> bool:
+    def _stays(self, literal: Claim) -> bool:
         return not heads(literal.term) & _PASSING
 
-    def _wrap(self, taken: set[Ref]) -> None:
+    def _wrap(self, taken: set[TermRef]) -> None:
         """`y = Cast<to=float>(y)`: the root stays, under a new name, and only what is new reads it."""
         for name in _redefined(self._block):
             made = self._of.names.known.get(name)
-            if isinstance(made, Ref) and Ref("node", made.side, made.at) not in taken and made.at == self._before.root.at:
+            if (
+                isinstance(made, TermRef)
+                and TermRef("node", made.side, made.at) not in taken
+                and made.at == self._before.root.at
+            ):
                 readers = [node for ref, node in self._nodes.items() if ref in self._written and made in node.inputs]
                 self._wrapped[made] = tuple(op for node in readers for _, op in node.ops or ())
 
-    def _old(self, literal: Literal) -> Literal:
+    def _old(self, literal: Claim) -> Claim:
         """A fact of the pattern tells of an edited node as it was."""
         return replace(literal, term=rename(literal.term, self._were))
 
@@ -174,11 +178,11 @@ class _Writer:
         self._arrays = {ref: rename(array, self._were) for ref, array in self._arrays.items()}
 
     def _were(self, term: Term) -> Term:
-        if not isinstance(term, Ref) or term.kind not in ("node", "made"):
+        if not isinstance(term, TermRef) or term.kind not in ("node", "made"):
             return term
-        written = self._written.get(Ref("node", term.side, term.at))
+        written = self._written.get(TermRef("node", term.side, term.at))
         edited = written is not None and not str(term.at).startswith("new")
-        return Ref(term.kind, term.side, f"before {term.at}", term.part) if edited else term
+        return TermRef(term.kind, term.side, f"before {term.at}", term.part) if edited else term
 
     # --- statements --------------------------------------------------------------------------------------------------------
 
@@ -197,11 +201,11 @@ class _Writer:
         else:
             self._known = False
 
-    def _node_of(self, label: str) -> Ref | None:
+    def _node_of(self, label: str) -> TermRef | None:
         found = self._labels.get(label, self._of.names.known.get(label))
-        return found if isinstance(found, Ref) and found.kind == "node" else None
+        return found if isinstance(found, TermRef) and found.kind == "node" else None
 
-    def _touch(self, ref: Ref) -> Written:
+    def _touch(self, ref: TermRef) -> Written:
         if ref not in self._written:
             self._written[ref] = Written(copied=ref)
         return self._written[ref]
@@ -227,7 +231,7 @@ class _Writer:
             written.values[name] = self._of.names.term(edit.value)
             written.deleted.discard(name)
 
-    def _rename(self, node: Node, value: object) -> None:
+    def _rename(self, node: RuleNode, value: object) -> None:
         """`n.op = "..."`: a node fewer of the old and one more of the new operator."""
         ops = None
         if isinstance(value, ast.Literal) and isinstance(value.value, str):
@@ -237,8 +241,8 @@ class _Writer:
         self._known = self._known and ops is not None
         self._nodes[node.ref] = replace(node, ops=ops)
 
-    def _build(self, build: ast.Build) -> Ref:
-        ref = Ref("node", self._side, f"new {len(self._written)}")
+    def _build(self, build: ast.Build) -> TermRef:
+        ref = TermRef("node", self._side, f"new {len(self._written)}")
         self._written[ref] = Written()  # nested nodes are numbered after this one
         inputs = tuple(self._operand(operand) for operand in build.inputs)
         values = {attr.name: self._of.names.term(attr.value) for attr in build.attrs if isinstance(attr, ast.AttrSet)}
@@ -249,39 +253,39 @@ class _Writer:
         if build.op.param:
             self._known = False
         ops = None if build.op.param else frozenset({key})
-        self._nodes[ref] = Node(ref, ops, inputs, outputs=max(1, len(build.outputs)), exact=True, span=build.op.span)
+        self._nodes[ref] = RuleNode(ref, ops, inputs, outputs=max(1, len(build.outputs)), exact=True, span=build.op.span)
         for part, output in enumerate(build.outputs):
             if output.name:
-                self._made[output.name] = Ref("made", self._side, ref.at, part)
+                self._made[output.name] = TermRef("made", self._side, ref.at, part)
         if build.label:
             self._labels[build.label] = ref
         return ref
 
-    def _operand(self, operand: ast.NewOperand | ast.Expr) -> Ref | Term:
+    def _operand(self, operand: ast.NewOperand | ast.Expr) -> TermRef | Term:
         if isinstance(operand, ast.Absent):
             return ABSENT
         if isinstance(operand, ast.Build):
-            return Ref("made", self._side, self._build(operand).at)
+            return TermRef("made", self._side, self._build(operand).at)
         if isinstance(operand, ast.Constant):
-            ref = Ref("const", self._side, f"new {len(self._arrays)}")
+            ref = TermRef("const", self._side, f"new {len(self._arrays)}")
             self._arrays[ref] = self._of.names.term(operand.value)
             if operand.dtype is not None:
                 self._dtypes[ref] = ("element", operand.dtype)
             return ref
         name = operand.name if isinstance(operand, ast.Ref) else operand.id if isinstance(operand, ast.Name) else ""
         if isinstance(operand, ast.Ref) and operand.spread:
-            return Ref("run", self._side, name)
+            return TermRef("run", self._side, name)
         redefined = name in _redefined(self._block)
         found = self._made.get(name) if name not in self._of.names.known or not redefined else None
         found = self._of.names.known.get(name) if found is None else found
-        return found if isinstance(found, Ref) or found == ABSENT else Ref("open", self._side, name)
+        return found if isinstance(found, TermRef) or found == ABSENT else TermRef("open", self._side, name)
 
     # --- what terms of new things amount to ----------------------------------------------------------------------------------
 
     def _resolve(self, term: Term) -> Term:
         term = fold(term)
         subject = term[1] if isinstance(term, tuple) and len(term) > 1 else None
-        if not isinstance(subject, Ref):
+        if not isinstance(subject, TermRef):
             return term
         if subject.kind == "node" and subject in self._written:
             return self._of_node(term, subject, self._written[subject])
@@ -291,12 +295,12 @@ class _Writer:
             readers = ("list", *self._wrapped[subject])
             return fold({"users": readers, "uses": len(readers) - 1}.get(term[0], False))
         if subject.kind == "made":
-            node = self._nodes.get(Ref("node", subject.side, subject.at))
+            node = self._nodes.get(TermRef("node", subject.side, subject.at))
             if node is not None and node.ref in self._written and subject.part == 0:
                 return self._of_output(term, node)
         return term
 
-    def _of_node(self, term: Term, ref: Ref, written: Written) -> Term:
+    def _of_node(self, term: Term, ref: TermRef, written: Written) -> Term:
         node, copied = self._nodes.get(ref), written.copied
         if term[0] == "op":
             return next(iter(node.ops))[1] if node is not None and node.ops is not None and len(node.ops) == 1 else term
@@ -309,7 +313,7 @@ class _Writer:
         edited = copied is not None and not str(ref.at).startswith("new")
         return (term[0], copied, *term[2:]) if edited and (term[0] == "name" or term[0].startswith("source")) else term
 
-    def _attribute(self, term: Term, written: Written, node: Node | None) -> Term:
+    def _attribute(self, term: Term, written: Written, node: RuleNode | None) -> Term:
         if term[2] in written.values:
             return written.values[term[2]]
         if written.copied is not None and term[2] not in written.deleted:
@@ -320,7 +324,7 @@ class _Writer:
             return ABSENT
         return found.pop() if len(found) == 1 and found != {None} else term
 
-    def _of_constant(self, term: Term, ref: Ref) -> Term:
+    def _of_constant(self, term: Term, ref: TermRef) -> Term:
         if term[0] == "dtype" and ref in self._dtypes:
             return self._dtypes[ref]
         array = self._arrays[ref]
@@ -331,7 +335,7 @@ class _Writer:
             return term
         return term if term[0] in _OF_TENSORS else fold((term[0], array, *term[2:]))
 
-    def _of_output(self, term: Term, node: Node) -> Term:
+    def _of_output(self, term: Term, node: RuleNode) -> Term:
         (_, op) = next(iter(node.ops)) if node.ops is not None and len(node.ops) == 1 else ("", "")
         first = node.inputs[0] if node.inputs else None
         if term[0] == "dtype":
@@ -341,9 +345,9 @@ class _Writer:
                 return ("element", "int64")
             if op == "Cast":
                 return self._written[node.ref].values.get("to", term)
-            return self._resolve(("dtype", first)) if op in _KEEPS_TYPE and isinstance(first, Ref) else term
+            return self._resolve(("dtype", first)) if op in _KEEPS_TYPE and isinstance(first, TermRef) else term
         if term[0] == "rank":
             if op in _RANKS:
                 return _RANKS[op]
-            return self._resolve(("rank", first)) if op in _KEEPS_RANK and isinstance(first, Ref) else term
+            return self._resolve(("rank", first)) if op in _KEEPS_RANK and isinstance(first, TermRef) else term
         return term

@@ -13,9 +13,9 @@ from rewriter.language import ast
 from rewriter.language.lint.independence import independent
 from rewriter.language.lint.outcome import consumes_root
 from rewriter.language.lint.overlay import compatible, implies, overlays
-from rewriter.language.lint.rule_graph import OpKey, Picture, Subject
+from rewriter.language.lint.rule_graph import OpKey, RuleGraph, RuleSubject
 from rewriter.language.lint.shared_guards import meet, reaches_all
-from rewriter.language.lint.terms import Ref
+from rewriter.language.lint.terms import TermRef
 from rewriter.language.walk import walk
 from rewriter.record import record
 
@@ -25,12 +25,12 @@ class Pair:
     """A finding on two rules. `kind` is duplicate, shadowed (the first by the second), overlap or undecided."""
 
     kind: str
-    one: Subject
-    other: Subject
+    one: RuleSubject
+    other: RuleSubject
     at: ast.Span = ast.NOWHERE
 
 
-def pairs(subjects: Iterable[Subject]) -> Iterator[Pair]:
+def pairs(subjects: Iterable[RuleSubject]) -> Iterator[Pair]:
     """Every pair with something wrong, once."""
     drawn = [subject for subject in subjects if subject.picture is not None]
     order = _Before(drawn)
@@ -43,7 +43,7 @@ def pairs(subjects: Iterable[Subject]) -> Iterator[Pair]:
             yield pair
 
 
-def _at_one_root(drawn: list[Subject], order: _Before) -> Iterator[Pair]:
+def _at_one_root(drawn: list[RuleSubject], order: _Before) -> Iterator[Pair]:
     seen: set[tuple[str, str]] = set()
     for group in _by_operator(drawn).values():
         for one, other in combinations(group, 2):
@@ -55,7 +55,7 @@ def _at_one_root(drawn: list[Subject], order: _Before) -> Iterator[Pair]:
                 yield pair
 
 
-def _judge(one: Subject, other: Subject, order: _Before) -> Pair | None:
+def _judge(one: RuleSubject, other: RuleSubject, order: _Before) -> Pair | None:
     mine, theirs = one.picture, other.picture
     if mine is None or theirs is None or not meet(one, other):
         return None
@@ -79,12 +79,12 @@ def _judge(one: Subject, other: Subject, order: _Before) -> Pair | None:
     return Pair("undecided" if all(way.unsure for way in sure) else "overlap", one, other)
 
 
-def _private(general: Subject, special: Subject) -> bool:
+def _private(general: RuleSubject, special: RuleSubject) -> bool:
     """A rule that forbids other uses of inner tensors fits less often."""
     return not general.rule.ast.privates or bool(special.rule.ast.privates)
 
 
-def _inside(drawn: list[Subject]) -> Iterator[Pair]:
+def _inside(drawn: list[RuleSubject]) -> Iterator[Pair]:
     """Rules that always eat an inner node of another rule's pattern first."""
     groups = _by_operator(drawn)
     for victim in drawn:
@@ -98,7 +98,7 @@ def _inside(drawn: list[Subject]) -> Iterator[Pair]:
                     yield Pair("shadowed", victim, eater, node.span)
 
 
-def _eats(eater: Subject, victim: Subject, picture: Picture, at: Ref) -> bool:
+def _eats(eater: RuleSubject, victim: RuleSubject, picture: RuleGraph, at: TermRef) -> bool:
     if eater.picture is None or not reaches_all(eater, victim) or not consumes_root(eater) or eater.rule.ast.privates:
         return False
     records = (record for block in eater.rule.ast.rewrites for record in walk(block))
@@ -108,8 +108,8 @@ def _eats(eater: Subject, victim: Subject, picture: Picture, at: Ref) -> bool:
     return any(implies(eater.picture, picture, way) for way in overlays(eater.picture, eater.picture.root, picture, at))
 
 
-def _by_operator(drawn: list[Subject]) -> Mapping[OpKey, list[Subject]]:
-    groups: dict[OpKey, list[Subject]] = {}
+def _by_operator(drawn: list[RuleSubject]) -> Mapping[OpKey, list[RuleSubject]]:
+    groups: dict[OpKey, list[RuleSubject]] = {}
     for subject in drawn:
         picture = subject.picture
         assert picture is not None
@@ -121,7 +121,7 @@ def _by_operator(drawn: list[Subject]) -> Mapping[OpKey, list[Subject]]:
 class _Before:
     """What `before`, phases and specificity say of two rules."""
 
-    def __init__(self, subjects: list[Subject]) -> None:
+    def __init__(self, subjects: list[RuleSubject]) -> None:
         self._later: dict[str, set[str]] = {}
         direct = {subject.rule.code: subject.rule.before for subject in subjects}
         for code in direct:
@@ -134,11 +134,11 @@ class _Before:
                     waiting.extend(direct.get(following, ()))
             self._later[code] = reached
 
-    def decides(self, one: Subject, other: Subject) -> bool:
+    def decides(self, one: RuleSubject, other: RuleSubject) -> bool:
         """Whether `before` leads from one of them to the other."""
         return other.rule.code in self._later[one.rule.code] or one.rule.code in self._later[other.rule.code]
 
-    def first(self, one: Subject, other: Subject) -> bool:
+    def first(self, one: RuleSubject, other: RuleSubject) -> bool:
         """Whether the one is always tried before the other."""
         if one.phase != other.phase:
             return one.phase < other.phase

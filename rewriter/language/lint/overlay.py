@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import permutations
 
 from rewriter.language import schema
-from rewriter.language.lint.implications import Literal, consistent, facts_of, implied, normal
-from rewriter.language.lint.rule_graph import Facts, Node, Picture, absent
-from rewriter.language.lint.terms import ABSENT, Ref, Term, replace
+from rewriter.language.lint.implications import Claim, consistent, facts_of, implied, normal
+from rewriter.language.lint.rule_graph import Facts, RuleGraph, RuleNode, absent
+from rewriter.language.lint.terms import ABSENT, Term, TermRef, replace
 from rewriter.record import record
 
 WAYS = 24  # orders of operands that are tried at one node
@@ -27,9 +27,9 @@ class Overlay:
     `unsure`: it needs a constant to be a node's result that folds to one, or the like.
     """
 
-    nodes: dict[Ref, Ref]
-    tensors: dict[Ref, Ref | Term]
-    same: tuple[tuple[Ref, Ref], ...] = ()
+    nodes: dict[TermRef, TermRef]
+    tensors: dict[TermRef, TermRef | Term]
+    same: tuple[tuple[TermRef, TermRef], ...] = ()
     covers: bool = True
     unsure: bool = False
 
@@ -37,7 +37,7 @@ class Overlay:
         return Overlay(dict(self.nodes), dict(self.tensors), self.same, self.covers, self.unsure)
 
 
-def overlays(one: Picture, at: Ref, other: Picture, place: Ref) -> Iterator[Overlay]:
+def overlays(one: RuleGraph, at: TermRef, other: RuleGraph, place: TermRef) -> Iterator[Overlay]:
     """The ways in which node `at` of the one is node `place` of the other, with everything upwards of them."""
     laying = _Laying(one, other)
     for number, way in enumerate(laying.node(Overlay({}, {}), at, place)):
@@ -47,7 +47,7 @@ def overlays(one: Picture, at: Ref, other: Picture, place: Ref) -> Iterator[Over
         yield way
 
 
-def compatible(one: Picture, other: Picture, way: Overlay) -> bool:
+def compatible(one: RuleGraph, other: RuleGraph, way: Overlay) -> bool:
     """Whether the conditions of both can hold at once."""
     change = renaming(way, other.resolve)
     facts = [normal(literal, change) for literal in (*one.facts, *other.facts)]
@@ -59,35 +59,35 @@ def compatible(one: Picture, other: Picture, way: Overlay) -> bool:
     return any(consistent([*facts, *branch, *more]) for branch in mine for more in theirs)
 
 
-def implies(one: Picture, other: Picture, way: Overlay, some: bool = False) -> bool:
+def implies(one: RuleGraph, other: RuleGraph, way: Overlay, some: bool = False) -> bool:
     """Whether the other's conditions leave those of the one no choice; with `some`, in at least one of its alternatives."""
     if not way.covers:
         return False
     change = renaming(way, other.resolve)
     known = _told(other, change) if way.same else _told_alone(other)
 
-    def follow(asked: Iterable[Literal], facts: Facts) -> bool:
+    def follow(asked: Iterable[Claim], facts: Facts) -> bool:
         return all(implied(normal(literal, change), *facts) for literal in asked)
 
     answers = (follow(one.facts, facts) and any(follow(branch, facts) for branch in one.branches) for facts in known)
     return any(answers) if some else bool(known) and all(answers)
 
 
-def _told_alone(picture: Picture) -> list[Facts]:
+def _told_alone(picture: RuleGraph) -> list[Facts]:
     """What the conditions of a picture say, where no two of its tensors are one: the same however another is laid over it."""
     if picture.told is None:
         picture.told = _told(picture, renaming(Overlay({}, {}), picture.resolve))
     return picture.told
 
 
-def _told(picture: Picture, change: Callable[[Term], Term]) -> list[Facts]:
+def _told(picture: RuleGraph, change: Callable[[Term], Term]) -> list[Facts]:
     """The facts of each alternative that can hold, and what is only said of things that may be unknown."""
     base = [normal(literal, change) for literal in picture.facts]
     told = []
     for branch in picture.branches:
         known = [*base, *(normal(literal, change) for literal in branch)]
         if consistent(known):
-            told.append((facts_of(known), [k for k in known if isinstance(k, Literal) and k.maybe]))
+            told.append((facts_of(known), [k for k in known if isinstance(k, Claim) and k.maybe]))
     return told
 
 
@@ -97,7 +97,7 @@ def renaming(way: Overlay, resolve: Callable[[Term], Term]) -> Callable[[Term], 
     same = dict(way.same)
 
     def step(term: Term) -> Term:
-        if isinstance(term, Ref):
+        if isinstance(term, TermRef):
             term = table.get(term, term)
             return same.get(term, term)
         return resolve(term) if isinstance(term, tuple) else term
@@ -106,11 +106,11 @@ def renaming(way: Overlay, resolve: Callable[[Term], Term]) -> Callable[[Term], 
 
 
 class _Laying:
-    def __init__(self, one: Picture, other: Picture) -> None:
+    def __init__(self, one: RuleGraph, other: RuleGraph) -> None:
         self._one = one
         self._other = other
 
-    def node(self, way: Overlay, at: Ref, place: Ref) -> Iterator[Overlay]:
+    def node(self, way: Overlay, at: TermRef, place: TermRef) -> Iterator[Overlay]:
         if at in way.nodes or place in way.nodes.values():
             if way.nodes.get(at) == place:
                 yield way
@@ -128,7 +128,7 @@ class _Laying:
         for order in self._orders(mine, theirs, swaps):
             yield from self._operands(way.copy(), mine, theirs, order, 0)
 
-    def _outputs(self, way: Overlay, mine: Node, theirs: Node) -> bool:
+    def _outputs(self, way: Overlay, mine: RuleNode, theirs: RuleNode) -> bool:
         """Outputs that the one does not list must be unused, so the other may not use them."""
         used = {ref.part for node in self._other.nodes.values() for ref in node.inputs if _is_made(ref, theirs.ref)}
         if not mine.more_outputs and any(part >= mine.outputs for part in used):
@@ -136,12 +136,14 @@ class _Laying:
         if theirs.outputs < mine.outputs or (theirs.more_outputs and not mine.more_outputs and not theirs.exact):
             way.covers = False
         for part in range(max(mine.outputs, theirs.outputs)):
-            way.tensors[Ref("made", mine.ref.side, mine.ref.at, part)] = Ref("made", theirs.ref.side, theirs.ref.at, part)
+            way.tensors[TermRef("made", mine.ref.side, mine.ref.at, part)] = TermRef(
+                "made", theirs.ref.side, theirs.ref.at, part
+            )
         return True
 
     @staticmethod
-    def _orders(mine: Node, theirs: Node, swaps: bool) -> Iterator[Sequence[Ref | Term]]:
-        several = 1 < len(mine.inputs) <= 4 and not any(isinstance(ref, Ref) and ref.kind == "run" for ref in mine.inputs)
+    def _orders(mine: RuleNode, theirs: RuleNode, swaps: bool) -> Iterator[Sequence[TermRef | Term]]:
+        several = 1 < len(mine.inputs) <= 4 and not any(isinstance(ref, TermRef) and ref.kind == "run" for ref in mine.inputs)
         if not (swaps and several and not (mine.ordered and (theirs.ordered or theirs.exact))):
             yield mine.inputs
             return
@@ -150,7 +152,7 @@ class _Laying:
                 yield order
 
     def _operands(
-        self, way: Overlay, mine: Node, theirs: Node, order: Sequence[Ref | Term], position: int
+        self, way: Overlay, mine: RuleNode, theirs: RuleNode, order: Sequence[TermRef | Term], position: int
     ) -> Iterator[Overlay]:
         if position == 0 and mine.ordered and order is not mine.inputs:
             way.covers = False
@@ -169,7 +171,7 @@ class _Laying:
             yield from self._operands(following, mine, theirs, order, position + 1)
 
     def _pair(
-        self, way: Overlay, one: Ref | Term, other: Ref | Term, mine: Node, theirs: Node, position: int
+        self, way: Overlay, one: TermRef | Term, other: TermRef | Term, mine: RuleNode, theirs: RuleNode, position: int
     ) -> Iterator[Overlay]:
         if one is None:
             if not mine.open:
@@ -179,7 +181,7 @@ class _Laying:
             yield way
         elif other is None or absent(other):
             yield from self._missing(way, one, other, theirs, position)
-        elif isinstance(one, Ref) and one.kind == "made":
+        elif isinstance(one, TermRef) and one.kind == "made":
             yield from self._made(way, one, other)
         else:
             if other.kind == "made" and one in self._one.constants:
@@ -189,30 +191,30 @@ class _Laying:
             if self._bind(way, one, other):
                 yield way
 
-    def _missing(self, way: Overlay, one: Ref, other: Ref | Term, theirs: Node, position: int) -> Iterator[Overlay]:
+    def _missing(self, way: Overlay, one: TermRef, other: TermRef | Term, theirs: RuleNode, position: int) -> Iterator[Overlay]:
         """The one has an operand where the other has none, or says nothing."""
         optional = one in self._one.optional
         if other is None and theirs.open:
             way.covers = way.covers and optional
-            if self._bind(way, one, Ref("open", theirs.ref.side, theirs.ref.at, position)):
+            if self._bind(way, one, TermRef("open", theirs.ref.side, theirs.ref.at, position)):
                 yield way
         elif optional and self._bind(way, one, ABSENT):
             yield way
 
-    def _made(self, way: Overlay, one: Ref, other: Ref) -> Iterator[Overlay]:
+    def _made(self, way: Overlay, one: TermRef, other: TermRef) -> Iterator[Overlay]:
         if other.kind == "made":
-            if Ref("node", other.side, other.at) not in self._other.nodes:  # its rewrite makes this operand anew, somehow
+            if TermRef("node", other.side, other.at) not in self._other.nodes:  # its rewrite makes this operand anew, somehow
                 way.covers, way.unsure = False, True
                 yield way
             elif other.part == one.part:
-                yield from self.node(way, Ref("node", one.side, one.at), Ref("node", other.side, other.at))
+                yield from self.node(way, TermRef("node", one.side, one.at), TermRef("node", other.side, other.at))
             return
         way.covers = False
         way.unsure = way.unsure or other in self._other.constants
         if self._bind(way, one, other):
             yield way
 
-    def _bind(self, way: Overlay, one: Ref, other: Ref | Term) -> bool:
+    def _bind(self, way: Overlay, one: TermRef, other: TermRef | Term) -> bool:
         """The tensor of the one is this tensor of the other; when it was another one before, the two must be the same."""
         found = way.tensors.setdefault(one, other)
         if found == other:
@@ -224,15 +226,15 @@ class _Laying:
         return True
 
 
-def _is_run(ref: Ref | Term) -> bool:
-    return isinstance(ref, Ref) and ref.kind == "run"
+def _is_run(ref: TermRef | Term) -> bool:
+    return isinstance(ref, TermRef) and ref.kind == "run"
 
 
-def _is_made(ref: Ref | Term, by: Ref) -> bool:
-    return isinstance(ref, Ref) and ref.kind == "made" and (ref.side, ref.at) == (by.side, by.at)
+def _is_made(ref: TermRef | Term, by: TermRef) -> bool:
+    return isinstance(ref, TermRef) and ref.kind == "made" and (ref.side, ref.at) == (by.side, by.at)
 
 
-def _takes_at_most(node: Node, count: int) -> bool:
+def _takes_at_most(node: RuleNode, count: int) -> bool:
     """Whether the operators of a node have no more operands than that, in any version."""
     versions = [op for domain, name in node.ops or () for op in schema.history(name, domain)]
     return bool(versions) and all(op.max_inputs is not None and op.max_inputs <= count for op in versions)

@@ -9,25 +9,25 @@ from rewriter.errors import RewriterError
 from rewriter.language import ast, schema
 from rewriter.language.dtypes import DTYPES
 from rewriter.language.header import PHASES
-from rewriter.language.lint.implications import Branch, Domain, Literal, alternatives, compare, equals
-from rewriter.language.lint.terms import ABSENT, Names, Ref, Term, fold, is_constant
+from rewriter.language.lint.implications import Branch, Claim, Domain, alternatives, compare, equals
+from rewriter.language.lint.terms import ABSENT, Term, TermNames, TermRef, fold, is_constant
 from rewriter.language.pattern import Made, Pattern, PatternNode, compile_pattern
 from rewriter.language.rule import Rule
 from rewriter.language.specificity import specificity
 from rewriter.record import field, record
 
 OpKey = tuple[str, str]
-Facts = tuple[dict[Term, Domain], list[Literal]]
+Facts = tuple[dict[Term, Domain], list[Claim]]
 """Terms with the values that are left to them, and literals that hold unless something is unknown."""
 
 
 @record(slots=True)
-class Node:
+class RuleNode:
     """One node. `ops` None: any operator; `open`: it may have more operands; `exact`: made by a rewrite, so nothing is open."""
 
-    ref: Ref
+    ref: TermRef
     ops: frozenset[OpKey] | None
-    inputs: tuple[Ref | Term, ...]
+    inputs: tuple[TermRef | Term, ...]
     open: bool = False
     ordered: bool = False
     outputs: int = 1
@@ -37,7 +37,7 @@ class Node:
 
 
 @record(slots=True)
-class Picture:
+class RuleGraph:
     """Nodes and facts. `facts` always hold; one of `branches` holds besides. `constants` and `optional` are refs of operands.
 
     `resolve` says what a term of a new node amounts to; pictures of patterns leave terms as they are.
@@ -45,38 +45,38 @@ class Picture:
     """
 
     side: str
-    nodes: dict[Ref, Node]
-    root: Ref
-    facts: list[Literal] = field(default_factory=list)
+    nodes: dict[TermRef, RuleNode]
+    root: TermRef
+    facts: list[Claim] = field(default_factory=list)
     branches: list[Branch] = field(default_factory=lambda: [()])
-    constants: set[Ref] = field(default_factory=set)
-    optional: set[Ref] = field(default_factory=set)
-    private: set[Ref] = field(default_factory=set)
+    constants: set[TermRef] = field(default_factory=set)
+    optional: set[TermRef] = field(default_factory=set)
+    private: set[TermRef] = field(default_factory=set)
     resolve: Callable[[Term], Term] = fold
     told: list[Facts] | None = None
 
 
 @record(slots=True)
-class Subject:
+class RuleSubject:
     """One rule of the set with what the analysis asks of it again and again. `picture` None: it matches the interface."""
 
     rule: Rule
     specificity: int
     reach: frozenset[int]
     phase: int
-    names: Names
+    names: TermNames
     pattern: Pattern | None
-    picture: Picture | None
+    picture: RuleGraph | None
 
 
-def subject(rule: Rule, side: str) -> Subject:
+def subject(rule: Rule, side: str) -> RuleSubject:
     """The rule with its picture; `side` keeps it apart from others, and from itself."""
     reach = frozenset(v for v in range(1, schema.latest_opset() + 1) if v in rule.opset)
-    names = Names(side, lets={let.name: let.value for let in rule.ast.lets})
+    names = TermNames(side, lets={let.name: let.value for let in rule.ast.lets})
     pattern = None if rule.ast.match.graph else _pattern(rule)
-    found = Subject(rule, specificity(rule.ast), reach, PHASES.index(rule.phase), names, pattern, None)
+    found = RuleSubject(rule, specificity(rule.ast), reach, PHASES.index(rule.phase), names, pattern, None)
     if pattern is not None:
-        found.picture = _Painter(found, pattern).picture()
+        found.picture = _RuleGraphBuilder(found, pattern).picture()
     return found
 
 
@@ -89,22 +89,22 @@ def _pattern(rule: Rule) -> Pattern | None:
         return None
 
 
-class _Painter:
-    def __init__(self, of: Subject, pattern: Pattern) -> None:
+class _RuleGraphBuilder:
+    def __init__(self, of: RuleSubject, pattern: Pattern) -> None:
         self._rule = of.rule.ast
         self._side = of.names.side
         self._reach = of.reach
         self._names = of.names
         self._pattern = pattern
-        self._facts: list[Literal] = []
-        self._late: list[tuple[Ref, ast.AttrPattern]] = []
-        self._constants: set[Ref] = set()
-        self._optional: set[Ref] = set()
+        self._facts: list[Claim] = []
+        self._late: list[tuple[TermRef, ast.AttrPattern]] = []
+        self._constants: set[TermRef] = set()
+        self._optional: set[TermRef] = set()
 
-    def picture(self) -> Picture:
+    def picture(self) -> RuleGraph:
         for param in self._rule.params:
             self._names.known[param.name] = ("param", self._side, param.name)
-        self._facts.append(Literal(("opset",), Domain(only=self._reach)))
+        self._facts.append(Claim(("opset",), Domain(only=self._reach)))
         for pattern_node in self._pattern.nodes:
             self._declare(pattern_node)
         nodes = {self._ref(n): self._node(n) for n in self._pattern.nodes}
@@ -112,19 +112,19 @@ class _Painter:
             assert attr.value is not None
             self._attribute(("attr", ref, attr.name), self._names.term(attr.value))
         made = [self._names.known.get(name) for private in self._rule.privates for name in private.names]
-        return Picture(
+        return RuleGraph(
             self._side,
             nodes,
-            Ref("node", self._side, self._pattern.root),
+            TermRef("node", self._side, self._pattern.root),
             self._facts,
             alternatives((where.condition for where in self._rule.wheres), self._names),
             self._constants,
             self._optional,
-            {ref for ref in made if isinstance(ref, Ref)},
+            {ref for ref in made if isinstance(ref, TermRef)},
         )
 
-    def _ref(self, node: PatternNode) -> Ref:
-        return Ref("node", self._side, node.number)
+    def _ref(self, node: PatternNode) -> TermRef:
+        return TermRef("node", self._side, node.number)
 
     def _declare(self, node: PatternNode) -> None:
         """Labels and outputs, so that every line may speak of them."""
@@ -133,17 +133,17 @@ class _Painter:
         for position, output in enumerate(node.source.outputs):
             if output.name is not None:
                 kind = "run" if output.variadic else "made"
-                self._names.known[output.name] = Ref(kind, self._side, node.number, position)
+                self._names.known[output.name] = TermRef(kind, self._side, node.number, position)
 
-    def _node(self, node: PatternNode) -> Node:
+    def _node(self, node: PatternNode) -> RuleNode:
         source, ref = node.source, self._ref(node)
-        self._facts.append(Literal(("op", ref), Domain(only=frozenset(op for _, op in node.ops))))
+        self._facts.append(Claim(("op", ref), Domain(only=frozenset(op for _, op in node.ops))))
         inputs = tuple(self._operand(node, position, operand) for position, operand in enumerate(node.inputs))
         for attr in source.attrs:
             self._attr_pattern(node, attr)
         listed = [output for output in source.outputs if not output.variadic]
         runs = len(listed) < len(source.outputs)
-        return Node(
+        return RuleNode(
             ref,
             node.ops,
             inputs,
@@ -154,26 +154,26 @@ class _Painter:
             span=source.ops_span,
         )
 
-    def _operand(self, node: PatternNode, position: int, operand: Any) -> Ref:
+    def _operand(self, node: PatternNode, position: int, operand: Any) -> TermRef:
         if isinstance(operand, Made):
-            return Ref("run" if operand.run else "made", self._side, operand.node, operand.output)
+            return TermRef("run" if operand.run else "made", self._side, operand.node, operand.output)
         if isinstance(operand, ast.Variadic):
-            return self._known(operand.name, Ref("run", self._side, operand.name))
+            return self._known(operand.name, TermRef("run", self._side, operand.name))
         if isinstance(operand, ast.Capture):
-            ref = self._known(operand.name, Ref("capture", self._side, operand.name))
+            ref = self._known(operand.name, TermRef("capture", self._side, operand.name))
             self._captured(operand, ref)
             return ref
-        ref = Ref("const" if isinstance(operand, ast.ConstPattern) else "any", self._side, node.number, position)
+        ref = TermRef("const" if isinstance(operand, ast.ConstPattern) else "any", self._side, node.number, position)
         if isinstance(operand, ast.ConstPattern):
             self._constants.add(ref)
             self._constant(operand, ref)
         return ref
 
-    def _known(self, name: str, ref: Ref) -> Ref:
+    def _known(self, name: str, ref: TermRef) -> TermRef:
         found = self._names.known.setdefault(name, ref)
-        return found if isinstance(found, Ref) else ref
+        return found if isinstance(found, TermRef) else ref
 
-    def _captured(self, operand: ast.Capture, ref: Ref) -> None:
+    def _captured(self, operand: ast.Capture, ref: TermRef) -> None:
         if operand.const:
             self._constants.add(ref)
             self._facts.append(equals(("is_const", ref), True))
@@ -184,7 +184,7 @@ class _Painter:
         if operand.type is not None:
             self._typed(operand.type, ref)
 
-    def _typed(self, pattern: ast.TypePattern, ref: Ref) -> None:
+    def _typed(self, pattern: ast.TypePattern, ref: TermRef) -> None:
         if pattern.dtype is not None:
             self._facts.append(equals(("dtype", ref), ("element", pattern.dtype)))
         if pattern.dims is None:
@@ -192,7 +192,7 @@ class _Painter:
         open_ended = Ellipsis in pattern.dims
         least = len(pattern.dims) - open_ended
         rank = ("rank", ref)
-        self._facts.append(Literal(rank, Domain(low=(least, False))) if open_ended else equals(rank, least))
+        self._facts.append(Claim(rank, Domain(low=(least, False))) if open_ended else equals(rank, least))
         for position, dim in enumerate(pattern.dims):
             if dim is Ellipsis:
                 break
@@ -204,7 +204,7 @@ class _Painter:
                 if known != term:
                     self._facts.append(compare(term, "=", known))
 
-    def _constant(self, operand: ast.ConstPattern, ref: Ref) -> None:
+    def _constant(self, operand: ast.ConstPattern, ref: TermRef) -> None:
         if operand.dtype is not None:
             self._facts.append(equals(("dtype", ref), ("element", operand.dtype)))
         value = self._names.term(operand.value)
@@ -242,6 +242,6 @@ def default(domain: str, op: str, version: int, name: str) -> Term:
     return ("list", *value) if isinstance(value, list) else value
 
 
-def absent(ref: Ref | Term) -> bool:
+def absent(ref: TermRef | Term) -> bool:
     """Whether an operand is an omitted one."""
     return bool(ref == ABSENT)

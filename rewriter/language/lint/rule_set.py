@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from rewriter.language import ast
 from rewriter.language.diagnostics import Diagnostic, Related
 from rewriter.language.lint.endless import Circle, circles
-from rewriter.language.lint.implications import Literal, alternatives, consistent, normal
+from rewriter.language.lint.implications import Claim, alternatives, consistent, normal
 from rewriter.language.lint.overlap import Pair, pairs
-from rewriter.language.lint.rule_graph import Subject, subject
+from rewriter.language.lint.rule_graph import RuleSubject, subject
 from rewriter.language.lint.shared_guards import ever_holds
 from rewriter.language.lint.terms import fold, replace
 from rewriter.language.rule import Rule
@@ -35,7 +35,7 @@ def lint(rules: Iterable[Rule], pedantic: bool = False) -> list[Diagnostic]:
 # --- Rules that can never apply -------------------------------------------------------------------------------------------
 
 
-def _never(subjects: Sequence[Subject]) -> Iterator[Diagnostic]:
+def _never(subjects: Sequence[RuleSubject]) -> Iterator[Diagnostic]:
     for one in subjects:
         rule = one.rule
         if not ever_holds(rule):
@@ -51,17 +51,17 @@ def _never(subjects: Sequence[Subject]) -> Iterator[Diagnostic]:
             )
 
 
-def _possible(one: Subject, branches: Iterable[tuple[Literal, ...]]) -> bool:
+def _possible(one: RuleSubject, branches: Iterable[tuple[Claim, ...]]) -> bool:
     assert one.picture is not None
     facts = [_plain(literal) for literal in one.picture.facts]
     return any(consistent([*facts, *map(_plain, branch)]) for branch in branches)
 
 
-def _plain(literal: Literal) -> Literal | bool:
+def _plain(literal: Claim) -> Claim | bool:
     return normal(literal, lambda term: replace(term, lambda part: fold(part)))
 
 
-def _contradiction(one: Subject) -> tuple[ast.Span, str]:
+def _contradiction(one: RuleSubject) -> tuple[ast.Span, str]:
     """The first `where` line that leaves nothing possible, or the pattern."""
     wheres = one.rule.ast.wheres
     for count in range(len(wheres) + 1):
@@ -75,7 +75,7 @@ def _contradiction(one: Subject) -> tuple[ast.Span, str]:
 # --- Pairs ------------------------------------------------------------------------------------------------------------------
 
 
-def _pairs(subjects: Sequence[Subject], pedantic: bool) -> Iterator[Diagnostic]:
+def _pairs(subjects: Sequence[RuleSubject], pedantic: bool) -> Iterator[Diagnostic]:
     for pair in pairs(subjects):
         if pair.kind == "duplicate":
             yield _duplicate(pair)
@@ -96,7 +96,7 @@ def _duplicate(pair: Pair) -> Diagnostic:
     )  # fmt: skip
 
 
-def _spoken(one: Subject) -> list[str]:
+def _spoken(one: RuleSubject) -> list[str]:
     """The rewrite without layout; other names make it another one, which changes no more than a word of the message."""
     texts = (one.rule.source.text[block.span.start : block.span.end] for block in one.rule.ast.rewrites)
     return [" ".join(text.split()) for text in texts]
@@ -138,7 +138,7 @@ def _overlap(pair: Pair) -> Diagnostic:
 # --- Rules that find work in what rules have made ---------------------------------------------------------------------------
 
 
-def _circles(subjects: Sequence[Subject], pedantic: bool) -> Iterator[Diagnostic]:
+def _circles(subjects: Sequence[RuleSubject], pedantic: bool) -> Iterator[Diagnostic]:
     for circle in circles(subjects, possible=pedantic):
         yield _alone(circle) if len(circle.subjects) == 1 else _round(circle)
 
@@ -171,7 +171,7 @@ def _round(circle: Circle) -> Diagnostic:
 # --- Evidence that nothing shows ----------------------------------------------------------------------------------------------
 
 
-def _without_twin(subjects: Sequence[Subject]) -> Iterator[Diagnostic]:
+def _without_twin(subjects: Sequence[RuleSubject]) -> Iterator[Diagnostic]:
     """Repairs that read the framework's file, or what an exporter leaves, and show no correct program that they leave alone."""
     for rule in (one.rule for one in subjects):
         if rule.evidence is None or rule.evidence.name not in TWINNED or any(test.twin for test in rule.ast.tests):
@@ -202,7 +202,7 @@ def _report(
     return Diagnostic(code, message, span, label, notes, helps, rule.path, related)
 
 
-def _root(one: Subject) -> ast.Span:
+def _root(one: RuleSubject) -> ast.Span:
     return one.picture.nodes[one.picture.root].span if one.picture is not None else one.rule.ast.match.span
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from rewriter.errors import RewriterError
-from rewriter.language.lint.rule_graph import Subject
+from rewriter.language.lint.rule_graph import RuleSubject
 from rewriter.language.rule import Rule
 from rewriter.versions import Clause, exactly, parse_versions
 
 
-def meet(one: Subject, other: Subject) -> bool:
+def meet(one: RuleSubject, other: RuleSubject) -> bool:
     """Whether some model is meant for both."""
     mine, theirs = one.rule, other.rule
     if not one.reach & other.reach or not _ranges_meet(mine, theirs) or _apart(mine, theirs):
@@ -16,7 +16,7 @@ def meet(one: Subject, other: Subject) -> bool:
     return not (mine.exporters and theirs.exporters) or bool(set(mine.exporters) & set(theirs.exporters))
 
 
-def reaches_all(one: Subject, other: Subject) -> bool:
+def reaches_all(one: RuleSubject, other: RuleSubject) -> bool:
     """Whether every run that has the other rule on a model has the first one on it, too."""
     mine, theirs = one.rule, other.rule
     if not other.reach <= one.reach or (mine.ir.first, mine.ir.last) not in ((None, None), (theirs.ir.first, theirs.ir.last)):

@@ -1,8 +1,8 @@
 """Expressions as terms: plain tuples in which names are replaced by what they stand for.
 
 Two conditions of two rules can be held against each other only when they speak of the same things. In a term a tensor is a
-`Ref` of its pattern, a label is the `Ref` of a node, a captured attribute is `("attr", node, name)`, and `let` names are
-written out. Constants are themselves; everything else is `(head, part, ...)`.
+`TermRef` of its pattern, a label is the `TermRef` of a node, a captured attribute is `("attr", node, name)`, and `let` names
+are written out. Constants are themselves; everything else is `(head, part, ...)`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from rewriter.language.dtypes import DTYPES
 from rewriter.record import field, record
 
 Term = Any
-"""A constant (bool, number, text, None), `Ref`, or a tuple (head, term, ...). Element types are `("element", name)`."""
+"""A constant (bool, number, text, None), `TermRef`, or a tuple (head, term, ...). Element types are `("element", name)`."""
 
 TERM_LIMIT = 400  # parts of a term; `let` names multiply, and a larger one is compared with nothing
 ABSENT: Term = ("absent",)
 
 
 @record(frozen=True, slots=True)
-class Ref:
+class TermRef:
     """A thing of one pattern. `kind` is node, made (an output of a pattern node), capture, any, const, run, open or model.
 
     `side` keeps the things of two patterns apart; `at` is a number of a node or a name, `part` an output or operand position.
@@ -35,7 +35,7 @@ class Ref:
 
 
 @record(slots=True)
-class Names:
+class TermNames:
     """What the names of one rule stand for. `lets` are written out when they are met."""
 
     side: str
@@ -86,7 +86,7 @@ class Names:
         if isinstance(expr.value, ast.Name) and expr.value.id == "model":
             return ("opset",) if expr.name == "opset" else ("model", expr.name)
         value = self.term(expr.value)
-        if isinstance(value, Ref) and value.kind == "node":
+        if isinstance(value, TermRef) and value.kind == "node":
             return ("op", value) if expr.name == "op" else ("attr", value, expr.name)
         return (expr.name, value)
 
@@ -101,7 +101,7 @@ def is_constant(term: Term) -> bool:
     """Whether a term is a value: a number, a text, an element type, a list of such."""
     if isinstance(term, tuple):
         return term[0] in ("element", "absent") or (term[0] == "list" and all(map(is_constant, term[1:])))
-    return not isinstance(term, Ref)
+    return not isinstance(term, TermRef)
 
 
 def size(term: Term) -> int:
@@ -127,13 +127,13 @@ def heads(term: Term) -> set[str]:
     return found
 
 
-def refs(term: Term) -> set[Ref]:
+def refs(term: Term) -> set[TermRef]:
     """The things that a term speaks of."""
-    found: set[Ref] = set()
+    found: set[TermRef] = set()
     waiting = [term]
     while waiting:
         top = waiting.pop()
-        if isinstance(top, Ref):
+        if isinstance(top, TermRef):
             found.add(top)
         elif isinstance(top, tuple):
             waiting.extend(top[1:])
@@ -171,7 +171,7 @@ def _present(term: Term) -> Term:
     value = term[1] if len(term) > 1 else None
     if value == ABSENT:
         return False
-    return True if isinstance(value, Ref) and value.kind in ("made", "const", "any") else term
+    return True if isinstance(value, TermRef) and value.kind in ("made", "const", "any") else term
 
 
 def _default(term: Term) -> Term:
@@ -180,19 +180,19 @@ def _default(term: Term) -> Term:
 
 def _producer(term: Term) -> Term:
     value = term[1] if len(term) > 1 else None
-    if isinstance(value, Ref) and value.kind == "made":
-        return ("op", Ref("node", value.side, value.at))
-    return "" if isinstance(value, Ref) and value.kind == "const" else term
+    if isinstance(value, TermRef) and value.kind == "made":
+        return ("op", TermRef("node", value.side, value.at))
+    return "" if isinstance(value, TermRef) and value.kind == "const" else term
 
 
 def _is_const(term: Term) -> Term:
     value = term[1] if len(term) > 1 else None
-    return True if isinstance(value, Ref) and value.kind == "const" else term
+    return True if isinstance(value, TermRef) and value.kind == "const" else term
 
 
 def _is_input(term: Term) -> Term:
     value = term[1] if len(term) > 1 else None
-    return False if isinstance(value, Ref) and value.kind in ("made", "const") else term
+    return False if isinstance(value, TermRef) and value.kind in ("made", "const") else term
 
 
 def _like(term: Term) -> Term:

@@ -41,7 +41,7 @@ class Word(str):
     type: str
 
 
-class Node:
+class ParseNode:
     """A rule of the grammar: its name or alias, its nodes and words (None for an optional part that is missing), its place.
 
     The place is that of everything that belongs to it, brackets included.
@@ -82,7 +82,7 @@ class Tables:
         found = self._compiled[number] = (re.compile(pattern).match, words)
         return found
 
-    def parse(self, text: str) -> Node | None:
+    def parse(self, text: str) -> ParseNode | None:
         """The tree of a text; None when the grammar does not take it."""
         actions, gotos, productions, lexers = self.actions, self.gotos, self.productions, self.lexers
         compiled = self._compiled
@@ -116,7 +116,7 @@ class Tables:
                     state = gotos[states[-1]][origin]
                     states.append(state)
                 if state == self.last:
-                    whole: Node = values[-1]
+                    whole: ParseNode = values[-1]
                     return whole
             if action is None:
                 return None
@@ -154,7 +154,7 @@ def _built(shown: Any, values: list[Any], starts: list[int], ends: list[int], te
     if single and len(children) == 1:
         only = children[0]
         return (only, only.start, only.end) if type(only) is Word else (only, start, end)
-    return Node(name, children, start, end), start, end
+    return ParseNode(name, children, start, end), start, end
 
 
 @cache

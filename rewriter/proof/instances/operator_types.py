@@ -23,7 +23,7 @@ RUNNABLE = frozenset(
 
 
 @record(frozen=True, slots=True)
-class Formal:
+class TypedOperand:
     """One operand or result: the type variable that it shares with others ("" for none) and the types that it allows."""
 
     variable: str
@@ -32,15 +32,17 @@ class Formal:
 
 
 @cache
-def formals(op: str, domain: str, version: int) -> tuple[tuple[Formal, ...], tuple[Formal, ...]] | None:
+def formals(op: str, domain: str, version: int) -> tuple[tuple[TypedOperand, ...], tuple[TypedOperand, ...]] | None:
     """Operands and results of an operator in an opset; None when it has no schema there."""
     if contrib_operators.known(op, domain):
         whole = contrib_operators.INTEGER_OPERANDS.get(op, ())
         operands = [
-            Formal("", contrib_operators.INT32, False) if n in whole else Formal("T", contrib_operators.FLOAT, False)
+            TypedOperand("", contrib_operators.INT32, False)
+            if n in whole
+            else TypedOperand("T", contrib_operators.FLOAT, False)
             for n in range(9)
         ]
-        return tuple(operands), tuple(Formal("T", contrib_operators.FLOAT, False) for _ in range(4))
+        return tuple(operands), tuple(TypedOperand("T", contrib_operators.FLOAT, False) for _ in range(4))
     try:
         schema = defs.get_schema(op, version, domain)
     except defs.SchemaError:
@@ -49,18 +51,18 @@ def formals(op: str, domain: str, version: int) -> tuple[tuple[Formal, ...], tup
     return tuple(tuple(_formal(p, constraints) for p in group) for group in (schema.inputs, schema.outputs))  # type: ignore[return-value]
 
 
-def at(group: tuple[Formal, ...], position: int) -> Formal | None:
+def at(group: tuple[TypedOperand, ...], position: int) -> TypedOperand | None:
     """The formal of a position, the variadic last one for all beyond it."""
     if position < len(group):
         return group[position]
     return group[-1] if group and group[-1].variadic else None
 
 
-def _formal(parameter: defs.OpSchema.FormalParameter, constraints: dict[str, frozenset[int]]) -> Formal:
+def _formal(parameter: defs.OpSchema.FormalParameter, constraints: dict[str, frozenset[int]]) -> TypedOperand:
     variadic = parameter.option == defs.OpSchema.FormalParameterOption.Variadic
     variable = parameter.type_str if parameter.type_str in constraints and parameter.is_homogeneous else ""
     allowed = constraints.get(parameter.type_str) or frozenset(_numbers([parameter.type_str]))
-    return Formal(variable, allowed, variadic)
+    return TypedOperand(variable, allowed, variadic)
 
 
 def _numbers(texts: object) -> set[int]:

@@ -52,10 +52,10 @@ def pattern_instance(rule: Rule, opset: int, dims: Dims) -> Instance:
         pattern = compile_pattern(rule.ast.match, given)
     except RewriterError as error:
         raise Rejected(str(error)) from error
-    return _Builder(rule, pattern, opset, dims, given).build()
+    return _InstanceBuilder(rule, pattern, opset, dims, given).build()
 
 
-class _Builder:
+class _InstanceBuilder:
     def __init__(self, rule: Rule, pattern: Pattern, opset: int, dims: Dims, given: Mapping[str, Any]) -> None:
         self.rule = rule
         self.pattern = pattern

@@ -14,7 +14,7 @@ from rewriter.errors import RewriterError
 from rewriter.onnxfile import external_data
 from rewriter.proof import onnx_runtime
 from rewriter.proof.layers.cut import Cutter
-from rewriter.proof.layers.result import Blocked
+from rewriter.proof.layers.result import RefusedNode
 from rewriter.proof.models.model_inputs import Feed, declared_inputs
 from rewriter.proof.models.model_runs import REFERENCE, CannotRun
 
@@ -37,7 +37,7 @@ class Half:
     def __init__(self, model: onnx.ModelProto, folder: Path, runtime: str) -> None:
         self.model = model
         self.runtime = runtime
-        self.blocked: list[Blocked] = []
+        self.blocked: list[RefusedNode] = []
         self._folder = folder
         self._cutter = Cutter(model)
         self._lost: set[str] = set()
@@ -109,12 +109,12 @@ class Half:
                 break
             number, why = self._first_refused(alive, feed, refused)
             node = self._cutter.nodes[number]
-            self.blocked.append(Blocked(node.name or next(filter(None, node.output), ""), node.op_type, why))
+            self.blocked.append(RefusedNode(node.name or next(filter(None, node.output), ""), node.op_type, why))
             gone = self._cutter.behind(number)
             self._lose(gone)
             alive = [number for number in alive if number not in gone]
         if not self.blocked:
-            self.blocked.append(Blocked("", "", reason))
+            self.blocked.append(RefusedNode("", "", reason))
 
     def _refused_as_a_whole(self) -> bool:
         """Whether a model with the same versions and nothing in it but an Identity is refused, too."""

@@ -26,7 +26,7 @@ class TensorPair:
 
 
 @record(frozen=True, slots=True)
-class Blocked:
+class RefusedNode:
     """A node that a runtime does not run, and why; `node` is "" when it is the model as a whole."""
 
     node: str
@@ -82,7 +82,7 @@ class Comparison:
     inputs: str
     shapes: list[str]
     bound: Bound
-    blocked: tuple[list[Blocked], list[Blocked]]
+    blocked: tuple[list[RefusedNode], list[RefusedNode]]
     outputs: list[LayerDifference] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     first: First | None = None

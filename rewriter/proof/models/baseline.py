@@ -10,7 +10,7 @@ import numpy as np
 from rewriter.proof.models.drawn_values import EDGES, INFINITE, LARGE, LIMITS
 from rewriter.proof.models.model_inputs import Feed, FeedSet, feed_sets, recorded_feed
 from rewriter.proof.models.model_runs import CannotRun, ModelRun, Outputs, runtimes
-from rewriter.proof.models.output_agreement import Bound, Difference, coarsest_eps, differences
+from rewriter.proof.models.output_agreement import Bound, OutputDifference, coarsest_eps, differences
 from rewriter.proof.models.validity import Candidate
 from rewriter.record import record, replace
 
@@ -32,7 +32,7 @@ FEW_SETS = 3
 
 
 @record(frozen=True, slots=True)
-class Answer:
+class RunAnswer:
     """What a model answered to inputs of one sort."""
 
     sort: str
@@ -66,7 +66,7 @@ class Baseline:
                 self.refused = self.refused or str(error)
         raise CannotRun(self.refused)
 
-    def against(self, candidate: Candidate, bound: Bound) -> Difference:
+    def against(self, candidate: Candidate, bound: Bound) -> OutputDifference:
         """How another model differs.
 
         Returns:
@@ -79,15 +79,15 @@ class Baseline:
             run = ModelRun(candidate, self.runtime)
             found = [(answer, run(answer.feed)) for answer in asked]
         except CannotRun as error:
-            return Difference("", float("inf"), str(error))
+            return OutputDifference("", float("inf"), str(error))
         worst = self._worst(found, bound)
         if worst.message and not self._asked_twice:
             self._find_random(bound)
             worst = self._worst(found, bound)
         return worst
 
-    def _worst(self, found: list[tuple[Answer, Outputs]], bound: Bound) -> Difference:
-        ordinary = Difference("", 0.0)
+    def _worst(self, found: list[tuple[RunAnswer, Outputs]], bound: Bound) -> OutputDifference:
+        ordinary = OutputDifference("", 0.0)
         for answer, outputs in found:
             allowed = replace(bound, finite=bound.approximate and answer.sort in (LARGE, LIMITS))
             every = [d for d in differences(answer.outputs, outputs, allowed) if d.output not in self.random]
@@ -111,7 +111,7 @@ class Baseline:
                 self.random += [d.output for d in found if d.message and d.output not in self.random]
 
 
-def _answers(candidate: Candidate, runtime: str, inputs: str | None) -> list[Answer]:
+def _answers(candidate: Candidate, runtime: str, inputs: str | None) -> list[RunAnswer]:
     """Answers to the inputs of a file, or to made-up ones: of each set the first choice that the model accepts.
 
     The ordinary set has to be accepted; of the others, a model may refuse some.
@@ -119,7 +119,7 @@ def _answers(candidate: Candidate, runtime: str, inputs: str | None) -> list[Ans
     run, model = ModelRun(candidate, runtime), candidate.proto
     if inputs is not None:
         feed = recorded_feed(inputs, model)
-        return [Answer(RECORDED, feed, run(feed))]
+        return [RunAnswer(RECORDED, feed, run(feed))]
     refusals: list[CannotRun] = []
     for sets in feed_sets(model):
         first = _answer(run, sets[0], refusals)
@@ -129,16 +129,16 @@ def _answers(candidate: Candidate, runtime: str, inputs: str | None) -> list[Ans
     raise refusals[0] if refusals else CannotRun("no input could be made up")
 
 
-def _answer(run: ModelRun, feeds: FeedSet, refusals: list[CannotRun]) -> Answer | None:
+def _answer(run: ModelRun, feeds: FeedSet, refusals: list[CannotRun]) -> RunAnswer | None:
     for feed in feeds.choices():
         try:
-            return Answer(feeds.sort, feed, run(feed))
+            return RunAnswer(feeds.sort, feed, run(feed))
         except CannotRun as error:
             refusals.append(error)
     return None
 
 
-def _is_small(candidate: Candidate, answer: Answer) -> bool:
+def _is_small(candidate: Candidate, answer: RunAnswer) -> bool:
     arrays = _arrays([*answer.feed.values(), *answer.outputs.values()])
     return candidate.size() <= MOST_BYTES_FOR_ALL and sum(array.nbytes for array in arrays) <= MOST_BYTES_FOR_ALL
 

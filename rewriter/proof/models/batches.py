@@ -20,7 +20,7 @@ from rewriter.proof.models.guard import Verify
 from rewriter.proof.models.model_inputs import Feed, declared_inputs, random_feeds
 from rewriter.proof.models.model_runs import CannotRun, ModelRun, Outputs, runtimes
 from rewriter.proof.models.output_agreement import Bound, coarsest_eps, differences
-from rewriter.proof.models.replay import Attempt, Culprit, Plan, Replay
+from rewriter.proof.models.replay import Culprit, Replay, ReplayedRun, Variation
 from rewriter.proof.models.validity import Candidate
 
 BOUND = Bound(ulps=64, rtol=1e-4, atol=1e-6)
@@ -39,7 +39,7 @@ class BatchCheck:
         self._replay = replay
         self._further = further
 
-    def __call__(self, attempt: Attempt, plan: Plan) -> Verification | Culprit | None:
+    def __call__(self, attempt: ReplayedRun, plan: Variation) -> Verification | Culprit | None:
         """The rule that named a batch which does not flow; or what the other check says."""
         for start, end in _stretches(attempt.log.firings):
             reason = self._differs(attempt, plan, start, end)
@@ -47,7 +47,7 @@ class BatchCheck:
                 return Culprit(attempt.log.firings[end - 1], reason, everywhere=True)
         return None if self._further is None else self._further(attempt, plan)
 
-    def _differs(self, attempt: Attempt, plan: Plan, start: int, end: int) -> str:
+    def _differs(self, attempt: ReplayedRun, plan: Variation, start: int, end: int) -> str:
         try:
             before = self._replay(plan.upto(start)).candidate
             last = end == len(attempt.log.firings)

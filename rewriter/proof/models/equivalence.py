@@ -18,8 +18,8 @@ from rewriter.log.records import Firing, Verification
 from rewriter.proof.models.baseline import Baseline
 from rewriter.proof.models.framework_outputs import FrameworkOutputs
 from rewriter.proof.models.model_runs import runtime_version
-from rewriter.proof.models.output_agreement import PROMISING, Bound, Difference, bound_of
-from rewriter.proof.models.replay import Attempt, Culprit, Plan, Replay, first_bad
+from rewriter.proof.models.output_agreement import PROMISING, Bound, OutputDifference, bound_of
+from rewriter.proof.models.replay import Culprit, Replay, ReplayedRun, Variation, first_bad
 from rewriter.proof.models.validity import Candidate
 from rewriter.record import field, record
 
@@ -58,16 +58,16 @@ class Verifier:
         self._inputs = inputs
         self.framework = FrameworkOutputs(inputs) if inputs is not None else None
 
-    def __call__(self, attempt: Attempt, plan: Plan) -> Verification | Culprit:
+    def __call__(self, attempt: ReplayedRun, plan: Variation) -> Verification | Culprit:
         """What the comparison shows, or the firing that broke a promise.
 
         Args:
             attempt: the result.
             plan: what it was made by.
         """
-        return _Comparison(self, attempt, plan).verdict()
+        return _NumberComparison(self, attempt, plan).verdict()
 
-    def state(self, attempt: Attempt, plan: Plan, firings: int) -> Candidate:
+    def state(self, attempt: ReplayedRun, plan: Variation, firings: int) -> Candidate:
         """The model after so many firings."""
         last = firings == len(attempt.log.firings)
         return attempt.candidate if last else self._replay(plan.upto(firings)).candidate
@@ -80,8 +80,8 @@ class Verifier:
         return bound_of(rule for firing in firings if (rule := self._rules.get(firing.rule)) is not None)
 
 
-class _Comparison:
-    def __init__(self, verifier: Verifier, attempt: Attempt, plan: Plan) -> None:
+class _NumberComparison:
+    def __init__(self, verifier: Verifier, attempt: ReplayedRun, plan: Variation) -> None:
         self._verifier = verifier
         self._attempt = attempt
         self._plan = plan
@@ -228,7 +228,7 @@ class _Comparison:
         )
 
 
-def _told(difference: Difference) -> str:
+def _told(difference: OutputDifference) -> str:
     if not difference.message:
         return ""
     return f"output {difference.output!r} {difference.message}" if difference.output else difference.message

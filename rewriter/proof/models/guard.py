@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from rewriter.log.records import Judged, RolledBack, Verification
-from rewriter.proof.models.replay import Attempt, Culprit, Plan, Replay, first_bad, place_of
+from rewriter.proof.models.replay import Culprit, Replay, ReplayedRun, Variation, first_bad, place_of
 from rewriter.proof.models.running import RUN, Running
 from rewriter.proof.models.validity import JUDGES, SESSION, Candidate
 from rewriter.record import replace
@@ -26,11 +26,11 @@ MOST_OF_ONE_RULE = 3
 MOST_RULES_TRIED = 12
 """Rules that are left out one by one to see whether a model that is refused before and after were taken without one."""
 
-Verify = Callable[[Attempt, Plan], "Verification | Culprit | None"]
+Verify = Callable[[ReplayedRun, Variation], "Verification | Culprit | None"]
 """Compares the numbers of a result; a culprit when they differ without leave, None when there is nothing to say of them."""
 
 
-def guarded(first: Attempt, replay: Replay, verify: Verify | None = None) -> Attempt:
+def guarded(first: ReplayedRun, replay: Replay, verify: Verify | None = None) -> ReplayedRun:
     """The result of a run, or of as much of it as leaves the model at least as valid as it was.
 
     Args:
@@ -47,7 +47,7 @@ def guarded(first: Attempt, replay: Replay, verify: Verify | None = None) -> Att
 
 
 class _Guard:
-    def __init__(self, first: Attempt, replay: Replay, verify: Verify | None) -> None:
+    def __init__(self, first: ReplayedRun, replay: Replay, verify: Verify | None) -> None:
         self._first = first
         self._replay = replay
         self._verify = verify
@@ -61,10 +61,10 @@ class _Guard:
     def before(self) -> Candidate:
         """The input, loaded when it is first needed: mostly the result passes everything and nobody asks."""
         if self._before is None:
-            self._before = self._replay(Plan(firings=0)).candidate
+            self._before = self._replay(Variation(firings=0)).candidate
         return self._before
 
-    def result(self) -> Attempt:
+    def result(self) -> ReplayedRun:
         attempt = self._first
         while (culprit := self._culprit(attempt)) is not None:
             self._add(culprit)
@@ -75,7 +75,7 @@ class _Guard:
 
     # --- finding -----------------------------------------------------------------------------------------------------------
 
-    def _culprit(self, attempt: Attempt) -> Culprit | None:
+    def _culprit(self, attempt: ReplayedRun) -> Culprit | None:
         """What made this result less valid than the input, or its numbers others than promised."""
         if not attempt.log.changed:
             return None
@@ -85,7 +85,7 @@ class _Guard:
             culprit = self._bisect(attempt, *worse) if worse else self._better_without(attempt)
         return culprit or self._does_not_run(attempt) or self._wrong_numbers(attempt, _plan(self._culprits))
 
-    def _does_not_run(self, attempt: Attempt) -> Culprit | None:
+    def _does_not_run(self, attempt: ReplayedRun) -> Culprit | None:
         """The firing after which a model that ran does not run any more, though it loads."""
         if not (reason := self._not_run(attempt)):
             return None
@@ -98,7 +98,7 @@ class _Guard:
         number, why = first_bad(0, len(attempt.log.firings), reason, ask)
         return Culprit(attempt.log.firings[number - 1], f"{SESSION} does not run it: {why}")
 
-    def _not_run(self, attempt: Attempt) -> str | None:
+    def _not_run(self, attempt: ReplayedRun) -> str | None:
         """Why a result that loads does not run where the input ran; "" when it does, None when it was not run.
 
         What an input is, a rule on the interface may change; then there are no inputs for both.
@@ -110,14 +110,14 @@ class _Guard:
             self._ran = {candidate: self._running.refusal(candidate)}
         return self._ran[candidate]
 
-    def _wrong_numbers(self, attempt: Attempt, plan: Plan) -> Culprit | None:
+    def _wrong_numbers(self, attempt: ReplayedRun, plan: Variation) -> Culprit | None:
         found = None if self._verify is None else self._verify(attempt, plan)
         if isinstance(found, Culprit):
             return found
         attempt.log.verification = found
         return None
 
-    def _bisect(self, attempt: Attempt, judge: str, reason: str) -> Culprit:
+    def _bisect(self, attempt: ReplayedRun, judge: str, reason: str) -> Culprit:
         plan = _plan(self._culprits)
         held = [judge for judge in JUDGES if self.before.refusal(judge) == ""]
 
@@ -128,7 +128,7 @@ class _Guard:
         number, why = first_bad(0, len(attempt.log.firings), f"{judge}: {reason}", ask)
         return Culprit(attempt.log.firings[number - 1], why)
 
-    def _better_without(self, attempt: Attempt) -> Culprit | None:
+    def _better_without(self, attempt: ReplayedRun) -> Culprit | None:
         """A rule without which the result would be more valid.
 
         Where a judge refuses the input for one reason and the result for another, a repair may have been undone by a rule that
@@ -158,7 +158,7 @@ class _Guard:
 
     # --- ending ------------------------------------------------------------------------------------------------------------
 
-    def _pardon(self, attempt: Attempt) -> Attempt:
+    def _pardon(self, attempt: ReplayedRun) -> ReplayedRun:
         """Puts back what need not have been taken.
 
         A state may have been bad for a moment only, until a later firing mended it, and then the firing before was blamed.
@@ -175,7 +175,7 @@ class _Guard:
                     break
         return attempt
 
-    def _is_good(self, trial: Attempt, attempt: Attempt) -> bool:
+    def _is_good(self, trial: ReplayedRun, attempt: ReplayedRun) -> bool:
         """Whether a result is as valid as the input and as another result."""
         if self._not_run(trial):
             return False
@@ -183,13 +183,13 @@ class _Guard:
             return True
         return not (trial.candidate.worse_than(self.before) or trial.candidate.worse_than(attempt.candidate))
 
-    def _give_up(self, attempt: Attempt) -> Attempt:
+    def _give_up(self, attempt: ReplayedRun) -> ReplayedRun:
         last = {firing.rule: firing for firing in attempt.log.firings}
         reason = f"more than {MOST_CULPRITS} rewrites made the model worse; the model is given back as it was"
         self._culprits.extend(Culprit(firing, reason, everywhere=True) for _, firing in sorted(last.items()))
-        return self._replay(Plan(firings=0))
+        return self._replay(Variation(firings=0))
 
-    def _report(self, attempt: Attempt) -> Attempt:
+    def _report(self, attempt: ReplayedRun) -> ReplayedRun:
         log = attempt.log
         times = Counter(firing.rule for firing in self._first.log.firings)
         everywhere = {culprit.firing.rule for culprit in self._culprits if culprit.everywhere}
@@ -218,8 +218,8 @@ class _Guard:
         return attempt
 
 
-def _plan(culprits: list[Culprit]) -> Plan:
-    return Plan(
+def _plan(culprits: list[Culprit]) -> Variation:
+    return Variation(
         veto=frozenset(place_of(culprit.firing) for culprit in culprits if not culprit.everywhere),
         without=frozenset(culprit.firing.rule for culprit in culprits if culprit.everywhere),
     )

@@ -49,7 +49,7 @@ class Bound:
 
 
 @record(frozen=True, slots=True)
-class Difference:
+class OutputDifference:
     """How an output of one model differs from that of another.
 
     Attributes:
@@ -83,22 +83,22 @@ def coarsest_eps(model: onnx.ModelProto) -> float:
     return max(map(_eps, float_types(model)), default=0.0)
 
 
-def differences(before: Mapping[str, Any], after: Mapping[str, Any], bound: Bound) -> Iterator[Difference]:
+def differences(before: Mapping[str, Any], after: Mapping[str, Any], bound: Bound) -> Iterator[OutputDifference]:
     """One entry for each output of `before`, in its order. Outputs are arrays, or sequences and maps of them."""
     for name, old in before.items():
         if name not in after:
-            yield Difference(name, np.inf, "is no output any more")
+            yield OutputDifference(name, np.inf, "is no output any more")
             continue
         yield _whole(name, old, after[name], bound)
 
 
-def _whole(name: str, old: Any, new: Any, bound: Bound) -> Difference:
+def _whole(name: str, old: Any, new: Any, bound: Bound) -> OutputDifference:
     first, second = list(_leaves(old)), list(_leaves(new))
     if len(first) != len(second):
-        return Difference(name, np.inf, f"has {len(second)} elements instead of {len(first)}")
+        return OutputDifference(name, np.inf, f"has {len(second)} elements instead of {len(first)}")
     found = [_arrays(name, np.asarray(a), np.asarray(b), bound) for a, b in zip(first, second, strict=True)]
     wrong = [difference for difference in found if difference.message]
-    return max(wrong or found, key=lambda difference: difference.largest, default=Difference(name, 0.0))
+    return max(wrong or found, key=lambda difference: difference.largest, default=OutputDifference(name, 0.0))
 
 
 def _leaves(value: Any) -> Iterator[Any]:
@@ -113,16 +113,18 @@ def _leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
-def _arrays(name: str, old: np.ndarray[Any, Any], new: np.ndarray[Any, Any], bound: Bound) -> Difference:
+def _arrays(name: str, old: np.ndarray[Any, Any], new: np.ndarray[Any, Any], bound: Bound) -> OutputDifference:
     if old.dtype != new.dtype:
-        return Difference(name, np.inf, f"is {new.dtype} instead of {old.dtype}")
+        return OutputDifference(name, np.inf, f"is {new.dtype} instead of {old.dtype}")
     if old.shape != new.shape:
-        return Difference(name, np.inf, f"has shape {list(new.shape)} instead of {list(old.shape)}")
+        return OutputDifference(name, np.inf, f"has shape {list(new.shape)} instead of {list(old.shape)}")
     if old.dtype.kind in "OUSbiu":
         steps = bound.atol if old.dtype.kind in "iu" and bound.atol >= 1 else 0.0
         apart = np.abs(old.astype(np.float64) - new.astype(np.float64)) > steps if steps else old != new
         wrong = int(np.count_nonzero(apart))
-        return Difference(name, np.inf, f"differs in {wrong} of {old.size} places") if wrong else Difference(name, 0.0)
+        return (
+            OutputDifference(name, np.inf, f"differs in {wrong} of {old.size} places") if wrong else OutputDifference(name, 0.0)
+        )
     wide = np.complex128 if old.dtype.kind == "c" else np.float64
     eps = _eps(old.dtype)
     old, new = old.astype(wide), new.astype(wide)
@@ -130,19 +132,21 @@ def _arrays(name: str, old: np.ndarray[Any, Any], new: np.ndarray[Any, Any], bou
         asked = np.abs(old) < OVERFLOWING
         old, new = old[asked], new[asked]
     if not np.array_equal(np.isnan(old), np.isnan(new)):
-        return Difference(name, np.inf, f"is not a number in {np.isnan(new).sum()} places instead of {np.isnan(old).sum()}")
+        return OutputDifference(
+            name, np.inf, f"is not a number in {np.isnan(new).sum()} places instead of {np.isnan(old).sum()}"
+        )
     infinite = np.isinf(old) | np.isinf(new)
     if not np.array_equal(old[infinite], new[infinite]):
-        return Difference(name, np.inf, "is infinite in other places")
+        return OutputDifference(name, np.inf, "is infinite in other places")
     finite = ~(infinite | np.isnan(old))
     if not finite.any():
-        return Difference(name, 0.0)
+        return OutputDifference(name, 0.0)
     largest = float(np.max(np.abs(old[finite] - new[finite])))
     scale = float(np.max(np.abs(old[finite])))
     allowed = bound.atol + scale * (bound.rtol + bound.ulps * max(eps, bound.eps))
     if largest <= allowed:
-        return Difference(name, largest)
-    return Difference(
+        return OutputDifference(name, largest)
+    return OutputDifference(
         name, largest, f"differs by {largest:.3g} where {allowed:.3g} is allowed, beside numbers up to {scale:.3g}"
     )
 

@@ -18,7 +18,7 @@ Place = tuple[str, str, str]  # rule, place, root
 
 
 @record(frozen=True, slots=True)
-class Plan:
+class Variation:
     """How a run differs from the first one.
 
     Attributes:
@@ -31,13 +31,13 @@ class Plan:
     veto: frozenset[Place] = frozenset()
     without: frozenset[str] = frozenset()
 
-    def upto(self, firings: int) -> Plan:
+    def upto(self, firings: int) -> Variation:
         """The same run, stopped after so many firings."""
         return replace(self, firings=firings)
 
 
 @record
-class Attempt:
+class ReplayedRun:
     """A model after a run, the log of it, and how much unused was tidied away besides."""
 
     model: Model
@@ -59,11 +59,11 @@ class Culprit:
     everywhere: bool = False
 
 
-Replay = Callable[[Plan], Attempt]
+Replay = Callable[[Variation], ReplayedRun]
 
 
 def place_of(firing: Firing) -> Place:
-    """What `Plan.veto` knows a firing by."""
+    """What `Variation.veto` knows a firing by."""
     return firing.rule, firing.place, firing.root
 
 

@@ -17,7 +17,7 @@ _INTEGERS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 
 
 @record(frozen=True, slots=True)
-class Bound:
+class RunBound:
     """How far results may be off: `ulps` units in the last place, or |a - b| <= atol + rtol * |b|.
 
     `scale` measures rtol against the largest magnitude of the tensor, since a sum that cancels has no relative precision. No
@@ -34,27 +34,27 @@ class Bound:
 
 
 @record(frozen=True, slots=True)
-class Difference:
+class RunDifference:
     """How the results of one output differ; `error` is the largest, in the units of the bound."""
 
     output: str
     text: str
 
 
-def compare(before: Mapping[str, Array], after: Mapping[str, Array], bound: Bound) -> tuple[Difference | None, float]:
+def compare(before: Mapping[str, Array], after: Mapping[str, Array], bound: RunBound) -> tuple[RunDifference | None, float]:
     """The first output that differs beyond the bound, or None; and the largest error within it (ulps, or relative)."""
     worst = 0.0
     for name, wanted in before.items():
         if name not in after:
-            return Difference(name, "is not computed any more"), worst
+            return RunDifference(name, "is not computed any more"), worst
         text, error = difference(np.asarray(wanted), np.asarray(after[name]), bound)
         if text:
-            return Difference(name, text), worst
+            return RunDifference(name, text), worst
         worst = max(worst, error)
     return None, worst
 
 
-def difference(wanted: Array, found: Array, bound: Bound) -> tuple[str, float]:
+def difference(wanted: Array, found: Array, bound: RunBound) -> tuple[str, float]:
     """What is wrong with `found`, "" for nothing; and the largest error."""
     if wanted.dtype != found.dtype:
         return f"has the element type {found.dtype} instead of {wanted.dtype}", 0.0
@@ -72,7 +72,7 @@ def difference(wanted: Array, found: Array, bound: Bound) -> tuple[str, float]:
     return _ulps(wanted, found, bound.ulps)
 
 
-def _near(wanted: Array, found: Array, bound: Bound, rtol: float) -> tuple[str, float]:
+def _near(wanted: Array, found: Array, bound: RunBound, rtol: float) -> tuple[str, float]:
     """What was NaN must not become a number; of what has overflowed nothing is asked."""
     finite = np.isfinite(wanted) & (np.abs(wanted) < 1e30)
     with np.errstate(all="ignore"):

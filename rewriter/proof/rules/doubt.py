@@ -14,10 +14,10 @@ import onnx
 from rewriter.language.dtypes import DTYPES
 from rewriter.proof.instances.instance import Array
 from rewriter.proof.models.inner_tensors import values_of
-from rewriter.proof.models.run_agreement import Bound, compare
+from rewriter.proof.models.run_agreement import RunBound, compare
 from rewriter.proof.oracles import ORACLES, Answer, Loaded, Refusal
 
-ORACLES_AGREE = Bound(rtol=1e-3, atol=1e-4, scale=True)
+ORACLES_AGREE = RunBound(rtol=1e-3, atol=1e-4, scale=True)
 _RANDOM = frozenset({"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"})
 RANDOM = "random outputs cannot be compared"
 DISAGREE = "the oracles disagree before the rewrite"
@@ -38,7 +38,7 @@ def doubt(
     """
     asked = {output: wanted[output]}
     again = before(inputs)
-    if isinstance(again, Refusal) or compare(asked, again, Bound())[0] is not None:
+    if isinstance(again, Refusal) or compare(asked, again, RunBound())[0] is not None:
         return RANDOM
     lenient = ORACLES[1]
     if oracle == lenient.name:

@@ -12,7 +12,7 @@ from rewriter.language.rule import Rule
 from rewriter.proof.instances.instance import Array
 from rewriter.proof.models.inner_tensors import values_of
 from rewriter.proof.oracles import ORACLES, Refusal
-from rewriter.proof.rules.refused import Running
+from rewriter.proof.rules.refused import RunningInstance
 from rewriter.proof.rules.trial import Trial
 
 _MOST_ELEMENTS = 24
@@ -23,12 +23,12 @@ def obligation(rule: Rule, trial: Trial) -> str:
     return "\n".join(_lines(rule, trial))
 
 
-def running(rule: Rule, found: Running) -> str:
+def running(rule: Rule, found: RunningInstance) -> str:
     """The text of a model that `evidence: refused` says is refused, and what it computes."""
     return "\n".join(_running(rule, found))
 
 
-def _running(rule: Rule, found: Running) -> Iterator[str]:
+def _running(rule: Rule, found: RunningInstance) -> Iterator[str]:
     instance = found.instance
     yield f"{rule.code} {rule.slug} claims that such a model is refused"
     yield f"opset {instance.opset}, instance from: {instance.origin}"

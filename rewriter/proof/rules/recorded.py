@@ -19,13 +19,13 @@ from rewriter.errors import RewriterError
 from rewriter.graph.model import Model, load
 from rewriter.language.rules import RuleSet
 from rewriter.proof.instances.instance import Array
-from rewriter.proof.models.run_agreement import Bound, difference
+from rewriter.proof.models.run_agreement import RunBound, difference
 from rewriter.proof.oracles import ORACLES, Refusal
 from rewriter.record import field, record
 from rewriter.source.acceptance import objection
 from rewriter.source.find import find, load_source
 
-BOUND = Bound(rtol=2e-3, atol=1e-4, scale=True)
+BOUND = RunBound(rtol=2e-3, atol=1e-4, scale=True)
 _SECONDS = 30.0
 
 

@@ -37,7 +37,7 @@ FIRST = 1 << 20
 
 
 @record(frozen=True)
-class Running:
+class RunningInstance:
     """A model that no gate refuses, and what it runs with."""
 
     instance: Instance
@@ -74,7 +74,7 @@ class Claim:
     """
 
     gates: Counter[str] = field(default_factory=Counter)
-    runs: list[Running] = field(default_factory=list)
+    runs: list[RunningInstance] = field(default_factory=list)
     opsets: set[int] = field(default_factory=set)
 
     @property
@@ -169,7 +169,7 @@ def _ask(instance: Instance, evidence: Evidence, rng: np.random.Generator, found
         return
     for inputs in _feeds(instance, rng):
         if not isinstance(loaded(inputs), Refusal):
-            found.runs.append(Running(instance, inputs))
+            found.runs.append(RunningInstance(instance, inputs))
             return
     found.gates[RUN] += 1
 

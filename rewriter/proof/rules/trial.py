@@ -21,7 +21,7 @@ from rewriter.proof import onnx_runtime
 from rewriter.proof.instances.feed import NoInputs, feed
 from rewriter.proof.instances.instance import Array, Instance
 from rewriter.proof.instances.random_arrays import EDGES, LARGE, STYLES
-from rewriter.proof.models.run_agreement import Bound, Difference, compare
+from rewriter.proof.models.run_agreement import RunBound, RunDifference, compare
 from rewriter.proof.oracles import ORACLES, Answer, Loaded, Refusal
 from rewriter.proof.rules.declared import asks_otherwise, outputs_as_before
 from rewriter.proof.rules.doubt import (
@@ -37,8 +37,8 @@ from rewriter.proof.rules.doubt import (
 from rewriter.record import field, record
 from rewriter.source.find import parse_source
 
-REPAIR_BOUND = Bound(rtol=1e-4, atol=1e-5, scale=True)
-COARSE_BOUND = Bound(rtol=2e-2, atol=1e-2, scale=True)
+REPAIR_BOUND = RunBound(rtol=1e-4, atol=1e-5, scale=True)
+COARSE_BOUND = RunBound(rtol=2e-2, atol=1e-2, scale=True)
 _COARSE = frozenset({DTYPES["float16"], DTYPES["bfloat16"]})
 _SECONDS = 5.0
 _NAMES = re.compile(r"'[^']*'|\"[^\"]*\"|\([^()]*\)|\d+")
@@ -105,7 +105,7 @@ def attempt(rule: Rule, instance: Instance, rng: np.random.Generator, styles: Se
         return _lossy(instance, after)
     if kind == "repair":
         return _Repair(instance, after, feeds).judged()
-    bound = Bound(rtol=rule.kind.rtol, atol=rule.kind.atol, scale=True) if kind == "approx" else Bound()
+    bound = RunBound(rtol=rule.kind.rtol, atol=rule.kind.atol, scale=True) if kind == "approx" else RunBound()
     return _equal(instance, after, feeds, bound, interface=kind == "interface")
 
 
@@ -164,7 +164,7 @@ def _equal(
     instance: Instance,
     after: onnx.ModelProto,
     feeds: Sequence[tuple[str, Mapping[str, Array]]],
-    bound: Bound,
+    bound: RunBound,
     *,
     interface: bool,
 ) -> Trial:
@@ -241,7 +241,7 @@ def _verdict(
     oracle: str,
     wanted: Mapping[str, Array],
     result: Answer,
-    bound: Bound,
+    bound: RunBound,
     before: Loaded,
 ) -> Trial:
     if isinstance(result, Refusal):
@@ -377,7 +377,7 @@ class _Repair:
         return Trial(REPAIRED, self.instance, why, self.after, inputs, name, error, off is None)
 
 
-def _told(off: Difference) -> str:
+def _told(off: RunDifference) -> str:
     return f"output `{off.output}` {off.text}"
 
 

@@ -32,7 +32,7 @@ _FEW = 5  # one in so many refused models may be read otherwise by an oracle tha
 
 
 @record(frozen=True)
-class Plan:
+class VerifyPlan:
     """How thoroughly to verify. `seconds` bounds the sampling of one rule."""
 
     samples: int = 200
@@ -96,7 +96,7 @@ class _Tally:
 
 def verify_rule(
     rule: Rule,
-    plan: Plan,
+    plan: VerifyPlan,
     recorded: Sequence[str] = (),
     *,
     skip: Collection[int] = (),
@@ -131,7 +131,7 @@ def verify_rule(
     return verdict
 
 
-def _runs_as_it_is(rule: Rule, plan: Plan, skip: Collection[int], at: Callable[[int], object], verdict: Verdict) -> bool:
+def _runs_as_it_is(rule: Rule, plan: VerifyPlan, skip: Collection[int], at: Callable[[int], object], verdict: Verdict) -> bool:
     """Whether a model that the rule says is refused is not; the verdict then says so."""
     if rule.evidence is None or rule.evidence.name != REFUSED:
         return False
@@ -143,7 +143,7 @@ def _runs_as_it_is(rule: Rule, plan: Plan, skip: Collection[int], at: Callable[[
     return bool(claim.runs)
 
 
-def _sample(rule: Rule, plan: Plan, skip: Collection[int], at: Callable[[int], object], started: float) -> _Tally:
+def _sample(rule: Rule, plan: VerifyPlan, skip: Collection[int], at: Callable[[int], object], started: float) -> _Tally:
     tally = _Tally()
     stream = Stream(rule, plan.seed)
     for index, instance in stream:

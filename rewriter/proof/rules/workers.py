@@ -15,7 +15,7 @@ from typing import Any
 
 from rewriter.language.rule import Rule
 from rewriter.proof.rules.verdict import COUNTEREXAMPLE, UNVERIFIED, Verdict
-from rewriter.proof.rules.verify_rule import Plan, verify_rule
+from rewriter.proof.rules.verify_rule import VerifyPlan, verify_rule
 from rewriter.record import field, record, replace
 
 MOST_CRASHES = 10
@@ -23,7 +23,7 @@ NOWHERE = -1
 
 
 @record
-class _Job:
+class _VerifyJob:
     rule: Rule
     recorded: Sequence[str]
     skip: set[int] = field(default_factory=set)
@@ -32,13 +32,13 @@ class _Job:
 
 
 @record
-class _Hand:
+class _Verifier:
     process: BaseProcess
     connection: Connection[Any, Any]
-    job: _Job | None = None
+    job: _VerifyJob | None = None
 
 
-def verify_all(rules: Sequence[Rule], plan: Plan, recorded: Mapping[str, Sequence[str]], jobs: int) -> Iterator[Verdict]:
+def verify_all(rules: Sequence[Rule], plan: VerifyPlan, recorded: Mapping[str, Sequence[str]], jobs: int) -> Iterator[Verdict]:
     """The verdicts on rules, as they come.
 
     Args:
@@ -47,8 +47,8 @@ def verify_all(rules: Sequence[Rule], plan: Plan, recorded: Mapping[str, Sequenc
         recorded: recorded exports that each rule repairs.
         jobs: processes at once.
     """
-    waiting = deque(_Job(rule, recorded.get(rule.code, ())) for rule in rules)
-    hands: list[_Hand] = []
+    waiting = deque(_VerifyJob(rule, recorded.get(rule.code, ())) for rule in rules)
+    hands: list[_Verifier] = []
     try:
         while waiting or any(hand.job for hand in hands):
             while len(hands) < jobs and len(hands) < len(waiting) + sum(hand.job is not None for hand in hands):
@@ -64,21 +64,21 @@ def verify_all(rules: Sequence[Rule], plan: Plan, recorded: Mapping[str, Sequenc
             hand.process.join()
 
 
-def _send(hand: _Hand) -> None:
+def _send(hand: _Verifier) -> None:
     assert hand.job is not None
     hand.connection.send((hand.job.rule, tuple(hand.job.recorded), frozenset(hand.job.skip), hand.job.negatives))
 
 
-def _start(plan: Plan) -> _Hand:
+def _start(plan: VerifyPlan) -> _Verifier:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=serve, args=(theirs, plan), daemon=True)
     process.start()
     theirs.close()
-    return _Hand(process, ours)
+    return _Verifier(process, ours)
 
 
-def _collect(hands: list[_Hand], waiting: deque[_Job]) -> Iterator[Verdict]:
+def _collect(hands: list[_Verifier], waiting: deque[_VerifyJob]) -> Iterator[Verdict]:
     """Waits for news; a dead process gives its job back."""
     ready = wait([hand.connection for hand in hands])
     for hand in [hand for hand in hands if hand.connection in ready]:
@@ -98,7 +98,7 @@ def _collect(hands: list[_Hand], waiting: deque[_Job]) -> Iterator[Verdict]:
             yield message
 
 
-def _crashed(job: _Job, waiting: deque[_Job]) -> Iterator[Verdict]:
+def _crashed(job: _VerifyJob, waiting: deque[_VerifyJob]) -> Iterator[Verdict]:
     if len(job.skip) >= MOST_CRASHES or not job.negatives:
         reason = "an oracle's process died, again and again"
         yield Verdict(job.rule.code, job.rule.digest, UNVERIFIED, reason, crashed=len(job.skip) + 1)
@@ -110,7 +110,7 @@ def _crashed(job: _Job, waiting: deque[_Job]) -> Iterator[Verdict]:
     waiting.appendleft(job)
 
 
-def serve(connection: Connection[Any, Any], plan: Plan) -> None:
+def serve(connection: Connection[Any, Any], plan: VerifyPlan) -> None:
     """The loop of a process: verifies the rules that it is sent until nobody sends any more."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # onnx's checker prints to stdout from C++
     while True:

@@ -33,7 +33,7 @@ class Frame:
 
 
 @record(slots=True)
-class Way:
+class Route:
     """A placed edge: the points that it goes through, from above to below; `label` is to stand at the first one."""
 
     label: str
@@ -42,11 +42,11 @@ class Way:
 
 
 @record(slots=True)
-class Plan:
+class Layout:
     """A placed drawing, its upper left corner at (0, 0)."""
 
     frames: list[Frame]
-    ways: list[Way]
+    ways: list[Route]
     width: float
     height: float
 
@@ -60,7 +60,7 @@ def size(shape: Shape) -> tuple[float, float]:
     return width, 30.0 + (16.0 if shape.name else 0.0) + (15.0 * len(shape.rows) + 7 if shape.rows else 0.0)
 
 
-def plan(drawing: Drawing) -> Plan:
+def plan(drawing: Drawing) -> Layout:
     """The positions of everything in a drawing."""
     shapes = {shape.id: shape for shape in drawing.shapes}
     edges = [(edge.source, edge.target) for edge in drawing.edges]
@@ -82,11 +82,11 @@ def plan(drawing: Drawing) -> Plan:
             number = int(place.rpartition(".")[2])
             points += [(xs[place] - left, tops[number]), (xs[place] - left, tops[number] + _depth(rows[number], sizes))]
         points.append(_port(last, edge.into, last.y))
-        placed.append(Way(edge.label, edge.name, points))
+        placed.append(Route(edge.label, edge.name, points))
     right = max((f.x + f.width / 2 for f in frames), default=0.0)
     labels = max((w.points[0][0] + 8 + len(w.label) * 6.2 for w in placed), default=0.0)
     far = max((x for w in placed for x, _ in w.points), default=0.0)
-    return Plan(frames, placed, max(right, labels, far), height)
+    return Layout(frames, placed, max(right, labels, far), height)
 
 
 def _port(frame: Frame, place: tuple[int, int], y: float) -> tuple[float, float]:

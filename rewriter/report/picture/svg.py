@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape
 
 from rewriter.log.snapshot import Role, Scene, View
 from rewriter.report.picture.drawing import MARKS, Drawing, draw, pair
-from rewriter.report.picture.layout import Frame, Plan, Way, plan
+from rewriter.report.picture.layout import Frame, Layout, Route, plan
 from rewriter.report.style import clean
 
 MARGIN = 18.0
@@ -129,7 +129,7 @@ def _legend(roles: Collection[Role], x: float, y: float) -> str:
     return "".join(parts)
 
 
-def _body(one: Plan) -> str:
+def _body(one: Layout) -> str:
     seen: set[tuple[float, float]] = set()
     labels = []
     for way in one.ways:
@@ -140,7 +140,7 @@ def _body(one: Plan) -> str:
     return "".join([*map(_way, one.ways), *map(_frame, one.frames), *labels])
 
 
-def _way(way: Way) -> str:
+def _way(way: Route) -> str:
     (x, y), *rest = way.points
     path = [f"M{_n(x)} {_n(y)}"]
     for number, (to_x, to_y) in enumerate(rest):

@@ -49,7 +49,7 @@ def named_dimensions(group: Iterable[Edits]) -> dict[str, int]:
     return sizes
 
 
-class Walk(Follower):
+class DimensionWalk(Follower):
     """Goes through a graph, and has repairs made where the dimensions do not flow by themselves."""
 
     def follow(self) -> None:
