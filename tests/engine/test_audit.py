@@ -15,6 +15,7 @@ from rewriter.engine.run import run
 from rewriter.engine.weight_digests import digest
 from rewriter.graph.model import load
 from rewriter.language.load_rules import load_rules
+from rewriter.language.rules import RuleSet
 from rewriter.log.records import Log
 from rewriter.log.snapshot import Box
 
@@ -25,16 +26,20 @@ VALUES = ",".join(map(str, range(15)))
 GEMM = f"g (float[2,3,1,1] x) => (float[2,5] y) <float[3,5] w = {{{VALUES}}}> {{ y = Gemm(x, w) }}"
 
 
-@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
-def test_an_audited_run_does_what_a_run_does(path: Path) -> None:
+@pytest.fixture(scope="module")
+def every_rule() -> RuleSet:
     rules = load_rules().select(["ALL"])
+    suited = [rule for rule in rules if all(param.default is not None for param in rule.ast.params)]
+    return rules.select([rule.code for rule in suited])
+
+
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
+def test_an_audited_run_does_what_a_run_does(path: Path, every_rule: RuleSet) -> None:
     logs: list[Log] = []
     protos: list[bytes] = []
     for audit in (None, FiringAudit(scenes=1_000)):
         model = load(path)
-        suited = [rule for rule in rules if all(param.default is not None for param in rule.ast.params)]
-        chosen = rules.select([rule.code for rule in suited])
-        logs.append(run(model.graph, chosen, overridable=model.overridable, audit=audit))
+        logs.append(run(model.graph, every_rule, overridable=model.overridable, audit=audit))
         protos.append(model.to_proto().SerializeToString(deterministic=True))
     plain, audited = logs
     assert protos[0] == protos[1]
