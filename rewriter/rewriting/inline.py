@@ -12,6 +12,7 @@ from rewriter.conditions.rule_values import Failure
 from rewriter.graph.objects import new_node, new_variable
 from rewriter.graph.scopes import Scope, bodies, opset_versions
 from rewriter.language import ast
+from rewriter.rewriting.stale_types import nodes_behind
 from rewriter.rewriting.transaction import Refused, Rewriting
 
 
@@ -40,8 +41,13 @@ def _inline_body(rewriting: Rewriting, node: gs.Node, attribute: str) -> None:
     moved = index.members(scope)
     if any(True for inner in moved for _ in bodies(inner)):
         raise Refused(f"`{attribute}` contains a subgraph of its own, which is not moved")
-    for outer, inner in zip(node.outputs, scope.graph.outputs, strict=False):
+    pairs = list(zip(node.outputs, scope.graph.outputs, strict=False))
+    for outer, inner in pairs:
         _agree(rewriting, outer, inner)
+    for tensor in _declared_behind(
+        rewriting, [outer for outer, _ in pairs if outer.name and _hides_rank(rewriting, node, outer)]
+    ):
+        _agree(rewriting, tensor, tensor)
     outside = [t for inner in moved for t in inner.inputs]
     keys = index.keys_before(node, outside, len(moved) + len(node.outputs)) if moved or node.outputs else []
     for inner, key in zip(moved, keys, strict=False):
@@ -56,6 +62,20 @@ def _inline_body(rewriting: Rewriting, node: gs.Node, attribute: str) -> None:
     _hand_over(rewriting, node, results, set(map(id, moved)), keys[len(moved) :])
 
 
+def _hides_rank(rewriting: Rewriting, node: gs.Node, result: gs.Tensor) -> bool:
+    """Whether the branches give a result different ranks, so that a checker knows none of it as long as the node is there."""
+    place = node.outputs.index(result)
+    shapes = {rewriting.context.facts.shape(body.outputs[place]) for _, body in bodies(node) if place < len(body.outputs)}
+    return None in shapes or len({len(shape) for shape in shapes if shape is not None}) > 1
+
+
+def _declared_behind(rewriting: Rewriting, tensors: list[gs.Tensor]) -> list[gs.Tensor]:
+    """Outputs of graphs that tensors lead to; what the tensors between declare is put right afterwards."""
+    index = rewriting.index
+    made = (tensor for node in nodes_behind(index, tensors) for tensor in node.outputs)
+    return [tensor for tensor in made if index.output_of(tensor)]
+
+
 def _agree(rewriting: Rewriting, outer: gs.Tensor, inner: gs.Tensor) -> None:
     """Raises Refused where the shape that the model declares for a result is not that of the body."""
     declared, found = rewriting.context.facts.declared(outer)[1], rewriting.context.facts.shape(inner)
@@ -63,7 +83,7 @@ def _agree(rewriting: Rewriting, outer: gs.Tensor, inner: gs.Tensor) -> None:
         return
     pairs = [(a, b) for a, b in zip(declared, found, strict=False) if isinstance(a, int) and isinstance(b, int)]
     if len(declared) != len(found) or any(a != b for a, b in pairs):
-        raise Refused(f"{outer.name!r} is declared with another shape than the body gives")
+        raise Refused(f"{outer.name!r} is declared with another shape than it has")
 
 
 def _rename(rewriting: Rewriting, node: gs.Node) -> None:

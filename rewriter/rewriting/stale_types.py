@@ -78,7 +78,7 @@ def declare_anew(index: GraphIndex, facts: Facts, changed: Iterable[gs.Tensor]) 
     """
     edits = Edits(index)
     told = {id(tensor): tensor for tensor in changed}
-    for node in _behind(index, told.values()):
+    for node in nodes_behind(index, told.values()):
         for tensor in node.outputs:
             dtype, shape = facts.declared(tensor)
             if (dtype is None and shape is None) or id(tensor) in told:
@@ -90,7 +90,7 @@ def declare_anew(index: GraphIndex, facts: Facts, changed: Iterable[gs.Tensor]) 
             refresh(facts, [tensor])
 
 
-def _behind(index: GraphIndex, tensors: Iterable[gs.Tensor]) -> list[gs.Node]:
+def nodes_behind(index: GraphIndex, tensors: Iterable[gs.Tensor]) -> list[gs.Node]:
     """All nodes that tensors lead to, in execution order."""
     found = {id(user): user for tensor in tensors for user in index.uses(tensor)}
     waiting = list(found.values())
