@@ -27,6 +27,15 @@ def test_a_good_rule_is_locked_and_not_run_again(call: Call, tmp_path: Path) -> 
     assert changed.code == 1 and "T1 is not in the lock" in changed.out
 
 
+def test_a_selection_keeps_the_verdicts_of_the_others(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "a.rules").write_text(
+        GOOD + GOOD.replace("T1", "T3").replace("Identity(x)", "Relu(Relu(x))").replace("= x }", "= Relu(x) }")
+    )
+    assert call("verify", tmp_path, "--samples", 5, "--update-lock").code == 0
+    assert call("verify", tmp_path, "--samples", 5, "--select", "T1", "--no-lock", "--update-lock").code == 0
+    assert call("verify", tmp_path, "--locked").code == 0
+
+
 def test_a_counterexample_is_a_finding(call: Call, tmp_path: Path) -> None:
     (tmp_path / "b.rules").write_text(WRONG)
     done = call("verify", tmp_path / "b.rules", "--samples", 5, "--update-lock")

@@ -66,8 +66,9 @@ def run(args: argparse.Namespace) -> int:
     named = rules.select(codes(args.select) or ["ALL"])
     chosen = [*named, *named.aside]  # a promise holds for every target
     place = lock_path(_place(args.rules))
-    locked = {} if args.no_lock else read_lock(place)
-    known = {rule.code: locked[rule.code] for rule in chosen if _holds(locked.get(rule.code), rule.digest)}
+    locked = read_lock(place)
+    held = {rule.code: locked[rule.code] for rule in chosen if _holds(locked.get(rule.code), rule.digest)}
+    known = {} if args.no_lock else held
     fresh = [rule for rule in chosen if rule.code not in known]
     if args.locked:
         return _show_locked(args, known, [rule.code for rule in fresh])
@@ -76,13 +77,20 @@ def run(args: argparse.Namespace) -> int:
     verdicts = _verified(args, rules, [rule.code for rule in fresh], place)
     everything = sorted([*known.values(), *verdicts], key=lambda verdict: verdict.rule)
     if args.update_lock:
-        _update(place, locked, everything, {rule.code for rule in rules})
+        _update(place, _kept(locked, rules, {rule.code for rule in chosen}), everything)
     return _show(args, everything, rules)
 
 
 def _holds(verdict: Verdict | None, digest: str) -> bool:
     """A locked verdict counts while the rule is what it was and nothing speaks against it."""
     return verdict is not None and verdict.digest == digest and verdict.acceptable
+
+
+def _kept(locked: dict[str, Verdict], rules: RuleSet, chosen: set[str]) -> dict[str, Verdict]:
+    """Verdicts of rules that were not asked about now: of files that were not loaded, and those that still count."""
+    loaded = {rule.code: rule.digest for rule in rules}
+    others = {code: verdict for code, verdict in locked.items() if code not in chosen}
+    return {code: verdict for code, verdict in others.items() if code not in loaded or _holds(verdict, loaded[code])}
 
 
 def _place(paths: list[str]) -> Path:
@@ -121,15 +129,14 @@ def _with_shipped(rules: RuleSet) -> RuleSet:
     return replace(rules, rules=(*rules, *others))
 
 
-def _update(place: Path, locked: dict[str, Verdict], verdicts: list[Verdict], loaded: set[str]) -> None:
-    """Rules that were not loaded keep their verdicts only where the lock holds more than what was loaded."""
+def _update(place: Path, kept: dict[str, Verdict], verdicts: list[Verdict]) -> None:
+    """Writes the lock: what was found now beside what is kept."""
     from rewriter.cli.output import say
     from rewriter.proof.oracles import versions
     from rewriter.proof.rules.lock import write_lock
     from rewriter.report.style import counted
 
     new = {verdict.rule: verdict for verdict in verdicts if verdict.acceptable}
-    kept = {code: verdict for code, verdict in locked.items() if code not in loaded}
     write_lock(place, {**kept, **new}.values(), versions())
     say(f"wrote {place}: {counted(len(new), 'verdict')}")
 
