@@ -162,6 +162,20 @@ def _spread(facts: NodeFacts, output: TensorType) -> ShapeValue | None:
     return ShapeValue((size,) if output.shape else (), value.items * (size // len(value.items)))
 
 
+def _pad(facts: NodeFacts, output: TensorType) -> ShapeValue | None:
+    """A list that gets more items, of one value, before and behind its own."""
+    data = facts.value(0)
+    pads, _ = facts.list_or_operand("pads", 1)
+    axes, has_axes = facts.list_or_operand("axes", 3)
+    if data is None or len(data.shape) != 1 or pads is None or len(pads) != 2 or (has_axes and axes not in ([0], [-1])):
+        return None
+    if facts.text("mode", "constant") != "constant" or "value" in facts.attrs or not 0 <= min(pads) <= max(pads) <= LONGEST:
+        return None
+    known = facts.value(2)
+    filled = known.items[0] if known is not None and known.items else None if facts.has(2) else 0
+    return vector([filled] * pads[0] + [*data.items] + [filled] * pads[1])
+
+
 def _range(facts: NodeFacts, output: TensorType) -> ShapeValue | None:
     ends = [
         value.items[0] if value is not None and len(value.items) == 1 else None for value in (facts.value(i) for i in range(3))
@@ -295,6 +309,7 @@ RULES: dict[str, Rule] = {
     "Slice": _slice,
     "Concat": _concat,
     "ConstantOfShape": _constant_of_shape,
+    "Pad": _pad,
     "Range": _range,
     "Where": _where,
     "ScatterND": _scatter,
