@@ -80,7 +80,7 @@ class Writer:
         list_new: whether a new initializer of the main graph is to be listed among its inputs.
         ir_version: of the model.
         marks: whether nodes are written with the rules that made or changed them.
-        new_domains: those of new nodes, whose operator sets the model must import.
+        new_domains: those of new nodes and of nodes that became another operator, whose operator sets the model must import.
     """
 
     def __init__(self, folder: Path | None, list_new: bool, ir_version: int, marks: bool = False) -> None:
@@ -192,6 +192,7 @@ class Writer:
         """All nodes as bytes; None when they are the same nodes in the same order and none was edited."""
         result: list[Any] = []
         edited: set[int] = set()
+        other: set[int] = set()  # nodes of another operator than they were read with
         renamed = self._renamed.keys()
         for node in nodes:
             read = node._read if type(node) is Node else None
@@ -218,12 +219,14 @@ class Writer:
             written = self.node(node, level, visible)
             if not isinstance(node, Node) or written is not node.data:
                 edited.add(id(node))
+                if read is None or (read[0], read[2] or "") != (node.op, node.domain or ""):
+                    other.add(id(node))
             result.append(written)
         before = origin.nodes
         same = len(before) == len(nodes) and all(map(is_, before, nodes))
         if same and not edited:
             return None
-        suspects = edited if same else edited | set(map(id, nodes)) - set(map(id, before))
+        suspects = other if same else other | set(map(id, nodes)) - set(map(id, before))
         self.new_domains.update(dict.fromkeys(node.domain or "" for node in nodes if id(node) in suspects))
         return result
 

@@ -298,6 +298,19 @@ def test_operator_sets(model: Model) -> None:
     assert [(o.domain, o.version) for o in written(model).opset_import][3:] == [("ai.onnx.ml", 3), ("else.where", 1)]
 
 
+@pytest.mark.parametrize("imports", ['["local": 1]', '["": 17]', "[]"])
+def test_a_renamed_node_asks_for_no_operator_set_that_its_model_does_not_import(imports: str) -> None:
+    model = Model.from_proto(onnx.parser.parse_model(TEXT.replace('["": 17, "local": 1]', imports, 1)))
+    inner = model.graph.nodes[2].attrs["else_branch"].nodes[0]
+    for node in (*model.graph.nodes, inner):
+        node.name = f"{node.name}_renamed"
+    result = written(model)
+    assert names(result.graph.node) == ["add_renamed", "leaky_renamed", "if_renamed"]
+    assert result.opset_import == model.proto.opset_import
+    inner.domain = "com.acme"
+    assert [entry.domain for entry in written(model).opset_import][-1] == "com.acme"
+
+
 def test_model_fields(model: Model) -> None:
     model.graph.ir_version = 9
     model.graph.producer_name, model.graph.producer_version = "rewriter", "1"
