@@ -16,7 +16,7 @@ from rewriter.conditions.call_functions import FUNCTIONS
 from rewriter.conditions.context import Context
 from rewriter.conditions.effective_attributes import effective
 from rewriter.conditions.format_versions import least_ir_version
-from rewriter.conditions.model_fields import FIND, find
+from rewriter.conditions.model_fields import FIND, MODEL_TEXTS, find
 from rewriter.conditions.operators import arithmetic, compare, contains, truth
 from rewriter.conditions.rule_values import ABSENT, LIST_LIMIT, UNKNOWN, DType, Failure, checked, plain, show
 from rewriter.language import ast
@@ -99,7 +99,7 @@ def _model_field(name: str, context: Context) -> Any:
         return find(name, context)
     if name == "least_ir_version":
         return least_ir_version(context)
-    found = getattr(context.index.graph, name, None)
+    found = getattr(context.index.graph, MODEL_TEXTS.get(name, name), None)
     return found if isinstance(found, str) else context.doubt(f"model.{name} is not known")
 
 

@@ -15,6 +15,11 @@ Find = Callable[[Context], list[str]]
 FIND: dict[str, Find] = {}
 """What finds the parts of a model that have a fault, by the names of `language/faults.py`."""
 
+MODEL_TEXTS = {
+    "producer_name": "producer_name", "producer_version": "producer_version", "name": "name", "doc_string": "model_doc_string",
+}  # fmt: skip
+"""Where the graph of a model keeps the texts that rules read and write as `model.doc_string`."""
+
 LASTING = frozenset({"repeated_nodes", "repeated_tensors", "unsorted_nodes", "unnamed_nodes", "odd_names", "missing_imports"})
 """Faults that only come with something new: where there was none, there is none as long as nodes only go or read other tensors
 that were there.

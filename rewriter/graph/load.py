@@ -134,6 +134,7 @@ def build(model: Any, folder: Path | None) -> Graph:
         graph.ir_version = model.ir_version if model.HasField("ir_version") else None
         graph.producer_name = text(model.producer_name)
         graph.producer_version = text(model.producer_version)
+        graph.model_doc_string = text(model.doc_string)
         graph.origin.opset, graph.origin.imports = graph.opset, [_copy(entry) for entry in imports]
         builder.functions.extend([builder.function(function) for function in model.functions])
         return graph

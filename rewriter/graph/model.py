@@ -26,7 +26,7 @@ from rewriter.errors import RewriterError
 from rewriter.graph.imports import written_imports
 from rewriter.graph.load import build
 from rewriter.graph.objects import Constant, Graph, Origin
-from rewriter.graph.save import Fields, Writer, assemble
+from rewriter.graph.save import Fields, Writer, assemble, set_text
 from rewriter.onnxfile import copy_external_data
 from rewriter.onnxfile.late_digest import LateDigest
 from rewriter.onnxfile.node_bytes import GraphShell, ModelShell, hollowed, parsed
@@ -47,7 +47,8 @@ class Model:
 
     Attributes:
         graph: its graph, with subgraphs and local functions in it (`graph.functions`). Model-level facts that graphsurgeon
-            knows are edited there: opset, import_domains, ir_version, producer_name, producer_version.
+            knows are edited there: opset, import_domains, ir_version, producer_name, producer_version; the model's own
+            doc_string is `graph.model_doc_string`.
         path: the file it was read from, None for a model from a message.
         folder: against which external data are resolved; None when unknown.
         metadata: metadata_props by key, to be edited.
@@ -234,6 +235,8 @@ class Model:
         for name in ("producer_name", "producer_version"):
             if text(getattr(self._shell, name)) != (getattr(graph, name) or ""):
                 fields[name] = getattr(graph, name) or None
+        if isinstance(graph, Graph) and graph.model_doc_string is not None:
+            set_text(fields, self._shell, "doc_string", graph.model_doc_string)
         if self.metadata != _metadata(self._shell):
             fields["metadata_props"] = self._metadata_props()
         result = ModelShell()

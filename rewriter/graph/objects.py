@@ -239,6 +239,7 @@ class Graph(gs.Graph):  # type: ignore[misc]
         origin: what was loaded.
         weights: the file that holds what was left out of the model; it stays open as long as the graph is there.
         model_metadata: metadata_props of the model, by key; None for a graph that is not that of a `Model`.
+        model_doc_string: of the model, where `doc_string` is that of its graph; None likewise.
     """
 
     nodes: list[gs.Node]
@@ -255,6 +256,7 @@ class Graph(gs.Graph):  # type: ignore[misc]
     origin: Origin
     weights: WeightFile | None = None
     model_metadata: dict[str, str] | None = None
+    model_doc_string: str | None = None
 
     __eq__ = object.__eq__
     __hash__ = object.__hash__

@@ -106,8 +106,8 @@ class Writer:
         origin = graph.origin if isinstance(graph, Graph) else Origin(GraphShell())
         self._renamed.update(origin.renamed())
         fields: Fields = {}
-        _set_text(fields, origin.proto, "name", graph.name)
-        _set_text(fields, origin.proto, "doc_string", graph.doc_string)
+        set_text(fields, origin.proto, "name", graph.name)
+        set_text(fields, origin.proto, "doc_string", graph.doc_string)
         constants = self.constants(graph, visible)
         self.set_constants(fields, origin, constants)
         nodes = self.nodes(graph.nodes, origin, level, (*visible, frozenset(map(id, constants))))
@@ -276,7 +276,7 @@ class Writer:
         outer, self.new_domains = self.new_domains, {}
         fields: Fields = {}
         for name in ("name", "domain", "doc_string", "overload"):
-            _set_text(fields, origin.proto, name, function.__dict__.get(name))
+            set_text(fields, origin.proto, name, function.__dict__.get(name))
         for name, tensors in (("input", function.inputs), ("output", function.outputs)):
             names = [tensor.name for tensor in tensors]
             if getattr(origin.proto, name) != names:
@@ -320,7 +320,7 @@ def _constant_node(tensor: gs.Constant, folder: Path | None) -> onnx.NodeProto:
     return onnx.NodeProto(op_type="Constant", output=[tensor.name], attribute=[attribute])
 
 
-def _set_text(fields: Fields, proto: Any, name: str, value: str | None) -> None:
+def set_text(fields: Fields, proto: Any, name: str, value: str | None) -> None:
     if text(getattr(proto, name)) != (value or ""):
         fields[name] = value or None
 

@@ -6,12 +6,11 @@ from typing import Any
 
 import onnx_graphsurgeon as gs
 
+from rewriter.conditions.model_fields import MODEL_TEXTS
 from rewriter.conditions.rule_values import Failure
 from rewriter.rewriting.model_outputs import set_outputs
 from rewriter.rewriting.opset_edits import set_opset
 from rewriter.rewriting.transaction import Rewriting
-
-_TEXTS = ("producer_name", "producer_version", "name", "doc_string")
 
 
 def set_model_field(rewriting: Rewriting, field: str, at: Any, value: Any) -> None:
@@ -23,14 +22,20 @@ def set_model_field(rewriting: Rewriting, field: str, at: Any, value: Any) -> No
         set_opset(rewriting.index, rewriting.edits, rewriting.scope, "" if at is None else str(at), value)
     elif field == "outputs" and at is None and isinstance(value, list):
         set_outputs(rewriting, value)
-    elif (field == "ir_version" and isinstance(value, int)) or (field in _TEXTS and isinstance(value, str)):
-        before = getattr(graph, field, None)
+    elif (field == "ir_version" and isinstance(value, int)) or _is_text(graph, field, value):
+        kept = MODEL_TEXTS.get(field, field)
+        before = getattr(graph, kept, None)
         if before != value:
-            rewriting.edits.later(setattr, graph, field, before)
+            rewriting.edits.later(setattr, graph, kept, before)
             rewriting.edits.declare("model", field, before, value)
-            setattr(graph, field, value)
+            setattr(graph, kept, value)
     else:
         raise Failure(f"model.{field} cannot be set to this")
+
+
+def _is_text(graph: gs.Graph, field: str, value: Any) -> bool:
+    """Whether a text of the model is set to one. A plain graph of graphsurgeon's has no place for all of them."""
+    return field in MODEL_TEXTS and isinstance(value, str) and hasattr(graph, MODEL_TEXTS[field])
 
 
 def drop_input(rewriting: Rewriting, tensor: gs.Tensor) -> bool:

@@ -207,6 +207,18 @@ def test_interface_rules_edit_inputs_and_the_model() -> None:
     assert rewrite_text("g (float[1] x) => (float[1] y) { y = Relu(x) }", version).proto.ir_version == 9
 
 
+def test_the_doc_string_of_a_model_is_not_that_of_its_graph() -> None:
+    model = onnx.parser.parse_model(custom("g (float[1] x) => (float[1] y) { y = Relu(x) }"))
+    model.doc_string, model.graph.doc_string = "of the model", "of the graph"
+    rule = (
+        "rule X1 documented <kind: interface> match graph { } "
+        'where model.doc_string == "of the model" rewrite { model.doc_string = "another" }'
+    )
+    outcome = rewrite_model(model, rule)
+    assert (outcome.proto.doc_string, outcome.proto.graph.doc_string) == ("another", "of the graph")
+    assert 'model.doc_string = "another"' in str(outcome.log.firings)
+
+
 def test_opset_blocks_and_a_new_domain() -> None:
     rule = """rule X1 blocks <kind: exact, opset: 11..> match { y = Tanh(x) }
         rewrite opset 11..12 { y = Sigmoid(x) } rewrite opset 13.. { y = ai.onnx.ml.Normalizer<norm="L1">(x) }"""

@@ -314,11 +314,11 @@ def test_a_renamed_node_asks_for_no_operator_set_that_its_model_does_not_import(
 def test_model_fields(model: Model) -> None:
     model.graph.ir_version = 9
     model.graph.producer_name, model.graph.producer_version = "rewriter", "1"
-    model.graph.name, model.graph.doc_string = "net", "text"
+    model.graph.name, model.graph.doc_string, model.graph.model_doc_string = "net", "text", "of the model"
     model.metadata["rewriter"] = "digest"
     result = written(model)
     assert (result.ir_version, result.producer_name, result.producer_version) == (9, "rewriter", "1")
-    assert (result.graph.name, result.graph.doc_string) == ("net", "text")
+    assert (result.graph.name, result.graph.doc_string, result.doc_string) == ("net", "text", "of the model")
     assert result.metadata_props == [onnx.StringStringEntryProto(key="rewriter", value="digest")]
 
 
