@@ -7,6 +7,8 @@ this follow the two questions of ending: may a rule find work in what a rule has
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from rewriter.language import ast
 from rewriter.language.lint.implications import Branch, Claim, Domain, compare
@@ -125,7 +127,7 @@ class _ResultWriter:
     def outcome(self) -> RewriteResult:
         taken = _taken(self._of, self._block)
         for statement in self._block.statements:
-            self._statement(statement)
+            _STATEMENTS[type(statement)](self, statement)
         self._wrap(taken)
         for ref in taken:
             node = self._nodes.pop(ref)
@@ -186,20 +188,18 @@ class _ResultWriter:
 
     # --- statements --------------------------------------------------------------------------------------------------------
 
-    def _statement(self, statement: ast.Statement) -> None:
-        if isinstance(statement, ast.Build):
-            self._build(statement)
-        elif isinstance(statement, ast.Redirect):
-            self._made[statement.output] = self._operand(statement.target)
-        elif isinstance(statement, ast.Edit):
-            self._edit(statement)
-        elif isinstance(statement, ast.Delete):
-            if (ref := self._node_of(statement.place.base)) is not None and statement.place.field is not None:
-                written = self._touch(ref)
-                written.deleted.add(statement.place.field)
-                written.values.pop(statement.place.field, None)
-        else:
-            self._known = False
+    def _redirect(self, redirect: ast.Redirect) -> None:
+        self._made[redirect.output] = self._operand(redirect.target)
+
+    def _delete(self, delete: ast.Delete) -> None:
+        if (ref := self._node_of(delete.place.base)) is not None and delete.place.field is not None:
+            written = self._touch(ref)
+            written.deleted.add(delete.place.field)
+            written.values.pop(delete.place.field, None)
+
+    def _unforeseen(self, statement: ast.Inline | ast.Mend) -> None:
+        """What it leaves depends on the model."""
+        self._known = False
 
     def _node_of(self, label: str) -> TermRef | None:
         found = self._labels.get(label, self._of.names.known.get(label))
@@ -351,3 +351,13 @@ class _ResultWriter:
                 return _RANKS[op]
             return self._resolve(("rank", first)) if op in _KEEPS_RANK and isinstance(first, TermRef) else term
         return term
+
+
+_STATEMENTS: Mapping[type, Callable[[_ResultWriter, Any], Any]] = {
+    ast.Build: _ResultWriter._build,
+    ast.Redirect: _ResultWriter._redirect,
+    ast.Edit: _ResultWriter._edit,
+    ast.Delete: _ResultWriter._delete,
+    ast.Inline: _ResultWriter._unforeseen,
+    ast.Mend: _ResultWriter._unforeseen,
+}

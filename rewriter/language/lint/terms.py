@@ -45,32 +45,19 @@ class TermNames:
 
     def term(self, expr: ast.Expr) -> Term:
         """The term of an expression."""
-        return fold(self._plain(expr))
+        return fold(_TERMS[type(expr)](self, expr))
 
-    def _plain(self, expr: ast.Expr) -> Term:
-        if isinstance(expr, ast.Literal):
-            return expr.value
-        if isinstance(expr, ast.Name):
-            return self._name(expr.id)
-        if isinstance(expr, ast.Field):
-            return self._field(expr)
-        if isinstance(expr, ast.Call):
-            return (expr.function, *map(self.term, expr.args))
-        if isinstance(expr, ast.ListOf):
-            return ("list", *map(self.term, expr.items))
-        if isinstance(expr, ast.Index):
-            return self._index(expr)
-        if isinstance(expr, ast.Range):
-            return ("range", *(None if end is None else self.term(end) for end in (expr.start, expr.stop)))
-        if isinstance(expr, ast.Unary):
-            return (expr.op if expr.op == "not" else "minus", self.term(expr.operand))
-        if isinstance(expr, ast.Binary | ast.Compare):
-            return (expr.op, self.term(expr.left), self.term(expr.right))
-        if isinstance(expr, ast.Logic):
-            return (expr.op, *map(self.term, expr.operands))
+    def _range(self, expr: ast.Range) -> Term:
+        return ("range", *(None if end is None else self.term(end) for end in (expr.start, expr.stop)))
+
+    def _sides(self, expr: ast.Binary | ast.Compare) -> Term:
+        return (expr.op, self.term(expr.left), self.term(expr.right))
+
+    def _choice(self, expr: ast.Choice) -> Term:
         return ("if", self.term(expr.then), self.term(expr.test), self.term(expr.other))
 
-    def _name(self, name: str) -> Term:
+    def _name(self, expr: ast.Name) -> Term:
+        name = expr.id
         if name in self.known:
             return self.known[name]
         if name in self.lets and name not in self.done:
@@ -95,6 +82,22 @@ class TermNames:
         if isinstance(value, tuple) and value[0] == "shape" and not isinstance(index, tuple):
             return ("dim", value[1], index)
         return ("item", value, index)
+
+
+_TERMS: Mapping[type, Callable[[TermNames, Any], Term]] = {
+    ast.Literal: lambda names, expr: expr.value,
+    ast.Name: TermNames._name,
+    ast.Field: TermNames._field,
+    ast.Range: TermNames._range,
+    ast.Index: TermNames._index,
+    ast.ListOf: lambda names, expr: ("list", *map(names.term, expr.items)),
+    ast.Call: lambda names, expr: (expr.function, *map(names.term, expr.args)),
+    ast.Unary: lambda names, expr: (expr.op if expr.op == "not" else "minus", names.term(expr.operand)),
+    ast.Binary: TermNames._sides,
+    ast.Compare: TermNames._sides,
+    ast.Logic: lambda names, expr: (expr.op, *map(names.term, expr.operands)),
+    ast.Choice: TermNames._choice,
+}
 
 
 def is_constant(term: Term) -> bool:

@@ -1,0 +1,142 @@
+"""A form of the language that is added is missed nowhere: each consumer of the syntax tree knows every form of its family, or
+it is said here why it needs not.
+
+What a consumer knows is read from its table where it has one, else from its source: the forms of `ast` that it names.
+"""
+
+from __future__ import annotations
+
+import ast as python
+import inspect
+import textwrap
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from rewriter.conditions import evaluate
+from rewriter.conditions.partial_answers import _EXPRESSIONS as PARTIAL
+from rewriter.language import ast, pattern, specificity
+from rewriter.language.cache.pack import pack, unpack
+from rewriter.language.check import check
+from rewriter.language.checks import names as checked_names
+from rewriter.language.checks.expressions import Types
+from rewriter.language.checks.rewrites import BlockCheck
+from rewriter.language.format import format_text, same
+from rewriter.language.lint import independence, outcome, rule_graph, terms
+from rewriter.language.parse import parse
+from rewriter.language.syntax.tree_expressions import ExpressionBuilder
+from rewriter.language.syntax.tree_patterns import PatternBuilder
+from rewriter.language.syntax.tree_rewrites import RewriteBuilder
+from rewriter.language.walk import walk
+from rewriter.matching import linear_match, requirements, written_attributes
+from rewriter.matching.match import Matcher
+from rewriter.proof.instances import pattern_instances
+from rewriter.record import names
+from rewriter.rewriting import build, prepare, rewrite
+
+HERE = Path(__file__).parent
+STATEMENTS = get_args(ast.Statement)
+OPERANDS = get_args(ast.Operand)
+NEW_OPERANDS = get_args(ast.NewOperand)
+EXPRESSIONS = get_args(ast.Expr)
+
+_NESTED = {ast.NodePattern: "compiled, a nested node is a `Made`"}
+_PLAIN = {ast.Wildcard: "what is left: any operand"}
+_NO_NODE = "makes no node of an operator, and no element type, that the model has not got"
+
+CONSUMERS: Mapping[str, tuple[tuple[Any, ...], Any, Mapping[Any, str]]] = {
+    "statements: parser": (STATEMENTS, RewriteBuilder, {}),
+    "statements: checks": (STATEMENTS, BlockCheck.check, {}),
+    "statements: preparation": (
+        STATEMENTS, (prepare.computes, prepare.prepare), dict.fromkeys((ast.Inline, ast.Mend), "computes nothing")
+    ),
+    "statements: rewriting": (STATEMENTS, rewrite._PERFORM, {}),
+    "statements: names that are read": (
+        STATEMENTS, rewrite._read, dict.fromkeys((ast.Redirect, ast.Delete, ast.Inline, ast.Mend), "reads no old value of a name"),
+    ),
+    "statements: inventory": (
+        STATEMENTS,
+        (requirements.needs, written_attributes.made_attributes),
+        {ast.Redirect: "its constant is walked to", **dict.fromkeys((ast.Delete, ast.Inline, ast.Mend), _NO_NODE)},
+    ),
+    "statements: lint, outcome": (STATEMENTS, outcome._STATEMENTS, {}),
+    "statements: lint, independence": (
+        STATEMENTS,
+        independence._writes,
+        dict.fromkeys((ast.Redirect, ast.Inline, ast.Mend), "may write anywhere, as everything else that has no place"),
+    ),
+    "operands: parser": (OPERANDS, (PatternBuilder._operand, PatternBuilder._node), {}),
+    "operands: checks": (OPERANDS, checked_names.Pattern._operand, {}),
+    "operands: compiled": (
+        OPERANDS,
+        (pattern._PatternBuilder._operand, pattern._interchangeable),
+        {ast.ConstPattern: "stays as it is"},
+    ),
+    "operands: matching": (OPERANDS, (Matcher._operand, Matcher._run), _NESTED),
+    "operands: linear matching": (
+        OPERANDS, linear_match._question, {**_NESTED, ast.Capture: "what is left: a name"}
+    ),
+    "operands: specificity": (
+        OPERANDS, specificity._weight, dict.fromkeys((ast.Wildcard, ast.Variadic, ast.NodePattern), "asks for nothing by itself")
+    ),
+    "operands: lint": (OPERANDS, rule_graph._RuleGraphBuilder._operand, {**_NESTED, **_PLAIN}),
+    "operands: instances": (OPERANDS, pattern_instances._InstanceBuilder._operands, {**_NESTED, **_PLAIN}),
+    "new operands: parser": (
+        NEW_OPERANDS, (RewriteBuilder._operand_of_new, RewriteBuilder._build, RewriteBuilder._constant), {}
+    ),
+    "new operands: checks": (NEW_OPERANDS, BlockCheck.operand, {}),
+    "new operands: preparation": (
+        NEW_OPERANDS, prepare.prepare_operand, dict.fromkeys((ast.Ref, ast.Absent), "computes nothing")
+    ),
+    "new operands: rewriting": (NEW_OPERANDS, build.operand_tensor, {ast.Constant: "what is left: it was computed"}),
+    "new operands: lint": (NEW_OPERANDS, outcome._ResultWriter._operand, {}),
+    "expressions: parser": (EXPRESSIONS, ExpressionBuilder, {}),
+    "expressions: checks": (EXPRESSIONS, Types.of, {}),
+    "expressions: evaluation": (EXPRESSIONS, evaluate._EVALUATORS, {}),
+    "expressions: partial answers": (EXPRESSIONS, PARTIAL, {ast.Range: "stands in an index, which looks at it"}),
+    "expressions: lint": (EXPRESSIONS, terms._TERMS, {}),
+}  # fmt: skip
+
+MORE = """
+rule MORE1 more <kind: repair, evidence: refused(onnxruntime)>
+match graph { }
+where len(model.unsorted_nodes) > 0
+rewrite { mend model.unsorted_nodes }
+"""
+
+
+def known(consumer: Any) -> Iterator[Any]:
+    """The forms that a table has, or that the source of a function or class names outside of its annotations."""
+    if isinstance(consumer, Mapping):
+        yield from consumer
+        return
+    for part in consumer if isinstance(consumer, tuple) else (consumer,):
+        tree = python.parse(textwrap.dedent(inspect.getsource(part)))
+        annotations = [getattr(node, word, None) for node in python.walk(tree) for word in ("annotation", "returns")]
+        passed = {id(inner) for annotation in annotations if annotation for inner in python.walk(annotation)}
+        for node in python.walk(tree):
+            if id(node) not in passed and isinstance(node, python.Attribute) and python.unparse(node.value) == "ast":
+                yield getattr(ast, node.attr)
+
+
+@pytest.mark.parametrize("name", CONSUMERS)
+def test_each_consumer_knows_every_form_of_its_family(name: str) -> None:
+    family, consumer, excepted = CONSUMERS[name]
+    assert set(family) - set(known(consumer)) == set(excepted)
+
+
+def everything() -> ast.RuleFile:
+    file, problems = parse((HERE / "everything.rules").read_text(encoding="utf-8") + MORE, "everything.rules")
+    assert not problems
+    return file
+
+
+def test_every_record_of_the_syntax_is_written_read_checked_and_kept() -> None:
+    file = everything()
+    records = {kind for kind in vars(ast).values() if isinstance(kind, type) and names(kind) is not None}
+    assert records - {type(record) for record in walk(file)} == {ast.Span}
+    assert not [found for found in check(file) if found.code.startswith("E0")]
+    assert same(parse(format_text(file.text), file.path)[0].rules, file.rules)
+    assert unpack(pack(file)) == file
