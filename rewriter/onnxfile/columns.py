@@ -1,9 +1,20 @@
-"""Nodes of a large graph as columns of numbers, read off its bytes by numpy.
+r"""Nodes of a large graph as columns of numbers, read off its bytes by numpy.
 
 A loop that looks into every node of a large model costs several times as much as protobuf's own parsing. Here what stands in
 them is read column by column: the first operands of all nodes, the second ones, and so on. It is strict: nodes that are not
 written as exporters write them (fields in another order, names that are not ASCII) are for the caller, who reads all nodes of
 such a graph one by one.
+
+The bytes of node_cutter.py, `y = Relu(x)` and `z = Neg(y)`. All first operands are read at once: the byte at 2 and at 16 is the
+key 0a of `input` in both nodes, the next one a length, and what follows the name. The same at 5 and 19, where the key of
+`output` stands, and what is left of each node (operator and attributes) is its kind:
+
+>>> data = bytes.fromhex("0a0c 0a0178 120179 220452656c75 0a0b 0a0179 12017a 22034e6567 120167")
+>>> read, stop = read_columns(data, 0, len(data))
+>>> [(column.starts.tolist(), column.sizes.tolist()) for column in (*read.operands, *read.outputs)]
+[([4, 18], [1, 1]), ([7, 21], [1, 1])]
+>>> read.rests, read.rest_of.tolist(), stop
+([b'"\x04Relu', b'"\x03Neg'], [0, 1], 27)
 """
 
 from __future__ import annotations

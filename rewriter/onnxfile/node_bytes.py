@@ -10,6 +10,21 @@ in what their fields hold:
 
 Unlike messages of nodes, their bytes take no more memory than in the file, and what was not edited is written by handing them
 on. A message that is built from these is written byte for byte as one of ONNX is.
+
+A graph of two nodes, `y = Relu(x)` and `z = Neg(y)`; wire.py spells out the bytes of the first:
+
+>>> nodes = [bytes.fromhex("0a0178 120179 220452656c75"), bytes.fromhex("0a0179 12017a 22034e6567")]
+>>> graph = GraphShell.FromString(entry(1, nodes[0]) + entry(1, nodes[1]))
+>>> [node.hex(" ") for node in graph.node]
+['0a 01 78 12 01 79 22 04 52 65 6c 75', '0a 01 79 12 01 7a 22 03 4e 65 67']
+>>> read = columns(graph.node)
+>>> read.ops, read.inputs.names, read.outputs.names
+(['Relu', 'Neg'], ['x', 'y'], ['y', 'z'])
+>>> with_inputs(nodes[1], 1, ["x"]).hex(" ")  # z = Neg(x): only the operands in front are written anew
+'0a 01 78 12 01 7a 22 03 4e 65 67'
+
+For `columns` the nodes are joined, each followed by a field `input` that holds a mark no name contains. Read as one message of
+`Names`, they say input = ["x", mark, "y", mark] and op_type = ["Relu", "Neg"], and the marks tell where a node ends.
 """
 
 from __future__ import annotations

@@ -2,6 +2,19 @@
 
 Protobuf is told of a message that has nothing but nodes, and these as bytes; so ONNX needs not be imported for it. It does not
 say where the pieces stood, but where every exporter puts them: one after the other, each behind its key and its length.
+
+A graph whose name stands behind two nodes of 12 and 11 bytes, `y = Relu(x)` and `z = Neg(y)`:
+
+    0 | 0a 0c | 0a 01 78  12 01 79  22 04 52 65 6c 75     a node from 2 to 14
+    14| 0a 0b | 0a 01 79  12 01 7a  22 03 4e 65 67        a node from 16 to 27
+    27| 12 01 67                                          the name, "g"
+
+>>> data = bytes.fromhex("0a0c 0a0178 120179 220452656c75 0a0b 0a0179 12017a 22034e6567 120167")
+>>> starts, stops = cut(data, 0, len(data))
+>>> starts.tolist(), stops.tolist()
+([2, 16], [14, 27])
+>>> cut(bytes.fromhex("120167") + data, 0, len(data) + 3) is None  # the first node is not where it was said to be
+True
 """
 
 from __future__ import annotations

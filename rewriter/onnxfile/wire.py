@@ -3,6 +3,18 @@
 A model is a message of protobuf: fields, each a key and a value, some of them messages again. Both ways of rewriting it walk
 down to its tensors, and only where a tensor is rewritten are the lengths of what encloses it written anew. All else is named by
 its place and neither copied nor looked at. A length that lies is found before anything is allocated for it.
+
+The node `y = Relu(x)` is twelve bytes, three fields that each begin with a key (number * 8 + 2) and a length:
+
+    0a 01 78             field 1, input: one byte, "x"
+    12 01 79             field 2, output: one byte, "y"
+    22 04 52 65 6c 75    field 4, op_type: four bytes, "Relu"
+
+>>> node = bytes.fromhex("0a0178 120179 220452656c75")
+>>> [(number, start, node[value:stop]) for number, _, start, value, stop in fields(Source.of(node), 0, len(node))]
+[(1, 0, b'x'), (2, 3, b'y'), (4, 6, b'Relu')]
+>>> entry(4, b"Relu").hex(" "), varint(4096).hex(" ")  # seven bits a byte, the lowest first; 80 is set where more follows
+('22 04 52 65 6c 75', '80 20')
 """
 
 from __future__ import annotations
