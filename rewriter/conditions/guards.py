@@ -1,4 +1,6 @@
-"""Whether a rule is meant for a model at all: its exporter, its opset and IR range, its need for source information."""
+"""Whether a rule is meant for a model at all: its exporter, its opset and IR range, its need for source information. It is the
+first of the questions that `rewriter.matching` lists.
+"""
 
 from __future__ import annotations
 

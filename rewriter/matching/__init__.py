@@ -1,1 +1,26 @@
-"""Whether and how a pattern stands at a place."""
+"""Whether and how a pattern stands at a place.
+
+Most rules can fire in no place of a given model, and at most places no rule fires. So a rule meets a ladder of questions, the
+cheap ones first, each asked only where the one before left the rule standing. The first four are about the model as a whole:
+
+1. Is the rule meant for this model? Exporter, opset, ir_version, the framework's own file: `conditions.guards`.
+2. Are all operators there that its pattern names? `Rule.wanted`, known without compiling the rule.
+3. May it fire, as far as the bytes tell? `forecast`, which asks the pattern and the conditions about each kind of node in a
+   census of the bytes. When no rule is left, the model is copied, and neither ONNX is imported nor a graph built.
+4. Does the graph have what it needs? `requirements`: an inventory of operators, element types and written attributes, to which
+   is added what other rules may make. What does not find its own there is not tried anywhere.
+
+The others are asked at each node that has the operator of the pattern's root, when the node or what the rule asked about it
+has changed:
+
+5. Does the root look right? `root_filter`: the number of operands, who makes them, which attributes are written. The answer is
+   remembered by what a node shows, for all rules of an operator together.
+6. Does the pattern stand here? `linear_match`, a fixed list of questions, or, where operands may change places or the pattern
+   has several ends, the search of `match`. Both ask facts only where the pattern does (types, constants).
+7. Is nothing outside of the match told to be `private`, and do the conditions hold? `engine.attempt`, by `conditions.evaluate`.
+   One that is false sends the rule away, whatever the others say; one that is unknown blocks it, and the log says why.
+
+1, 2 and 4 are remembered for models of one kind, so that of thousands of small models each asks only what is new. No rung may
+send away what a later one would let through: `tests/engine/test_one_meaning.py` holds the forecast against the run on random
+rules, `test_straight.py` the list against the search.
+"""

@@ -2,7 +2,7 @@
 
 Every question that a rule asks is put to each kind of node, and what the census cannot tell is unknown. A rule for which some
 node of the pattern has no kind left cannot match anywhere. So a rule that is said to be out is out; one that is left may still
-find nothing.
+find nothing. Where this stands among all questions is told in `rewriter.matching`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Most patterns have neither operands whose order is free nor several ends. What the search of `match` would ask of them, it
 would ask in an order that is known beforehand: here the questions are put into a list once, and at a root they are asked one
 after the other until one fails. A commutative operator of two operands doubles the lists; what two of them begin with alike is
-not asked again where it failed.
+not asked again where it failed. What is asked before and after is told in `rewriter.matching`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 anywhere.
 
 Most rules of a large set are about operators or element types that a given model has not got, and asking that once for the
-model costs nothing beside asking it at each node.
+model costs nothing beside asking it at each node. What is asked before and after is told in `rewriter.matching`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ attributes that are or are not written. A node shows so little of this that few 
 stand at a view are found once, by asking each, and kept. Most nodes are then settled by one look into a dictionary, however
 many rules there are.
 
-Nothing has to be remembered of a glance that failed: its answers change only with nodes that the worklist follows anyway.
+Nothing has to be remembered of a glance that failed: its answers change only with nodes that the worklist follows anyway. What
+is asked before and after is told in `rewriter.matching`.
 """
 
 from __future__ import annotations
