@@ -14,7 +14,7 @@ from rewriter.cli.by_path import unused, vary
 from rewriter.cli.output import say, style_of
 from rewriter.cli.paths import STDOUT
 from rewriter.cli.progress import Display, progress
-from rewriter.cli.report_files import check_reports, printed, scenes, write_reports
+from rewriter.cli.report_files import check_reports, printed, snapshots, write_reports
 from rewriter.cli.report_record import Command, answers_to, exit_code, make_report, summarize
 from rewriter.cli.selection import selected
 from rewriter.engine.limits import Limits
@@ -43,7 +43,7 @@ def run_batch(command: Command, jobs: Sequence[Job], args: argparse.Namespace) -
     if args.format != "text" or args.report:
         from rewriter.engine.firing_audit import FiringAudit
 
-        work = replace(work, audit=FiringAudit(scenes=scenes(args.report, len(jobs))))
+        work = replace(work, audit=FiringAudit(snapshots=snapshots(args.report, len(jobs))))
     work, jobs = vary(work, jobs, args)
     outcomes, interrupted = _outcomes(command, jobs, work, args)
     for one in () if interrupted else unused(args, outcomes, jobs):

@@ -41,7 +41,7 @@ def check_reports(paths: Sequence[str], jobs: Sequence[Job], args: argparse.Name
             check_target(Path(path), force=True)
 
 
-def scenes(paths: Sequence[str], models: int) -> int:
+def snapshots(paths: Sequence[str], models: int) -> int:
     """How many firings of each rule in each model are pictured; pictures are for HTML alone."""
     if not any(form_of(path) == "html" for path in paths) or models >= 10 * MANY:
         return 0

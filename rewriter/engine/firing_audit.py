@@ -14,13 +14,13 @@ from rewriter.conditions.evaluate import Bindings
 from rewriter.conditions.rule_text import Text
 from rewriter.conditions.witnessed import Witnessed
 from rewriter.engine.compile import CompiledRule
-from rewriter.engine.take_snapshot import Camera
+from rewriter.engine.take_snapshot import SnapshotTaker
 from rewriter.engine.weight_digests import Weights
 from rewriter.graph.edits import Edits
 from rewriter.graph.node_state import NodeState
 from rewriter.graph.node_text import node_text, printable
 from rewriter.log.records import Weight
-from rewriter.log.snapshot import Scene
+from rewriter.log.snapshot import Snapshot
 from rewriter.record import field, record
 
 
@@ -29,21 +29,21 @@ class FiringAudit:
     """What is wanted besides conditions and weights.
 
     Attributes:
-        scenes: of the first so many firings of each rule, the surroundings.
-        scene_of: of the firing of this number, too.
+        snapshots: of the first so many firings of each rule, the surroundings.
+        snapshot_of: of the firing of this number, too.
     """
 
-    scenes: int = 0
-    scene_of: int = 0
+    snapshots: int = 0
+    snapshot_of: int = 0
 
 
 @record(slots=True)
 class Noted:
-    """What was seen before a rewrite: what each condition found, and the types of tensors when a scene is wanted."""
+    """What was seen before a rewrite: what each condition found, and the types of tensors when a snapshot is wanted."""
 
     found: tuple[str, ...]
     types: dict[int, str] = field(default_factory=dict)
-    scene: bool = False
+    snapshot: bool = False
 
 
 class Auditor:
@@ -53,7 +53,7 @@ class Auditor:
         self._audit = audit
         self._context = context
         self._weights = Weights(context.index)
-        self._camera = Camera(context, self._weights.words)
+        self._taker = SnapshotTaker(context, self._weights.words)
         self._taken: Counter[str] = Counter()
         self._number = 0
 
@@ -63,8 +63,8 @@ class Auditor:
         """To be asked when all conditions hold, before anything is edited."""
         text = Text(compiled.rule)
         found = tuple(Witnessed(where.condition, names, self._context, text).found() for where in compiled.rule.ast.wheres)
-        wanted = self._taken[compiled.code] < self._audit.scenes or self._number + 1 == self._audit.scene_of
-        return Noted(found, self._camera.types(nodes.values()) if wanted else {}, wanted)
+        wanted = self._taken[compiled.code] < self._audit.snapshots or self._number + 1 == self._audit.snapshot_of
+        return Noted(found, self._taker.types(nodes.values()) if wanted else {}, wanted)
 
     # --- after the rewrite -------------------------------------------------------------------------------------------------
 
@@ -85,11 +85,11 @@ class Auditor:
     def count(self, code: str, noted: Noted) -> None:
         """The firing stands."""
         self._number += 1
-        self._taken[code] += noted.scene
+        self._taken[code] += noted.snapshot
 
-    def scene(self, nodes: Sequence[gs.Node], edits: Edits, noted: Noted) -> Scene:
+    def snapshot(self, nodes: Sequence[gs.Node], edits: Edits, noted: Noted) -> Snapshot:
         """The surroundings of a firing, to be asked when the facts are those after it."""
-        return self._camera.scene(nodes, edits, noted.types)
+        return self._taker.snapshot(nodes, edits, noted.types)
 
     def text(self, node: gs.Node | NodeState) -> str:
         """A node as ONNX text, tensor attributes with their hashes."""

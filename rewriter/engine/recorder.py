@@ -66,8 +66,8 @@ class Recorder:
 
     def depict(self, fired: Fired) -> None:
         """Adds the surroundings of the firing that was booked last, when they are wanted and its facts are up to date."""
-        if self._auditor is not None and fired.noted is not None and fired.noted.scene:
-            self._log.firings[-1].scene = self._auditor.scene(list(fired.nodes.values()), fired.edits, fired.noted)
+        if self._auditor is not None and fired.noted is not None and fired.noted.snapshot:
+            self._log.firings[-1].snapshot = self._auditor.snapshot(list(fired.nodes.values()), fired.edits, fired.noted)
 
     # --- changes -----------------------------------------------------------------------------------------------------------
 

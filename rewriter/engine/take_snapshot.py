@@ -1,7 +1,7 @@
-"""Takes scenes: the nodes that a firing matched, made, edited and removed, and those around them, before and after.
+"""Takes snapshots: the nodes that a firing matched, made, edited and removed, and those around them, before and after.
 
-The state before is put together after the fact, from what edits keep of each node they touch; so a run pays nothing for scenes
-that nobody wants.
+The state before is put together after the fact, from what edits keep of each node they touch; so a run pays nothing for
+snapshots that nobody wants.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rewriter.graph.node_state import NodeState
 from rewriter.graph.node_text import attribute_texts, printable
 from rewriter.graph.scopes import Scope
 from rewriter.language.dtypes import DTYPE_NAMES
-from rewriter.log.snapshot import Box, Port, Role, Scene, View
+from rewriter.log.snapshot import Box, Port, Role, Snapshot, View
 
 READERS = 3  # of one tensor, that are shown around a firing
 ATTRIBUTES = 12  # of one node
@@ -28,8 +28,8 @@ CONSTANT = ("", "Constant")
 States = dict[int, NodeState]
 
 
-class Camera:
-    """Takes scenes of one model."""
+class SnapshotTaker:
+    """Takes snapshots of one model."""
 
     def __init__(self, context: Context, constant_words: Callable[[gs.Tensor], str]) -> None:
         self.index = context.index
@@ -41,9 +41,9 @@ class Camera:
         tensors = (tensor for node in nodes for tensor in (*node.inputs, *node.outputs))
         return {id(tensor): self._type(tensor) for tensor in tensors if tensor.name}
 
-    # --- scenes ------------------------------------------------------------------------------------------------------------
+    # --- snapshots ------------------------------------------------------------------------------------------------------------
 
-    def scene(self, matched: Sequence[gs.Node], edits: Edits, types: Mapping[int, str]) -> Scene:
+    def snapshot(self, matched: Sequence[gs.Node], edits: Edits, types: Mapping[int, str]) -> Snapshot:
         """The surroundings of a firing that stands."""
         index = self.index
         states: States = dict(edits.before)
@@ -60,7 +60,7 @@ class Camera:
         around = self._around(scope, before, after, edits, nodes)
         roles: dict[int, Role] = {**changed, **dict.fromkeys(added, "added"), **dict.fromkeys(around, "around")}
         painter = _Painter(self, scope, roles)
-        return Scene(painter.view({**around, **before}, types, edits.added), painter.view({**around, **after}, {}, ()))
+        return Snapshot(painter.view({**around, **before}, types, edits.added), painter.view({**around, **after}, {}, ()))
 
     def view(self, nodes: Sequence[gs.Node], scope: Scope, middle: gs.Node | None = None) -> View:
         """Nodes of one graph as they are, in their order; `middle` is the one that the picture is about."""
@@ -126,10 +126,10 @@ class Camera:
 
 
 class _Painter:
-    """Numbers nodes and tensors of one scene, the same ones before and after."""
+    """Numbers nodes and tensors of one snapshot, the same ones before and after."""
 
-    def __init__(self, camera: Camera, scope: Scope, roles: Mapping[int, Role]) -> None:
-        self._camera = camera
+    def __init__(self, taker: SnapshotTaker, scope: Scope, roles: Mapping[int, Role]) -> None:
+        self._taker = taker
         self._scope = scope
         self._roles = roles
         self._keys: dict[int, int] = {}
@@ -150,14 +150,14 @@ class _Painter:
 
     def _box(self, number: int, states: Mapping[int, NodeState], types: Mapping[int, str], hidden: Collection[int]) -> Box:
         state, role = states[number], self._roles[number]
-        users = self._camera.index.users
+        users = self._taker.index.users
         counted = role != "around"
         return Box(
             self._keys.setdefault(number, len(self._keys) + 1),
             printable(f"{state.domain}.{state.op}" if state.domain not in ("", "ai.onnx") else state.op),
             printable(state.name),
             role,
-            tuple(attribute_texts(state.attrs, self._camera.constant_words))[:ATTRIBUTES],
+            tuple(attribute_texts(state.attrs, self._taker.constant_words))[:ATTRIBUTES],
             tuple(self._port(tensor, types) for tensor in state.inputs),
             tuple(
                 self._port(t, types, sum(n not in states and n not in hidden for n in users(t)) if counted else 0)
@@ -167,4 +167,4 @@ class _Painter:
 
     def _port(self, tensor: gs.Tensor, types: Mapping[int, str], more: int = 0) -> Port:
         number = self._tensors.setdefault(id(tensor), len(self._tensors) + 1) if tensor.name else 0
-        return self._camera.port(number, tensor, types, more)
+        return self._taker.port(number, tensor, types, more)

@@ -19,7 +19,7 @@ from rewriter.graph.names import NameTable
 from rewriter.graph.naming import Naming
 from rewriter.graph.order import NoRoom, Order, is_sorted, stable_sort
 from rewriter.graph.scopes import Scope, find_scopes, nested
-from rewriter.graph.uses import CROWD, Ends
+from rewriter.graph.uses import CROWD, TensorUses
 
 __all__ = ["CROWD", "GraphIndex", "operator_key"]
 
@@ -47,11 +47,11 @@ class GraphIndex:
         ]
         self._kinds: Kinds | None = None
         self._scope: dict[int, Scope] = {}
-        self._ends: dict[int, Ends] = {}
+        self._uses: dict[int, TensorUses] = {}
         self._outputs: dict[int, list[Scope]] = {}
         self._inputs: set[int] = set()
         self._kept: list[gs.Node] = []  # removed objects stay alive: their id() must not be given to a new one
-        self.changed: list[Ends] = []
+        self.changed: list[TensorUses] = []
         self._changed_scopes: set[int] = set()
         self._unsorted: set[int] = set()  # scopes whose nodes were not written in the order in which they can run
         for scope in self.scopes:
@@ -93,7 +93,7 @@ class GraphIndex:
 
     def producer(self, tensor: gs.Tensor) -> gs.Node | None:
         """The node that makes this tensor; None for inputs, initializers and omitted operands."""
-        known = self._ends.get(id(tensor))
+        known = self._uses.get(id(tensor))
         if known is not None:
             return known.maker
         try:
@@ -104,19 +104,19 @@ class GraphIndex:
             return next((node for node in held if id(node) in self._scope), None)
         return held if id(held) in self._scope else None
 
-    def _look(self, tensor: gs.Tensor) -> Ends:
+    def _look(self, tensor: gs.Tensor) -> TensorUses:
         """Writes down both ends of a tensor."""
         readers = {id(node): node for node in gs_lists.users(tensor) if id(node) in self._scope} if tensor.name else {}
-        found = self._ends[id(tensor)] = Ends(tensor, self.producer(tensor), readers)
+        found = self._uses[id(tensor)] = TensorUses(tensor, self.producer(tensor), readers)
         return found
 
     def users(self, tensor: gs.Tensor) -> dict[int, gs.Node]:
         """Distinct consumers by id, those in inner scopes included. The live dictionary: copy before editing."""
-        return (self._ends.get(id(tensor)) or self._look(tensor)).users
+        return (self._uses.get(id(tensor)) or self._look(tensor)).users
 
     def users_with(self, tensor: gs.Tensor, ops: frozenset[OpKey]) -> Iterable[gs.Node]:
         """Consumers whose (domain, operator) is one of `ops`; at a tensor with very many, only those are looked at."""
-        return (self._ends.get(id(tensor)) or self._look(tensor)).users_with(ops)
+        return (self._uses.get(id(tensor)) or self._look(tensor)).users_with(ops)
 
     def uses(self, tensor: gs.Tensor) -> list[gs.Node]:
         """Distinct consumers of a tensor, those in inner scopes included."""
@@ -127,7 +127,7 @@ class GraphIndex:
         number = id(tensor)
         if number in self._outputs:
             return True
-        known = self._ends.get(number)
+        known = self._uses.get(number)
         if known is not None:
             return bool(known.users)
         return bool(tensor.name) and any(id(node) in self._scope for node in gs_lists.users(tensor))
@@ -226,13 +226,13 @@ class GraphIndex:
             self.make(tensor, None)
         return scope, key, owned
 
-    def _change(self, tensor: gs.Tensor) -> Ends:
+    def _change(self, tensor: gs.Tensor) -> TensorUses:
         """Both ends of a tensor that are going to change."""
-        ends = self._ends.get(id(tensor)) or self._look(tensor)
-        if not ends.changed:
-            ends.changed = True
-            self.changed.append(ends)
-        return ends
+        uses = self._uses.get(id(tensor)) or self._look(tensor)
+        if not uses.changed:
+            uses.changed = True
+            self.changed.append(uses)
+        return uses
 
     def make(self, tensor: gs.Tensor, node: gs.Node | None) -> None:
         """Notes which node makes a tensor."""
@@ -241,10 +241,10 @@ class GraphIndex:
     def use(self, tensor: gs.Tensor, node: gs.Node) -> None:
         """Notes that a node reads a tensor."""
         if tensor.name:
-            ends = self._change(tensor)
-            if not ends.users and ends.maker is None:
+            uses = self._change(tensor)
+            if not uses.users and uses.maker is None:
                 self.novelty += 1  # a new constant, it may be
-            ends.add(node)
+            uses.add(node)
 
     def hand_over(self, old: gs.Tensor, new: gs.Tensor) -> None:
         """Notes that all who read one tensor read another one instead."""
@@ -386,12 +386,12 @@ class GraphIndex:
         """
         for number in self._changed_scopes:
             self.scopes[number].graph.nodes[:] = self._orders[number].arranged(self._members[number])
-        for ends in self.changed:
-            tensor, maker = ends.tensor, ends.maker
-            users = ends.users.values()
+        for uses in self.changed:
+            tensor, maker = uses.tensor, uses.maker
+            users = uses.users.values()
             readers = [user for user in users for operand in user.inputs if operand is tensor] if users else ()
             gs_lists.tie(tensor, () if maker is None else (maker,), readers)
-            ends.changed = False
+            uses.changed = False
         for node in self._kept:
             if id(node) not in self._scope:
                 list.clear(node.inputs)

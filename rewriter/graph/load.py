@@ -21,7 +21,7 @@ from rewriter.graph.attributes import read_attributes
 from rewriter.graph.gs_lists import tie_all
 from rewriter.graph.objects import Function, Graph, Node, Origin, loaded_nodes
 from rewriter.graph.values import Constant, Variable, loaded_constant, new_variable, new_variables
-from rewriter.onnxfile.node_bytes import FunctionShell, GraphShell, NodeColumns, columns, hollowed
+from rewriter.onnxfile.node_bytes import NodeColumns, RawFunction, RawGraph, columns, raw_message
 from rewriter.onnxfile.tensors import text
 
 MOST_LEVELS = 34
@@ -121,7 +121,7 @@ def build(model: Any, folder: Path | None) -> Graph:
     """The graph of a model, its subgraphs and functions with it.
 
     Args:
-        model: its shell, kept by reference and never changed; it must not be changed by others either.
+        model: its raw message, kept by reference and never changed; it must not be changed by others either.
         folder: of the model, against which external data are resolved; None when it has none.
     Raises:
         RewriterError: a name is not valid UTF-8, or subgraphs are nested too deep.
@@ -245,7 +245,7 @@ class _GraphBuilder:
         return {text(attribute.name): self.body(attribute.g, names) for attribute in graphs}
 
     def body(self, message: onnx.GraphProto, names: _LoadedNames | None) -> Graph:
-        return self.graph(hollowed(GraphShell, message), names, message)
+        return self.graph(raw_message(RawGraph, message), names, message)
 
     def assemble(self, graph: Any, origin: Origin, name: str, doc_string: str) -> Any:
         fields = graph.__dict__
@@ -274,14 +274,14 @@ class _GraphBuilder:
         inner.imports = [_copy(entry) for entry in proto.opset_import]
         inner.opset = default_opset(inner.imports) if inner.imports else self.opset
         names = _LoadedNames(None)
-        shell = hollowed(FunctionShell, proto)
-        origin = Origin(shell, proto, opset=inner.opset, imports=[_copy(entry) for entry in inner.imports])
+        raw = raw_message(RawFunction, proto)
+        origin = Origin(raw, proto, opset=inner.opset, imports=[_copy(entry) for entry in inner.imports])
         for name in proto.input:
             tensor = new_variable(name)
             names.tensors[name] = tensor
             names.inputs.add(name)
             origin.inputs.append(tensor)
-        origin.nodes = inner.nodes(shell.node[:], names)
+        origin.nodes = inner.nodes(raw.node[:], names)
         origin.outputs = [names.tensors.get(name) or names.use(name) for name in proto.output]
         for info in proto.value_info:
             own = names.tensors.get(info.name)

@@ -29,7 +29,7 @@ from rewriter.graph.objects import Constant, Graph, Origin
 from rewriter.graph.save import Fields, Writer, assemble, set_text
 from rewriter.onnxfile import copy_external_data
 from rewriter.onnxfile.late_digest import LateDigest
-from rewriter.onnxfile.node_bytes import GraphShell, ModelShell, hollowed, parsed
+from rewriter.onnxfile.node_bytes import RawGraph, RawModel, raw_message, raw_model
 from rewriter.onnxfile.read import MOST_BYTES, read_bytes, read_model_file
 from rewriter.onnxfile.reference_stub import Outline, outline
 from rewriter.onnxfile.tensors import text
@@ -59,20 +59,20 @@ class Model:
 
     def __init__(
         self,
-        shell: Any,
+        raw: Any,
         folder: Path | None = None,
         path: Path | None = None,
         weights: WeightFile | None = None,
     ) -> None:
-        """`load` and `from_proto` are the ways to get a model; `shell` is its message, with nodes left as bytes."""
-        self._shell = shell
+        """`load` and `from_proto` are the ways to get a model; `raw` is its message, with nodes left as bytes."""
+        self._raw = raw
         self._proto: onnx.ModelProto | None = None
         self._weights = weights
         self.path = path
         self.folder = folder
-        self.graph: gs.Graph = build(shell, folder)
+        self.graph: gs.Graph = build(raw, folder)
         self.graph.weights = weights
-        self.metadata: dict[str, str] = _metadata(shell)
+        self.metadata: dict[str, str] = _metadata(raw)
         self.graph.model_metadata = self.metadata
         self.constant_inputs: ConstantInputs = "auto"
         self.marks_nodes = False
@@ -89,15 +89,15 @@ class Model:
         Raises:
             RewriterError: it has names that are not UTF-8, or subgraphs more than 34 levels deep.
         """
-        return cls(hollowed(ModelShell, proto), None if base_dir is None else Path(base_dir))
+        return cls(raw_message(RawModel, proto), None if base_dir is None else Path(base_dir))
 
     @property
     def proto(self) -> onnx.ModelProto:
         """The model as it was read. Not to be changed. Of a large model the weights are read for it, at every call."""
         if self._weights is not None:
-            return _complete(_serialised(self._shell))
+            return _complete(_serialised(self._raw))
         if self._proto is None:
-            self._proto = _complete(_serialised(self._shell))
+            self._proto = _complete(_serialised(self._raw))
         return self._proto
 
     @property
@@ -143,7 +143,7 @@ class Model:
     @property
     def edited(self) -> bool:
         """Whether the model differs from what was read; asks by comparing all of it."""
-        return _serialised(self._message()) != _serialised(self._shell)
+        return _serialised(self._message()) != _serialised(self._raw)
 
     def read_digest(self) -> str:
         """SHA-256 of the file that the model was read from, in hexadecimal.
@@ -185,7 +185,7 @@ class Model:
         """
         target = Path(path)
         check_target(target, force)
-        data = _serialised(self._shell if as_read else self._message(wait=False))
+        data = _serialised(self._raw if as_read else self._message(wait=False))
         pieces = self._pieces(data)
         size = length(pieces)
         if size > MOST_BYTES:
@@ -193,7 +193,7 @@ class Model:
                 f"{target}: the model would have {size / 2**30:.1f} GiB, but one protobuf file holds 2 GiB at most"
             )
         if self.folder is not None and copy_external_data.may_refer(data):
-            copy_external_data.carry(onnx.ModelProto.FromString(data), self.folder, target.parent, force)
+            copy_external_data.copy_data_files(onnx.ModelProto.FromString(data), self.folder, target.parent, force)
         write_file(target, lambda descriptor: self._fill(descriptor, pieces), force)
 
     # --- inside ------------------------------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ class Model:
             self._late.write(descriptor, pieces)
 
     def _message(self, *, wait: bool = True) -> Any:
-        """The shell of the model as it is now; of weights that stayed in a file the message says where they are.
+        """The raw message of the model as it is now; of weights that stayed in a file the message says where they are.
 
         Unless one is to `wait` for it, something else stands for a digest that is not known yet.
         """
@@ -222,27 +222,27 @@ class Model:
 
     def _written(self, writer: Writer) -> Any:
         graph = self.graph
-        origin = graph.origin if isinstance(graph, Graph) else Origin(GraphShell())
+        origin = graph.origin if isinstance(graph, Graph) else Origin(RawGraph())
         source, graph_fields = writer.graph_fields(graph)
         functions = [writer.function(function) for function in graph.functions]
         fields: Fields = {}
-        Writer.set_list(fields, "functions", self._shell.functions, functions)
+        Writer.set_list(fields, "functions", self._raw.functions, functions)
         imports = written_imports(graph, origin, writer.new_domains, writer.ir_version)
         if imports is not None:
             fields["opset_import"] = imports
-        if graph.ir_version != (self._shell.ir_version if self._shell.HasField("ir_version") else None):
+        if graph.ir_version != (self._raw.ir_version if self._raw.HasField("ir_version") else None):
             fields["ir_version"] = graph.ir_version
         for name in ("producer_name", "producer_version"):
-            if text(getattr(self._shell, name)) != (getattr(graph, name) or ""):
+            if text(getattr(self._raw, name)) != (getattr(graph, name) or ""):
                 fields[name] = getattr(graph, name) or None
         if isinstance(graph, Graph) and graph.model_doc_string is not None:
-            set_text(fields, self._shell, "doc_string", graph.model_doc_string)
-        if self.metadata != _metadata(self._shell):
+            set_text(fields, self._raw, "doc_string", graph.model_doc_string)
+        if self.metadata != _metadata(self._raw):
             fields["metadata_props"] = self._metadata_props()
-        result = ModelShell()
-        if graph_fields or source is not self._shell.graph:
+        result = RawModel()
+        if graph_fields or source is not self._raw.graph:
             fields["graph"] = None
-        assemble(result, self._shell, fields)
+        assemble(result, self._raw, fields)
         if "graph" in fields:
             result.graph.SetInParent()
             assemble(result.graph, source, graph_fields)
@@ -250,7 +250,7 @@ class Model:
 
     def _pieces(self, data: bytes) -> Sequence[bytes | Payload]:
         """What to write for a serialised message of this model: the file that it was read from when nothing differs."""
-        if data == _serialised(self._shell):
+        if data == _serialised(self._raw):
             if self._weights is not None:
                 return [Payload(self._weights, 0, self._weights.size)]
             if self.path is not None and self._stamp is not None:
@@ -264,8 +264,8 @@ class Model:
         """The entries in their order, with the values they have now; new ones last."""
         result = []
         left = dict(self.metadata)
-        last = {text(entry.key): i for i, entry in enumerate(self._shell.metadata_props)}
-        for i, entry in enumerate(self._shell.metadata_props):
+        last = {text(entry.key): i for i, entry in enumerate(self._raw.metadata_props)}
+        for i, entry in enumerate(self._raw.metadata_props):
             key = text(entry.key)
             if key not in self.metadata:
                 continue
@@ -293,7 +293,7 @@ def load(path: str | os.PathLike[str]) -> Model:
         RewriterError: the file is missing or no ONNX model, with one line saying what it seems to be.
     """
     file = Path(path)
-    found = read_model_file(file, parsed)
+    found = read_model_file(file, raw_model)
     try:
         model = Model(found.proto, Path(os.path.abspath(file)).parent, file, found.weights)
     except RewriterError as error:

@@ -187,7 +187,7 @@ class Origin:
     """What a graph or function was when it was loaded: its message, and the object that each entry of the message became.
 
     Attributes:
-        proto: the message with its nodes left as bytes (a shell), never to be changed.
+        proto: the message with its nodes left as bytes (a raw message), never to be changed.
         message: the whole message, for a body of a node or a function; None for the main graph.
         nodes: of `proto.node`.
         inputs, outputs: tensors of `proto.input` (constants where an initializer is listed there) and `proto.output`.

@@ -25,7 +25,7 @@ from rewriter.graph.metadata_keys import RULES
 from rewriter.graph.objects import Function, Graph, Node, Origin
 from rewriter.graph.save_values import Message, has_type, info_message, tensor_message
 from rewriter.graph.values import Constant, Variable
-from rewriter.onnxfile.node_bytes import FunctionShell, GraphShell, with_inputs
+from rewriter.onnxfile.node_bytes import RawFunction, RawGraph, with_inputs
 from rewriter.onnxfile.tensors import text
 
 Fields = dict[str, Any]
@@ -65,9 +65,9 @@ def _put(target: Any, name: str, value: Any) -> None:
         setattr(target, name, value)
 
 
-def _whole(kind: Any, shell: Any, source: Any, fields: Fields) -> Any:
-    """The message of which `source` is the shell, the given fields replaced."""
-    result = shell()
+def _whole(kind: Any, raw_kind: Any, source: Any, fields: Fields) -> Any:
+    """The message of which `source` is the raw form, the given fields replaced."""
+    result = raw_kind()
     assemble(result, source, fields)
     return kind.FromString(result.SerializeToString(deterministic=True))
 
@@ -94,7 +94,7 @@ class Writer:
     # --- graphs ------------------------------------------------------------------------------------------------------------
 
     def graph_fields(self, graph: gs.Graph, level: int = 0, visible: Visible = ()) -> tuple[Any, Fields]:
-        """The shell of the message a graph came from (an empty one for a new graph), and the fields of it that changed.
+        """The raw message a graph came from (an empty one for a new graph), and the fields of it that changed.
 
         Args:
             graph: the graph.
@@ -103,7 +103,7 @@ class Writer:
         """
         if level >= MOST_LEVELS:
             raise RewriterError(TOO_DEEP)
-        origin = graph.origin if isinstance(graph, Graph) else Origin(GraphShell())
+        origin = graph.origin if isinstance(graph, Graph) else Origin(RawGraph())
         self._renamed.update(origin.renamed())
         fields: Fields = {}
         set_text(fields, origin.proto, "name", graph.name)
@@ -123,10 +123,10 @@ class Writer:
 
     def body(self, graph: gs.Graph, level: int, visible: Visible) -> onnx.GraphProto:
         """The message of a subgraph, the very one it came from when nothing in it was edited."""
-        shell, fields = self.graph_fields(graph, level, visible)
+        raw, fields = self.graph_fields(graph, level, visible)
         if not fields and isinstance(graph, Graph) and graph.origin.message is not None:
             return graph.origin.message  # type: ignore[no-any-return]
-        return _whole(onnx.GraphProto, GraphShell, shell, fields)  # type: ignore[no-any-return]
+        return _whole(onnx.GraphProto, RawGraph, raw, fields)  # type: ignore[no-any-return]
 
     @staticmethod
     def set_list(fields: Fields, name: str, before: Sequence[Any], now: list[Any]) -> None:
@@ -271,7 +271,7 @@ class Writer:
 
     def function(self, function: gs.Function) -> onnx.FunctionProto:
         """The message of a function, the very one it came from when nothing was edited."""
-        origin = function.origin if isinstance(function, Function) else Origin(FunctionShell())
+        origin = function.origin if isinstance(function, Function) else Origin(RawFunction())
         self._renamed.update(origin.renamed())
         outer, self.new_domains = self.new_domains, {}
         fields: Fields = {}
@@ -296,7 +296,7 @@ class Writer:
             fields["opset_import"] = imports
         if not fields and isinstance(function, Function):
             return origin.message  # type: ignore[no-any-return]
-        return _whole(onnx.FunctionProto, FunctionShell, origin.proto, fields)  # type: ignore[no-any-return]
+        return _whole(onnx.FunctionProto, RawFunction, origin.proto, fields)  # type: ignore[no-any-return]
 
     def set_defaults(self, fields: Fields, function: gs.Function, origin: Origin) -> None:
         defaults = {text(message.name) for message in origin.proto.attribute_proto}

@@ -15,7 +15,7 @@ from rewriter.graph.by_operator import OpKey, operator_key
 CROWD = 32  # from this many readers on, they are looked up by operator
 
 
-class Ends:
+class TensorUses:
     """The node that makes a tensor, and the nodes that read it.
 
     Attributes:
@@ -46,7 +46,7 @@ class Ends:
         if self._crowd is not None:
             self._crowd.get(operator_key(node), {}).pop(id(node), None)
 
-    def take_over(self, other: Ends) -> None:
+    def take_over(self, other: TensorUses) -> None:
         """All who read the other tensor read this one, too."""
         if self._crowd is None:
             self.users.update(other.users)

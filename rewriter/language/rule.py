@@ -12,11 +12,11 @@ from rewriter.language.header import Header, read_header
 from rewriter.language.walk import pattern_nodes, said
 
 if TYPE_CHECKING:
-    from rewriter.language.cache.rule_store import Shelf
+    from rewriter.language.cache.rule_store import RuleStore
 
 FRONT = ("code", "slug", "doc", "header", "digest", "wanted")
 Front = tuple[str, str, str, Header, str, tuple[frozenset[tuple[str, str]], ...]]
-Place = tuple["Shelf", int, bytes]
+Place = tuple["RuleStore", int, bytes]
 """Where the tree of a kept rule is, and its part that decides whether the rule may match, packed."""
 
 
@@ -61,8 +61,8 @@ class Rule:
     def ast(self) -> tree.Rule:
         """The rule as it was written."""
         if isinstance(self._tree, tuple):
-            shelf, number, _ = self._tree
-            self._tree = shelf.tree(number, self.code, self.source)
+            store, number, _ = self._tree
+            self._tree = store.tree(number, self.code, self.source)
         return self._tree
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from rewriter.log.snapshot import Scene
+from rewriter.log.snapshot import Snapshot
 from rewriter.record import field, record
 
 
@@ -103,7 +103,7 @@ class Firing:
     omitted: int = 0
     weights: tuple[Weight, ...] = ()
     verdict: str = "found"
-    scene: Scene | None = field(default=None, metadata={"shown": False})
+    snapshot: Snapshot | None = field(default=None, metadata={"shown": False})
 
 
 @record(slots=True)

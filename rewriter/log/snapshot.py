@@ -1,6 +1,6 @@
 """What a firing looked like: the nodes around it before and after, as data that pictures are drawn from.
 
-A scene holds texts and numbers only. It can be sent to another process, and outlives the graph it was taken of.
+A snapshot holds texts and numbers only. It can be sent to another process, and outlives the graph it was taken of.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ class Port:
     """An operand or output of a node.
 
     Attributes:
-        tensor: number of the tensor in the scene; 0 for an operand that is left out.
+        tensor: number of the tensor in the snapshot; 0 for an operand that is left out.
         name: of the tensor.
         type: "float[1,64,N]", or "" when unknown.
         constant: of a constant its element type, shape and hash, or its few values; "" for what is computed or given.
-        more: of an output, how many nodes read it that the scene does not show.
+        more: of an output, how many nodes read it that the snapshot does not show.
     """
 
     tensor: int
@@ -58,7 +58,7 @@ class View:
 
 
 @record(frozen=True, slots=True)
-class Scene:
+class Snapshot:
     """The surroundings of a firing before and after it."""
 
     before: View

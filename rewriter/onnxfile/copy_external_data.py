@@ -20,12 +20,12 @@ def may_refer(data: bytes) -> bool:
     return b"location" in data
 
 
-def carry(model: onnx.ModelProto, source: Path, target: Path, force: bool) -> None:
+def copy_data_files(model: onnx.ModelProto, source: Path, target: Path, force: bool) -> None:
     """Copies every data file the model refers to from one folder into another, to the same relative place.
 
     They are copied by the system, which shares the blocks where the file system can. They are not hard-linked: later edits of
     one would change both, and onnx itself refuses data with several names, as this program refuses those with names elsewhere.
-    A file that is missing is not carried: the new model lacks it as the old one does. A file that is there with the same
+    A file that is missing is not copied: the new model lacks it as the old one does. A file that is there with the same
     content is left alone, so that several models can share one.
 
     Raises:

@@ -4,7 +4,7 @@ Protobuf's own code does for a whole graph what would cost a loop of calls for e
 together again, and it lists what stands in a field of all nodes. For that it is told of messages that differ from those of ONNX
 in what their fields hold:
 
-    ModelProto, GraphProto, FunctionProto   those of ONNX, but a node is bytes
+    RawModel, RawGraph, RawFunction         ModelProto, GraphProto and FunctionProto of ONNX, but a node is bytes
     Names                                   a node whose name, operator and domain are lists as its operands are, so that many
                                             nodes in a row read as one, with all names of a kind in one list
 
@@ -14,7 +14,7 @@ on. A message that is built from these is written byte for byte as one of ONNX i
 A graph of two nodes, `y = Relu(x)` and `z = Neg(y)`; wire.py spells out the bytes of the first:
 
 >>> nodes = [bytes.fromhex("0a0178 120179 220452656c75"), bytes.fromhex("0a0179 12017a 22034e6567")]
->>> graph = GraphShell.FromString(entry(1, nodes[0]) + entry(1, nodes[1]))
+>>> graph = RawGraph.FromString(entry(1, nodes[0]) + entry(1, nodes[1]))
 >>> [node.hex(" ") for node in graph.node]
 ['0a 01 78 12 01 79 22 04 52 65 6c 75', '0a 01 79 12 01 7a 22 03 4e 65 67']
 >>> read = columns(graph.node)
@@ -41,7 +41,7 @@ from rewriter.onnxfile.wire import entry, varint, varint_at
 from rewriter.record import record
 
 T = TypeVar("T")
-_PACKAGE = "rewriter.shells"
+_PACKAGE = "rewriter.raw"
 _CHUNK = 1 << 12  # nodes
 _OPTIONAL, _REPEATED, _BYTES = 1, 3, 12  # of FieldDescriptorProto
 _LIKE = (onnx.ModelProto, onnx.GraphProto, onnx.FunctionProto, onnx.NodeProto)
@@ -60,7 +60,7 @@ def _classes() -> list[Any]:
         "FunctionProto": [_field(field, as_bytes=field.name == "node") for field in function],
         "Names": [_field(field, repeated=True) for field in node if field.name in _COLUMNS],
     }
-    file = [entry(1, b"rewriter/shells.proto"), entry(2, _PACKAGE.encode()), entry(3, source.name.encode())]
+    file = [entry(1, b"rewriter/raw.proto"), entry(2, _PACKAGE.encode()), entry(3, source.name.encode())]
     file += [entry(4, b"".join([entry(1, name.encode()), *fields])) for name, fields in messages.items()]
     source.pool.AddSerializedFile(b"".join(file))
     return [GetMessageClass(source.pool.FindMessageTypeByName(f"{_PACKAGE}.{name}")) for name in messages]
@@ -77,35 +77,35 @@ def _field(like: Any, *, kind: str = "", as_bytes: bool = False, repeated: bool 
     return entry(2, b"".join(parts))
 
 
-ModelShell, GraphShell, FunctionShell, _Names = _classes()
+RawModel, RawGraph, RawFunction, _Names = _classes()
 
 
-def parsed(data: bytes) -> Any:
-    """The shell of a serialised model, its nodes as protobuf writes them.
+def raw_model(data: bytes) -> Any:
+    """The raw message of a serialised model, its nodes as protobuf writes them.
 
     Every node is parsed for that, some thousands at a time, so that what is made of them stays where the processor reaches it
     at once, and soon makes room. Raises DecodeError when the bytes are no model.
     """
-    shell = ModelShell.FromString(data)
-    nodes = shell.graph.node[:]
+    raw = RawModel.FromString(data)
+    nodes = raw.graph.node[:]
     written = [_rewritten(nodes[start : start + _CHUNK]) for start in range(0, len(nodes), _CHUNK)]
     if any(part is not None for part in written):
         parts = zip(range(0, len(nodes), _CHUNK), written, strict=True)
-        del shell.graph.node[:]
+        del raw.graph.node[:]
         for start, part in parts:
-            shell.graph.node.extend(nodes[start : start + _CHUNK] if part is None else part)
-    return shell
+            raw.graph.node.extend(nodes[start : start + _CHUNK] if part is None else part)
+    return raw
 
 
 def _rewritten(nodes: list[bytes]) -> list[bytes] | None:
     """Nodes as protobuf writes them; None when they stand so already."""
-    data = ModelShell(graph=GraphShell(node=nodes)).SerializeToString()  # as deep as they stand in the model
+    data = RawModel(graph=RawGraph(node=nodes)).SerializeToString()  # as deep as they stand in the model
     again = onnx.ModelProto.FromString(data).SerializeToString(deterministic=True)
-    return None if again == data else ModelShell.FromString(again).graph.node[:]
+    return None if again == data else RawModel.FromString(again).graph.node[:]
 
 
-def hollowed(kind: Any, message: Any) -> Any:
-    """The shell of a message, its nodes as protobuf writes them: `kind` is one of the classes above."""
+def raw_message(kind: Any, message: Any) -> Any:
+    """The raw form of a message, its nodes as protobuf writes them: `kind` is one of the classes above."""
     return kind.FromString(message.SerializeToString(deterministic=True))
 
 

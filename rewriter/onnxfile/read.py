@@ -43,7 +43,7 @@ class ModelFile:
     """What was read of a file.
 
     Attributes:
-        proto: the model, or its shell; without its large tensors' data when there are `weights`.
+        proto: the model, or its raw message; without its large tensors' data when there are `weights`.
         data: the file's bytes; None when there are `weights`.
         weights: where the data are that were left out; None when nothing was.
     """

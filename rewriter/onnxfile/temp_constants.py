@@ -47,7 +47,7 @@ def put_aside(array: Array) -> tuple[onnx.TensorProto, WeightFile] | None:
     return message, file
 
 
-class _SpillFile(WeightFile):
+class _GrowingFile(WeightFile):
     """A file without a name that grows; it is gone when no constant refers to it any more."""
 
     def __init__(self) -> None:
@@ -71,15 +71,15 @@ class _State:
 
     def __init__(self) -> None:
         self.held = 0
-        self._file: weakref.ref[_SpillFile] | None = None
+        self._file: weakref.ref[_GrowingFile] | None = None
 
     def release(self, size: int) -> None:
         self.held -= size
 
-    def file(self) -> _SpillFile:
+    def file(self) -> _GrowingFile:
         file = None if self._file is None else self._file()
         if file is None:
-            file = _SpillFile()
+            file = _GrowingFile()
             self._file = weakref.ref(file)
         return file
 

@@ -37,7 +37,7 @@ def every_rule() -> RuleSet:
 def test_an_audited_run_does_what_a_run_does(path: Path, every_rule: RuleSet) -> None:
     logs: list[Log] = []
     protos: list[bytes] = []
-    for audit in (None, FiringAudit(scenes=1_000)):
+    for audit in (None, FiringAudit(snapshots=1_000)):
         model = load(path)
         logs.append(run(model.graph, every_rule, overridable=model.overridable, audit=audit))
         protos.append(model.to_proto().SerializeToString(deterministic=True))
@@ -46,8 +46,8 @@ def test_an_audited_run_does_what_a_run_does(path: Path, every_rule: RuleSet) ->
     assert [(f.rule, f.place, f.root, f.matched, f.parents) for f in plain.firings] == [
         (f.rule, f.place, f.root, f.matched, f.parents) for f in audited.firings
     ]
-    assert all(firing.scene is not None for firing in audited.firings)
-    assert not any(firing.scene or firing.weights or any(c.found for c in firing.conditions) for firing in plain.firings)
+    assert all(firing.snapshot is not None for firing in audited.firings)
+    assert not any(firing.snapshot or firing.weights or any(c.found for c in firing.conditions) for firing in plain.firings)
 
 
 def test_conditions_say_what_they_saw() -> None:
@@ -90,8 +90,8 @@ def test_digests_go_by_value_and_not_by_byte_order_or_layout() -> None:
 
 
 def test_without_details_nothing_is_audited() -> None:
-    (firing,) = rewrite_text(GEMM, FLAT, audit=FiringAudit(scenes=1), detail=False).log.firings
-    assert (firing.changes, firing.conditions, firing.weights, firing.scene) == ((), (), (), None)
+    (firing,) = rewrite_text(GEMM, FLAT, audit=FiringAudit(snapshots=1), detail=False).log.firings
+    assert (firing.changes, firing.conditions, firing.weights, firing.snapshot) == ((), (), (), None)
 
 
 def test_what_the_model_declares_is_told_before_and_after() -> None:
@@ -120,46 +120,46 @@ def roles(boxes: tuple[Box, ...]) -> dict[str, str]:
     return {box.op: box.role for box in boxes}
 
 
-def test_a_scene_shows_what_stood_there_and_what_stands_there() -> None:
+def test_a_snapshot_shows_what_stood_there_and_what_stands_there() -> None:
     rule = "rule X1 one <kind: exact> match { t = Neg(x) y = Neg(t) } rewrite { y = Abs(x) }"
     text = "g (float[2,N] a) => (float[2,N] b) { r = Relu(a) s = Neg(r) t = Neg(s) u = Exp(t) b = Log(u) }"
-    scene = rewrite_text(text, rule, audit=FiringAudit(scenes=1)).log.firings[0].scene
-    assert scene is not None
-    assert roles(scene.before.boxes) == {"Relu": "around", "Exp": "around", "Neg": "removed"}
-    assert roles(scene.after.boxes) == {"Relu": "around", "Exp": "around", "Abs": "added"}
-    same = {box.op: box.key for box in scene.before.boxes}
-    assert {box.op: box.key for box in scene.after.boxes}["Exp"] == same["Exp"]
-    assert {port.type for box in (*scene.before.boxes, *scene.after.boxes) for port in box.outputs} == {"float[2,N]"}
-    assert [port.name for port in scene.before.given] == ["a"]
-    assert scene.before.wanted == ()
+    snapshot = rewrite_text(text, rule, audit=FiringAudit(snapshots=1)).log.firings[0].snapshot
+    assert snapshot is not None
+    assert roles(snapshot.before.boxes) == {"Relu": "around", "Exp": "around", "Neg": "removed"}
+    assert roles(snapshot.after.boxes) == {"Relu": "around", "Exp": "around", "Abs": "added"}
+    same = {box.op: box.key for box in snapshot.before.boxes}
+    assert {box.op: box.key for box in snapshot.after.boxes}["Exp"] == same["Exp"]
+    assert {port.type for box in (*snapshot.before.boxes, *snapshot.after.boxes) for port in box.outputs} == {"float[2,N]"}
+    assert [port.name for port in snapshot.before.given] == ["a"]
+    assert snapshot.before.wanted == ()
 
 
 def test_an_edited_node_is_shown_as_it_was_and_as_it_is() -> None:
-    scene = rewrite_text(GEMM, FLAT, audit=FiringAudit(scenes=1)).log.firings[0].scene
-    assert scene is not None
-    assert roles(scene.before.boxes) == {"Gemm": "edited"}
-    assert roles(scene.after.boxes) == {"Gemm": "edited", "Flatten": "added"}
-    before, after = scene.before.boxes[0], scene.after.boxes[0]
-    assert (before.inputs[0].name, after.inputs[0].tensor) == ("x", scene.after.boxes[1].outputs[0].tensor)
+    snapshot = rewrite_text(GEMM, FLAT, audit=FiringAudit(snapshots=1)).log.firings[0].snapshot
+    assert snapshot is not None
+    assert roles(snapshot.before.boxes) == {"Gemm": "edited"}
+    assert roles(snapshot.after.boxes) == {"Gemm": "edited", "Flatten": "added"}
+    before, after = snapshot.before.boxes[0], snapshot.after.boxes[0]
+    assert (before.inputs[0].name, after.inputs[0].tensor) == ("x", snapshot.after.boxes[1].outputs[0].tensor)
     assert before.inputs[1].constant.startswith("float[3,5] #")
 
 
 def test_readers_that_are_not_shown_are_counted() -> None:
     nodes = " ".join(f"a{i} = Relu(h)" for i in range(10))
     rule = "rule X1 exp <kind: lossy> match { y = Tanh(x) } rewrite { y = Sigmoid(x) }"
-    scene = (
-        rewrite_text(f"g (float[2] x) => (float[2] a9) {{ h = Tanh(x) {nodes} }}", rule, audit=FiringAudit(scenes=1))
+    snapshot = (
+        rewrite_text(f"g (float[2] x) => (float[2] a9) {{ h = Tanh(x) {nodes} }}", rule, audit=FiringAudit(snapshots=1))
         .log.firings[0]
-        .scene
+        .snapshot
     )
-    assert scene is not None
-    for view, op in ((scene.before, "Tanh"), (scene.after, "Sigmoid")):
+    assert snapshot is not None
+    for view, op in ((snapshot.before, "Tanh"), (snapshot.after, "Sigmoid")):
         (box,) = (box for box in view.boxes if box.op == op)
         assert box.outputs[0].more == 7
         assert len(view.boxes) == 4
 
 
-def test_scenes_are_taken_of_the_first_firings_of_each_rule_and_of_one_more() -> None:
+def test_snapshots_are_taken_of_the_first_firings_of_each_rule_and_of_one_more() -> None:
     text = "g (float[2] x) => (float[2] y) { a = Identity(x) b = Identity(a) c = Identity(b) d = Identity(c) y = Relu(d) }"
-    log = rewrite_text(text, DROP, audit=FiringAudit(scenes=1, scene_of=3)).log
-    assert [firing.scene is not None for firing in log.firings] == [True, False, True, False]
+    log = rewrite_text(text, DROP, audit=FiringAudit(snapshots=1, snapshot_of=3)).log
+    assert [firing.snapshot is not None for firing in log.firings] == [True, False, True, False]

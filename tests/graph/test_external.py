@@ -211,7 +211,7 @@ def test_a_missing_data_file_does_not_stop_saving(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "out") == ["m.onnx"]
 
 
-def test_a_location_that_leads_out_is_not_carried(folder: Path, tmp_path: Path) -> None:
+def test_a_location_that_leads_out_is_not_copied(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(b"s" * 64)
     (tmp_path / "out").mkdir()
     with pytest.raises(RewriterError, match="leads out"):

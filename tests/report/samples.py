@@ -19,7 +19,7 @@ from rewriter.log.records import (
     Verification,
     Weight,
 )
-from rewriter.log.snapshot import Box, Port, Scene, View
+from rewriter.log.snapshot import Box, Port, Snapshot, View
 from rewriter.report.document import (
     AnswerRecord,
     FileRecord,
@@ -79,17 +79,17 @@ def firing(number: int, root: str, place: str = "main") -> Firing:
         1234.0,
         weights=(Weight("w", "float[3,5]", "ab" * 32, "", "both"),),
         verdict="kept",
-        scene=scene(root),
+        snapshot=snapshot(root),
     )
 
 
-def scene(name: str = "n") -> Scene:
+def snapshot(name: str = "n") -> Snapshot:
     given, made, other = Port(1, "x", "float[2]"), Port(2, name, "float[2]", more=2), Port(3, "t", "float[2]")
     weight = Port(4, "w", "float[3,5]", "float[3,5] #abababababab")
     after = Box(2, "Exp", "e", "around", (), (made,), (Port(5, "y"),))
     before = (Box(1, "Relu", name, "removed", (("axis", "1"),), (given, weight), (made,)), after)
     now = (Box(3, "Abs", "a", "added", (), (given,), (other,)), Box(4, "Neg", "m", "edited", (), (other,), (made,)), after)
-    return Scene(View(before, (given,), (Port(5, "y"),)), View(now, (given,), (Port(5, "y"),)))
+    return Snapshot(View(before, (given,), (Port(5, "y"),)), View(now, (given,), (Port(5, "y"),)))
 
 
 def log() -> Log:

@@ -86,13 +86,13 @@ def test_it_says_what_happened() -> None:
 
 
 def test_the_number_of_pictures_is_told_when_some_are_left_out() -> None:
-    some = replace(model(), firings=[firing(1, "a"), replace(firing(2, "b"), scene=None)])
+    some = replace(model(), firings=[firing(1, "a"), replace(firing(2, "b"), snapshot=None)])
     assert "Pictures: 1 of 2, of the first firings of each rule." in text_of(report(some), "html")
     assert "Pictures:" not in text_of(report(model()), "html")
 
 
 def test_ten_thousand_firings() -> None:
-    many = [replace(firing(n + 1, f"n{n}"), scene=None) for n in range(10_000)]
+    many = [replace(firing(n + 1, f"n{n}"), snapshot=None) for n in range(10_000)]
     started = time.process_time()
     text = text_of(report(replace(model(), firings=many)), "html")
     assert time.process_time() - started < 20

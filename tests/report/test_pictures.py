@@ -17,7 +17,7 @@ from rewriter.report.picture.layering import layer_numbers, ordered, with_places
 from rewriter.report.picture.layout import GAP, plan, spread
 from rewriter.report.picture.svg import STYLE, firing_picture, panel, view_picture
 from rewriter.report.picture.text_forms import dot, mermaid
-from tests.report.samples import HOSTILE, hostile, scene
+from tests.report.samples import HOSTILE, hostile, snapshot
 
 SVG = "{http://www.w3.org/2000/svg}"
 EDGES = st.lists(st.tuples(st.integers(0, 19), st.integers(0, 19)), max_size=50)
@@ -88,7 +88,7 @@ def test_a_chain_is_straight() -> None:
 
 
 def test_a_firing_before_and_after() -> None:
-    before, after = pair(scene())
+    before, after = pair(snapshot())
     assert {shape.title: shape.role for shape in before.shapes if shape.sort == "node"} == {"Relu": "removed", "Exp": "around"}
     assert {shape.title: shape.role for shape in after.shapes if shape.sort == "node"} == {
         "Abs": "added",
@@ -120,7 +120,7 @@ def test_an_operand_from_elsewhere_is_named() -> None:
 
 @pytest.mark.parametrize("name", ["n", *HOSTILE])
 def test_svg_is_xml_and_holds_no_more_than_shapes(name: str) -> None:
-    one = hostile(name).models[0].firings[0].scene
+    one = hostile(name).models[0].firings[0].snapshot
     assert one is not None
     for text in (firing_picture(one, name, name), view_picture(one.after, name, name), panel(pair(one)[0], name)[0]):
         root = ElementTree.fromstring(text)
@@ -131,7 +131,7 @@ def test_svg_is_xml_and_holds_no_more_than_shapes(name: str) -> None:
 
 
 def test_a_picture_is_the_same_each_time() -> None:
-    assert firing_picture(scene(), "a", "b") == firing_picture(scene(), "a", "b")
+    assert firing_picture(snapshot(), "a", "b") == firing_picture(snapshot(), "a", "b")
 
 
 def test_what_happened_is_told_by_sign_and_line_as_well_as_by_colour() -> None:
@@ -139,7 +139,7 @@ def test_what_happened_is_told_by_sign_and_line_as_well_as_by_colour() -> None:
     assert len({MARKS[role] for role in changed}) == 4  # type: ignore[index]
     lines = {role: re.search(rf"\.{role} \.box{{[^}}]*?(stroke-width:.*?)}}", STYLE) for role in changed}
     assert len({found.group(1) for found in lines.values() if found}) == 4
-    text = firing_picture(scene(), "TST001 at n", "A title")
+    text = firing_picture(snapshot(), "TST001 at n", "A title")
     assert [sign for sign in ("\u2212", "+", "~") if f">{sign}</text>" in text] == ["\u2212", "+", "~"]
     assert ">removed</text>" in text
     assert ">matched and kept</text>" not in text  # nothing is
@@ -160,7 +160,7 @@ def test_sixty_nodes_fit_and_their_names_are_told_apart() -> None:
 
 @pytest.mark.parametrize("name", ["n", *HOSTILE])
 def test_dot_and_mermaid_keep_names_in_their_quotes(name: str) -> None:
-    one = hostile(name).models[0].firings[0].scene
+    one = hostile(name).models[0].firings[0].snapshot
     assert one is not None
     drawings = list(zip((name, "after"), pair(one), strict=True))
     text = dot(drawings, name)
@@ -174,14 +174,14 @@ def test_dot_and_mermaid_keep_names_in_their_quotes(name: str) -> None:
 
 
 def test_mermaid_of_a_firing() -> None:
-    text = mermaid([("before", pair(scene())[0])], "TST001 at n")
+    text = mermaid([("before", pair(snapshot())[0])], "TST001 at n")
     assert text.startswith("flowchart TB\n  %% TST001 at n\n")
     assert '    p0i1 -->|"float[2]"| p0n1' in text.splitlines()
     assert "classDef removed" in text
 
 
 def test_a_name_is_cut_at_its_beginning_and_a_value_at_its_end() -> None:
-    box = replace(scene().before.boxes[0], name="a/" * 40 + "end", attributes=(("v", "x" * 80),))
+    box = replace(snapshot().before.boxes[0], name="a/" * 40 + "end", attributes=(("v", "x" * 80),))
     shape = draw(View((box,))).shapes[0]
     assert shape.name.startswith("\u2026")
     assert shape.name.endswith("/end")

@@ -47,7 +47,7 @@ def test_reports_are_valid_and_say_everything(name: str) -> None:
     whole = json.loads(text)
     jsonschema.validate(whole, strict(PUBLISHED))
     firing = whole["models"][0]["firings"][0]
-    assert "scene" not in firing
+    assert "snapshot" not in firing
     assert firing["root"] == (name or "")
     assert firing["conditions"][0].keys() == {"text", "value", "found"}
 

@@ -80,29 +80,29 @@ def _firing(args: argparse.Namespace, ending: str) -> str:
         limits=Limits(firings=args.firing),
         overridable=model.overridable,
         keep=False,
-        audit=FiringAudit(scene_of=args.firing),
+        audit=FiringAudit(snapshot_of=args.firing),
         has_kernel=has_kernel,
     )
     if len(log.firings) < args.firing:
         there = f"there {'is' if len(log.firings) == 1 else 'are'} {counted(len(log.firings), 'firing')}"
         raise RewriterError(f"{args.model}: there is no firing {args.firing}; {there} (rewriter check tells them)")
     firing = log.firings[args.firing - 1]
-    assert firing.scene is not None
+    assert firing.snapshot is not None
     title, subtitle = f"{firing.rule} at {place_text(firing)}", firing.title
     if ending == ".svg":
         from rewriter.report.picture.svg import firing_picture
 
-        return firing_picture(firing.scene, title, subtitle)
+        return firing_picture(firing.snapshot, title, subtitle)
     from rewriter.report.picture.drawing import pair
     from rewriter.report.picture.text_forms import dot, mermaid
 
-    drawings = list(zip(("before", "after"), pair(firing.scene), strict=True))
+    drawings = list(zip(("before", "after"), pair(firing.snapshot), strict=True))
     return (dot if ending == ".dot" else mermaid)(drawings, f"{title}: {subtitle}")
 
 
 def _part(args: argparse.Namespace, ending: str) -> str:
     from rewriter.conditions.context import Context
-    from rewriter.engine.take_snapshot import Camera
+    from rewriter.engine.take_snapshot import SnapshotTaker
     from rewriter.engine.weight_digests import Weights
     from rewriter.errors import RewriterError
     from rewriter.explain.why_rules import named
@@ -113,18 +113,18 @@ def _part(args: argparse.Namespace, ending: str) -> str:
     model = _loaded(args)
     index = GraphIndex(model.graph)
     context = Context(index, Facts(index, model.overridable), detect(model.graph))
-    camera = Camera(context, Weights(index).words)
+    taker = SnapshotTaker(context, Weights(index).words)
     if args.around is None:
         nodes = index.members(index.scopes[0])
         if len(nodes) > SMALL:
             raise RewriterError(
                 f"{args.model}: {len(nodes):,} nodes are too many for one picture; --around NODE or --firing N draws a part"
             )
-        view, subtitle = camera.view(nodes, index.scopes[0]), f"{len(nodes)} nodes"
+        view, subtitle = taker.view(nodes, index.scopes[0]), f"{len(nodes)} nodes"
     else:
         node = named(index, args.around)[0]
-        nodes = camera.near(node, args.hops, SMALL)
-        view = camera.view(nodes, index.scope(node), node)
+        nodes = taker.near(node, args.hops, SMALL)
+        view = taker.view(nodes, index.scope(node), node)
         subtitle = f"{len(nodes)} nodes around {args.around}"
     if ending == ".svg":
         from rewriter.report.picture.svg import view_picture

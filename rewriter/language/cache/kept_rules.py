@@ -7,7 +7,7 @@ and of ONNX. So it never has to be told that something has changed. Of files tha
 just before its state was taken is not trusted, since it may be written again without a trace.
 
 Kept are, ready for use, what is asked of every rule (code, header, doc comment, digest); and apart from that the syntax trees
-(`shelf`), which are read when somebody looks at one.
+(`store`), which are read when somebody looks at one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pathlib import Path
 import rewriter
 from rewriter.language.cache.own_folder import keep_sealed, own_folder, read_sealed
 from rewriter.language.cache.pack import built, flat, pack
-from rewriter.language.cache.rule_store import Shelf
+from rewriter.language.cache.rule_store import RuleStore
 from rewriter.language.diagnostics import Diagnostic, SourceText
 from rewriter.language.rule import Rule
 from rewriter.language.rule_files import read_rule_file, read_unchanged, state_of
@@ -125,15 +125,15 @@ def _question(rule: Rule) -> bytes:
 
 def _read(folder: Path, name: str, sources: Sequence[SourceText]) -> Checked | None:
     """What is kept under a name; None when it is not whole."""
-    path, shelf = _path(folder, "rules", name), Shelf(_path(folder, "trees", name))
+    path, store = _path(folder, "rules", name), RuleStore(_path(folder, "trees", name))
     data = read_sealed(path)
-    if data is None or not shelf.is_there:
+    if data is None or not store.is_there:
         return None
     with contextlib.suppress(OSError):
         os.utime(path)  # what is used stays
     rows, warnings = marshal.loads(data)
     rules = [
-        Rule.kept((shelf, number, question), built(front), sources[place])
+        Rule.kept((store, number, question), built(front), sources[place])
         for number, (place, front, question) in enumerate(rows)
     ]
     return rules, built(warnings)

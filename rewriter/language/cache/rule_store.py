@@ -15,7 +15,7 @@ from rewriter.language.cache.pack import unpack
 from rewriter.language.diagnostics import SourceText
 
 
-class Shelf:
+class RuleStore:
     """Packed trees in the order of their rules."""
 
     def __init__(self, path: Path) -> None:

@@ -11,7 +11,7 @@ from html import escape
 from itertools import islice
 
 from rewriter.log.records import Change, Condition, Firing, Weight
-from rewriter.log.snapshot import Scene
+from rewriter.log.snapshot import Snapshot
 from rewriter.report.document import ModelRecord, Report
 from rewriter.report.entries import by_rule, models_with_something, number, place_text, rolled_place, verb
 from rewriter.report.html.css import STYLE
@@ -139,7 +139,7 @@ def _model(report: Report, model: ModelRecord, place: int) -> Iterator[str]:
         yield f'<p class="alert bad"><b>Stopped</b> {_t(stop.kind)}: {_t(stop.message)}</p>'
     unfolded = len(model.firings) <= OPEN and len(report.models) == 1
     groups = by_rule(model.firings)
-    pictured = sum(firing.scene is not None for firing in model.firings)
+    pictured = sum(firing.snapshot is not None for firing in model.firings)
     if 0 < pictured < len(model.firings):
         yield f'<p class="dim">Pictures: {pictured:,} of {len(model.firings):,}, of the first firings of each rule.</p>'
     for code, firings in groups.items():
@@ -190,8 +190,8 @@ def _firing(firing: Firing, place: int, *, unfolded: bool) -> str:
     verdict = "" if firing.verdict == "found" else f'<span class="verdict {firing.verdict}">{firing.verdict}</span>'
     head = f'<span class="number">{firing.number:,}</span><span class="place">{_t(place_text(firing))}</span>{verdict}'
     parts = [f'<details class="firing" id="m{place}f{firing.number}"{" open" if unfolded else ""}><summary>{head}</summary>']
-    if firing.scene is not None:
-        parts.append(_pictures(firing.scene))
+    if firing.snapshot is not None:
+        parts.append(_pictures(firing.snapshot))
     parts.append(_diff(firing.changes, firing.omitted))
     parts.append(_conditions(firing.conditions))
     parts.append(_weights(firing.weights))
@@ -199,10 +199,10 @@ def _firing(firing: Firing, place: int, *, unfolded: bool) -> str:
     return "".join([*parts, "</details>"])
 
 
-def _pictures(scene: Scene) -> str:
+def _pictures(snapshot: Snapshot) -> str:
     """Before and after, beside each other where there is room for both."""
     parts = []
-    for drawing, word in zip(pair(scene), ("before", "after"), strict=True):
+    for drawing, word in zip(pair(snapshot), ("before", "after"), strict=True):
         picture, width = panel(drawing, word)
         basis = f"flex-basis:{width * LEAST + 34:.0f}px"
         parts.append(f'<figure style="{basis}"><figcaption>{word}</figcaption><div>{picture}</div></figure>')

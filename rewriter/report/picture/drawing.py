@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from rewriter.log.snapshot import Box, Port, Role, Scene, View
+from rewriter.log.snapshot import Box, Port, Role, Snapshot, View
 from rewriter.record import field, record
 from rewriter.report.style import clean
 
@@ -58,9 +58,9 @@ class Drawing:
     edges: list[Edge] = field(default_factory=list)
 
 
-def pair(scene: Scene) -> tuple[Drawing, Drawing]:
+def pair(snapshot: Snapshot) -> tuple[Drawing, Drawing]:
     """A firing before and after."""
-    return draw(scene.before, scene.after, "-"), draw(scene.after, scene.before, "+")
+    return draw(snapshot.before, snapshot.after, "-"), draw(snapshot.after, snapshot.before, "+")
 
 
 def draw(view: View, other: View | None = None, mark: Mark = "") -> Drawing:

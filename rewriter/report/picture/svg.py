@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from xml.sax.saxutils import escape
 
-from rewriter.log.snapshot import Role, Scene, View
+from rewriter.log.snapshot import Role, Snapshot, View
 from rewriter.report.picture.drawing import MARKS, Drawing, draw, pair
 from rewriter.report.picture.layout import Frame, Layout, Route, plan
 from rewriter.report.style import clean
@@ -58,9 +58,9 @@ STYLE = """
 """.replace("\n", "")
 
 
-def firing_picture(scene: Scene, title: str, subtitle: str) -> str:
+def firing_picture(snapshot: Snapshot, title: str, subtitle: str) -> str:
     """Before and after beside each other, under the name of the rule, as a file of its own."""
-    plans = [plan(drawing) for drawing in pair(scene)]
+    plans = [plan(drawing) for drawing in pair(snapshot)]
     left, right = (max(one.width, 130.0) for one in plans)
     width = max(left + BETWEEN + right, len(title) * 8.3, len(subtitle) * 6.6, 560.0) + 2 * MARGIN
     height = HEAD + 34 + max(one.height for one in plans) + 52 + MARGIN
@@ -71,7 +71,7 @@ def firing_picture(scene: Scene, title: str, subtitle: str) -> str:
         parts.append(f'<g transform="translate({_n(x)} {_n(top)})">{_body(one)}</g>')
     middle = MARGIN + left + BETWEEN / 2
     parts.append(f'<path class="rule" d="M{_n(middle)} {_n(HEAD + 4)}V{_n(height - 48)}"/>')
-    roles = {box.role for box in (*scene.before.boxes, *scene.after.boxes)}
+    roles = {box.role for box in (*snapshot.before.boxes, *snapshot.after.boxes)}
     parts.append(_legend(roles, MARGIN, height - 24))
     return _document("".join(parts), width, height, f"{title}: before and after")
 

@@ -9,7 +9,7 @@ from onnx import helper
 
 from rewriter import Model
 from rewriter.graph.gs_lists import makers, users
-from rewriter.onnxfile.node_bytes import GraphShell, ModelShell, columns, hollowed, parsed, with_inputs
+from rewriter.onnxfile.node_bytes import RawGraph, RawModel, columns, raw_message, raw_model, with_inputs
 from rewriter.onnxfile.wire import varint
 
 TEXTS = st.one_of(
@@ -65,10 +65,10 @@ def test_a_shell_is_written_as_the_message() -> None:
     model.functions.add(name="F", domain="local")
     model.training_info.add()
     model.MergeFromString(b"\xf8\xff\x03\x01")  # a field of a newer ONNX
-    shell = hollowed(ModelShell, model)
-    assert list(shell.graph.node) == encoded(list(model.graph.node))
-    assert shell.SerializeToString(deterministic=True) == model.SerializeToString(deterministic=True)
-    assert hollowed(GraphShell, model.graph).value_info[0] == model.graph.value_info[0]
+    raw = raw_message(RawModel, model)
+    assert list(raw.graph.node) == encoded(list(model.graph.node))
+    assert raw.SerializeToString(deterministic=True) == model.SerializeToString(deterministic=True)
+    assert raw_message(RawGraph, model.graph).value_info[0] == model.graph.value_info[0]
 
 
 @given(
@@ -104,4 +104,4 @@ def test_a_model_that_others_wrote(protos: list[onnx.NodeProto]) -> None:
     turned = [onnx.NodeProto(op_type="Op", name="n").SerializeToString() + data for data in encoded(protos)]
     graph = b"".join(b"\x0a" + varint(len(data)) + data for data in turned)
     data = b"\x3a" + varint(len(graph)) + graph + whole.SerializeToString()
-    assert parsed(data).SerializeToString() == onnx.ModelProto.FromString(data).SerializeToString()
+    assert raw_model(data).SerializeToString() == onnx.ModelProto.FromString(data).SerializeToString()
