@@ -131,7 +131,7 @@ class _Teller:
 
 def _say_profile(outcomes: Sequence[Outcome]) -> None:
     from rewriter.log.clock import Profile
-    from rewriter.report.profile import profile_lines
+    from rewriter.report.terminal import profile_lines
 
     total = Profile()
     for outcome in outcomes:

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Thread
 from typing import Any, Literal
 
 import onnx
@@ -28,7 +30,6 @@ from rewriter.graph.load import build
 from rewriter.graph.objects import Constant, Graph, Origin
 from rewriter.graph.save import Fields, Writer, assemble, set_text
 from rewriter.onnxfile import copy_external_data
-from rewriter.onnxfile.late_digest import LateDigest
 from rewriter.onnxfile.node_bytes import RawGraph, RawModel, raw_message, raw_model
 from rewriter.onnxfile.read import MOST_BYTES, read_bytes, read_model_file
 from rewriter.onnxfile.reference_stub import Outline, outline
@@ -320,3 +321,46 @@ def _serialised(message: Any) -> bytes:
 def _complete(data: bytes) -> onnx.ModelProto:
     complete: onnx.ModelProto = onnx.ModelProto.FromString(joined(with_weights(data)))
     return complete
+
+
+class LateDigest:
+    """SHA-256 of a file of weights, in hexadecimal, worked out while the file that is to hold it is being written: to digest a
+    gigabyte takes about as long as to copy it, and both can be done at once.
+
+    Until it is known, a text of the same length stands for it; the digest is written over that at last.
+
+    Attributes:
+        placeholder: what stands for it: random, so that it is nowhere else in a model.
+    """
+
+    def __init__(self, file: WeightFile) -> None:
+        self.placeholder = secrets.token_hex(32)
+        self._found = ""
+        self._error: RewriterError | None = None
+        self._thread = Thread(target=self._work, args=(file,), daemon=True)
+        self._thread.start()
+
+    def _work(self, file: WeightFile) -> None:
+        try:
+            self._found = digest([Payload(file, 0, file.size)])
+        except RewriterError as error:
+            self._error = error
+
+    def result(self) -> str:
+        """The digest, as soon as it is known. Raises RewriterError when the file was changed or cannot be read."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return self._found
+
+    def write(self, descriptor: int, pieces: Sequence[bytes | Payload]) -> None:
+        """Writes the digest over the placeholder in a file that was written from these pieces."""
+        offset, wanted = 0, self.placeholder.encode()
+        for piece in pieces:
+            if isinstance(piece, bytes):
+                place = piece.find(wanted)
+                if place >= 0:
+                    os.lseek(descriptor, offset + place, os.SEEK_SET)
+                    os.write(descriptor, self.result().encode())
+                    return
+            offset += len(piece) if isinstance(piece, bytes) else piece.length

@@ -1,24 +1,31 @@
 """The compiler's front door: everything that can be known to be wrong with a rule file before a model is seen.
 
 A rule is checked in the order in which it is read: header, parameters, pattern, conditions, rewrites, tests. Each check
-reports all that it finds and goes on, so one run shows every error of a file.
+reports all that it finds and goes on, so one run shows every error of a file. What is too long or nests too deep was refused
+before it was parsed; the sizes that only the syntax tree tells are bounded here, since a rule file may come from a stranger,
+and neither checking nor applying it may run away.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
 
 from rewriter.language import ast
 from rewriter.language.checks.context import CheckContext
 from rewriter.language.checks.evidence import check_evidence
 from rewriter.language.checks.expressions import Types
-from rewriter.language.checks.header import bind_params, check_header, check_settings
+from rewriter.language.checks.header import CODE, bind_params, check_header, check_settings
 from rewriter.language.checks.names import Pattern, check_shape_of_pattern, unused
 from rewriter.language.checks.operators import check_pattern_node, check_reach
 from rewriter.language.checks.rewrites import BlockCheck, check_blocks
 from rewriter.language.checks.scope import KIND_WORDS, Binding, NameScope
-from rewriter.language.checks.sizes import check_sizes
 from rewriter.language.checks.source import check_source
-from rewriter.language.diagnostics import Diagnostic
-from rewriter.language.walk import pattern_nodes
+from rewriter.language.diagnostics import Diagnostic, suggest
+from rewriter.language.rule import Rule
+from rewriter.language.walk import pattern_nodes, size
+
+MAX_NODES = 100  # of a pattern
+MAX_TERMS = 5000  # of a condition, a `let` or a rewrite block
 
 
 def check(rule_file: ast.RuleFile) -> list[Diagnostic]:
@@ -103,3 +110,60 @@ def _check_unused(context: CheckContext, scope: NameScope) -> None:
         code = "W202" if binding.kind == "param" else "W201"
         span = context.narrow(binding.span, binding.name)
         context.report(code, f"`{binding.name}`, {what}, is never used", span, "bound in vain", helps=helps)
+
+
+def check_sizes(context: CheckContext) -> bool:
+    """Reports what is too big; False when the rule must not be looked at any further."""
+    rule = context.rule
+    small = True
+    count = sum(1 for _ in pattern_nodes(rule.match))
+    if count > MAX_NODES:
+        notes = (f"at most {MAX_NODES} are matched",)
+        context.report("E216", f"the pattern has {count} nodes", rule.match.span, "too many", notes)
+        small = False
+    parts: list[ast.Where | ast.Let | ast.Rewrite] = [*rule.wheres, *rule.lets, *rule.rewrites]
+    for part in parts:
+        terms = size(part)
+        if terms > MAX_TERMS:
+            notes = (f"at most {MAX_TERMS} are computed",)
+            context.report("E216", f"this part of the rule has {terms} terms", part.span, "too many", notes)
+            small = False
+    return small
+
+
+def check_codes(rules: Sequence[Rule]) -> Iterator[Diagnostic]:
+    """Codes are unique across files; `before` names rules and does not go round in circles."""
+    first: dict[str, Rule] = {}
+    for rule in rules:
+        other = first.setdefault(rule.code, rule)
+        if other.path != rule.path:
+            line, _ = other.source.line_col(other.ast.code_span.start)
+            notes = (f"the other one is `{other.slug}` at {other.path}:{line}",)
+            yield Diagnostic("E401", f"two rules have the code {rule.code}", rule.ast.code_span, "again", notes, path=rule.path)
+    for rule in rules:
+        item = next((item for item in rule.ast.meta if item.key == "before"), None)
+        for code in rule.before if item is not None else ():
+            assert item is not None
+            if code not in first and CODE.fullmatch(code):
+                near = suggest(code, first)
+                helps = (f"did you mean `{near}`?",) if near else ()
+                message = f"`before: {code}` names no rule that is loaded"
+                yield Diagnostic("W402", message, item.value_span, "without effect", (), helps, rule.path)
+            elif (circle := _circle(rule.code, code, first)) is not None and rule.code == min(circle):
+                message = f"`before` goes round in a circle: {' before '.join(circle)}"
+                yield Diagnostic("E403", message, item.value_span, "who is first?", path=rule.path)
+
+
+def _circle(start: str, following: str, rules: Mapping[str, Rule]) -> list[str] | None:
+    """A way along `before` from `following` back to `start`, as codes from start to start."""
+    ways = [[start, following]]
+    seen = {following}
+    while ways:
+        way = ways.pop()
+        if way[-1] == start:
+            return way
+        for code in rules[way[-1]].before if way[-1] in rules else ():
+            if code not in seen:
+                seen.add(code)
+                ways.append([*way, code])
+    return None

@@ -47,8 +47,7 @@ def _compiled(library: Library) -> tuple[list[Rule], tuple[Diagnostic, ...]]:
 
 def _checked(sources: Iterable[SourceText]) -> tuple[list[Rule], list[Diagnostic]]:
     """The rules of all files, and all that the compiler says of them."""
-    from rewriter.language.check import check
-    from rewriter.language.checks.duplicate_codes import check_codes
+    from rewriter.language.check import check, check_codes
     from rewriter.language.parse import parse
 
     found: list[Diagnostic] = []

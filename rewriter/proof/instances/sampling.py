@@ -7,14 +7,15 @@ from collections import deque
 from collections.abc import Iterator
 
 import numpy as np
+import onnx
 
 from rewriter.language.rule import Rule
 from rewriter.proof.instances.dims import Dims
 from rewriter.proof.instances.forms import opsets
-from rewriter.proof.instances.instance import Instance
+from rewriter.proof.instances.instance import Instance, free_inputs
 from rewriter.proof.instances.pattern_instances import Rejected, pattern_instance
 from rewriter.proof.instances.seeded_instances import seeded_instance, tests_of, written_instance
-from rewriter.proof.instances.symbols import hide
+from rewriter.record import replace
 
 FEW_DIMS = 3
 """Up to so many free dimensions all shapes over {1, 2, 3} are tried."""
@@ -60,7 +61,7 @@ class Stream:
         while True:
             instance = self._next(index)
             dims = Dims(np.random.default_rng([*self.seed, index, 1]))
-            yield index, hide(instance, dims) if instance is not None and self._may_hide(instance, dims) else instance
+            yield index, _hide(instance, dims) if instance is not None and self._may_hide(instance, dims) else instance
             index += 1
 
     def _may_hide(self, instance: Instance, dims: Dims) -> bool:
@@ -93,3 +94,24 @@ class Stream:
         if not digits:
             self._last = index, opset, dims.drawn
         return instance
+
+
+def _hide(instance: Instance, dims: Dims) -> Instance:
+    """The same instance with some lengths of its inputs replaced by names, and nothing said of the outputs' shapes: rules must
+    do without these lengths, though they run with some.
+    """
+    model = onnx.ModelProto()
+    model.CopyFrom(instance.model)
+    sizes: dict[str, int] = {}
+    for info in free_inputs(model.graph):
+        if info.name in instance.fixed:
+            continue
+        for position, dim in enumerate(info.type.tensor_type.shape.dim):
+            if dim.HasField("dim_value") and dims.chance(0.4):
+                name = f"d{dim.dim_value}" if dims.chance(0.5) else f"{info.name}_{position}"
+                sizes[name] = dim.dim_value
+                dim.dim_param = name
+    for info in model.graph.output:
+        info.type.tensor_type.ClearField("shape")
+    del model.graph.value_info[:]
+    return replace(instance, model=model, sizes=sizes)

@@ -7,17 +7,23 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+import onnx
 
 from rewriter.engine.testing import run_test
+from rewriter.language import schema
 from rewriter.language.dtypes import DTYPE_NAMES
 from rewriter.language.rule import Rule
-from rewriter.proof.instances.instance import Instance
+from rewriter.proof.instances.instance import Array, Instance
 from rewriter.proof.instances.random_arrays import STYLES
 from rewriter.proof.instances.sampling import Stream
+from rewriter.proof.models.inner_tensors import values_of
+from rewriter.proof.models.run_agreement import difference
+from rewriter.proof.oracles import ORACLES, Refusal
+from rewriter.proof.rules.doubt import ORACLES_AGREE
 from rewriter.proof.rules.negatives import unneeded
 from rewriter.proof.rules.obligation import obligation, running
-from rewriter.proof.rules.quarantine import suspects
 from rewriter.proof.rules.refused import REFUSED, Effort, claimed, refuted
 from rewriter.proof.rules.shrink import shrink
 from rewriter.proof.rules.trial import CHANGED, NOT_FIRED, REPAIRED, SAME, STILL, VOID, WRONG, Trial, attempt
@@ -75,7 +81,7 @@ class _Tally:
         if trial.status in (STILL, VOID):
             self.reason = self.reason or trial.why
             if trial.quarantined:
-                self.quarantine |= suspects(trial.instance.model, trial.inputs)
+                self.quarantine |= _suspects(trial.instance.model, trial.inputs)
         if trial.status in (SAME, REPAIRED, CHANGED):
             self._accept(trial)
 
@@ -87,7 +93,7 @@ class _Tally:
         self.ranks |= {len(tensor.shape.dim) for tensor in shaped}
         self.error = max(self.error, trial.error)
         if trial.quarantined:
-            self.quarantine |= suspects(trial.instance.model, trial.inputs)
+            self.quarantine |= _suspects(trial.instance.model, trial.inputs)
         if trial.status == CHANGED or trial.agreed is False:
             self.parted.append(trial)
         elif trial.agreed or trial.status == SAME:
@@ -217,3 +223,19 @@ def _leave_open(rule: Rule, verdict: Verdict, why: str) -> None:
 def tested(verdict: Verdict) -> bool:
     """Whether instances or recorded exports speak for the rule."""
     return verdict.status == TESTED
+
+
+def _suspects(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> set[str]:
+    """The operator on which one oracle cannot be trusted, since the two disagree before any rule has touched the model: the
+    first one whose results differ, as "BatchNormalization-9" (the version of the operator, not of the model).
+    """
+    one, other = (values_of(model, inputs, oracle.name) for oracle in ORACLES)
+    if isinstance(one, Refusal) or isinstance(other, Refusal):
+        return set()
+    opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
+    for node in model.graph.node:
+        for name in node.output:
+            if name in one and name in other and difference(one[name], other[name], ORACLES_AGREE)[0]:
+                operator = schema.schema(node.op_type, node.domain, opset)
+                return {f"{node.op_type}-{operator.since if operator else opset}"}
+    return set()
