@@ -11,8 +11,7 @@ declaration outlives the edits that made it wrong.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -64,7 +63,6 @@ class Facts:
         self._body_inputs: dict[int, tuple[Scope, int]] = {}
         self._scopes_seen = 0
         self.owners: dict[int, dict[int, gs.Node]] = {}
-        self._seen: dict[int, gs.Tensor] | None = None
         self._contents: dict[int, tuple[int, object]] = {}  # of constants: mark, and what it stands for
         self._marks = itertools.count()
         self._repeats = Repeats()
@@ -95,27 +93,11 @@ class Facts:
 
     def declared(self, tensor: gs.Tensor) -> tuple[int | None, tuple[Dim, ...] | None]:
         """Element type and shape as the file says them; (None, None) for what is no tensor."""
-        if self._seen is not None:
-            self._seen[id(tensor)] = tensor
         known = declared_type(tensor)
         return known.dtype, known.shape
 
-    @contextmanager
-    def recording(self) -> Iterator[dict[int, gs.Tensor]]:
-        """While this lasts, the tensors asked for are collected by id; an inner one hands on what it saw to the outer."""
-        outer, seen = self._seen, dict[int, gs.Tensor]()
-        self._seen = seen
-        try:
-            yield seen
-        finally:
-            self._seen = outer
-            if outer is not None:
-                outer.update(seen)
-
     def fact(self, tensor: gs.Tensor) -> Fact:
         """All that is known of a tensor."""
-        if self._seen is not None:
-            self._seen[id(tensor)] = tensor
         found = self._facts.get(id(tensor))
         return self._find(tensor) if found is None else found
 

@@ -18,7 +18,6 @@ Shape = tuple[Dim, ...]
 Rule = Callable[[NodeFacts], "Shape | None"]
 
 _FAR = 2**31 - 1  # exporters write this, or more, for "to the end"
-_MOST_DIMS = 1024
 
 SAME_AS_FIRST = frozenset(
     {

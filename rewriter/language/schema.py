@@ -268,13 +268,6 @@ def subgraphs(op: str, domain: str) -> tuple[str, ...]:
     return tuple(sorted(a for a in all_attributes(op, domain) if "graph" in attribute_kinds(op, domain, a)))
 
 
-def input_named(op: str, domain: str, version: int, name: str) -> int | None:
-    """The position of the input of that name: many attributes became inputs later."""
-    operator = schema(op, domain, version)
-    names = [formal.name for formal in operator.inputs] if operator else []
-    return names.index(name) if name in names else None
-
-
 @cache
 def effective_default(op: str, domain: str, version: int, name: str) -> Value:
     """The value that an operator of that opset works with when the attribute is not written.

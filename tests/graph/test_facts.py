@@ -283,16 +283,6 @@ def test_the_inside_of_a_function_knows_only_what_it_makes() -> None:
     assert facts.shape(index.graph.outputs[0]) is None
 
 
-def test_recording_collects_what_was_asked_for() -> None:
-    known = Known("g (float[2] x) => (z) { y = Relu(x)  z = Neg(y) }")
-    with known.facts.recording() as seen:
-        known.shape("z")
-        with known.facts.recording() as inner:
-            known.is_constant("x")
-    assert {t.name for t in seen.values()} == {"z", "x"}
-    assert {t.name for t in inner.values()} == {"x"}
-
-
 def test_a_chain_of_any_length_is_no_recursion() -> None:
     graph = gs.Graph(opset=17)
     tensor = gs.Variable("x", np.float32, ["N", 4])

@@ -80,7 +80,6 @@ def test_tables_name_operators_that_exist() -> None:
 
 def test_attributes_within_a_range() -> None:
     assert schema.attributes("Split", "", (11, 12, 13))["split"] == (11, 12)
-    assert schema.input_named("Split", "", 13, "split") == 1
     assert schema.subgraphs("If", "") == ("else_branch", "then_branch")
     assert schema.attribute_kinds("Cast", "", "to") == {"int", "string"}
 

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from rewriter.cli.options import Help, Switch, add_selection
+
+if TYPE_CHECKING:
+    from rewriter.batch.work import Job
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -76,8 +81,37 @@ def run(args: argparse.Namespace) -> int:
     models = find_models(args.paths, leave_out=out, skip_fixed=beside)
     jobs = plan(models, output=args.output, out=out, in_place=args.in_place)
     jobs = unwritten_yet(jobs, skip=args.skip_existing) if not args.force else jobs
-    if args.output == "-":
-        from rewriter.cli.to_stdout import run_to_stdout
+    return _run_to_stdout(jobs, args) if args.output == "-" else run_batch("fix", jobs, args)
 
-        return run_to_stdout(jobs, args)
-    return run_batch("fix", jobs, args)
+
+def _run_to_stdout(jobs: Sequence[Job], args: argparse.Namespace) -> int:
+    """`-o -`: the result of a single model goes to standard output, and everything that is said about it to stderr.
+
+    Raises:
+        RewriterError: that is a terminal or busy, or the result does not fit into one file.
+    """
+    import contextlib
+    import os
+    import tempfile
+    from pathlib import Path
+
+    from rewriter.cli.batch import run_batch
+    from rewriter.errors import RewriterError
+    from rewriter.record import replace
+
+    if sys.stdout.isatty():
+        raise RewriterError("-o - writes the model to standard output, which is a terminal; redirect it to a file")
+    if args.format != "text":
+        raise RewriterError(f"-o - and --format {args.format} would both write to standard output; use --report")
+    stdout = sys.stdout.buffer
+    with tempfile.TemporaryDirectory() as folder:
+        name = Path(folder) / "model.onnx"
+        with contextlib.redirect_stdout(sys.stderr):
+            code = run_batch("fix", [replace(job, target=str(name)) for job in jobs], args)
+        written = os.listdir(folder)
+        if len(written) > 1:
+            raise RewriterError("the model keeps weights in other files, which cannot go to standard output; use -o FILE")
+        if written:
+            stdout.write(name.read_bytes())
+            stdout.flush()
+    return code

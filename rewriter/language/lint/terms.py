@@ -130,19 +130,6 @@ def heads(term: Term) -> set[str]:
     return found
 
 
-def refs(term: Term) -> set[TermRef]:
-    """The things that a term speaks of."""
-    found: set[TermRef] = set()
-    waiting = [term]
-    while waiting:
-        top = waiting.pop()
-        if isinstance(top, TermRef):
-            found.add(top)
-        elif isinstance(top, tuple):
-            waiting.extend(top[1:])
-    return found
-
-
 def replace(term: Term, change: Callable[[Term], Term]) -> Term:
     """The term with `change` applied to every part, inner ones first, and folded; a part that `change` returns is final."""
     if isinstance(term, tuple):

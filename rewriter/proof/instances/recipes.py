@@ -6,7 +6,6 @@ thrown away, so recipes only keep the share of such instances small.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import MappingProxyType
 
 from rewriter.language import schema
@@ -15,7 +14,6 @@ from rewriter.proof.instances import recipes_moves as moves
 from rewriter.proof.instances.draft import Draft
 from rewriter.proof.instances.random_arrays import DIVISOR, POSITIVE, SMALL
 
-Recipe = Callable[[Draft], None]
 _DISTURBED = 0.12  # of nodes
 _TYPES = ("to", "dtype", "stash_type", "axis")  # an axis is for the recipe
 

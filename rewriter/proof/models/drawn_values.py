@@ -47,10 +47,6 @@ class Slot:
     sizing: bool = False
     limit: float = np.inf
 
-    @property
-    def is_float(self) -> bool:
-        return _is_float(_dtype(self))
-
 
 def draw(slot: Slot, style: str, turn: int) -> Any:
     """A tensor of a style; `turn` numbers the draws of that style.
