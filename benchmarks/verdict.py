@@ -32,15 +32,15 @@ print((time.process_time() - started) * 1000)
 """
 RULES = """
 from rewriter.batch.work import Job, Outcome, Work
-from rewriter.batch.untouched import decided
+from rewriter.batch.untouched import Outlook, decided
 from rewriter.language.load_rules import load_rules
 work = Work(load_rules().select(), force=True)
 """
 PARSE = "onnx.ModelProto.FromString(Path(place).read_bytes()); shutil.copyfile(place, target)"
 PROGRAMS = {
     "parsing and copying": START + "import shutil, onnx\n" + CLOCK.format(PARSE),
-    "job, nothing to do": START + RULES + CLOCK.format("assert decided(Job(place, target), work, Outcome(place))"),
-    "verdict alone": START + RULES + CLOCK.format("assert decided(Job(place), work, Outcome(place))"),
+    "job, nothing to do": START + RULES + CLOCK.format("assert decided(Job(place, target), work, Outcome(place), Outlook())"),
+    "verdict alone": START + RULES + CLOCK.format("assert decided(Job(place), work, Outcome(place), Outlook())"),
     "graphsurgeon's import": START
     + "import onnx, onnx_graphsurgeon as gs\n"
     + CLOCK.format("gs.import_onnx(onnx.load(place))"),

@@ -16,8 +16,10 @@ from rewriter.onnxfile.write import make_folder
 from rewriter.record import replace
 
 if TYPE_CHECKING:
+    from rewriter.batch.untouched import Outlook
     from rewriter.graph.model import Model
     from rewriter.log.records import Verification
+    from rewriter.matching.forecast import Forecast
     from rewriter.plans.execution import Chooser
     from rewriter.plans.plan_file import Proposal
     from rewriter.proof.models.guard import Verify
@@ -57,12 +59,13 @@ def do(job: Job, work: Work, outcome: Outcome) -> Model | None:
     Raises:
         RewriterError: the model cannot be read or the result not written.
     """
-    from rewriter.batch.untouched import decided
+    from rewriter.batch.untouched import Outlook, decided
 
     in_place = job.target == job.path
     if job.target is not None and not in_place and not work.force and os.path.lexists(job.target):
         raise RewriterError(f"{job.target} exists; --force overwrites it")
-    if not job.copy and decided(job, work, outcome):
+    outlook = Outlook()
+    if not job.copy and decided(job, work, outcome, outlook):
         return None
     from rewriter.batch.file_records import records_of
     from rewriter.graph.model import load
@@ -75,7 +78,7 @@ def do(job: Job, work: Work, outcome: Outcome) -> Model | None:
     if work.audit is not None and not outcome.files:
         outcome.files.extend(records_of("input", job.path, model, Path(job.path).parent))
     if not job.copy:
-        model = _rewrite(model, work, outcome)
+        model = _rewrite(model, work, outcome, outlook)
     if job.target is None or (in_place and not outcome.changed):
         return model
     target = Path(job.target)
@@ -94,13 +97,13 @@ def do(job: Job, work: Work, outcome: Outcome) -> Model | None:
     return model
 
 
-def _rewrite(model: Model, work: Work, outcome: Outcome) -> Model:
+def _rewrite(model: Model, work: Work, outcome: Outcome, outlook: Outlook) -> Model:
     """Runs the rules; the result, which is the model itself unless something had to be rolled back."""
     if work.asks_before:
         with stage(outcome.profile, "judge"):
             outcome.refusal = _refusal(model, work)
     runs = _Runs(model, work, outcome)
-    attempt = runs.on(model)
+    attempt = runs.on(model, forecast=outlook.forecast if outlook.holds(outcome.path) else None)
     if work.keep and attempt.log.changed:
         from rewriter.proof.models.guard import guarded
 
@@ -187,8 +190,8 @@ class _Runs:
         model.constant_inputs = self._work.constant_inputs
         return self.on(model, plan)
 
-    def on(self, model: Model, plan: Variation | None = None) -> ReplayedRun:
-        """A run on this model, which is edited."""
+    def on(self, model: Model, plan: Variation | None = None, forecast: Forecast | None = None) -> ReplayedRun:
+        """A run on this model, which is edited; `forecast` is for one that is as it was read."""
         from rewriter.batch.suppressor import Suppressor
         from rewriter.engine.run import run
         from rewriter.proof.kernels import has_kernel
@@ -217,6 +220,7 @@ class _Runs:
             audit=work.audit,
             profile=self._profile if plan is None else None,
             has_kernel=has_kernel,
+            forecast=forecast,
         )
         log.notes[:0] = self._notes
         log.suppressed = chooser.found

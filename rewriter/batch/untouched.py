@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from rewriter.collector import collector_off
 from rewriter.conditions.guards import GuardedModel, suited
 from rewriter.errors import RewriterError
-from rewriter.facts.dtype_flow import follow
-from rewriter.language.cache.operator_table import Table, read_table
+from rewriter.language.cache.operator_table import read_table
 from rewriter.log.records import Log
+from rewriter.matching.forecast import Forecast
 from rewriter.onnxfile import files
 from rewriter.onnxfile.census import Census
 from rewriter.onnxfile.take_census import MalformedError, take_census
@@ -34,35 +34,70 @@ if TYPE_CHECKING:
     from rewriter.batch.work import Job, Outcome, Work
 
 
-def decided(job: Job, work: Work, outcome: Outcome) -> bool:
+class Outlook:
+    """What the bytes of a model tell of the rules that may fire in it.
+
+    Attributes:
+        forecast: None where the bytes tell nothing, or nobody wants to know.
+    """
+
+    def __init__(self) -> None:
+        self.forecast: Forecast | None = None
+        self._stamp: tuple[int, int] | None = None
+
+    def note(self, forecast: Forecast, stamp: tuple[int, int]) -> None:
+        """Remembers a forecast of a file of this size and time."""
+        self.forecast, self._stamp = forecast, stamp
+
+    def holds(self, path: str) -> bool:
+        """Whether there is a forecast, and the file is what it was."""
+        if self.forecast is None:
+            return False
+        found = os.stat(path)
+        return (found.st_size, found.st_mtime_ns) == self._stamp
+
+
+def decided(job: Job, work: Work, outcome: Outcome, outlook: Outlook) -> bool:
     """Whether nothing can fire in a model; then the outcome says so, and what is to be written is written.
+
+    Otherwise the outlook says what may fire, where that is known.
 
     Raises:
         RewriterError: the model cannot be read, or its copy not written.
     """
     table = read_table()
     asks_more = work.plan is not None or work.coverage is not None or work.audit is not None or work.tidy or work.profile
-    if table is None or asks_more or work.runtime == "yes":
-        return False
-    if work.source != "none" and (work.source != "auto" or find(job.path) is not None):
+    if table is None or asks_more:
         return False
     with files.opened(Path(job.path)) as (descriptor, size):
         large = size >= files.LARGE
         data = _thin(descriptor, size) if large else files.all_bytes(descriptor)
         stamp = os.fstat(descriptor).st_mtime_ns
     with collector_off():
-        return _decided(job, work, outcome, table, data, (size, stamp), large=large)
+        try:
+            census = take_census(data)
+        except MalformedError:
+            return False
+        forecast = Forecast(census, table)
+        outlook.note(forecast, (size, stamp))
+        return not _asks_elsewhere(job, work) and _decided(job, work, outcome, forecast, data, (size, stamp), large=large)
 
 
-def _decided(job: Job, work: Work, outcome: Outcome, table: Table, data: bytes, stamp: tuple[int, int], *, large: bool) -> bool:
-    try:
-        census = take_census(data)
-    except MalformedError:
-        return False
+def _asks_elsewhere(job: Job, work: Work) -> bool:
+    """Whether something beside the model has to be asked: a runtime, or the framework's own file."""
+    if work.runtime == "yes":
+        return True
+    return work.source != "none" and (work.source != "auto" or find(job.path) is not None)
+
+
+def _decided(
+    job: Job, work: Work, outcome: Outcome, forecast: Forecast, data: bytes, stamp: tuple[int, int], *, large: bool
+) -> bool:
+    census = forecast.census
     exporter = _exporter(census)
     if exporter.name == "mxnet" and exporter.evidence == "graph name" and census.graph.columns is not None:
         return False  # names tell which version it is, and those of a large graph are not listed
-    log = _quiet(census, table, work, exporter)
+    log = _quiet(forecast, work, exporter)
     if log is None:
         return False
     if work.runtime == "auto" and not _judged(work, outcome, census, data, stamp[0]):
@@ -99,17 +134,14 @@ def _judged(work: Work, outcome: Outcome, census: Census, data: bytes, size: int
     return True
 
 
-def _quiet(census: Census, table: Table, work: Work, exporter: Exporter) -> Log | None:
+def _quiet(forecast: Forecast, work: Work, exporter: Exporter) -> Log | None:
     """The log of a run in which nothing happens; None when something may."""
-    from rewriter.matching.forecast import possible
-
+    census = forecast.census
     subject = GuardedModel(exporter, census.ir_version, census.versions, has_source=False)
     meant, skipped = suited(work.rules, subject)
     if not work.keep and work.rules.questions:  # a check asks about these, too
         meant = [*meant, *suited(replace(work.rules, rules=work.rules.questions), subject)[0]]
-    if possible(meant, census, table, follow=lambda: follow(census, table)):
-        return None
-    return Log(skipped=skipped)
+    return None if forecast.possible(meant) else Log(skipped=skipped)
 
 
 def _exporter(census: Census) -> Exporter:

@@ -81,7 +81,23 @@ class PartialAnswers:
 
     def _matches(self, node: PatternNode) -> bool:
         source = node.source
-        free = not source.ordered and any(schema.is_commutative(op, domain) for domain, op in node.ops)
+        for position, output in enumerate(source.outputs):
+            if output.variadic:
+                break
+            if output.name is not None:
+                self.outputs[output.name] = position
+        if source.label is not None:
+            self.bound[source.label] = _MatchedNode()
+        read = self._operands(node)  # which the engine asks for last, so that attributes may be doubtful all the same
+        late = [pattern for pattern in source.attrs if is_late(pattern)]
+        if not all(self._attribute(pattern) for pattern in source.attrs if pattern not in late):
+            return False
+        fits = [self._attribute(pattern) for pattern in late]  # asked in another order there: each may be the first
+        return read and all(fits)
+
+    def _operands(self, node: PatternNode) -> bool:
+        """Whether the operands may be what the pattern wants; notes of what types they may be."""
+        free = not node.source.ordered and any(schema.is_commutative(op, domain) for domain, op in node.ops)
         every = 0 if self.types is None else _union(self.types)
         for position, operand in enumerate(node.inputs):
             if isinstance(operand, ast.Variadic):
@@ -97,18 +113,7 @@ class PartialAnswers:
             self.operands[operand.name] = self.operands.get(operand.name, ANY) & (bits or ANY)
             if operand.type is not None and operand.type.dtype is not None and not bits & 1 << DTYPES[operand.type.dtype]:
                 return bits == 0
-        for position, output in enumerate(source.outputs):
-            if output.variadic:
-                break
-            if output.name is not None:
-                self.outputs[output.name] = position
-        if source.label is not None:
-            self.bound[source.label] = _MatchedNode()
-        late = [pattern for pattern in source.attrs if is_late(pattern)]
-        if not all(self._attribute(pattern) for pattern in source.attrs if pattern not in late):
-            return False
-        fits = [self._attribute(pattern) for pattern in late]  # asked in another order there: each may be the first
-        return all(fits)
+        return True
 
     def _attribute(self, pattern: ast.AttrPattern) -> bool:
         assert self.kind is not None

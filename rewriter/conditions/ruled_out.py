@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from rewriter.conditions.old_kernels import FIRST_KERNEL, SETTLED
 from rewriter.language.cache.operator_table import Table, begun
-from rewriter.onnxfile.census import OPAQUE, Body, Census
+from rewriter.onnxfile.census import OPAQUE, Body, Census, NodeKind
 
 LATE = 16
 """The first element type that operators were given later than the others: bfloat16."""
-
-SETTLED = 7
-"""The first opset that is not an old one."""
 
 
 def no_repeated_nodes(census: Census, table: Table) -> bool:
@@ -72,8 +70,16 @@ def no_early_nodes(census: Census, table: Table) -> bool:
 
 
 def no_old_nodes(census: Census, table: Table) -> bool:
-    """The opset is none of the old ones."""
-    return (census.imports or {"": 1}).get("", SETTLED) >= SETTLED
+    """The opset is none of the old ones, or ONNX Runtime has its form of every operator."""
+    version = (census.imports or {"": 1}).get("", SETTLED)
+    return version >= SETTLED or not any(_may_lack_kernel(kind, version, table) for kind in census.kinds if not kind.domain)
+
+
+def _may_lack_kernel(kind: NodeKind, version: int, table: Table) -> bool:
+    first, entry = FIRST_KERNEL.get(kind.op), table.get(kind.op)
+    if first is None or entry is None:
+        return False
+    return max((since for since, _ in entry[4] if since <= version), default=first) < first
 
 
 def no_lost_opset(census: Census, table: Table) -> bool:

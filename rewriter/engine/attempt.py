@@ -279,5 +279,17 @@ class Attempt:
         )
 
 
+class WouldFire(Exception):
+    """A rule is about to rewrite something."""
+
+
+class Look(Attempt):
+    """Tries rules up to the first that fires, and leaves the graph as it is."""
+
+    def _rewrite(self, *arguments: Any) -> Fired | None:
+        """Raises WouldFire."""
+        raise WouldFire
+
+
 def _words(error: BaseException) -> str:
     return str(error) if isinstance(error, Failure | RewriterError) else f"{type(error).__name__}: {error}"

@@ -54,6 +54,10 @@ class Prepared:
             waiting = [rule for rule in waiting if rule.code not in found]
         return self._plan([self._rule(rule)[0] for rule in suited if rule.code in found])
 
+    def only(self, rules: Sequence[Rule]) -> list[PhasePlan]:
+        """The plans of just these rules; errors as for `plans`. They are shared, and not to be changed."""
+        return self._plan([self._rule(rule)[0] for rule in rules])
+
     def _rule(self, rule: Rule) -> tuple[CompiledRule, Needs]:
         found = self._ready.get(rule.code)
         if found is None:

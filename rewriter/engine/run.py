@@ -1,4 +1,4 @@
-"""The run: rules meet a graph, phase by phase, each phase to its fixpoint."""
+"""The run: rules meet a graph; what is asked of it, and what its log says."""
 
 from __future__ import annotations
 
@@ -11,39 +11,22 @@ import onnx_graphsurgeon as gs
 from rewriter.collector import collector_off
 from rewriter.conditions.context import Context, HasKernel
 from rewriter.conditions.guards import suited
-from rewriter.engine.attempt import Attempt, Fired
-from rewriter.engine.compile import CompiledRule, PhasePlan
+from rewriter.engine.attempt import Attempt, Look, WouldFire
 from rewriter.engine.coverage import Coverage
-from rewriter.engine.cycles import changes_nothing, deltas
-from rewriter.engine.limits import Limits, Watch, cycle_stop
-from rewriter.engine.lineage import note_lineage
-from rewriter.engine.prepared import prepared
-from rewriter.engine.recorder import Recorder
-from rewriter.engine.worklist import Worklist
+from rewriter.engine.limits import Limits
+from rewriter.engine.phases import Permit, Run
 from rewriter.facts.facts import Facts
-from rewriter.facts.refresh import refresh
-from rewriter.graph.edits import Edits
-from rewriter.graph.index import GraphIndex, operator_key
-from rewriter.graph.node_text import node_name
-from rewriter.graph.objects import Graph
+from rewriter.graph.index import GraphIndex
 from rewriter.language.rules import RuleSet
 from rewriter.log.clock import Profile, stage
-from rewriter.log.records import Log, Question, Stop
-from rewriter.matching.interface import interface_matches
-from rewriter.matching.requirements import take_inventory
+from rewriter.log.records import Log, Question
 from rewriter.record import replace
-from rewriter.rewriting.dim_follow.refusal import DoesNotFlow
-from rewriter.rewriting.model_outputs import complete_outputs
-from rewriter.rewriting.stale_types import changed_types, declare_anew, mend_stale_types
 from rewriter.source.exporter import Exporter, detect, informed
 
 if TYPE_CHECKING:
     from rewriter.engine.firing_audit import Auditor, FiringAudit
+    from rewriter.matching.forecast import Forecast
     from rewriter.source.info import SourceInfo
-
-Permit = Callable[[Fired], bool]
-
-ROUNDS = 8  # later phases may enable earlier ones; a round more than this has never been seen to help
 
 
 def run(
@@ -63,6 +46,7 @@ def run(
     permit: Permit | None = None,
     profile: Profile | None = None,
     has_kernel: HasKernel | None = None,
+    forecast: Forecast | None = None,
 ) -> Log:
     """Rewrites a graph in place.
 
@@ -84,6 +68,8 @@ def run(
         profile: where to book the time; None books nothing.
         has_kernel: whether the installed runtime has a kernel for a model of one node. Rules about kernels that a runtime lacks
             (`evidence: refused(...)`) fire only where it says no, unless they or the runtime were chosen. None asks nobody.
+        forecast: of the graph as it is, which then is that of a model just read. The rules that it leaves are tried first, and
+            all of them only when one of those fires: in most models none does. None tries all at once.
 
     Returns:
         The log of the run.
@@ -98,16 +84,40 @@ def run(
         with stage(profile, "index"):
             index = GraphIndex(graph)
         facts_of, attempt_of = (Facts, Attempt) if profile is None else _timed(profile)
-        context = Context(
-            index, facts_of(index, overridable), found, source, {**rules.settings, **(settings or {})}, has_kernel
-        )
-        auditor = None if audit is None or not detail else _auditor(context, audit)
-        attempt = attempt_of(context, detail=detail, coverage=coverage, auditor=auditor)
-        log = Run(context, rules, limits or Limits(), attempt, veto=veto, permit=permit, profile=profile).execute(keep=keep)
+        given = {**rules.settings, **(settings or {})}
+        log = None
+        if forecast is not None:
+            look = Context(index, Facts(index, overridable), found, source, given, has_kernel)
+            log = _without_firing(look, rules, limits or Limits(), veto, forecast, detail=detail)
+        if log is None:
+            context = Context(index, facts_of(index, overridable), found, source, given, has_kernel)
+            auditor = None if audit is None or not detail else _auditor(context, audit)
+            attempt = attempt_of(context, detail=detail, coverage=coverage, auditor=auditor)
+            log = Run(context, rules, limits or Limits(), attempt, veto=veto, permit=permit, profile=profile).execute(keep=keep)
         if not keep and rules.questions:
-            again = Context(index, Facts(index, overridable), found, source, context.settings, has_kernel)
+            again = Context(index, Facts(index, overridable), found, source, given, has_kernel)
             log.questions = questions(again, rules, limits or Limits())
         return log
+
+
+def _without_firing(
+    context: Context,
+    rules: RuleSet,
+    limits: Limits,
+    veto: Collection[tuple[str, str, str]],
+    forecast: Forecast,
+    *,
+    detail: bool,
+) -> Log | None:
+    """The log of a run that tries only what may fire, where nothing does; else None, and the graph is as it was.
+
+    It is None, too, where something is blocked: which of the rules are tried at all is then part of what the log says.
+    """
+    try:
+        log = Run(context, rules, limits, Look(context, detail=detail), veto=veto, forecast=forecast).execute()
+    except WouldFire:
+        return None
+    return None if log.blocked or log.stops else log
 
 
 def questions(context: Context, rules: RuleSet, limits: Limits) -> list[Question]:
@@ -129,241 +139,6 @@ def questions(context: Context, rules: RuleSet, limits: Limits) -> list[Question
     ]
 
 
-class Run:
-    """One run over one model."""
-
-    def __init__(
-        self,
-        context: Context,
-        rules: RuleSet,
-        limits: Limits,
-        attempt: Attempt,
-        *,
-        veto: Collection[tuple[str, str, str]] = (),
-        permit: Permit | None = None,
-        profile: Profile | None = None,
-    ) -> None:
-        self.context = context
-        self.index = context.index
-        self.log = Log()
-        self._attempt = attempt
-        self._veto = frozenset(veto)
-        self._permit = permit
-        self._profile = profile
-        self._watch = Watch(limits)
-        self._recorder = Recorder(self.log, context, detail=attempt.detail, auditor=attempt.auditor)
-        self._generation: dict[int, int] = {}
-        self._done: list[Fired] = []
-        self._freed: dict[int, gs.Tensor] = {}
-        self._halted: Stop | None = None
-        self._rules = rules
-        attempt.chosen = rules.chosen_runtimes
-        self._plans = self._planned()
-
-    def _planned(self) -> list[PhasePlan]:
-        """The rules that can find something in the model as it is now, by phase; those that are not meant for it are logged."""
-        meant, skipped = suited(self._rules, self.context.subject)
-        self.log.skipped = list(skipped)
-        with stage(self._profile, "rules made ready"):
-            return prepared(self._rules, self.context.settings).plans(meant, take_inventory(self.index))
-
-    def execute(self, *, keep: bool = True) -> Log:
-        """Runs all phases; again, while a later phase has given an earlier one something to do."""
-        for _ in range(ROUNDS):
-            before, opsets = len(self._done), self._opsets()
-            fired = [self._phase(phase) for phase in self._plans]
-            raised = self._opsets() != opsets
-            if raised:  # other rules are meant for the model now, and more can be known of it
-                refresh(self.context.facts, [tensor for node in self.index.all_nodes() for tensor in node.outputs])
-                self._plans = self._planned()
-            if self._halted is not None or len(self._done) == before or not (raised or any(fired[1:])):
-                break
-        standing = (b for (_, root), b in self._attempt.blocked.items() if b.op == "" or self.index.has(root))
-        self.log.blocked = sorted(standing, key=lambda blocked: (blocked.rule, blocked.place, blocked.root))
-        if keep:
-            self._finish()
-        else:
-            for fired_one in reversed(self._done):
-                fired_one.edits.rollback()
-            self.index.finish()
-        return self.log
-
-    def _opsets(self) -> list[dict[str, int]]:
-        return [dict(scope.opsets) for scope in self.index.scopes]
-
-    def _finish(self) -> None:
-        changed = changed_types(self.index, self.context.facts, (fired.edits for fired in self._done))
-        retyped = [tensor for fired in self._done for tensor in fired.edits.retyped.values()]
-        mend_stale_types(self.index, self.context.facts, changed)
-        declare_anew(self.index, self.context.facts, retyped)
-        complete_outputs(self.context)
-        note_lineage((fired.compiled.code, fired.edits) for fired in self._done)
-        self.index.finish()
-        for scope in self.index.scopes:
-            if isinstance(scope.graph, Graph) and self._freed:
-                listed = scope.graph.initializers
-                listed[:] = [t for t in listed if id(t) not in self._freed or self.index.is_used(t)]
-
-    # --- phases ------------------------------------------------------------------------------------------------------------
-
-    def _phase(self, phase: PhasePlan) -> bool:
-        """One phase to its fixpoint; whether anything fired."""
-        before = len(self._done)
-        if self._halted is None and phase.on_graph:
-            self._interface(phase)
-        worklist = Worklist(phase, self.index)
-        while self._halted is None and phase.by_root:
-            fired = len(self._done)
-            worklist.fill()
-            for root in worklist:
-                self._visit(phase, worklist, root)
-                if self._halted is not None:
-                    break
-            if not worklist.incomplete or fired == len(self._done):
-                break
-        return len(self._done) > before
-
-    def _visit(self, phase: PhasePlan, worklist: Worklist, root: gs.Node) -> None:
-        """Tries the rules at one root, best first; after one has fired the root is tried anew."""
-        if self._watch.is_timed:
-            self._halt(self._watch.out_of_time(lambda: f"{node_name(root)} ({root.op})"))
-        roots = phase.by_root.get(operator_key(root))
-        for compiled in () if roots is None else roots.at(root, self.index):
-            if self._watch.exhausted(compiled.code, id(root)):
-                self._once(Stop("Budget", "a rule fired too often at one node", (compiled.code,), (node_name(root),)))
-                continue
-            if self._veto and (compiled.code, self.index.scope(root).path, node_name(root)) in self._veto:
-                continue
-            self.context.forget()
-            fired = self._attempt.at_node(compiled, root)
-            if fired is None:
-                worklist.watch(root, self.context.seen, self.context.counted)
-            elif self._accept(fired):
-                self._spread(fired, worklist)
-                if fired.noted is not None:
-                    self._recorder.depict(fired)
-                worklist.add(root)
-                return
-
-    def _interface(self, phase: PhasePlan) -> None:
-        """Rules on the model's interface: each fires once for each of its matches, as long as it finds any."""
-        for compiled in phase.on_graph:
-            before = len(self._done)
-            for _ in range(self._watch.limits.per_root):
-                fired = self._fire_on_graph(compiled)
-                if not fired or self._halted is not None:
-                    break
-            self._follow(compiled, before)
-
-    def _follow(self, compiled: CompiledRule, start: int) -> None:
-        """Dimensions that the firings from `start` on have given a name are followed through the graph, as a firing of its own;
-        where they do not flow, all of it is taken back.
-        """
-        group = self._done[start:]
-        try:
-            fired = self._attempt.follow(compiled, group)
-        except DoesNotFlow as error:
-            for one in reversed(group):
-                self._attempt.take_back(one)
-                refresh(self.context.facts, list(one.edits.retyped.values()))
-            del self._done[start:], self.log.firings[len(self.log.firings) - len(group) :]
-            self._attempt.refuse(compiled, str(error))
-            return
-        if fired is not None and self._accept(fired):
-            refresh(self.context.facts, [*fired.edits.retyped.values(), *_outputs(fired)])
-            self._recorder.depict(fired)
-
-    def _fire_on_graph(self, compiled: CompiledRule) -> bool:
-        for bound in interface_matches(compiled.rule.ast.match, self.context, compiled.given):
-            fired = self._attempt.on_graph(compiled, bound, hash(tuple(id(item) for item in bound.values())))
-            if fired is None:
-                continue
-            if self._veto and (compiled.code, fired.scope.path, "") in self._veto:
-                fired.edits.rollback()
-            elif self._accept(fired):
-                edits = fired.edits
-                refresh(self.context.facts, [*edits.retyped.values(), *edits.corrected.values(), *_outputs(fired)])
-                self._recorder.depict(fired)
-                return True
-        return False
-
-    # --- firings -----------------------------------------------------------------------------------------------------------
-
-    def _accept(self, fired: Fired) -> bool:
-        """Books a firing, or takes it back when a limit says so."""
-        edits = fired.edits
-        edited = _edited_of(fired)
-        generation = self._next_generation(edits, edited)
-        too_deep = generation > self._watch.limits.generations
-        if too_deep or changes_nothing(edits) or (self._watch.is_spent and self._halt(self._watch.out_of_budget())):
-            edits.rollback()
-            if too_deep:
-                self._once(_generation_stop(fired, self._watch.limits))
-            return False
-        if self._permit is not None and not self._permit(fired):
-            self._attempt.take_back(fired)
-            return False
-        for number in (*edits.added, *edited):
-            self._generation[number] = generation
-        if edits.freed:
-            self._freed.update(edits.freed)
-        self.index.naming.release(edits.removed.values(), edits.freed.values())
-        self._done.append(fired)
-        self._recorder.record(fired)
-        if edits.before or edits.added:
-            self._watch_over(fired, generation)
-        return True
-
-    def _watch_over(self, fired: Fired, generation: int) -> None:
-        """Counts a firing that changed nodes, and stops the run when it closes a circle."""
-        watch, root = self._watch, id(fired.root) if fired.root is not None else 0
-        delta = 0
-        if not watch.recalls and watch.suspects(fired.compiled.code, root, generation):
-            *before, delta = deltas([one.edits for one in self._done if one.edits.before or one.edits.added])
-            watch.recall(before)
-        elif watch.recalls:
-            delta = deltas([fired.edits])[0]
-        circle = watch.record(fired.compiled.code, root, delta)
-        if circle:
-            name = node_name(fired.root) if fired.root is not None else ""
-            self._halt(cycle_stop(circle, name))
-
-    def _next_generation(self, edits: Edits, edited: list[int]) -> int:
-        """One more than the oldest line among the nodes that a firing consumed or edited; the same when it leaves fewer
-        nodes.
-        """
-        known, highest = self._generation, 0
-        if known:
-            highest = max([known.get(number, 0) for number in (*edits.removed, *edited)], default=0)
-        return highest if len(edits.added) < len(edits.removed) else highest + 1
-
-    def _spread(self, fired: Fired, worklist: Worklist) -> None:
-        """Brings back every root that could see the change."""
-        edits, index = fired.edits, self.index
-        outputs = _outputs(fired)
-        changed = refresh(self.context.facts, [*outputs, *edits.retyped.values()] if edits.retyped else outputs)
-        worklist.facts_changed([*changed, *outputs] if changed else outputs)
-        for node in (*edits.added.values(), *edits.edited.values()):
-            if node in index:
-                worklist.node_changed(node)
-                worklist.users_changed(node.inputs, node.outputs)
-        for node in edits.removed.values():
-            worklist.users_changed(node.inputs)
-
-    # --- stops -------------------------------------------------------------------------------------------------------------
-
-    def _halt(self, stop: Stop | None) -> bool:
-        if stop is not None and self._halted is None:
-            self._halted = stop
-            self.log.stops.append(stop)
-        return stop is not None
-
-    def _once(self, stop: Stop) -> None:
-        """Notes a reason that ends one rule at one place and not the run."""
-        if not any((s.kind, s.rules) == (stop.kind, stop.rules) for s in self.log.stops):
-            self.log.stops.append(stop)
-
-
 def _timed(profile: Profile) -> tuple[Callable[..., Facts], Callable[..., Attempt]]:
     from rewriter.engine.timed import TimedAttempt, TimedFacts
 
@@ -374,21 +149,3 @@ def _auditor(context: Context, audit: FiringAudit) -> Auditor:
     from rewriter.engine.firing_audit import Auditor
 
     return Auditor(context, audit)
-
-
-def _outputs(fired: Fired) -> list[gs.Tensor]:
-    edits = fired.edits
-    nodes = (*edits.added.values(), *edits.edited.values(), *edits.removed.values())
-    return [tensor for node in nodes for tensor in node.outputs]
-
-
-def _edited_of(fired: Fired) -> list[int]:
-    """Ids of the matched nodes that were edited."""
-    edited = fired.edits.edited
-    return [number for number in map(id, fired.nodes.values()) if number in edited] if edited else []
-
-
-def _generation_stop(fired: Fired, limits: Limits) -> Stop:
-    nodes = tuple(node_name(node) for node in fired.nodes.values())
-    text = f"rewriting its own results {limits.generations} times over; does the rule match what it makes?"
-    return Stop("Generation", f"{fired.compiled.code} was stopped after {text}", (fired.compiled.code,), nodes)

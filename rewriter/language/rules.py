@@ -45,7 +45,7 @@ class RuleSet:
     def __len__(self) -> int:
         return len(self.rules)
 
-    @property
+    @cached_property
     def chosen_runtimes(self) -> frozenset[str]:
         """Codes of rules about a runtime that were asked for, by their code or by choosing the runtime as the target."""
         return self.by_id | {rule.code for rule in self.rules if not self.runtimes.isdisjoint(rule.runtimes)}

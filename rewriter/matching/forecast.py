@@ -8,10 +8,11 @@ find nothing. Where this stands among all questions is told in `rewriter.matchin
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rewriter.conditions.partial_answers import AskedModel, PartialAnswers
 from rewriter.errors import RewriterError
+from rewriter.facts.dtype_flow import follow
 from rewriter.language import ast
 from rewriter.language.cache.operator_table import Table
 from rewriter.language.pattern import Pattern, PatternNode, compile_pattern
@@ -19,26 +20,50 @@ from rewriter.language.rule import Rule
 from rewriter.onnxfile.census import Census, NodeKind
 
 
-def possible(rules: Sequence[Rule], census: Census, table: Table, *, follow: Callable[[], bool]) -> list[Rule]:
-    """The rules that may fire.
+class Forecast:
+    """Which rules may fire in one model.
 
-    Args:
-        rules: those that are meant for the model at all; what was prepared for a list is kept for the next model.
-        table: defaults and types of ONNX's operators.
-        follow: fills in what types the operands of the kinds have; called when a rule is left that the operators and their
-            attributes alone do not exclude. False: they cannot be told.
+    Attributes:
+        census: of the model.
     """
-    by_op: dict[tuple[str, str], list[NodeKind]] = {}
-    for kind in census.kinds:
-        by_op.setdefault((kind.domain, kind.op), []).append(kind)
-    model = AskedModel(census, table, by_op)
-    asked = [question for question in _questions(rules).about(frozenset(by_op)) if question.open(model)]
-    if not asked or not any(question.asks_types for question in asked) or not follow():
-        return [question.rule for question in asked]
-    return [question.rule for question in asked if question.open(model, typed=True)]
+
+    def __init__(self, census: Census, table: Table) -> None:
+        """`table` has defaults and types of ONNX's operators."""
+        self.census = census
+        self._table = table
+        self._typed: bool | None = None
+        self._last: tuple[Sequence[Rule], list[Rule]] = (), []
+        by_op: dict[tuple[str, str], list[NodeKind]] = {}
+        for kind in census.kinds:
+            by_op.setdefault((kind.domain, kind.op), []).append(kind)
+        self._model = AskedModel(census, table, by_op)
+
+    def possible(self, rules: Sequence[Rule]) -> list[Rule]:
+        """Those of rules that are meant for the model at all; what was prepared for a list is kept for the next model."""
+        if self._last[0] is not rules:
+            self._last = rules, self._possible(rules)
+        return self._last[1]
+
+    def _possible(self, rules: Sequence[Rule]) -> list[Rule]:
+        model = self._model
+        asked = [question for question in _questions(rules).about(frozenset(model.by_op)) if question.open(model)]
+        if not any(question.asks_types for question in asked) or not self._has_types():
+            return [question.rule for question in asked]
+        return [question.rule for question in asked if question.open(model, typed=True)]
+
+    def _has_types(self) -> bool:
+        """Whether it can be told what types the operands of the kinds have; followed when a rule is left that the operators and
+        their attributes alone do not exclude.
+        """
+        if self._typed is None:
+            self._typed = follow(self.census, self._table)
+        return self._typed
 
 
 MOST_KINDS = 64
+MOST_RULES = 1 << 12
+_of_rules: dict[int, _RuleForecast] = {}
+"""Of each rule, by its id(): lists of rules differ from exporter to exporter, what is made of a rule does not."""
 
 
 class _RuleForecasts:
@@ -46,7 +71,6 @@ class _RuleForecasts:
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = rules
-        self._made: dict[str, _RuleForecast] = {}
         self._about: dict[frozenset[tuple[str, str]], list[_RuleForecast]] = {}
 
     def about(self, ops: frozenset[tuple[str, str]]) -> list[_RuleForecast]:
@@ -59,14 +83,17 @@ class _RuleForecasts:
             found = self._about[ops] = [self.of(rule) for rule in left]
         return found
 
-    def of(self, rule: Rule) -> _RuleForecast:
-        found = self._made.get(rule.code)
+    @staticmethod
+    def of(rule: Rule) -> _RuleForecast:
+        found = _of_rules.get(id(rule))
         if found is None:
-            found = self._made[rule.code] = _RuleForecast(rule)
+            if len(_of_rules) >= MOST_RULES:
+                _of_rules.clear()
+            found = _of_rules[id(rule)] = _RuleForecast(rule)  # which holds the rule, so that no other one gets its id()
         return found
 
 
-_last: deque[_RuleForecasts] = deque(maxlen=8)
+_last: deque[_RuleForecasts] = deque(maxlen=MOST_KINDS)
 """Lists of rules that were asked about last; models of one exporter share theirs."""
 
 

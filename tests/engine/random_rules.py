@@ -13,7 +13,6 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from rewriter.engine.run import run
-from rewriter.facts.dtype_flow import follow
 from rewriter.graph.model import Model
 from rewriter.language.cache.operator_table import make_table
 from rewriter.language.check import check
@@ -22,7 +21,7 @@ from rewriter.language.parse import parse
 from rewriter.language.rule import Rule
 from rewriter.language.rules import RuleSet
 from rewriter.log.records import Log
-from rewriter.matching.forecast import possible
+from rewriter.matching.forecast import Forecast
 from rewriter.onnxfile.take_census import take_census
 
 MODEL = """
@@ -183,7 +182,7 @@ class Asked:
     def fast(self, rule: Rule) -> bool:
         """Whether the forecast leaves the rule anything to do."""
         census = take_census(self.data)
-        return bool(possible([rule], census, self.table, follow=lambda: follow(census, self.table)))
+        return bool(Forecast(census, self.table).possible([rule]))
 
     def slow(self, rule: Rule) -> Log:
         return run(self.graph, RuleSet((rule,), by_id=frozenset({rule.code})), keep=False, detail=False)

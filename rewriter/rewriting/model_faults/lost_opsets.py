@@ -9,13 +9,14 @@ from __future__ import annotations
 import onnx_graphsurgeon as gs
 
 from rewriter.conditions.context import Context
+from rewriter.conditions.old_kernels import SETTLED
 from rewriter.conditions.other_opsets import given, takes_types
 from rewriter.graph.imports import newest_import
 from rewriter.graph.index import operator_key
 from rewriter.graph.node_text import node_name
 from rewriter.language import schema
 from rewriter.language.meaning import fits, keeps_meaning
-from rewriter.rewriting.model_faults.old_opsets import IMPORTS, SETTLED
+from rewriter.rewriting.model_faults.old_opsets import IMPORTS
 from rewriter.rewriting.opset_edits import set_opset
 from rewriter.rewriting.transaction import Refused, Rewriting
 

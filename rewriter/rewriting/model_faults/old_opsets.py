@@ -7,45 +7,20 @@ be valid at opset 7 and mean something else is in the way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterator
 
 import onnx_graphsurgeon as gs
 
 from rewriter.conditions.context import Context
+from rewriter.conditions.old_kernels import FIRST_KERNEL, SETTLED
 from rewriter.graph.index import operator_key
 from rewriter.graph.node_text import node_name
 from rewriter.language import schema
 from rewriter.rewriting.opset_edits import set_opset
 from rewriter.rewriting.transaction import Refused, Rewriting
 
-SETTLED = 7
-"""The first opset that every operator of ONNX Runtime is made for."""
-
 IMPORTS = 3
 """The first ir_version whose models import opsets."""
-
-_FIRST_KERNEL: Mapping[str, int] = MappingProxyType(
-    {
-        **dict.fromkeys(("GlobalLpPool", "LpPool", "Pad", "Split"), 2),
-        "Concat": 4,
-        **dict.fromkeys(
-            (
-                "Abs", "Cast", "Ceil", "Clip", "Elu", "Exp", "Floor", "HardSigmoid", "InstanceNormalization", "LeakyRelu",
-                "Log", "Max", "Mean", "Min", "Neg", "Reciprocal", "Relu", "Selu", "Sigmoid", "Sqrt", "Sum", "Tanh", "Tile",
-            ),
-            6,
-        ),
-        **dict.fromkeys(
-            (
-                "Add", "And", "AveragePool", "BatchNormalization", "Div", "Dropout", "Equal", "GRU", "Gemm", "Greater", "LSTM",
-                "Less", "Mul", "Or", "PRelu", "Pow", "RNN", "Sub", "Upsample", "Xor",
-            ),
-            7,
-        ),
-    }
-)  # fmt: skip
-"""The operators of opsets 1 to 6 of which ONNX Runtime lacks a version, and the first that it has."""
 
 _DEFAULTS = frozenset({("Clip", "min"), ("Clip", "max")})
 """Attributes whose default was written down later without changing what the operator does."""
@@ -91,7 +66,7 @@ def _nodes(context: Context) -> Iterator[gs.Node]:
 
 def _lacks_kernel(context: Context, node: gs.Node) -> bool:
     found = schema.schema(node.op, "", _version(context) or 0)
-    return found is not None and found.since < _FIRST_KERNEL.get(node.op, 0)
+    return found is not None and found.since < FIRST_KERNEL.get(node.op, 0)
 
 
 def _obstacle(context: Context, node: gs.Node) -> str:
