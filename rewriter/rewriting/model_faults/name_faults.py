@@ -104,18 +104,22 @@ def repeated_tensors(context: Context) -> list[str]:
 
 
 def name_repeated_tensors(rewriting: Rewriting) -> None:
+    dropped: dict[int, set[int]] = {}  # by scope
     for tensor, scope in list(_redefinitions(rewriting.index)):
         if isinstance(tensor, gs.Constant) and not rewriting.index.is_used(tensor):
-            _drop(rewriting, tensor, scope.graph)
+            rewriting.edits.declare("initializer", tensor.name, tensor.name, None)
+            dropped.setdefault(scope.number, set()).add(id(tensor))
         else:
             rewriting.edits.rename(tensor, rewriting.index.names.fresh(tensor.name))
+    for number, constants in dropped.items():
+        _drop(rewriting, constants, rewriting.index.scopes[number].graph)
 
 
-def _drop(rewriting: Rewriting, constant: gs.Constant, graph: Graph) -> None:
+def _drop(rewriting: Rewriting, constants: set[int], graph: Graph) -> None:
+    """Takes initializers, given by id(), out of a graph, all at once: there may be thousands of one name."""
     before = graph.initializers
     rewriting.edits.later(setattr, graph, "initializers", before)
-    rewriting.edits.declare("initializer", constant.name, constant.name, None)
-    graph.initializers = [tensor for tensor in before if tensor is not constant]
+    graph.initializers = [tensor for tensor in before if id(tensor) not in constants]
 
 
 def _redefinitions(index: GraphIndex) -> Iterator[tuple[gs.Tensor, Scope]]:
@@ -125,17 +129,19 @@ def _redefinitions(index: GraphIndex) -> Iterator[tuple[gs.Tensor, Scope]]:
     places: list[dict[str, int]] = []  # by scope: name → position of the earliest definition
     positions: dict[int, int] = {}  # by node
     for scope in index.scopes:
-        found: dict[str, list[tuple[gs.Tensor, int]]] = {}
+        found: dict[str, dict[int, tuple[gs.Tensor, int]]] = {}
         for tensor, position in _definitions(index, scope, positions):
-            known = found.setdefault(tensor.name, [])
-            if not any(tensor is other for other, _ in known):
-                known.append((tensor, position))
-        places.append({name: known[0][1] for name, known in found.items()})
+            found.setdefault(tensor.name, {}).setdefault(id(tensor), (tensor, position))
+        first = {name: next(iter(known.values())) for name, known in found.items()}
+        places.append({name: position for name, (_, position) in first.items()})
+        callers = _callers(scope)
         for name, known in found.items():
             # Inputs and initializers of a body may hide what is outside, outputs of its nodes may not.
-            hides = known[0][1] >= 0 and _seen_outside(scope, name, places, positions)
-            keeper = None if hides else _keeper(scope, [tensor for tensor, _ in known])
-            yield from ((t, scope) for t, _ in known if t is not keeper and not _is_callers(scope, t))
+            tensor, position = first[name]
+            hides = position >= 0 and _seen_outside(scope, name, places, positions)
+            theirs = {number for number, (t, _) in known.items() if number in callers or _is_listed(scope, t)}
+            keeper = None if hides else next((number for number in known if number in theirs), id(tensor))
+            yield from ((t, scope) for number, (t, _) in known.items() if number != keeper and number not in theirs)
 
 
 def _repeats(index: GraphIndex) -> bool:
@@ -179,13 +185,13 @@ def _seen_outside(scope: Scope, name: str, places: list[dict[str, int]], positio
     return False
 
 
-def _keeper(scope: Scope, tensors: list[gs.Tensor]) -> gs.Tensor:
-    """The definition that keeps the name: one that callers know by it, else the first."""
-    return next((tensor for tensor in tensors if _is_callers(scope, tensor)), tensors[0])
-
-
-def _is_callers(scope: Scope, tensor: gs.Tensor) -> bool:
+def _callers(scope: Scope) -> frozenset[int]:
+    """Tensors, by id(), that callers know by their names."""
     if scope.parent is not None or scope.is_function:
-        return False
-    graph = scope.graph
-    return bool(getattr(tensor, "listed", False)) or any(tensor is t for t in (*graph.inputs, *graph.outputs))
+        return frozenset()
+    return frozenset(map(id, chain(scope.graph.inputs, scope.graph.outputs)))
+
+
+def _is_listed(scope: Scope, tensor: gs.Tensor) -> bool:
+    """Whether callers know an initializer, since it is listed among the inputs of the model."""
+    return scope.parent is None and not scope.is_function and bool(getattr(tensor, "listed", False))
