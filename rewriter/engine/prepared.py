@@ -18,7 +18,7 @@ from rewriter.matching.requirements import Inventory, Needs, needs
 MOST_SETS = 4
 """Rule sets that are remembered: a call has one, and those that leave out a rule which did harm."""
 
-MOST_PLANS = 64
+MOST_PLANS = 512
 """Selections of one rule set whose plans are remembered: as many as there are models of different kinds."""
 
 

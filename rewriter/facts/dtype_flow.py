@@ -20,6 +20,10 @@ _CONSTANT = {
 }  # fmt: skip
 
 
+LONG = 1000
+"""Nodes from which on following all of them at once, in several rounds, is faster than one after the other."""
+
+
 class _Conflict(Exception):
     """One name means tensors of several types."""
 
@@ -30,7 +34,8 @@ def follow(census: Census, table: Mapping[str, Any]) -> bool:
     Args:
         table: of `language.operator_table`.
     """
-    if census.graph.columns is not None and census.graph.orderly and not census.functions:
+    columns = census.graph.columns
+    if columns is not None and len(columns) >= LONG and census.graph.orderly and not census.functions:
         from rewriter.facts.column_flow import settled
 
         flow = _Flow(census, table)

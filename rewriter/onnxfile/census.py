@@ -46,6 +46,8 @@ class InColumns(Protocol):
 
     kinds: list[NodeKind]
 
+    def __len__(self) -> int: ...
+
     def nodes(self) -> Iterator[Node]: ...
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from rewriter.conditions.ruled_out import NONE
+from rewriter.facts import dtype_flow
 from rewriter.facts.dtype_flow import follow
 from rewriter.language.cache.operator_table import read_table, write_table
 from rewriter.onnxfile import take_census
@@ -101,13 +102,14 @@ def test_columns_say_what_the_nodes_say(seed: int, odd: float) -> None:
     chance = random.Random(seed)
     data = made_up(chance, odd=odd).SerializeToString()
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dtype_flow, "LONG", 0)
         fast, slow = both(data, patch)
-    if fast is None:  # refused is never wrong; it is left to the ordinary way
-        assert odd
-        return
-    assert slow is not None
-    assert told(fast) == told(slow)
-    assert judged(fast) == judged(slow)
+        if fast is None:  # refused is never wrong; it is left to the ordinary way
+            assert odd
+            return
+        assert slow is not None
+        assert told(fast) == told(slow)
+        assert judged(fast) == judged(slow)
 
 
 @given(st.integers(0, 2**32))
