@@ -88,8 +88,7 @@ def places(rules: Sequence[Rule]) -> dict[str, str]:
 
 def rule_page(rule: Rule) -> str:
     """What a rule does, when, why, and its tests as before and after."""
-    tests, start = rule.ast.tests, rule.ast.span.start
-    end = min((test.span.start for test in tests), default=rule.ast.span.end)
+    tests, text = rule.ast.tests, re.split(r"^test\b", rule.text, maxsplit=1, flags=re.MULTILINE)[0]
     rest = rule.doc.split("\n", 1)[1] if "\n" in rule.doc else ""
     where = Path(rule.path).relative_to(RULES).as_posix()
     parts = [f"# {rule.code} {rule.slug}", plain(rule.title), *map(paragraph, re.split(r"\n\s*\n", rest.strip()))]
@@ -99,7 +98,7 @@ def rule_page(rule: Rule) -> str:
         parts += ["## Symptom", block("\n".join(rule.header.symptoms), "text")]
     if rule.issues:
         parts += ["## Upstream", "\n".join(f"- <{issue}>" for issue in rule.issues)]
-    parts += ["## The rule", f"[rules/{where}](../../rules/{where})", block(undocumented(rule.source.text[start:end]), "rules")]
+    parts += ["## The rule", f"[rules/{where}](../../rules/{where})", block(undocumented(text), "rules")]
     for test in tests:
         parts += [f"## Test: {plain(test.title)}", block(lines(test.before), "text")]
         parts += ["stays as it is."] if test.after is None else ["becomes", block(lines(test.after), "text")]

@@ -58,7 +58,7 @@ def rule_lines(rule: Rule, style: Style) -> Iterator[str]:
 
 def text_lines(rule: Rule) -> Iterator[str]:
     """The rule as it is written, without the comment that the page has already."""
-    for text in rule.source.text[rule.ast.span.start : rule.ast.span.end].splitlines():
+    for text in rule.text.splitlines():
         if not text.startswith("///"):
             yield f"  {clean(text.expandtabs(4))}".rstrip()
 

@@ -10,12 +10,12 @@ class Text:
     """The text of one rule: what it says at a span, and in which line."""
 
     def __init__(self, rule: Rule) -> None:
-        self._source = rule.source
+        self._rule = rule
 
     def at(self, span: ast.Span) -> str:
         """What the rule says there, on one line."""
-        return " ".join(self._source.text[span.start : span.end].split())
+        return self._rule.words(span)
 
     def line(self, span: ast.Span) -> int:
         """Counted from 1; 0 for no span."""
-        return self._source.line_col(span.start)[0] if span != ast.NOWHERE else 0
+        return self._rule.source.line_col(span.start)[0] if span != ast.NOWHERE else 0

@@ -57,13 +57,12 @@ class CompiledRule:
     _specificity: int | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        tree, text = self.rule.ast, self.rule.source.text
+        tree = self.rule.ast
         self.code, self.title, self.opset = self.rule.code, self.rule.title, self.rule.opset
         self.kind, self.phase, self.runtime = self.rule.kind.name, self.rule.phase, bool(self.rule.runtimes)
         self.inside = tree.match.inside
         self.private = tuple(name for private in tree.privates for name in private.names)
-        spans = ((where, where.condition.span) for where in tree.wheres)
-        self.wheres = tuple((where, " ".join(text[span.start : span.end].split())) for where, span in spans)
+        self.wheres = tuple((where, self.rule.words(where.condition.span)) for where in tree.wheres)
         self.blocks = tuple(Block(block) for block in tree.rewrites)
 
     def block(self, version: int) -> Block | None:

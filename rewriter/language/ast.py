@@ -414,8 +414,40 @@ class Test:
 
 
 @record(frozen=True, slots=True)
+class Cell:
+    """One word, text in quotes or list of a table, as it is written."""
+
+    text: str
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Table:
+    """`table { code from title   TYP007 Max "..." }`: its first line, and the cells of each row."""
+
+    columns: tuple[Cell, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Row:
+    """The row of a table that a rule comes from: (column, cell) in the order of the columns.
+
+    `others_span` are the parts of the written rule that are not this row's: the table, and tests of other rows.
+    """
+
+    cells: tuple[tuple[str, str], ...]
+    span: Span = NOWHERE
+    others_span: tuple[Span, ...] = ()
+
+
+@record(frozen=True, slots=True)
 class Rule:
-    """One rule as it was written. `doc` holds the lines of its `///` comment without the marks."""
+    """One rule as it was written. `doc` holds the lines of its `///` comment without the marks.
+
+    A rule with a `table` stands for one rule a row, each of which knows its `row` and is in all else a rule like others.
+    """
 
     code: str
     slug: str
@@ -430,12 +462,15 @@ class Rule:
     tests: tuple[Test, ...] = ()
     span: Span = NOWHERE
     code_span: Span = NOWHERE
+    table: Table | None = None
+    row: Row | None = None
 
 
 @record(frozen=True, slots=True)
 class RuleFile:
-    """All rules of one file, in its order."""
+    """All rules of one file, in its order: those that run, where each row of a table is one, and those that are `written`."""
 
     path: str
     text: str
     rules: tuple[Rule, ...] = ()
+    written: tuple[Rule, ...] = ()

@@ -9,6 +9,7 @@ and neither checking nor applying it may run away.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 
 from rewriter.language import ast
 from rewriter.language.checks.context import CheckContext
@@ -22,6 +23,8 @@ from rewriter.language.checks.scope import KIND_WORDS, Binding, NameScope
 from rewriter.language.checks.source import check_source
 from rewriter.language.diagnostics import Diagnostic, suggest
 from rewriter.language.rule import Rule
+from rewriter.language.syntax.fill_row import mentions
+from rewriter.language.syntax.row_findings import merged
 from rewriter.language.walk import pattern_nodes, size
 
 MAX_NODES = 100  # of a pattern
@@ -38,8 +41,18 @@ def check(rule_file: ast.RuleFile) -> list[Diagnostic]:
             notes = (f"the other one is `{first[rule.code].slug}`",)
             found.append(Diagnostic("E401", message, rule.code_span, "again", notes, path=rule_file.path))
         first.setdefault(rule.code, rule)
-        found.extend(check_rule(rule, rule_file))
+    for place, rules in groupby(rule_file.rules, lambda rule: rule.span):
+        found.extend(_check_together(list(rules), rule_file, place))
     return sorted(found, key=lambda d: (d.span.start, d.span.end, d.code))
+
+
+def _check_together(rules: list[ast.Rule], rule_file: ast.RuleFile, place: ast.Span) -> list[Diagnostic]:
+    """What is wrong in the rules that stand in one place: one, or those of a table."""
+    found = [(rule.row, diagnostic) for rule in rules for diagnostic in check_rule(rule, rule_file)]
+    of_rows = [(row, diagnostic) for row, diagnostic in found if row is not None]
+    if not of_rows:
+        return [diagnostic for _, diagnostic in found]
+    return merged(of_rows, len(rules), mentions(rule_file.text, place.start, place.end))
 
 
 def check_rule(rule: ast.Rule, rule_file: ast.RuleFile) -> list[Diagnostic]:

@@ -16,6 +16,7 @@ from rewriter.language.ast import Span
 from rewriter.language.diagnostics import RuleFileError, SourceText
 from rewriter.language.parse import parse
 from rewriter.language.syntax.format_lines import WIDTH, Lines
+from rewriter.language.syntax.format_table import write_table
 from rewriter.language.syntax.format_tokens import Place, joined, pieces, spaced
 from rewriter.record import names
 
@@ -37,11 +38,11 @@ def format_text(text: str, path: str = "<text>") -> str:
     if problems:
         raise RuleFileError(problems, {path: SourceText(path, text)})
     lines = Lines(text)
-    for rule in rule_file.rules:
+    for rule in rule_file.written:
         _RuleLayout(text, rule, lines).write()
     result = lines.finish()
     again, problems = parse(result, path)
-    if problems or not same(again.rules, rule_file.rules):
+    if problems or not same((again.rules, again.written), (rule_file.rules, rule_file.written)):
         raise RewriterError(f"{path}: formatting would change the meaning of its rules; it is left as it is")
     return result
 
@@ -75,7 +76,9 @@ class _RuleLayout:
         rule = self.rule
         parts: list[Part] = [rule.match, *rule.params, *rule.privates, *rule.wheres, *rule.lets, *rule.rewrites, *rule.tests]
         parts.sort(key=lambda part: part.span.start)
-        self._head(parts[0].span.start)
+        self._head((rule.table or parts[0]).span.start)
+        if rule.table is not None:
+            write_table(rule.table, self.lines)
         widths = self._widths(parts)
         written: set[type] = set()
         for at, part in enumerate(parts):

@@ -6,6 +6,7 @@ text, nothing is raised, and the time is bounded by the limits of `limits`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from rewriter.language import ast
@@ -16,7 +17,9 @@ from rewriter.language.syntax.syntax_limits import MAX_DEPTH, MAX_FILE_BYTES
 from rewriter.record import replace
 
 if TYPE_CHECKING:
+    from rewriter.language.syntax.fill_row import FilledText
     from rewriter.language.syntax.lalr import ParseNode
+    from rewriter.language.syntax.tree import RuleBuilder
 
 
 def parse(text: str, path: str = "<text>") -> tuple[ast.RuleFile, list[Diagnostic]]:
@@ -34,34 +37,68 @@ def parse(text: str, path: str = "<text>") -> tuple[ast.RuleFile, list[Diagnosti
         message = f"a rule file has at most {MAX_FILE_BYTES:,} bytes"
         return ast.RuleFile(path, ""), [Diagnostic("E003", message, ast.NOWHERE, path=path)]
     chunks, problems = scan(text)
-    rules = []
+    rules: list[ast.Rule] = []
+    written: list[ast.Rule] = []
     for chunk in chunks:
-        rule, found = _rule(text, chunk, path)
+        builder, rule, found = _rule(text, chunk, path)
+        if builder is not None and rule is not None and not found:
+            rows, found = _rows(text, chunk, path, builder, rule)
+            rules += rows
+            written += [rule] if rows else []
         problems.extend(found)
-        if rule is not None:
-            rules.append(rule)
     problems.sort(key=lambda problem: problem.span.start)
-    return ast.RuleFile(path, text, tuple(rules)), [replace(problem, path=path) for problem in problems]
+    return ast.RuleFile(path, text, tuple(rules), tuple(written)), [replace(problem, path=path) for problem in problems]
 
 
-def _rule(text: str, chunk: Chunk, path: str) -> tuple[ast.Rule | None, list[Diagnostic]]:
-    """One rule, or None and why."""
+def _rows(
+    text: str, chunk: Chunk, path: str, builder: RuleBuilder, rule: ast.Rule
+) -> tuple[Sequence[ast.Rule], list[Diagnostic]]:
+    """The rules that a written one stands for: one for each row of its table, or itself."""
+    if rule.table is None and not builder.test_codes and text.find("@", chunk.start, chunk.end) < 0:
+        return (rule,), []
+    from rewriter.language.syntax.expand_table import TableRule, not_a_table
+
+    if rule.table is None:
+        found = not_a_table(text, Span(chunk.start, chunk.end), builder, rule)
+        return (() if found else (rule,)), found
+
+    def parse_row(filled: FilledText) -> tuple[ast.Rule | None, list[Diagnostic]]:
+        row = filled.text
+        _, one, problems = _rule(row, Chunk(0, len(row)), path, filled.place)
+        return one, problems
+
+    return TableRule(text, Span(chunk.start, chunk.end), builder, rule, rule.table).rules(parse_row)
+
+
+def _rule(
+    text: str, chunk: Chunk, path: str, place: Callable[[Span], Span] | None = None
+) -> tuple[RuleBuilder | None, ast.Rule | None, list[Diagnostic]]:
+    """One rule as it is written, or None and why; `place` says where a text was written that a row was filled into."""
+    builder, rule, problems = _read(text, chunk, path, place)
+    if place is not None and builder is None:
+        problems = [replace(problem, span=place(problem.span)) for problem in problems]
+    return builder, rule, problems
+
+
+def _read(
+    text: str, chunk: Chunk, path: str, place: Callable[[Span], Span] | None
+) -> tuple[RuleBuilder | None, ast.Rule | None, list[Diagnostic]]:
     if chunk.problems:
-        return None, chunk.problems
+        return None, None, chunk.problems
     from rewriter.language.syntax.lalr import tables
     from rewriter.language.syntax.tree import RuleBuilder
 
     tree = tables().parse(text[chunk.start : chunk.end])
     if tree is None:
-        return None, [_refused(text, chunk)]
+        return None, None, [_refused(text, chunk)]
     deep = _too_deep(tree)
     if deep is not None:
         where = Span(chunk.start + deep.start, chunk.start + deep.end)
         helps = ("name a part of it with `let`",)
-        return None, [Diagnostic("E003", f"this expression nests deeper than {MAX_DEPTH} levels", where, "", (), helps)]
-    builder = RuleBuilder(chunk.start, path)
+        return None, None, [Diagnostic("E003", f"this expression nests deeper than {MAX_DEPTH} levels", where, "", (), helps)]
+    builder = RuleBuilder(text, chunk.start, path, place)
     rule = builder.rule(tree)
-    return (None if builder.problems else rule), builder.problems
+    return builder, (None if builder.problems else rule), builder.problems
 
 
 def _refused(text: str, chunk: Chunk) -> Diagnostic:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 FRONT = ("code", "slug", "doc", "header", "digest", "wanted")
 Front = tuple[str, str, str, Header, str, tuple[frozenset[tuple[str, str]], ...]]
+_LAYOUT = frozenset({"table", "row"})
+"""What does not change what a rule says: a row of a table is the rule that one would write without a table."""
+
 Place = tuple["RuleStore", int, bytes]
 """Where the tree of a kept rule is, and its part that decides whether the rule may match, packed."""
 
@@ -82,6 +85,24 @@ class Rule:
     @cached_property
     def slug(self) -> str:
         return self.ast.slug
+
+    @property
+    def text(self) -> str:
+        """The rule as it is written; the row of a table as it would be without the table."""
+        from rewriter.language.syntax.fill_row import row_text
+
+        span, row = self.ast.span, self.ast.row
+        return self.source.text[span.start : span.end] if row is None else row_text(self.source.text, self.ast, row)
+
+    def words(self, span: tree.Span) -> str:
+        """What the rule says in one place, on one line."""
+        row = self.ast.row
+        text = self.source.text[span.start : span.end]
+        if row is not None and "@" in text:
+            from rewriter.language.syntax.fill_row import filled_words
+
+            text = filled_words(text, row)
+        return " ".join(text.split())
 
     @property
     def title(self) -> str:
@@ -194,4 +215,5 @@ def _canonical(value: Any) -> str:
     fields = said(value.__class__)
     if fields is None:
         return repr(value)
-    return f"{type(value).__name__}({','.join([f'{name}={_canonical(getattr(value, name))}' for name in fields])})"
+    told = [name for name in fields if name not in _LAYOUT]
+    return f"{type(value).__name__}({','.join([f'{name}={_canonical(getattr(value, name))}' for name in told])})"

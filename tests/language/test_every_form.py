@@ -104,6 +104,17 @@ rule MORE1 more <kind: repair, evidence: refused(onnxruntime)>
 match graph { }
 where len(model.unsorted_nodes) > 0
 rewrite { mend model.unsorted_nodes }
+
+/// @op
+rule MORE2 table <kind: lossy>
+table {
+  code   op
+  MORE2  Relu
+  MORE3  Abs
+}
+match { y = @op(x) }
+rewrite { y = x }
+test "@op" unchanged ~~~ @op ~~~
 """
 
 

@@ -36,7 +36,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def works() -> bool:
     tables.cache_clear()
-    return len(tables().parse(RULE).children) == 5
+    return len(tables().parse(RULE).children) == 6
 
 
 def test_kept_and_read_back(home: Path) -> None:

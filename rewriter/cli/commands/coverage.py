@@ -126,5 +126,4 @@ def rule_object(rule: Rule, coverage: Coverage) -> dict[str, object]:
 
 def condition(rule: Rule, where: Where) -> str:
     """The text of a `where` line."""
-    span = where.condition.span
-    return " ".join(rule.source.text[span.start : span.end].split())
+    return rule.words(where.condition.span)

@@ -98,8 +98,7 @@ def _duplicate(pair: Pair) -> Diagnostic:
 
 def _spoken(one: RuleSubject) -> list[str]:
     """The rewrite without layout; other names make it another one, which changes no more than a word of the message."""
-    texts = (one.rule.source.text[block.span.start : block.span.end] for block in one.rule.ast.rewrites)
-    return [" ".join(text.split()) for text in texts]
+    return [one.rule.words(block.span) for block in one.rule.ast.rewrites]
 
 
 def _shadowed(pair: Pair) -> Diagnostic:

@@ -11,6 +11,22 @@ match { y = Identity(x) }
 rewrite { y = x }
 """
 
+_TABLE = """
+rule DOC1 no-op <kind: exact>
+table {
+  code  op        title
+  DOC1  Identity  "an Identity"
+  DOC2  Dropout   "a Dropout"
+}
+match { y = @op(x) }
+rewrite { y = x }
+test "@op goes" ~~~
+  <ir_version: 8, opset_import: ["": 13]> g (float[2] x) => (float[2] y) { y = @op(x) }
+~~~ becomes ~~~
+  <ir_version: 8, opset_import: ["": 13]> g (float[2] x) => (float[2] y) { y = Identity(x) }
+~~~
+"""
+
 PAGES = (
     Page(
         "E001",
@@ -202,5 +218,44 @@ match { y = Identity(x) }
 rewrite { y = x }
 """,
         _RIGHT,
+    ),
+    Page(
+        "E014",
+        "a table that does not fit together",
+        """
+The first line of a table names the columns, `code` first. Each row has a cell in every column (`_` where it has
+nothing), and its title in the column `title`, or by a column that the first line of the doc comment names.
+""",
+        _TABLE.replace('  "a Dropout"', ""),
+        _TABLE,
+    ),
+    Page(
+        "E015",
+        "a column that the table does not have",
+        """
+`@name` stands for what a row has in the column `name`. In a rule without a table it is only an operator that is
+a parameter.
+""",
+        _TABLE.replace("y = @op", "y = @operator"),
+        _TABLE,
+    ),
+    Page(
+        "E016",
+        "a column that nothing uses",
+        """
+What stands in a column, and nowhere in the rule, decides nothing.
+""",
+        _TABLE.replace("  title", "  from  title").replace('  "a', '  7     "a'),
+        _TABLE,
+    ),
+    Page(
+        "E017",
+        "a row without a test of its own",
+        """
+Each row of a table is a rule, and has at least one test: one that says its code, or one for all rows whose models
+name columns. A test can only be for a row that is there.
+""",
+        _TABLE.replace('test "@op goes', 'test DOC1 "@op goes'),
+        _TABLE,
     ),
 )

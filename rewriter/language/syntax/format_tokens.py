@@ -17,9 +17,9 @@ Place = Literal["header", "node", "edit", "attributes", "expression"]
 
 _OPENING = {"LPAR", "LSQB", "_TOUCHING", "LBRACE"}
 _CLOSING = {"RPAR", "RSQB", "RBRACE"}
-_TIGHT_AFTER = {*_OPENING, "BANG", "AT", "DOT", "RANGE"}
+_TIGHT_AFTER = {*_OPENING, "BANG", "DOT", "RANGE"}
 _TIGHT_BEFORE = {*_CLOSING, "COMMA", "COLON", "DOT", "_TOUCHING"}
-_ENDS_OPERAND = {"NAME", "INT", "FLOAT", "STRING", "RPAR", "RSQB", "DTYPE", "TRUE", "FALSE", "NONE"}
+_ENDS_OPERAND = {"NAME", "INT", "FLOAT", "STRING", "RPAR", "RSQB", "DTYPE", "COLUMN", "TRUE", "FALSE", "NONE"}
 
 
 def spaced(tokens: Sequence[Token], place: Place) -> list[str]:
@@ -66,8 +66,11 @@ class _Spacer:
             or (opens_attributes and place == "node")
             or closes_attributes
             or (token.type == "EQUAL" and (place == "attributes" or self.places[0] == "header"))
-            or (token.type == "LPAR" and (previous in ("NAME", "RPAR") or (previous == "MORETHAN" and place == "node")))
-            or (token.type == "LBRACE" and previous in ("DTYPE", "RSQB"))
+            or (
+                token.type == "LPAR"
+                and (previous in ("NAME", "COLUMN", "RPAR") or (previous == "MORETHAN" and place == "node"))
+            )
+            or (token.type == "LBRACE" and previous in ("DTYPE", "COLUMN", "RSQB"))
             or (token.type == "RANGE" and previous in _ENDS_OPERAND)
             or (token.type == "OPTIONAL" and previous == "NAME")
         )

@@ -52,23 +52,23 @@ _PHRASES: tuple[tuple[frozenset[str], frozenset[str], str], ...] = (
     (frozenset(["FLOAT", "NAME"]), _LITERALS | {"NAME", "LPAR", "LSQB", "NOT", "MINUS", "DTYPE"}, "an expression"),
     (
         frozenset(["CONST", "ORDERED"]),
-        frozenset(["NAME", "CONST", "DTYPE", "TENSOR", "LBRACE", "TIMES", "ANY", "MORE", "LSQB", "LPAR", "AT", "ORDERED"]),
+        frozenset(["NAME", "CONST", "DTYPE", "TENSOR", "LBRACE", "TIMES", "ANY", "MORE", "LSQB", "LPAR", "COLUMN", "ORDERED"]),
         "an operand such as `const w`",
     ),
-    (frozenset(["ORDERED", "NAME"]), frozenset(["NAME", "LPAR", "AT", "ORDERED"]), "an operator call such as `Relu(x)`"),
+    (frozenset(["ORDERED", "NAME"]), frozenset(["NAME", "LPAR", "COLUMN", "ORDERED"]), "an operator call such as `Relu(x)`"),
     (
-        frozenset(["ANY", "LBRACE", "NAME", "AT"]),
-        frozenset(["NAME", "LBRACE", "DTYPE", "TIMES", "ANY", "LSQB", "AT"]),
+        frozenset(["ANY", "LBRACE", "NAME", "COLUMN"]),
+        frozenset(["NAME", "LBRACE", "DTYPE", "TIMES", "ANY", "LSQB", "COLUMN"]),
         "an operand such as `x` or `{2.0}`",
     ),
     (
-        frozenset(["AT", "LBRACE", "NAME"]),
-        frozenset(["NAME", "LBRACE", "DTYPE", "AT"]),
+        frozenset(["COLUMN", "LBRACE", "NAME"]),
+        frozenset(["NAME", "LBRACE", "DTYPE", "COLUMN"]),
         "an operator call such as `Relu(x)`",
     ),
     (
         frozenset(["DEL", "NAME"]),
-        frozenset(["NAME", "LSQB", "SPREAD", "ANY", "DEL", "INLINE", "MEND", "AT"]),
+        frozenset(["NAME", "LSQB", "SPREAD", "ANY", "DEL", "INLINE", "MEND", "COLUMN"]),
         "a statement such as `y = Relu(x)`",
     ),
     (
@@ -76,7 +76,11 @@ _PHRASES: tuple[tuple[frozenset[str], frozenset[str], str], ...] = (
         frozenset(["NAME", "LSQB", "SPREAD", "ANY"]),
         "a pattern line such as `y = Relu(x)`",
     ),
-    (frozenset(["WHERE"]), frozenset([*(part.upper() for part in PARTS), "$END"]), "another part of the rule such as `where`"),
+    (
+        frozenset(["WHERE"]),
+        frozenset([*(part.upper() for part in PARTS), "TABLE", "$END"]),
+        "another part of the rule such as `where`",
+    ),
     (frozenset(["INPUT", "OUTPUT"]), frozenset(["INPUT", "OUTPUT"]), "`input x` or `output y`"),
     (frozenset(["BANG", "NAME"]), frozenset(["BANG", "NAME"]), "an attribute such as `axis=1`"),
     (frozenset(["INT", "ANY", "NAME"]), frozenset(["INT", "ANY", "NAME", "MORE", "OPTIONAL"]), "a dimension"),
@@ -89,6 +93,8 @@ _PHRASES: tuple[tuple[frozenset[str], frozenset[str], str], ...] = (
 _NAMES = {
     "NAME": "a name",
     "CODE": "a code such as `MX001`",
+    "CELL": "a cell such as `Relu`",
+    "COLUMN": "a column such as `@from`",
     "SLUG": "a name in small letters such as `drop-dropout`",
     "STRING": "a text in double quotes",
     "INT": "a whole number",
@@ -170,6 +176,8 @@ def _wanted(possible: frozenset[str]) -> str:
         if needed <= rest:
             phrases.append(phrase)
             rest -= covered
+    if phrases or len(rest) > 1:
+        rest.discard("COLUMN")  # it can stand nearly everywhere, in a rule with a table
     rest = rest if rest <= _CONTINUATIONS and not phrases else rest - _CONTINUATIONS
     names = [_NAMES.get(terminal) or f"`{_literals().get(terminal, terminal.lower())}`" for terminal in sorted(rest)]
     phrases.extend(sorted(set(names), key=lambda name: (name.startswith("`"), name)))
@@ -240,5 +248,6 @@ _FIXED = {
     "//": ("a comment begins with `#`",),
     ";": ("lines need no separator",),
     "is": ("write `==`",),
+    "table": ("a table stands below the header, before `match`",),
     "None": ("write `none`",),
 }

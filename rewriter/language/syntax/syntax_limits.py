@@ -7,6 +7,10 @@ MAX_RULES = 2_000
 MAX_RULE_LENGTH = 1 << 16
 """Characters of one rule, test texts not counted."""
 
+MAX_ROWS = 200
+MAX_ROWS_LENGTH = 1 << 22
+"""Characters of all rules that a table makes."""
+
 MAX_NESTING = 64
 """Brackets within brackets."""
 

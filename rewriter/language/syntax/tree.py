@@ -6,9 +6,11 @@ The grammar is looser than the language where one token of look-ahead cannot tel
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import groupby
 
 from rewriter.language import ast
+from rewriter.language.syntax.code_table import as_table
 from rewriter.language.syntax.tree_expressions import Part
 from rewriter.language.syntax.tree_rewrites import RewriteBuilder
 
@@ -16,11 +18,24 @@ _RANKS = {"match": 0, "match_graph": 0, "rewrite": 1, "test": 2}
 
 
 class RuleBuilder(RewriteBuilder):
-    """Converts one rule; what is wrong with it is in `problems` afterwards, and a rule with problems is not to be used."""
+    """Converts one rule; what is wrong with it is in `problems` afterwards, and a rule with problems is not to be used.
+
+    Attributes:
+        text: that of the file, by which the rows of a table are told.
+        slug_span: where the rule has its name.
+        test_codes: the tests that say of which row they are: its code, and where the test stands.
+    """
+
+    def __init__(self, text: str, base: int, path: str, place: Callable[[ast.Span], ast.Span] | None = None) -> None:
+        super().__init__(base, path, place)
+        self.text = text
+        self.slug_span = ast.NOWHERE
+        self.test_codes: list[tuple[ast.Cell, ast.Span]] = []
 
     def rule(self, tree: Part) -> ast.Rule:
         docs = [part for part in tree.children if getattr(part, "type", "") == "DOC"]
-        code, slug, header, *parts = tree.children[len(docs) :]
+        code, slug, header, table, *parts = tree.children[len(docs) :]
+        self.slug_span = self.span(slug)
         of = {kind: list(group) for kind, group in groupby(sorted(parts, key=_kind), key=_kind)}
         self._complete(parts, of, code)
         return ast.Rule(
@@ -37,7 +52,11 @@ class RuleBuilder(RewriteBuilder):
             tests=tuple(self._test(part) for part in of.get("test", ())),
             span=self.span(tree),
             code_span=self.span(code),
+            table=None if table is None else self._table(table),
         )
+
+    def _table(self, tree: Part) -> ast.Table:
+        return as_table(self.text, [ast.Cell(str(cell), self.span(cell)) for cell in tree.children], self.span(tree))
 
     def _complete(self, parts: list[Part], of: dict[str, list[Part]], code: Part) -> None:
         """One `match`, at least one `rewrite`, and everything in its order."""
@@ -69,7 +88,7 @@ class RuleBuilder(RewriteBuilder):
 
     def _meta_value(self, key: str, value: Part) -> str | ast.OpsetRange | ast.Kind | ast.Evidence | tuple[str, ...]:
         if not hasattr(value, "children"):
-            return self.string(value)
+            return str(value) if value.type == "COLUMN" else self.string(value)
         if value.data == "words":
             words = [word for word in value.children if word is not None]
             return tuple(self.string(word) if word.type == "STRING" else str(word) for word in words)
@@ -124,7 +143,10 @@ class RuleBuilder(RewriteBuilder):
         return ast.Let(self.new_name(name), self.expr(value), self.span(tree))
 
     def _test(self, tree: Part) -> ast.Test:
-        title, *rest = [part for part in tree.children if part is not None]
+        code, title, *rest = tree.children
+        rest = [part for part in rest if part is not None]
+        if code is not None:
+            self.test_codes.append((ast.Cell(str(code), self.span(code)), self.span(tree)))
         texts = [self._fence(part) for part in rest if getattr(part, "type", "") == "FENCE"]
         after, after_span = texts[1] if len(texts) > 1 else (None, ast.NOWHERE)
         marks = [part for part in rest if getattr(part, "type", "") in ("BECOMES", "UNCHANGED", "TWIN")]

@@ -27,15 +27,20 @@ _MAX_DIGITS = 20
 
 
 class ExpressionBuilder:
-    """Converts the expressions of one rule; `base` is the offset of the rule's text in its file."""
+    """Converts the expressions of one rule; `base` is the offset of the rule's text in its file.
 
-    def __init__(self, base: int, path: str) -> None:
+    `place` says where the text of a row was written that a table was filled into.
+    """
+
+    def __init__(self, base: int, path: str, place: Callable[[Span], Span] | None = None) -> None:
         self.base = base
         self.path = path
+        self.place = place
         self.problems: list[Diagnostic] = []
         self._expressions: dict[str, Callable[[Part], Expr]] = {
             "name": lambda t: ast.Name(str(t.children[0]), self.span(t)),
             "dtype": lambda t: ast.Name(str(t.children[0]), self.span(t)),
+            "column": lambda t: ast.Name(str(t.children[0]), self.span(t)),
             "integer": self._integer,
             "real": self._real,
             "string": lambda t: ast.Literal(self.string(t.children[0]), self.span(t)),
@@ -67,7 +72,8 @@ class ExpressionBuilder:
 
     def span(self, part: Part) -> Span:
         """Where a tree or token stands in the file."""
-        return Span(self.base + part.start, self.base + part.end)
+        span = Span(self.base + part.start, self.base + part.end)
+        return span if self.place is None else self.place(span)
 
     def new_name(self, token: Part) -> str:
         """A name that the rule gives; words of the language are refused."""
@@ -85,6 +91,8 @@ class ExpressionBuilder:
 
     def integer(self, token: Part) -> int:
         """A whole number without its sign; too large a one is told and taken as 0."""
+        if token.type == "COLUMN":
+            return 0  # each row has its own
         value = int(token) if len(token) <= _MAX_DIGITS else MAX_INT + 1
         if value > MAX_INT:
             self.problem("E010", "this number does not fit in 64 bits", self.span(token), f"at most {MAX_INT}")

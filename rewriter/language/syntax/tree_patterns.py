@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import EllipsisType
 from typing import Any
 
@@ -10,7 +11,14 @@ from rewriter.language.syntax.tree_expressions import ExpressionBuilder, Part
 
 
 class PatternBuilder(ExpressionBuilder):
-    """Converts `match` blocks, and what rewrites share with them: labels, outputs, operators."""
+    """Converts `match` blocks, and what rewrites share with them: labels, outputs, operators.
+
+    `operators` are the places where `@name` is an operator.
+    """
+
+    def __init__(self, base: int, path: str, place: Callable[[ast.Span], ast.Span] | None = None) -> None:
+        super().__init__(base, path, place)
+        self.operators: set[int] = set()
 
     def match(self, tree: Part) -> ast.Match:
         if tree.data == "match_graph":
@@ -86,7 +94,10 @@ class PatternBuilder(ExpressionBuilder):
     def op(self, tree: Part) -> ast.Op:
         name = tree.children[0]
         words = [str(word) for word in name.children]
-        return ast.Op(words[-1], ".".join(words[:-1]), name.data == "param_op", self.span(tree))
+        if name.data == "param_op":
+            self.operators.add(self.span(name).start)
+            return ast.Op(words[-1].removeprefix("@"), "", True, self.span(tree))
+        return ast.Op(words[-1], ".".join(words[:-1]), False, self.span(tree))
 
     def _attr(self, tree: Part) -> ast.AttrPattern:
         name = tree.children[0]
@@ -125,4 +136,6 @@ class PatternBuilder(ExpressionBuilder):
             return self.integer(token)
         if token.type == "MORE":
             return ...
+        if token.type == "COLUMN":
+            return str(token)
         return self.new_name(token) if token.type == "NAME" else None

@@ -32,7 +32,7 @@ def unneeded(rule: Rule, rejected: Sequence[Instance], seed: int) -> tuple[Unnee
         broke = _broke(rule, weaker, rejected, seed)
         if broke:
             line = rule.source.line_col(span.start)[0]
-            found.append(Unneeded(line, " ".join(rule.source.text[span.start : span.end].split()), broke))
+            found.append(Unneeded(line, rule.words(span), broke))
     return tuple(found)
 
 
