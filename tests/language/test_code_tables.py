@@ -24,7 +24,7 @@ rule X1 merge
 <kind: exact, opset: @since, symptom: @symptom, issue: ["https://example.com/@code"]>
 table {{
   code  slug     op      attr    value  type   rank  since  symptom
-  X1    first    Concat  axis    -1     float  2     13..   "no \\"Concat\\""
+  X1    first    Concat  axis    (0 - (3 - 2))     float  2     13..   "no \\"Concat\\""
   # the old name
   X22   second  (ReduceMax | ReduceMin)  axes  [0, 1]  int64  3
       7..17  _
@@ -33,7 +33,7 @@ match {{ y = @op<@attr=@value>(@type[...] x) }}
 where rank(x) == @rank  # @op
 where "y" != "@op"
 rewrite {{ y = x }}
-test X1 "one" ~~~ {HEAD} g (float[2,3] x) => (float[2,3] y) {{ y = @op<@attr: int = @value>(x) }} ~~~
+test X1 "one" ~~~ {HEAD} g (float[2,3] x) => (float[2,3] y) {{ y = @op<@attr: int = -1>(x) }} ~~~
 becomes ~~~ {HEAD} g (float[2,3] x) => (float[2,3] y) {{ y = Identity(x) }} ~~~
 test X22 "two" unchanged ~~~ {HEAD} g (float[2,3] x) => (float[2,3] y) {{ y = ReduceMax<axes = @value>(x) }} ~~~
 """
@@ -43,7 +43,7 @@ FIRST = f"""\
 /// It is spelled "Concat".
 rule X1 first
 <kind: exact, opset: 13.., symptom: "no \\"Concat\\"", issue: ["https://example.com/X1"]>
-match {{ y = Concat<axis=-1>(float[...] x) }}
+match {{ y = Concat<axis=(0 - (3 - 2))>(float[...] x) }}
 where rank(x) == 2
 where "y" != "Concat"
 rewrite {{ y = x }}
@@ -130,6 +130,27 @@ def test_rows_are_selected_by_their_codes(tmp_path: Path) -> None:
     assert [rule.code for rule in rules.select(["X22"])] == ["X22"]
 
 
+def test_a_column_within_a_domain(tmp_path: Path) -> None:
+    text = """\
+/// @op
+rule X1 a <kind: exact>
+table {
+  code  op
+  X1    Gelu
+}
+match { y = com.microsoft.@op(x) }
+rewrite { y = com.microsoft.@op(x) }
+test "t" unchanged ~~~ @op ~~~
+"""
+    _, problems = parse(text)
+    assert not problems
+    (rule,) = parse(text)[0].rules
+    assert [(op.name, op.domain, op.param) for op in rule.match.nodes[0].ops] == [("Gelu", "com.microsoft", False)]
+    assert "y = com.microsoft.@op(x)" in format_text(text)
+    _, problems = parse(text.replace("microsoft.@op", "microsoft.@ops"))
+    assert [problem.code for problem in problems] == ["E015", "E015"]
+
+
 def test_title_in_a_column(tmp_path: Path) -> None:
     text = """\
 /// Of all of them.
@@ -179,10 +200,10 @@ def test_formatted() -> None:
     start = once.index("table {")
     assert once[start : once.index("match")] == (
         "table {\n"
-        "  code  slug    op                       attr  value   type   rank  since  symptom\n"
-        '  X1    first   Concat                   axis  -1      float  2     13..   "no \\"Concat\\""\n'
+        "  code  slug    op                       attr  value          type   rank  since  symptom\n"
+        '  X1    first   Concat                   axis  (0 - (3 - 2))  float  2     13..   "no \\"Concat\\""\n'
         "  # the old name\n"
-        "  X22   second  (ReduceMax | ReduceMin)  axes  [0, 1]  int64  3     7..17  _\n"
+        "  X22   second  (ReduceMax | ReduceMin)  axes  [0, 1]         int64  3     7..17  _\n"
         "}\n\n"
     )
 
@@ -195,6 +216,21 @@ def test_long_rows_are_broken_alike() -> None:
     assert format_text(once) == once
     assert f"  code  op    symptom{' ' * 95}\n".rstrip() in once
     assert f'  X1    Relu  "{"a" * 50}"\n      "title"  "note"\n'.replace('"title"  "note"', '"title"  "note"') in once
+
+
+def test_a_line_does_not_break_before_a_code() -> None:
+    text = f"""\
+/// @note
+rule X1 a <kind: exact, before: @first>
+table {{
+  code  note           first  op
+  X1    "{"a" * 100}"  ABC12345  Relu
+}}
+match {{ y = @op(x) }}
+rewrite {{ y = x }}
+test "t" unchanged ~~~ @op ~~~
+"""
+    assert f'  X1    "{"a" * 100}"  ABC12345\n      Relu\n' in format_text(text)
 
 
 def test_lark_takes_a_table_from_the_grammar_alone() -> None:

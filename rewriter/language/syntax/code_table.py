@@ -30,15 +30,20 @@ def as_table(text: str, cells: Sequence[Cell], span: Span) -> Table:
         else:
             lines.append([cell])
     columns = lines.pop(0) if lines else []
-    while lines and len(lines[0]) < len(columns) and not _CODE.fullmatch(lines[0][0].text):
+    while len(lines) > 1 and not begins_row(lines[0][0]) and any(begins_row(line[0]) for line in lines):
         columns += lines.pop(0)
     rows: list[list[Cell]] = []
     for line in lines:
-        if rows and len(rows[-1]) < len(columns) and not _CODE.fullmatch(line[0].text):
+        if rows and len(rows[-1]) < len(columns) and not begins_row(line[0]):
             rows[-1] += line
         else:
             rows.append(line)
     return Table(tuple(columns), tuple(map(tuple, rows)), span)
+
+
+def begins_row(cell: Cell) -> bool:
+    """Whether a line that begins with this cell is a new row."""
+    return _CODE.fullmatch(cell.text) is not None
 
 
 def table_problems(table: Table, code: Cell, params: Sequence[str]) -> list[Diagnostic]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from rewriter.language.ast import Cell, Span, Table
+from rewriter.language.syntax.code_table import begins_row
 from rewriter.language.syntax.format_lines import WIDTH, Lines
 
 INDENT, FURTHER = 2, 6
@@ -14,7 +15,8 @@ INDENT, FURTHER = 2, 6
 def write_table(table: Table, lines: Lines) -> None:
     rows = [table.columns, *table.rows]
     widths = [max(len(row[at].text) for row in rows) for at in range(len(table.columns))]
-    breaks = _breaks(widths)
+    kept = {at for row in rows for at, cell in enumerate(row) if begins_row(cell)}
+    breaks = _breaks(widths, kept)
     opened = table.columns[0].span.start
     lines.add("table {", table.span.start, table.span.start + len("table"), blank=None)
     lines.open()
@@ -36,11 +38,11 @@ def _padded(row: Sequence[Cell], widths: Sequence[int], first: int, last: int) -
     return [row[at].text.ljust(widths[at] if at < last - 1 else 0) for at in range(first, last)]
 
 
-def _breaks(widths: Sequence[int]) -> list[tuple[int, int]]:
-    """Which columns stand on a line together."""
+def _breaks(widths: Sequence[int], kept: Container[int]) -> list[tuple[int, int]]:
+    """Which columns stand on a line together; of those that are `kept` a cell would begin a row."""
     found, first, used = [], 0, INDENT
     for at, width in enumerate(widths):
-        if at > first and used + width > WIDTH:
+        if at > first and used + width > WIDTH and at not in kept:
             found.append((first, at))
             first, used = at, FURTHER
         used += width + 2

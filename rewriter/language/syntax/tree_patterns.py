@@ -95,8 +95,9 @@ class PatternBuilder(ExpressionBuilder):
         name = tree.children[0]
         words = [str(word) for word in name.children]
         if name.data == "param_op":
-            self.operators.add(self.span(name).start)
-            return ast.Op(words[-1].removeprefix("@"), "", True, self.span(tree))
+            if len(words) == 1:
+                self.operators.add(self.span(name).start)
+            return ast.Op(words[-1].removeprefix("@"), ".".join(words[:-1]), True, self.span(tree))
         return ast.Op(words[-1], ".".join(words[:-1]), False, self.span(tree))
 
     def _attr(self, tree: Part) -> ast.AttrPattern:
