@@ -14,7 +14,9 @@ from rewriter.rewriting.transaction import Refused, Rewriting
 
 
 def build(rewriting: Rewriting, statement: ast.Build, new: NewNode) -> gs.Tensor:
-    """Makes a node; outputs that have the name of a matched output take over that tensor. The first output is the result."""
+    """Makes a node; outputs that have the name of a matched output, or of a run of them, take over what was matched. The
+    first output is the result.
+    """
     operands: list[gs.Tensor] = []
     for operand, value in zip(statement.inputs, new.operands, strict=True):
         if isinstance(operand, ast.Ref) and operand.spread:
@@ -25,23 +27,29 @@ def build(rewriting: Rewriting, statement: ast.Build, new: NewNode) -> gs.Tensor
         operands.pop()
     if new.domain and new.domain not in rewriting.scope.opsets:
         import_domain(rewriting.index, rewriting.edits, rewriting.scope, new.domain)
-    outputs = [_output(rewriting, output, new.op) for output in statement.outputs] or [rewriting.fresh(new.op.lower())]
+    made = [(output, _outputs(rewriting, output, new.op)) for output in statement.outputs]
+    outputs = [tensor for _, tensors in made for tensor in tensors] or [rewriting.fresh(new.op.lower())]
     node = rewriting.insert(new.op, new.domain, outputs[0].name, new.attributes, operands, outputs)
-    for output, tensor in zip(statement.outputs, outputs, strict=False):
-        if output.name:
-            rewriting.made[output.name] = tensor
+    for output, tensors in made:
+        if output.name and not output.variadic:
+            rewriting.made[output.name] = tensors[0]
     if statement.label:
         rewriting.made[statement.label] = node
     return outputs[0]
 
 
-def _output(rewriting: Rewriting, output: ast.Output, op: str) -> gs.Tensor:
-    """The matched tensor that an output redefines, freed from the node that makes it now; else a new one."""
-    old = rewriting.names.bound.get(output.name) if output.name else None
-    if not isinstance(old, gs.Tensor):
-        return rewriting.fresh(output.name or op.lower())
-    rewriting.release(old)
-    return old
+def _outputs(rewriting: Rewriting, output: ast.Output, op: str) -> list[gs.Tensor]:
+    """The matched tensor, or tensors, that an output redefines, freed from the node that makes them now; else a new one."""
+    if output.variadic:
+        assert output.name is not None
+        old = list(rewriting.run(output.name))
+    else:
+        found = rewriting.names.bound.get(output.name) if output.name else None
+        old = [found] if isinstance(found, gs.Tensor) else []
+    for tensor in old:
+        if tensor.name:
+            rewriting.release(tensor)
+    return old if old or output.variadic else [rewriting.fresh(output.name or op.lower())]
 
 
 def operand_tensor(rewriting: Rewriting, operand: Any, value: Any, op: str = "") -> gs.Tensor:

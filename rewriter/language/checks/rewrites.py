@@ -145,8 +145,21 @@ class BlockCheck:
     def _outputs(self, build: ast.Build) -> None:
         self._label(build)
         for output in build.outputs:
-            if output.name is not None:
+            if output.name is not None and self._as_matched(output, output.name):
                 self._output(output.name, output.span)
+
+    def _as_matched(self, output: ast.Output, name: str) -> bool:
+        """Whether a run of outputs is one that the pattern matched, and one output no run: how many there are is told by it."""
+        old = self.scope.names.get(name)
+        run = old is not None and old.kind == "variadic" and old.output
+        if output.variadic and not run:
+            message = f"`*{name}` is no run of outputs that the pattern matches"
+            notes = ("a new node has just the outputs that are named",)
+            self.context.report("E211", message, output.span, "how many would there be?", notes)
+        elif run and not output.variadic:
+            message, helps = f"`{name}` is a run of outputs", (f"write `*{name} = ...`",)
+            self.context.report("E211", message, output.span, "not one output", helps=helps)
+        return output.variadic == run
 
     def _label(self, build: ast.Build) -> None:
         if build.label is not None:
