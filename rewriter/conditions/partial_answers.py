@@ -14,7 +14,7 @@ from rewriter.conditions.ruled_out import NONE
 from rewriter.language import ast, schema
 from rewriter.language.cache.operator_table import Table
 from rewriter.language.dtypes import DTYPES
-from rewriter.language.pattern import PatternNode
+from rewriter.language.pattern import PatternNode, is_run
 from rewriter.language.pattern_order import is_late
 from rewriter.onnxfile.census import OPAQUE, Census, NodeKind
 from rewriter.record import record
@@ -99,9 +99,11 @@ class PartialAnswers:
         """Whether the operands may be what the pattern wants; notes of what types they may be."""
         free = not node.source.ordered and any(schema.is_commutative(op, domain) for domain, op in node.ops)
         every = 0 if self.types is None else _union(self.types)
-        for position, operand in enumerate(node.inputs):
-            if isinstance(operand, ast.Variadic):
-                break
+        placed = next((at for at, operand in enumerate(node.inputs) if is_run(operand)), len(node.inputs))
+        for operand in node.inputs[placed:]:
+            if isinstance(operand, ast.Capture):
+                self.operands.setdefault(operand.name, ANY)  # behind a run it may be anywhere
+        for position, operand in enumerate(node.inputs[:placed]):
             optional = isinstance(operand, ast.Capture) and operand.optional
             if self.types is not None and not free and not optional and self.types[position : position + 1] == (0,):
                 return False

@@ -21,8 +21,9 @@ from rewriter.explain.explanation import STAGES, FirstNo
 from rewriter.graph.index import operator_key
 from rewriter.language import ast
 from rewriter.language.dtypes import DTYPES
-from rewriter.language.pattern import Made, Operand, Pattern, PatternNode
+from rewriter.language.pattern import Made, Operand, Pattern, PatternNode, is_run
 from rewriter.matching.match import Goal, Goals, Matcher
+from rewriter.matching.operand_shares import Share
 
 
 class Witness(Matcher):
@@ -168,6 +169,19 @@ class Witness(Matcher):
                 self._impossible(pattern, position, operand, tensor)
                 break
         return None
+
+    def shares(self, pattern: PatternNode, operands: Sequence[gs.Tensor]) -> Iterator[list[Share]]:
+        self._begin(self.nodes.get(pattern.number))
+        reached = False
+        for share in super().shares(pattern, operands):
+            reached = True
+            yield share
+        if not reached:
+            self._begin(self.nodes.get(pattern.number))
+            single = next(i for i, operand in enumerate(pattern.inputs) if not is_run(operand))
+            span = pattern.source.inputs[single].span
+            listed = ", ".join(repr(tensor.name) for tensor in operands[:8]) or "no operands"
+            self._no("operand", 10, f"`{self._text.at(span)}` among the operands", listed, span)
 
     def _impossible(self, pattern: PatternNode, position: int, operand: Operand, tensor: gs.Tensor | None) -> None:
         span = pattern.source.inputs[position].span

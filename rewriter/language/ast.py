@@ -110,7 +110,7 @@ class Wildcard:
 
 @record(frozen=True, slots=True)
 class Variadic:
-    """`*parts`: the rest of the operands (at most one in an operand list), bound as a list of tensors."""
+    """`*parts`: any number of operands up to the next one of the list, bound as a list of tensors."""
 
     name: str
     span: Span = NOWHERE

@@ -42,6 +42,7 @@ class PatternNode:
     fixed: int = 0  # operands that stand for exactly one, optional ones excluded
     most: int | None = None  # the largest number of operands, None for any
     orders: bool = True  # whether two operand orders can differ
+    split: bool = False  # whether something stands behind a run, so that where the run ends is to be found out
     uses: list[int] = field(default_factory=list)  # pattern nodes that read this one
 
 
@@ -101,11 +102,13 @@ class _PatternBuilder:
     def connect(self, number: int) -> None:
         node = self._nodes[number]
         node.inputs = tuple(self._operand(number, operand) for operand in node.source.inputs)
-        single = [o for o in node.inputs if not isinstance(o, ast.Variadic) and not (isinstance(o, Made) and o.run)]
+        single = [operand for operand in node.inputs if not is_run(operand)]
         node.fixed = sum(not (isinstance(o, ast.Capture) and o.optional) for o in single)
         open_ended = node.source.more_inputs or len(single) < len(node.inputs)
         node.most = None if open_ended else len(single)
-        node.orders = not _interchangeable(node.inputs)
+        runs = [at for at, operand in enumerate(node.inputs) if is_run(operand)]
+        node.split = bool(runs) and (runs[0] < len(node.inputs) - 1 or node.source.more_inputs)
+        node.orders = not node.split and not _interchangeable(node.inputs)
 
     def _operand(self, number: int, operand: ast.Operand) -> Operand:
         if isinstance(operand, ast.NodePattern):
@@ -176,6 +179,11 @@ class _PatternBuilder:
                     paths[there] = [(step, self._nodes[here].ops), *paths[here]]
                     waiting.append(there)
         yield from paths.items()
+
+
+def is_run(operand: Operand) -> bool:
+    """Whether an operand stands for any number of tensors."""
+    return isinstance(operand, ast.Variadic) or (isinstance(operand, Made) and operand.run is not None)
 
 
 def _names(source: ast.NodePattern) -> set[str]:

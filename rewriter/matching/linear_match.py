@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import onnx_graphsurgeon as gs
 
 from rewriter.language import ast, schema
-from rewriter.language.pattern import Made, Operand, Pattern
+from rewriter.language.pattern import Made, Operand, Pattern, is_run
 from rewriter.language.pattern_order import cost, is_late, is_plain
 from rewriter.matching import ask
 from rewriter.matching.ask import Question
@@ -73,7 +73,7 @@ class StraightMatcher(Matcher):
 
 def straight(pattern: Pattern) -> tuple[Way, ...] | None:
     """The ways in which a pattern may stand; None when there are many, or they depend on what stands there."""
-    if pattern.joins:
+    if pattern.joins or any(node.split for node in pattern.nodes):
         return None
     free = [number for number in range(len(pattern.nodes)) if _is_free(pattern, number)]
     if len(free) > MOST_SWAPS or not all(_has_two_operands(pattern, number) for number in free):
@@ -146,7 +146,7 @@ class _Listing:
     def _operands(self, number: int, swapped: bool) -> list[Step]:
         """The questions about the operands of a node, the last one first: all at a glance, then one by one, makers first."""
         operands = self._pattern.nodes[number].inputs
-        runs = [i for i, operand in enumerate(operands) if isinstance(operand, ast.Variadic) or _is_run(operand)]
+        runs = [i for i, operand in enumerate(operands) if is_run(operand)]
         shown = operands[: runs[0] + 1] if runs else operands
         order = sorted(enumerate(shown), key=lambda item: cost(item[1]))
         found = [_question(number, operand, 1 - place if swapped else place) for place, operand in order]
@@ -164,10 +164,6 @@ class _Listing:
         if key not in self._made:
             self._made[key] = kind(number, subject, position)
         return self._made[key]
-
-
-def _is_run(operand: Operand) -> bool:
-    return isinstance(operand, Made) and operand.run is not None
 
 
 def _question(number: int, operand: Operand, position: int) -> Step | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import permutations
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,9 @@ from rewriter.graph.index import operator_key
 from rewriter.graph.scopes import Scope
 from rewriter.language import ast, schema
 from rewriter.language.dtypes import DTYPES
-from rewriter.language.pattern import Made, Operand, Pattern, PatternNode
+from rewriter.language.pattern import Made, Operand, Pattern, PatternNode, is_run
 from rewriter.language.pattern_order import cost, is_late, is_plain
+from rewriter.matching.operand_shares import Share, given, shares
 
 ATTEMPTS = 4096
 ORDERED_ABOVE = 4  # commutative operators with more operands are matched in the written order only
@@ -87,15 +89,18 @@ class Matcher:
         goal, rest = goals
         mark = len(self._trail)
         for more in self._expand(goal):
-            self._attempts += 1
-            if self._attempts > ATTEMPTS:
-                raise TooManyAttempts
+            self._count()
             following = rest
             for item in reversed(more):
                 following = _last(following, item) if item[0] == "late" else (item, following)
             yield from self._solve(following)
             self._undo(mark)
         self._undo(mark)
+
+    def _count(self) -> None:
+        self._attempts += 1
+        if self._attempts > ATTEMPTS:
+            raise TooManyAttempts
 
     def _expand(self, goal: Goal) -> Iterator[Sequence[Goal]]:
         """The ways to reach a goal: each is a (possibly empty) list of further goals. Bindings are undone by the caller."""
@@ -167,7 +172,7 @@ class Matcher:
         if operator_key(node) not in pattern.ops or id(node) in self.taken:
             return False
         count, most = len(node.inputs), pattern.most
-        if count < pattern.fixed or (most is not None and count > most and _given(node) > most):
+        if count < pattern.fixed or (most is not None and count > most and given(node) > most):
             return False
         return self.context.index.scope(node) is self._scope
 
@@ -218,12 +223,26 @@ class Matcher:
 
     def _orders(self, pattern: PatternNode, node: gs.Node) -> Iterator[Sequence[Goal]]:
         operands = list(node.inputs)
+        if pattern.split:
+            found = self.shares(pattern, operands[: given(node)])
+            yield from (sorted(share, key=lambda goal: cost(goal[1])) for share in found)
+            return
         free = pattern.orders and not pattern.source.ordered and 1 < len(operands) <= ORDERED_ABOVE
         free = free and schema.is_commutative(node.op, node.domain or "")
         for order in self._distinct(operands) if free else (operands,):
             goals = self._assign(pattern, order)
             if goals is not None:
                 yield goals
+
+    def shares(self, pattern: PatternNode, operands: Sequence[gs.Tensor]) -> Iterator[list[Share]]:
+        """The ways to share operands out among those of the pattern."""
+        return shares(pattern, operands, self._counted)
+
+    def _counted(self, operand: Operand, tensor: gs.Tensor) -> bool:
+        if not self._possible(operand, tensor):
+            return False
+        self._count()
+        return True
 
     @staticmethod
     def _distinct(operands: list[gs.Tensor]) -> Iterator[Sequence[gs.Tensor]]:
@@ -240,7 +259,7 @@ class Matcher:
         """
         goals: list[Goal] = []
         for position, operand in enumerate(pattern.inputs):
-            if isinstance(operand, ast.Variadic) or (isinstance(operand, Made) and operand.run):
+            if is_run(operand):
                 goals.append(("run", operand, list(operands[position:])))
                 break
             tensor = operands[position] if position < len(operands) else None
@@ -292,7 +311,7 @@ class Matcher:
     def maker_of_run(self, tensors: Sequence[gs.Tensor]) -> gs.Node | None:
         """The node of which the tensors are all outputs, in their order."""
         maker = self.context.producer(tensors[0]) if tensors else None
-        if maker is None or len(maker.outputs) != len(tensors) or not all(map(_is, maker.outputs, tensors)):
+        if maker is None or len(maker.outputs) != len(tensors) or not all(map(is_, maker.outputs, tensors)):
             return None
         return maker
 
@@ -354,18 +373,6 @@ class Matcher:
         for user in self.context.index.users_with(tensor, pattern.ops):
             if self.fits(pattern, user):
                 yield (("node", number, user),)
-
-
-def _given(node: gs.Node) -> int:
-    """Number of operands without trailing omitted ones."""
-    count = len(node.inputs)
-    while count and not node.inputs[count - 1].name:
-        count -= 1
-    return count
-
-
-def _is(one: object, other: object) -> bool:
-    return one is other
 
 
 def _last(goals: Goals, goal: Goal) -> Goals:

@@ -20,7 +20,7 @@ from rewriter.graph.gs_lists import reading
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.objects import written_names
 from rewriter.language import schema
-from rewriter.language.pattern import Made, Pattern
+from rewriter.language.pattern import Made, Pattern, is_run
 from rewriter.language.schema import normal
 
 OpKey = tuple[str, str]
@@ -60,10 +60,12 @@ class RootFilter:
         attrs = root.source.attrs
         self.present = frozenset(attr.name for attr in attrs if attr.mode == "present")
         self.absent = frozenset(attr.name for attr in attrs if attr.mode == "absent")
-        # In a commutative operator an operand may stand anywhere.
+        # In a commutative operator, and behind a run, an operand may stand anywhere.
         free = not root.source.ordered and any(schema.is_commutative(op, domain) for domain, op in root.ops)
+        runs = [position for position, operand in enumerate(root.inputs) if is_run(operand)]
+        placed = 0 if free else min(runs, default=len(root.inputs))
         self.makers: list[tuple[int | None, frozenset[OpKey]]] = [
-            (None if free else position, pattern.nodes[operand.node].ops)
+            (position if position < placed else None, pattern.nodes[operand.node].ops)
             for position, operand in enumerate(root.inputs)
             if isinstance(operand, Made) and operand.run is None
         ]

@@ -177,3 +177,13 @@ match { y = Add(Relu(x), const b) }
 rewrite { y = x }"""
     found = why("g (float[2] x, float[2] b) => (y) { r = Relu(x) y = Add(b, r) }", rule).answers[0].question
     assert found is not None and (found.kind, found.found) == ("constant", "'b', an input of the graph")
+
+
+def test_an_operand_that_is_nowhere_among_runs() -> None:
+    found = why(
+        "g (float[2] a, float[2] b) => (float[4] y) { y = Concat<axis=0>(a, b) }",
+        "rule T1 t <kind: exact> match { y = Concat(*before, Relu(x), *after) } rewrite { y = Concat<axis=0>(*before, x, *after) }",
+    )
+    question = found.answers[0].question
+    assert question is not None
+    assert (question.kind, question.asked, question.found) == ("operand", "`Relu(x)` among the operands", "'a', 'b'")

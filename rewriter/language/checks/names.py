@@ -163,12 +163,22 @@ def check_shape_of_pattern(context: CheckContext) -> None:
 
 
 def _operand_list(context: CheckContext, node: ast.NodePattern) -> None:
-    runs = [operand for operand in node.inputs if isinstance(operand, ast.Variadic)]
-    if len(runs) > 1:
-        context.report("E215", "an operand list can hold one `*name` only", runs[1].span, "where would it begin?")
-    elif runs and node.more_inputs:
-        message = f"`*{runs[0].name}` and `...` in one operand list: either could take the rest"
-        context.report("E215", message, runs[0].span, "ambiguous", helps=("leave out `...`",))
+    before: ast.Operand | None = None
+    behind = ""
+    for operand in node.inputs:
+        if isinstance(operand, ast.Variadic):
+            if isinstance(before, ast.Variadic):
+                helps = ("name an operand between them, or leave one out",)
+                message = f"`*{before.name}` and `*{operand.name}` with nothing between them"
+                context.report("E215", message, operand.span, "where would it begin?", helps=helps)
+            behind = operand.name
+        elif behind and isinstance(operand, ast.Capture) and operand.optional:
+            message = f"`{operand.name}?` behind `*{behind}`: the run could take it"
+            context.report("E215", message, operand.span, "ambiguous", helps=(f"write `{operand.name}`",))
+        before = operand
+    if isinstance(before, ast.Variadic) and node.more_inputs:
+        message = f"`*{before.name}` and `...` side by side: either could take the rest"
+        context.report("E215", message, before.span, "ambiguous", helps=("leave out `...`",))
     if node.ordered and not any(schema.is_commutative(op.name, op.domain) or op.param for op in node.ops):
         message = f"`ordered` means nothing for `{node.ops[0].name}`"
         context.report(

@@ -232,9 +232,9 @@ def _required(context: CheckContext, build: ast.Build, opsets: Sequence[int], co
 
 def _pattern_inputs(context: CheckContext, op: ast.Op, node: ast.NodePattern, opsets: Sequence[int]) -> None:
     needed = 0
-    for position, operand in enumerate(node.inputs):
-        optional = isinstance(operand, ast.Variadic) or (isinstance(operand, ast.Capture) and operand.optional)
-        needed = needed if optional else position + 1
+    singles = [operand for operand in node.inputs if not isinstance(operand, ast.Variadic)]
+    for position, operand in enumerate(singles):
+        needed = needed if isinstance(operand, ast.Capture) and operand.optional else position + 1
     open_end = node.more_inputs or any(isinstance(operand, ast.Variadic) for operand in node.inputs)
     most = None if open_end else len(node.inputs)
 

@@ -164,7 +164,8 @@ class _Laying:
         one = order[position] if position < len(order) else None
         other = theirs.inputs[position] if position < len(theirs.inputs) else None
         if _is_run(one) or _is_run(other):
-            way.covers = way.covers and _is_run(one) and (other is None or one != other)
+            last = position == len(order) - 1 and not mine.open  # what stands behind a run is not laid over anything
+            way.covers = way.covers and last and _is_run(one) and (other is None or one != other)
             yield way
             return
         for following in self._pair(way, one, other, mine, theirs, position):

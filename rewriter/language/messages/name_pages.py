@@ -108,9 +108,9 @@ rewrite { y = Relu(x) }
         "E215",
         "an operand list that cannot be matched",
         """
-One `*name` stands for a run of operands; two of them, or one beside `...`, could be divided in many ways. An
-operand that a matched node makes is always there and cannot be optional. `ordered` is for operators whose
-operands are otherwise tried in every order.
+`*name` stands for a run of operands, up to the next one of the list. Two of them side by side, one beside `...`,
+or one before an operand that may be missing could be divided in many ways. An operand that a matched node makes is
+always there and cannot be optional. `ordered` is for operators whose operands are otherwise tried in every order.
 """,
         """
 rule DOC1 operands <kind: exact>
@@ -119,8 +119,8 @@ rewrite { y = Concat<axis=0>(*b, *a) }
 """,
         """
 rule DOC1 operands <kind: exact>
-match { y = Concat<axis=0>(first, *rest) }
-rewrite { y = Concat<axis=0>(*rest, first) }
+match { y = Concat<axis=0>(*a, Relu(x), *b) }
+rewrite { y = Concat<axis=0>(*b, x, *a) }
 """,
     ),
     Page(

@@ -34,6 +34,7 @@ _GRAPH_NAMES = {"mxnet": "mxnet_converted_model"}
 _INSIDE_USED = 0.2
 _ROOT_INSIDE = 0.3
 _NEAR_LIMITS = 0.12  # of instances have weights near the limits of their types
+_RUN = 3  # operands of a run, at most
 _WEIGHT = 0.15  # of operands that need not be constant and are
 
 
@@ -123,7 +124,13 @@ class _InstanceBuilder:
         draft.outputs = self._outputs(node, draft)
         draft.inputs = self._operands(node, draft)
         self._attributes(source.attrs, draft)
-        if not source.ordered and len(draft.inputs) == 2 and schema.is_commutative(op, domain) and self.dims.chance(0.5):
+        if (
+            not source.ordered
+            and not node.split
+            and len(draft.inputs) == 2
+            and schema.is_commutative(op, domain)
+            and self.dims.chance(0.5)
+        ):
             draft.inputs.reverse()
 
     def _outputs(self, node: PatternNode, draft: Draft) -> list[Term]:
@@ -141,19 +148,22 @@ class _InstanceBuilder:
 
     def _operands(self, node: PatternNode, draft: Draft) -> list[Term | None]:
         found: list[Term | None] = []
+        operator = schema.schema(draft.op, draft.domain, draft.version)
+        room = 2 * _RUN if operator is None or operator.max_inputs is None else max(0, operator.max_inputs - node.fixed)
         for operand in node.inputs:
             if isinstance(operand, Made):
                 outputs = self.drafts[operand.node].outputs
                 found += outputs if operand.run else [outputs[operand.output]]
             elif isinstance(operand, ast.Variadic):
-                found += [self._leaf(f"{operand.name}{i}") for i in range(1 + self.dims.below(3))]
+                count = min(room, self.dims.below(_RUN)) if node.split else 1 + self.dims.below(_RUN)
+                room -= count
+                found += [self._leaf(f"{operand.name}{i}") for i in range(count)]
             elif isinstance(operand, ast.ConstPattern):
                 found.append(self._constant(operand))
             elif isinstance(operand, ast.Capture):
                 found.append(self._capture(operand))
             else:
                 found.append(self._leaf(self._name()))
-        operator = schema.schema(draft.op, draft.domain, draft.version)
         if operator is not None and node.source.more_inputs:
             most = operator.max_inputs if operator.max_inputs is not None else len(found) + 2
             while len(found) < operator.min_inputs or (len(found) < most and self.dims.chance(0.6)):

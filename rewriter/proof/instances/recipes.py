@@ -140,7 +140,8 @@ def _convolution(draft: Draft) -> None:
         features *= group
         draft.want(1, [features, max(channels // group, 1), *kernel])
     draft.want(2, [features])
-    draft.attr("kernel_shape", kernel, 0.5)
+    if kernel:  # a weight that another node makes may have none
+        draft.attr("kernel_shape", kernel, 0.5)
     if "auto_pad" not in draft.attrs:
         draft.attr("pads", [draft.dims.below(2) for _ in range(2 * spatial)], 0.5)
     draft.attr("strides", [1 + draft.dims.below(2) for _ in range(spatial)], 0.4)
