@@ -22,6 +22,9 @@ from rewriter.errors import RewriterError, reason
 from rewriter.record import record
 
 _NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
+MOST_CHARACTERS = 4096
+"""Of a location; no system opens a file by a longer one."""
+
 _MOST_ENTRIES = 10_000  # of a folder walked for the other names of a hard link
 
 
@@ -108,6 +111,8 @@ def opened(folder: Path, location: str) -> Iterator[tuple[int, int]]:
 
 def resolve(folder: Path, location: str) -> Path:
     """The real path of a location inside the model's folder; RewriterError when it leads out. The file need not exist."""
+    if len(location) > MOST_CHARACTERS:
+        raise RewriterError(f"external data {location[:40]!r}... is no usable file name: it has {len(location):,} characters")
     parts = {*PurePosixPath(location).parts, *PureWindowsPath(location).parts}
     absolute = PurePosixPath(location).is_absolute() or PureWindowsPath(location).anchor
     if not location or "\0" in location or ".." in parts or absolute:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 _AT_ONCE = 1 << 17  # bytes that are written in one call: with a megabyte or more, it takes up to five times as long
 _MOST_AT_ONCE = 1 << 30  # what the system is asked for in one call
@@ -12,7 +13,8 @@ _MOST_AT_ONCE = 1 << 30  # what the system is asked for in one call
 def transfer(source: int, offset: int, length: int, target: int) -> None:
     """Writes a part of a file to another, at its present position.
 
-    Where the file system can share blocks between files, nothing is copied at all.
+    Where the file system can share blocks between files, nothing is copied at all. Holes stay holes: a file may claim to be
+    larger than any disk and take no room.
 
     Args:
         source, target: descriptors; the position of `source` does not matter and stays.
@@ -20,6 +22,49 @@ def transfer(source: int, offset: int, length: int, target: int) -> None:
     Raises:
         OSError: the system refuses, or the source ends before.
     """
+    for start, count in _parts(source, offset, length):
+        if start > offset:
+            _leave_hole(target, start - offset)
+        _transfer(source, start, count, target)
+        offset, length = start + count, length - (start + count - offset)
+    if length:
+        _leave_hole(target, length)
+
+
+def _parts(source: int, offset: int, length: int) -> Iterator[tuple[int, int]]:
+    """Where there are data in a part of a file; what is not covered is a hole. Without holes, or where they cannot be asked
+    for, that is the part as it is.
+    """
+    end = offset + length
+    found = os.fstat(source)
+    if not hasattr(os, "SEEK_DATA") or end > found.st_size or found.st_blocks * 512 >= found.st_size:
+        yield offset, length
+        return
+    before = os.lseek(source, 0, os.SEEK_CUR)
+    try:
+        while offset < end:
+            try:
+                start = os.lseek(source, offset, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno != errno.ENXIO:  # there are no more data
+                    yield offset, end - offset
+                return
+            if start >= end:
+                return
+            stop = min(os.lseek(source, start, os.SEEK_HOLE), end)
+            yield start, stop - start
+            offset = stop
+    finally:
+        os.lseek(source, before, os.SEEK_SET)
+
+
+def _leave_hole(target: int, length: int) -> None:
+    os.lseek(target, length, os.SEEK_CUR)
+    if os.fstat(target).st_size < (end := os.lseek(target, 0, os.SEEK_CUR)):
+        os.ftruncate(target, end)
+
+
+def _transfer(source: int, offset: int, length: int, target: int) -> None:
     for way in (_copy_file_range, _sendfile, _read_and_write):
         done = _with(way, source, offset, length, target)
         offset, length = offset + done, length - done
