@@ -8,11 +8,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rewriter.batch.deadline import OutOfTimeError, allowed, ended_after, undisturbed
 from rewriter.batch.work import Job, Outcome, Work
 from rewriter.errors import RewriterError
 from rewriter.log.clock import Profile, stage
 from rewriter.log.records import Log
 from rewriter.onnxfile.write import make_folder
+from rewriter.proof.judges import memory
+from rewriter.proof.judges.budget import SECONDS, Budget, budgeted
 from rewriter.record import replace
 
 if TYPE_CHECKING:
@@ -32,19 +35,24 @@ def process(job: Job, work: Work) -> Outcome:
     outcome = Outcome(job.path)
     work = work.variants[job.variant] if work.variants else work
     outcome.profile = Profile() if work.profile else None
+    seconds = None if work.seconds is None else allowed(job.path, work.seconds)
     try:
-        do(job, work, outcome)
+        with memory.restricted(work.memory), ended_after(seconds):
+            do(job, work, outcome)
     except RewriterError as error:
         outcome.error = str(error)
     except MemoryError:
-        outcome.error = "out of memory"
+        least = "" if work.memory is None else f": it needs more than the memory limit of {memory.told(work.memory)}"
+        outcome.error = f"out of memory{least}"
+    except OutOfTimeError:
+        outcome.error = f"not done within the time limit of {seconds:.3g} s"
     except Exception as error:
         outcome.error = f"internal error: {type(error).__name__}: {error}"
         import traceback
 
         outcome.crash = traceback.format_exc()
     if outcome.error and outcome.output is None and job.target not in (None, job.path) and not job.copy:
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception, OutOfTimeError), memory.restricted(work.memory), ended_after(seconds):
             do(replace(job, copy=True), work, outcome)
     outcome.seconds = time.monotonic() - started
     return outcome
@@ -59,6 +67,12 @@ def do(job: Job, work: Work, outcome: Outcome) -> Model | None:
     Raises:
         RewriterError: the model cannot be read or the result not written.
     """
+    limits = Budget(SECONDS if work.seconds is None else allowed(job.path, work.seconds), work.memory)
+    with budgeted(limits):
+        return _do(job, work, outcome)
+
+
+def _do(job: Job, work: Work, outcome: Outcome) -> Model | None:
     from rewriter.batch.untouched import Outlook, decided
 
     in_place = job.target == job.path
@@ -84,7 +98,7 @@ def do(job: Job, work: Work, outcome: Outcome) -> Model | None:
     target = Path(job.target)
     make_folder(target.parent)
     before = read_model_file(Path(job.path)) if work.diff and outcome.changed else None
-    with stage(outcome.profile, "save"):
+    with stage(outcome.profile, "save"), undisturbed():
         model.save(target, force=work.force or in_place, as_read=not outcome.changed)
     outcome.output = job.target
     if work.audit is not None:
@@ -101,7 +115,7 @@ def _rewrite(model: Model, work: Work, outcome: Outcome, outlook: Outlook) -> Mo
     """Runs the rules; the result, which is the model itself unless something had to be rolled back."""
     if work.asks_before:
         with stage(outcome.profile, "judge"):
-            outcome.refusal = _refusal(model, work)
+            outcome.refusal = _refusal(model, work, outcome)
     runs = _Runs(model, work, outcome)
     attempt = runs.on(model, forecast=outlook.forecast if outlook.holds(outcome.path) else None)
     if work.keep and attempt.log.changed:
@@ -114,6 +128,8 @@ def _rewrite(model: Model, work: Work, outcome: Outcome, outlook: Outlook) -> Mo
     if work.keep and work.runtime != "no":
         with stage(outcome.profile, "judge"):
             outcome.remaining = _remaining(attempt, work, outcome)
+    if work.keep and outcome.changed:
+        outcome.unjudged = list(attempt.candidate.unanswered.values())
     if work.keep and work.stamp and outcome.changed:
         from rewriter.provenance.stamp import stamp
 
@@ -124,22 +140,25 @@ def _rewrite(model: Model, work: Work, outcome: Outcome, outlook: Outlook) -> Mo
 
 def _remaining(attempt: ReplayedRun, work: Work, outcome: Outcome) -> str | None:
     """Why ONNX Runtime refuses the result; mostly it has been asked already."""
-    from rewriter.proof.models.validity import SESSION
+    from rewriter.proof.judges.judges import SESSION
 
     if outcome.changed:
         return attempt.candidate.refusal(SESSION)
-    return outcome.refusal if work.asks_before else _refusal(attempt.model, work)
+    return outcome.refusal if work.asks_before else _refusal(attempt.model, work, outcome)
 
 
-def _refusal(model: Model, work: Work) -> str | None:
+def _refusal(model: Model, work: Work, outcome: Outcome) -> str | None:
     """Why ONNX Runtime refuses a model that has not changed."""
-    from rewriter.proof.models.validity import SESSION, Candidate
+    from rewriter.proof.judges.judges import SESSION
+    from rewriter.proof.models.validity import Candidate
     from rewriter.proof.onnx_runtime import MODERATE
 
     candidate = Candidate(model)
     if work.keep and work.runtime == "auto" and candidate.too_large(MODERATE):
         return None
-    return candidate.refusal(SESSION)
+    refusal = candidate.refusal(SESSION)
+    outcome.unjudged = list(candidate.unanswered.values())
+    return refusal
 
 
 def _numbers(work: Work, replay: Replay) -> Verify:
@@ -198,6 +217,8 @@ class _Runs:
         from rewriter.proof.models.replay import ReplayedRun
 
         work, limits, rules = self._work, self._work.limits, self._work.rules
+        if limits.seconds is None and work.seconds is not None:
+            limits = replace(limits, seconds=allowed(self._path, work.seconds) / 2)
         if plan is not None and plan.firings == 0:
             return ReplayedRun(model, Log(notes=list(self._notes)))
         if plan is not None and plan.firings is not None:

@@ -16,17 +16,19 @@ def run_all(
     processes: int,
     done: Callable[[Outcome], object] = lambda outcome: None,
     worker: Worker = process,
+    *,
+    apart: bool = False,
 ) -> Iterator[Outcome]:
     """The outcomes of jobs, in their order.
 
     Args:
         jobs: what to do.
         work: what all of them share; pickled once for each process.
-        processes: how many to use; 1 works in this process.
+        processes: how many to use; 1 works in this process, unless `apart` wants a process of its own for several jobs.
         done: is told of every outcome as soon as it is there.
         worker: does one job.
     """
-    if processes == 1 or len(jobs) <= 1:
+    if len(jobs) <= 1 or (processes == 1 and not apart):
         for job in jobs:
             outcome = worker(job, work)
             done(outcome)

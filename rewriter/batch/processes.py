@@ -17,6 +17,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, NoReturn
 
+from rewriter.batch.deadline import limit_processor
 from rewriter.batch.work import Job, Outcome, Work
 from rewriter.record import record, replace
 
@@ -119,6 +120,8 @@ def _cause(exit_code: int | None) -> str:
             name = signal.Signals(-exit_code).name
         except ValueError:
             name = f"signal {-exit_code}"
+        if name == "SIGXCPU":
+            return "the process that worked on it took too much time and was ended"
         return f"the process that worked on it was killed ({name}{', out of memory?' if name == 'SIGKILL' else ''})"
     return f"the process that worked on it ended (exit code {exit_code})"
 
@@ -147,4 +150,6 @@ def serve(connection: Connection[Any, Any], work: Work, worker: Worker) -> None:
     signal.signal(signal.SIGTERM, _end)  # so that no half of a file is left behind
     with suppress(EOFError, OSError):
         while True:
-            connection.send(worker(connection.recv(), work))
+            job = connection.recv()
+            limit_processor(job.path, work.seconds)
+            connection.send(worker(job, work))

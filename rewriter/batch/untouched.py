@@ -7,6 +7,7 @@ ordinary way, which gives the same answer for all that is done here.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,12 +19,14 @@ from rewriter.language.cache.operator_table import read_table
 from rewriter.log.records import Log
 from rewriter.matching.forecast import Forecast
 from rewriter.onnxfile import files
-from rewriter.onnxfile.census import Census
+from rewriter.onnxfile.census import Body, Census
+from rewriter.onnxfile.expansion import MOST, expanded
 from rewriter.onnxfile.take_census import MalformedError, take_census
 from rewriter.onnxfile.wire import Source
 from rewriter.onnxfile.without_weights import thin
 from rewriter.onnxfile.write import write_file
 from rewriter.proof import onnx_runtime
+from rewriter.proof.judges import judges
 from rewriter.record import replace
 from rewriter.source.exporter import LISTING_EXPORTERS, Exporter, identify
 from rewriter.source.find import find
@@ -125,13 +128,29 @@ def _judged(work: Work, outcome: Outcome, census: Census, data: bytes, size: int
         return False
     if size >= files.LARGE:
         return work.keep and size > onnx_runtime.MODERATE
+    if census.functions and _expands(census):
+        return False
     try:
-        onnx_runtime.session(data, None)
-    except Exception:
+        judges.Session(data, None)
+    except (judges.RefusedError, judges.NoAnswer):
         return False
     outcome.refusal = "" if work.asks_before else None
     outcome.remaining = "" if work.keep else None
     return True
+
+
+def _expands(census: Census) -> bool:
+    """Whether its functions stand for too much to be put before a judge."""
+    bodies = {key: list(_operators(body)) for key, body in census.functions.items()}
+    return expanded(bodies, _operators(census.graph)) > MOST
+
+
+def _operators(body: Body) -> Iterator[tuple[str, str]]:
+    waiting = [body]
+    while waiting:
+        for kind, _, _ in (inner := waiting.pop()).nodes:
+            yield kind.domain, kind.op
+        waiting.extend(inner.inner)
 
 
 def _quiet(forecast: Forecast, work: Work, exporter: Exporter) -> Log | None:

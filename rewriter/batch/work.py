@@ -53,6 +53,7 @@ class Work:
         variants: the same work with other settings, for models of which a configuration says something of their own.
         profile: book where the time goes.
         detail: the log has the texts of nodes and conditions.
+        seconds: for one model; None for no limit. `memory`: bytes for the process that works on it, and for that of its judges.
         audit: what a report wants to know of firings besides; files are then hashed, and the log has its texts, too. None: no
             report is made.
     """
@@ -76,6 +77,8 @@ class Work:
     plan: tuple[str, tuple[Proposal, ...]] | None = None
     variants: tuple[Work, ...] = ()
     detail: bool = False
+    seconds: float | None = None
+    memory: int | None = None
     audit: FiringAudit | None = None
 
     @property
@@ -97,6 +100,7 @@ class Outcome:
         differences: of the result from the model as it was, when they were asked for.
         refusal: why ONNX Runtime does not load the model as it is, "" when it does, None when it was not asked.
         remaining: why it does not load the result of a repair, likewise.
+        unjudged: judges that did not say whether they take the model or the result: a sentence of each.
         files: what was read and written, when a report is wanted.
         profile: where the time went, when that is wanted.
     """
@@ -113,6 +117,7 @@ class Outcome:
     differences: list[Difference] = field(default_factory=list)
     refusal: str | None = None
     remaining: str | None = None
+    unjudged: list[str] = field(default_factory=list)
     files: list[FileRecord] = field(default_factory=list)
     profile: Profile | None = None
     seconds: float = 0.0

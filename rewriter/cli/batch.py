@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from rewriter.batch.pool import run_all
 from rewriter.batch.work import Job, Outcome, Work
 from rewriter.cli.by_path import unused, vary
+from rewriter.cli.options import limits_of
 from rewriter.cli.output import say, style_of
 from rewriter.cli.paths import STDOUT
 from rewriter.cli.progress import Display, progress
@@ -22,7 +23,7 @@ from rewriter.log.records import Blocked
 from rewriter.record import replace
 from rewriter.report.document import Summary
 from rewriter.report.style import Style, clean, counted
-from rewriter.report.terminal import check_lines, fix_lines, refusal_lines, remaining_lines
+from rewriter.report.terminal import check_lines, fix_lines, refusal_lines, remaining_lines, unjudged_lines
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C."""
@@ -80,7 +81,7 @@ def _outcomes(command: Command, jobs: Sequence[Job], work: Work, args: argparse.
             display.advance(outcome)
 
         try:
-            for outcome in run_all(jobs, work, args.jobs, finish):
+            for outcome in run_all(jobs, work, args.jobs, finish, apart=True):
                 told.append(outcome)
                 teller.tell(outcome)
         except KeyboardInterrupt:
@@ -165,6 +166,7 @@ def make_work(command: Command, args: argparse.Namespace) -> Work:
         diff=getattr(args, "diff", False),
         profile=getattr(args, "profile", False),
         runtime=getattr(args, "ask_runtime", "no"),
+        **limits_of(args),
     )
 
 
@@ -186,6 +188,7 @@ def _lines(command: Command, outcome: Outcome, args: argparse.Namespace, style: 
         if outcome.refusal:
             answers = [answer.rule.code for answer in answers_to(outcome, args)]
             yield from refusal_lines(outcome.path, outcome.refusal, answers, log, style)
+        yield from unjudged_lines(outcome.unjudged, f"{clean(outcome.path)}: ", style)
         return
     firings = len(log.firings)
     what = counted(firings, "rewrite") if firings else "tidied" if outcome.changed else "unchanged"
@@ -195,6 +198,7 @@ def _lines(command: Command, outcome: Outcome, args: argparse.Namespace, style: 
     if outcome.remaining:
         answers = [answer.rule.code for answer in answers_to(outcome, args)]
         yield from remaining_lines(outcome.remaining, answers, log, style)
+    yield from unjudged_lines(outcome.unjudged, "  ", style)
     if args.diff:
         from rewriter.report.comparison_lines import comparison_lines
 
@@ -208,7 +212,7 @@ def _noted(outcome: Outcome, models: int, args: argparse.Namespace) -> bool:
         return False
     blocked = len(log.blocked) > len(grouped(outcome, models, args))
     said = log.stops or log.notes or log.rolled_back or log.suppressed or log.questions
-    return blocked or bool(said or outcome.refusal or outcome.remaining)
+    return blocked or bool(said or outcome.refusal or outcome.remaining or outcome.unjudged)
 
 
 def failure(outcome: Outcome, style: Style, *, debug: bool) -> str:
@@ -232,6 +236,7 @@ def _summary_line(command: Command, summary: Summary) -> str:
     rules = f" by {counted(len(firings), 'rule')}" if firings else ""
     verb = "rewrite" if command == "fix" else "finding"
     rest = f", {summary.unfinished} unfinished" if summary.unfinished else ""
+    rest += f", {summary.unjudged} not judged" if summary.unjudged else ""
     rest += f", {summary.rolled_back} rolled back" if summary.rolled_back else ""
     models = counted(summary.models, "model")
     return f"{models}: {by_status}{rest}; {counted(sum(firings.values()), verb)}{rules}; {summary.seconds:.1f} s"

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
 
 class Parser(argparse.ArgumentParser):
     """A parser with help as wide as the terminal, for which it does not import `shutil` and with that three compressors.
@@ -99,6 +101,7 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     add_configuration(parser)
     limits = parser.add_argument_group("limits")
     limits.add_argument("--jobs", metavar="N", type=count, help="models worked on at once, each in a process (default: 1)")
+    add_limits(limits, "one model")
     limits.add_argument("--max-firings", metavar="N", type=count, help="stop a model after so many rewrites")
     limits.add_argument("--timeout", metavar="SECONDS", type=seconds, help="stop rewriting a model after this time")
     results = parser.add_argument_group("what is told")
@@ -119,6 +122,36 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     results.add_argument(
         "--verbose", action="store_true", help="of several models, also name those about which nothing is to say"
     )
+
+
+def add_limits(parser: Any, what: str) -> None:
+    """`--time-limit`, `--memory-limit`."""
+    parser.add_argument(
+        "--time-limit",
+        metavar="SECONDS",
+        type=seconds,
+        help=f"for {what}, whatever it is that takes so long (default: 60, and more for large files)",
+    )
+    parser.add_argument(
+        "--memory-limit",
+        metavar="SIZE",
+        type=size_text,
+        help=f"for {what}, as 512M or 8G (default: three quarters of the machine's memory, divided by --jobs)",
+    )
+
+
+def limits_of(args: argparse.Namespace) -> dict[str, Any]:
+    """What `--time-limit` and `--memory-limit` say, by the names that `Work` has for them; nothing without these options."""
+    if "time_limit" not in args:
+        return {}
+    from rewriter.proof.judges.budget import SECONDS
+    from rewriter.proof.judges.memory import share_of_machine
+
+    most, processes = args.memory_limit, getattr(args, "jobs", 1)
+    return {
+        "seconds": SECONDS if args.time_limit is None else args.time_limit,
+        "memory": share_of_machine(processes) if most is None else size(most),
+    }
 
 
 def add_which_rules(parser: argparse.ArgumentParser) -> None:
@@ -187,6 +220,20 @@ def seconds(text: str) -> float:
     if not 0 < number < 1e9:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time in seconds")
     return number
+
+
+def size(text: str) -> int:
+    """Bytes, as 1000, 64K, 256M or 2G."""
+    digits, unit = (text[:-1], text[-1:].upper()) if text[-1:].upper() in "KMG" and text else (text, "")
+    if not digits.isascii() or not digits.isdigit() or not 0 < int(digits) < 1 << 40:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size, as 256M")
+    return int(digits) * UNITS[unit]
+
+
+def size_text(text: str) -> str:
+    """What `size` reads, as it was written."""
+    size(text)
+    return text
 
 
 def runtime_choice(choice: str) -> str:

@@ -55,7 +55,8 @@ def exit_code(command: Command, outcomes: Sequence[Outcome]) -> int:
     if any(outcome.error for outcome in outcomes):
         return 2
     findings = any(
-        outcome.unfinished or _refused(command, outcome) or (command == "check" and outcome.changed) for outcome in outcomes
+        outcome.unfinished or outcome.unjudged or _refused(command, outcome) or (command == "check" and outcome.changed)
+        for outcome in outcomes
     )
     return 1 if findings else 0
 
@@ -72,6 +73,7 @@ def summarize(command: Command, outcomes: Sequence[Outcome], seconds: float) -> 
         statuses=dict(sorted(statuses.items())),
         refused=sum(_refused(command, outcome) for outcome in outcomes),
         unfinished=sum(outcome.unfinished for outcome in outcomes),
+        unjudged=sum(bool(outcome.unjudged) for outcome in outcomes),
         rolled_back=sum(len(outcome.log.rolled_back) for outcome in outcomes if outcome.log is not None),
         firings=dict(sorted(counts.items())),
         seconds=round(seconds, 3),
@@ -127,6 +129,7 @@ def model_record(command: Command, outcome: Outcome, answers: Sequence[Answer] =
         tidied=outcome.tidied,
         refusal=outcome.refusal,
         remaining=outcome.remaining,
+        unjudged=tuple(outcome.unjudged),
         answers=tuple(AnswerRecord(answer.rule.code, answer.symptom, answer.score) for answer in answers),
         seconds=round(outcome.seconds, 6),
         files=tuple(outcome.files),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -43,6 +44,10 @@ def _is_time(value: Any) -> bool:
     return type(value) in (int, float) and 0 < value < 1e9
 
 
+def _is_size(value: Any) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"[1-9][0-9]{0,11}[KMGkmg]?", value) is not None
+
+
 def _is_flag(value: Any) -> bool:
     return isinstance(value, bool)
 
@@ -72,6 +77,8 @@ SETTINGS: dict[str, Setting] = {
     "source": Setting("auto", '"auto", "none" or a file', is_text, one_path=True),
     "constant-inputs": Setting("auto", '"auto", "yes" or "no"', ("auto", "yes", "no").__contains__, one_path=True),
     "jobs": Setting(1, "a positive number", _is_count),
+    "time-limit": Setting(60, "a time in seconds", _is_time),
+    "memory-limit": Setting(None, 'a size, such as "8G"', _is_size),
     "max-firings": Setting(None, "a positive number", _is_count),
     "timeout": Setting(None, "a time in seconds", _is_time),
     "tidy": Setting(False, "true or false", _is_flag),

@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 
 from rewriter.proof import onnx_runtime
+from rewriter.proof.judges import judges
 
 REFUSALS = frozenset({"NotImplemented", "InvalidGraph"})
 """Classes of errors by which ONNX Runtime says that it has no kernel, or none for these element types."""
@@ -22,25 +23,23 @@ AT_RUN = "does not support"
 
 
 def has_kernel(model: onnx.ModelProto) -> bool | None:
-    """Whether ONNX Runtime takes a model of one node; None where ONNX Runtime is not installed."""
+    """Whether ONNX Runtime takes a model of one node; None where it cannot say."""
     if not onnx_runtime.installed():
         return None
     return _takes(model.SerializeToString(deterministic=True), model.graph.node[0].op_type in SAYS_AT_RUN)
 
 
 @lru_cache(maxsize=4096)
-def _takes(data: bytes, runs: bool) -> bool:
+def _takes(data: bytes, runs: bool) -> bool | None:
     try:
-        session = onnx_runtime.session(data, None)
-    except Exception as error:
-        return type(error).__name__ not in REFUSALS
-    if not runs:
+        refused = judges.kernel(data, _FEED if runs else None)
+    except judges.NoAnswer:
+        return None
+    if refused is None:
         return True
-    try:  # shapes do not matter: the kernel looks at the type first
-        session.run(None, {one.name: np.zeros((1, 1, 1), _NUMPY.get(one.type, np.float32)) for one in session.get_inputs()})
-    except Exception as error:
-        return AT_RUN not in str(error)
-    return True
+    return AT_RUN not in refused.reason if refused.kind == "run" else refused.kind not in REFUSALS
 
 
-_NUMPY = {"tensor(double)": np.float64, "tensor(float16)": np.float16, "tensor(int32)": np.int32}
+_NUMPY = {"tensor(double)": np.float64, "tensor(float16)": np.float16, "tensor(int32)": np.int32, "": np.float32}
+_FEED = {kind: np.zeros((1, 1, 1), dtype) for kind, dtype in _NUMPY.items()}
+"""Shapes do not matter: a kernel looks at the type first."""

@@ -18,6 +18,7 @@ _FOLDER = "session.model_external_initializers_file_folder_path"
 _PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 _SOURCE_FILE = re.compile(r"\S*/(onnxruntime|onnx)/\S+?:\d+ ")
 _MOST = 300  # characters of a message
+_READ = 2000  # characters that are looked at: a name of a megabyte may stand in it
 
 
 @lru_cache(maxsize=1)
@@ -56,7 +57,7 @@ def version() -> str:
 
 def reason(error: Exception) -> str:
     """Why ONNX Runtime refused, as one line without its codes and its own source files."""
-    return one_line(_SOURCE_FILE.sub("", _PREFIX.sub("", str(error))))
+    return one_line(_SOURCE_FILE.sub("", _PREFIX.sub("", str(error)[:_READ])))
 
 
 def one_line(message: str) -> str:

@@ -106,6 +106,7 @@ class ModelRecord:
         tidied: how many unused nodes, initializers and imports were removed.
         refusal: why ONNX Runtime does not load the model as it is; "" when it does, null when it was not asked.
         remaining: of fix, why ONNX Runtime does not load the result; "" when it does, null when it was not asked.
+        unjudged: judges that did not say whether they take the model or the result, a sentence of each: why they did not.
         answers: rules that answer what ONNX Runtime says.
         seconds: time for the whole model.
         files: what was read and written, with hashes; "source" and data only where there are any.
@@ -134,6 +135,7 @@ class ModelRecord:
     tidied: int = 0
     refusal: str | None = None
     remaining: str | None = None
+    unjudged: tuple[str, ...] = ()
     answers: tuple[AnswerRecord, ...] = ()
     seconds: float = 0.0
     files: tuple[FileRecord, ...] = ()
@@ -168,6 +170,7 @@ class Summary:
         models: how many there were.
         statuses: models by status.
         refused: models that ONNX Runtime refuses: of check as they are, of fix as they are written.
+        unjudged: models of which a judge did not say whether it takes them.
         unfinished: models with something that could not be repaired.
         rolled_back: entries under `rolled_back` of all models.
         firings: by rule, of the models that did not fail.
@@ -181,6 +184,7 @@ class Summary:
     firings: dict[str, int]
     seconds: float
     refused: int = 0
+    unjudged: int = 0
 
 
 @record(frozen=True, slots=True)

@@ -54,6 +54,11 @@ def remaining_lines(refusal: str, answers: Sequence[str], log: Log, style: Style
         yield f"      answered by {', '.join(silent)}; `rewriter why` says why a rule does not fire"
 
 
+def unjudged_lines(sentences: Sequence[str], prefix: str, style: Style) -> Iterator[str]:
+    """Judges that did not say whether they take a model."""
+    yield from (f"{prefix}{style.paint('yellow', 'not judged')}: {clean(sentence)}" for sentence in sentences)
+
+
 def _unfinished(log: Log, prefix: str, style: Style) -> Iterator[str]:
     seen: set[str] = set()
     for blocked in log.blocked:

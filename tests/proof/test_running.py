@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from pathlib import Path
-
 import onnx
 import pytest
 
 from rewriter.graph.model import Model
+from rewriter.proof.judges.child import Crashed
+from rewriter.proof.judges.judges import Session
 from rewriter.proof.models import running
-from rewriter.proof.models.child import Child
 from rewriter.proof.models.model_inputs import Feed
 from rewriter.proof.models.running import Running
 from rewriter.proof.models.validity import Candidate
@@ -76,12 +73,12 @@ def test_a_long_run_is_ended_and_says_nothing(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_result_that_ends_the_process_is_a_result_that_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    def crash(data: bytes, folder: Path | None, feed: Feed) -> str:
-        if b"Reshape" in data:
-            os.kill(os.getpid(), signal.SIGFPE)
-        return ""
+    def crash(session: Session, names: object, feed: Feed, *, seconds: float) -> list[object]:
+        if b"Reshape" in session._model[1]:
+            raise Crashed("it ends the process (SIGFPE)")
+        return []
 
-    monkeypatch.setattr(running, "_RUNNER", Child(crash))
+    monkeypatch.setattr(Session, "run", crash)
     sound = "(float[N, 6] x) => (float[A, B] y) { y = Identity(x) }"
     assert refusal(RUNS, sound) == "it ends the process (SIGFPE)"
     assert refusal(RUNS, FAILS) == ""

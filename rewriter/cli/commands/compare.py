@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rewriter.cli.options import add_format
-
-UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+from rewriter.cli.options import add_format, add_limits, size
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -38,6 +36,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         default=256 << 20,
         help="for tensors looked at together, as 64M or 2G (default: 256M)",
     )
+    add_limits(parser, "the comparison")
     add_format(parser)
     parser.set_defaults(run=run)
 
@@ -47,20 +46,23 @@ def run(args: argparse.Namespace) -> int:
     import sys
     from pathlib import Path
 
+    from rewriter.batch.deadline import within_limits
+    from rewriter.cli.options import limits_of
     from rewriter.cli.output import style_of, tell
     from rewriter.proof.layers.comparison import compare_models
     from rewriter.report.jsonreport import dumps
     from rewriter.report.layer_lines import layers_lines, layers_object
 
-    found = compare_models(
-        Path(args.before),
-        Path(args.after),
-        inputs=args.inputs,
-        rtol=args.rtol,
-        atol=args.atol,
-        memory=args.memory,
-        layers=args.layers,
-    )
+    with within_limits(**limits_of(args)):
+        found = compare_models(
+            Path(args.before),
+            Path(args.after),
+            inputs=args.inputs,
+            rtol=args.rtol,
+            atol=args.atol,
+            memory=args.memory,
+            layers=args.layers,
+        )
     if args.format == "json":
         print(dumps(layers_object(args.before, args.after, found)))
     else:
@@ -78,11 +80,3 @@ def tolerance(text: str) -> float:
     if not 0 <= number < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a tolerance, as 1e-4")
     return number
-
-
-def size(text: str) -> int:
-    """Bytes, as 1000, 64K, 256M or 2G."""
-    digits, unit = (text[:-1], text[-1:].upper()) if text[-1:].upper() in "KMG" and text else (text, "")
-    if not digits.isascii() or not digits.isdigit() or not 0 < int(digits) < 1 << 40:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size, as 256M")
-    return int(digits) * UNITS[unit]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,14 @@ import onnx
 
 from rewriter.errors import RewriterError
 from rewriter.onnxfile import external_data
+from rewriter.onnxfile.expansion import TOLD, expands_too_much
 from rewriter.proof import onnx_runtime
+from rewriter.proof.judges.child import TooSlow
+from rewriter.proof.judges.judges import NoAnswer, Session
 from rewriter.proof.layers.cut import Cutter
 from rewriter.proof.layers.result import RefusedNode
 from rewriter.proof.models.model_inputs import Feed, declared_inputs
-from rewriter.proof.models.model_runs import REFERENCE, CannotRun
+from rewriter.proof.models.model_runs import CannotRun
 
 MOST_BLOCKED = 16
 """Nodes that cannot be run and are named; finding one takes as many runs as its number has binary digits."""
@@ -41,7 +43,7 @@ class Half:
         self._folder = folder
         self._cutter = Cutter(model)
         self._lost: set[str] = set()
-        self._whole: Any = None  # the session of the model as a whole
+        self._whole: Session | None = None  # the session of the model as a whole
         for tensor in external_data.tensors_of(model):
             if external_data.is_external(tensor):
                 with external_data.opened(folder, external_data.reference(tensor).location):
@@ -159,30 +161,25 @@ class Half:
         own = {info.name for info in part.graph.input}
         fed = {name: value for name, value in feed.items() if name in own}
         try:
-            with np.errstate(all="ignore"), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                found: Sequence[Any] = self._session(part).run(list(names), fed)
-                return found
+            return self._session(part).run(list(names), fed)
+        except TooSlow as error:  # to look for the node that takes so long would take as long again and again
+            raise RewriterError(f"{error.told(self.runtime)}, so nothing is compared; --time-limit gives it more") from error
+        except NoAnswer as error:
+            raise CannotRun(error.told(self.runtime)) from error
         except Exception as error:
             raise CannotRun(onnx_runtime.reason(error)) from error
 
-    def _session(self, part: onnx.ModelProto) -> Any:
+    def _session(self, part: onnx.ModelProto) -> Session:
         if part is not self.model:
             return self._made_ready(part)
         if self._whole is None:
             self._whole = self._made_ready(part)
         return self._whole
 
-    def _made_ready(self, part: onnx.ModelProto) -> Any:
-        if self.runtime == onnx_runtime.NAME:
-            return onnx_runtime.session(part.SerializeToString(), self._folder)
-        from onnx.reference import ReferenceEvaluator
-
-        assert self.runtime == REFERENCE
-        whole = onnx.ModelProto()
-        whole.CopyFrom(part)
-        onnx.load_external_data_for_model(whole, str(self._folder))
-        return ReferenceEvaluator(whole)
+    def _made_ready(self, part: onnx.ModelProto) -> Session:
+        if expands_too_much(part):
+            raise NoAnswer(f"was not asked, since {TOLD}")
+        return Session(part.SerializeToString(), self._folder, self.runtime)
 
 
 def _takes(info: onnx.ValueInfoProto, value: Any) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from rewriter.proof.models.drawn_values import EDGES, INFINITE, LARGE, LIMITS
 from rewriter.proof.models.model_inputs import Feed, FeedSet, feed_sets, recorded_feed
-from rewriter.proof.models.model_runs import CannotRun, ModelRun, Outputs, runtimes
+from rewriter.proof.models.model_runs import CannotRun, GaveUp, ModelRun, Outputs, runtimes
 from rewriter.proof.models.output_agreement import Bound, OutputDifference, coarsest_eps, differences
 from rewriter.proof.models.validity import Candidate
 from rewriter.record import record, replace
@@ -62,6 +62,8 @@ class Baseline:
             try:
                 self.runtime, self.answers = runtime, _answers(candidate, runtime, inputs)
                 return
+            except GaveUp:
+                raise
             except CannotRun as error:
                 self.refused = self.refused or str(error)
         raise CannotRun(self.refused)
@@ -72,12 +74,17 @@ class Baseline:
         Returns:
             With a message where something exceeds the bound, or where the other model does not run on inputs on which this one
             does; of several, that on the most ordinary inputs. Otherwise the largest difference on ordinary inputs.
+
+        Raises:
+            GaveUp: the other model takes too long.
         """
         bound = replace(bound, eps=self._eps)
         asked = [answer for answer in self.answers if not (bound.approximate and answer.sort == INFINITE)]
         try:
             run = ModelRun(candidate, self.runtime)
             found = [(answer, run(answer.feed)) for answer in asked]
+        except GaveUp:
+            raise
         except CannotRun as error:
             return OutputDifference("", float("inf"), str(error))
         worst = self._worst(found, bound)
@@ -133,6 +140,8 @@ def _answer(run: ModelRun, feeds: FeedSet, refusals: list[CannotRun]) -> RunAnsw
     for feed in feeds.choices():
         try:
             return RunAnswer(feeds.sort, feed, run(feed))
+        except GaveUp:
+            raise
         except CannotRun as error:
             refusals.append(error)
     return None

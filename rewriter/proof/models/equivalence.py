@@ -17,7 +17,7 @@ from rewriter.language.rules import RuleSet
 from rewriter.log.records import Firing, Verification
 from rewriter.proof.models.baseline import Baseline
 from rewriter.proof.models.framework_outputs import FrameworkOutputs
-from rewriter.proof.models.model_runs import runtime_version
+from rewriter.proof.models.model_runs import GaveUp, runtime_version
 from rewriter.proof.models.output_agreement import PROMISING, Bound, OutputDifference, bound_of
 from rewriter.proof.models.replay import Culprit, Replay, ReplayedRun, Variation, first_bad
 from rewriter.proof.models.validity import Candidate
@@ -89,6 +89,13 @@ class _NumberComparison:
         self._found = _Findings()
 
     def verdict(self) -> Verification | Culprit:
+        try:
+            return self._verdict()
+        except GaveUp as error:
+            self._found.sentences.append(f"not verified: {_codes(self._firings)}, since {error}")
+            return self._summary()
+
+    def _verdict(self) -> Verification | Culprit:
         for start, end in self._stretches():
             if (culprit := self._promised(start, end)) is not None:
                 return culprit

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rewriter.proof.models.model_inputs import read_inputs, recorded_feed
-from rewriter.proof.models.model_runs import CannotRun, ModelRun, runtimes
+from rewriter.proof.models.model_runs import CannotRun, GaveUp, ModelRun, runtimes
 from rewriter.proof.models.output_agreement import Bound, differences
 from rewriter.proof.models.validity import Candidate
 
@@ -44,6 +44,8 @@ class FrameworkOutputs:
         feed, wanted = recorded_feed(self.path, candidate.proto), self.recorded(candidate)
         try:
             outputs = ModelRun(candidate, runtimes()[0])(feed)
+        except GaveUp:
+            raise
         except CannotRun as error:
             return str(error)
         found = {name: _as(outputs[name], array) for name, array in wanted.items()}

@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import Callable
 
 from rewriter.log.records import Judged, RolledBack, Verification
+from rewriter.proof.judges.judges import SESSION
 from rewriter.proof.models.replay import Culprit, Replay, ReplayedRun, Variation, first_bad, place_of
 from rewriter.proof.models.running import RUN, Running
-from rewriter.proof.models.validity import JUDGES, SESSION, Candidate
+from rewriter.proof.models.validity import JUDGES, Candidate
 from rewriter.record import replace
 
 MOST_CULPRITS = 16

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import onnx
 
 from rewriter.errors import RewriterError
 from rewriter.proof import onnx_runtime
+from rewriter.proof.judges.child import TooSlow
+from rewriter.proof.judges.judges import NoAnswer, RefusedError, Session
+from rewriter.proof.judges.judges import runtime_version as onnx_runtime_version
+from rewriter.proof.judges.native import REFERENCE
 from rewriter.proof.models.model_inputs import Feed
 from rewriter.proof.models.validity import Candidate
 
-REFERENCE = "onnx.reference"
 MOST_BYTES_FOR_REFERENCE = 1 << 25
 """Of a model that is run by onnx.reference, which is made for tests of single operators and slow."""
 
@@ -23,6 +23,10 @@ Outputs = dict[str, Any]
 
 class CannotRun(RewriterError):
     """A model is refused by a runtime, or fails in it; the text names the runtime."""
+
+
+class GaveUp(CannotRun):
+    """A run did not come to its end; to try another one would take as long."""
 
 
 class ModelRun:
@@ -39,32 +43,42 @@ class ModelRun:
         try:
             if runtime == onnx_runtime.NAME:
                 self._session = candidate.session()
-                self.outputs = [output.name for output in self._session.get_outputs()]
                 return
-            from onnx.reference import ReferenceEvaluator
-
             data = candidate.data
             if len(data) > MOST_BYTES_FOR_REFERENCE or candidate.references:
                 raise CannotRun(f"{runtime}: large models and external data are not run there")
-            self._session = ReferenceEvaluator(onnx.ModelProto.FromString(data))
-            self.outputs = list(self._session.output_names)
+            if candidate.expands:
+                raise CannotRun(f"{runtime}: {candidate.expands}")
+            self._session = Session(data, None, runtime)
         except CannotRun:
             raise
-        except Exception as error:
+        except TooSlow as error:
+            raise GaveUp(error.told(runtime)) from error
+        except NoAnswer as error:
+            raise CannotRun(error.told(runtime)) from error
+        except (RewriterError, RefusedError) as error:
             raise CannotRun(f"{runtime}: {onnx_runtime.reason(error)}") from error
+
+    @property
+    def outputs(self) -> list[str]:
+        """The names of the outputs."""
+        return self._session.outputs
 
     def __call__(self, feed: Feed) -> Outputs:
         """Outputs by name.
 
         Raises:
             CannotRun: it fails.
+        GaveUp: it takes too long.
         """
         try:
-            with np.errstate(all="ignore"), warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # onnx.reference computes in NumPy, which warns of every overflow
-                values: Sequence[Any] = self._session.run(None, dict(feed))
-        except Exception as error:
-            raise CannotRun(f"{self.runtime}: {onnx_runtime.reason(error)}") from error
+            values = self._session.run(None, feed)
+        except TooSlow as error:
+            raise GaveUp(error.told(self.runtime)) from error
+        except NoAnswer as error:
+            raise CannotRun(error.told(self.runtime)) from error
+        except RefusedError as error:
+            raise CannotRun(f"{self.runtime}: {error}") from error
         return dict(zip(self.outputs, values, strict=True))
 
 
@@ -75,4 +89,4 @@ def runtimes() -> list[str]:
 
 def runtime_version(runtime: str) -> str:
     """The runtime with its version."""
-    return onnx_runtime.version() if runtime == onnx_runtime.NAME else f"{REFERENCE} {onnx.__version__}"
+    return onnx_runtime_version() if runtime == onnx_runtime.NAME else f"{REFERENCE} {onnx.__version__}"

@@ -11,14 +11,14 @@ And it happens in a child, since a kernel that meets a value which it does not b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import numpy as np
 
 from rewriter.errors import RewriterError
 from rewriter.proof import onnx_runtime
-from rewriter.proof.models import child
-from rewriter.proof.models.child import Child
+from rewriter.proof.judges import child
+from rewriter.proof.judges.child import Crashed, NoAnswer
+from rewriter.proof.judges.judges import RefusedError
 from rewriter.proof.models.model_inputs import Feed, feed_sets
 from rewriter.proof.models.validity import Candidate
 
@@ -86,16 +86,11 @@ class Running:
 
 
 def _run(candidate: Candidate, feed: Feed) -> str | None:
-    """Why ONNX Runtime does not run a model; "" when it does, None when it was not to be had in time."""
-    return _RUNNER.ask(SECONDS, candidate.data, candidate.model.folder, dict(feed))
-
-
-def _run_here(data: bytes, folder: Path | None, feed: Feed) -> str:
+    """Why ONNX Runtime does not run a model; "" when it does, None when there is no answer."""
     try:
-        onnx_runtime.session(data, folder).run(None, feed)
-    except Exception as error:
-        return onnx_runtime.reason(error)
+        candidate.session().run([], feed, seconds=SECONDS)
+    except (RefusedError, Crashed) as error:
+        return str(error)
+    except NoAnswer:
+        return None
     return ""
-
-
-_RUNNER = Child(_run_here)

@@ -10,16 +10,20 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import onnx
 
 from rewriter.errors import RewriterError
 from rewriter.graph.model import Model
-from rewriter.onnxfile import copy_external_data, external_data
+from rewriter.onnxfile import copy_external_data, expansion, external_data
 from rewriter.onnxfile.reference_stub import Outline
 from rewriter.proof import onnx_runtime
+from rewriter.proof.judges import judges
+from rewriter.proof.judges.child import Crashed, NoAnswer
+from rewriter.proof.judges.judges import CHECKER, FULL_CHECK, SESSION, RefusedError, Session
 
 T = TypeVar("T")
 
@@ -29,28 +33,37 @@ MOST_BYTES = 2**30
 MOST_BYTES_KEPT = 1 << 24
 """Of a model that is kept in ONNX Runtime after it was loaded, to be run."""
 
-WRITTEN, CHECKER, FULL_CHECK, SESSION = "writing", "onnx.checker", "onnx.checker with shape inference", onnx_runtime.NAME
+WRITTEN = "writing"
 JUDGES = (WRITTEN, CHECKER, FULL_CHECK, SESSION)
 
 
 class Candidate:
-    """A model whose validity is asked. Every judge is asked once, and only when its answer is needed."""
+    """A model whose validity is asked. Every judge is asked once, and only when its answer is needed.
+
+    Attributes:
+        unanswered: judges that were asked, or would have been, and did not say: a sentence of each.
+    """
 
     def __init__(self, model: Model) -> None:
         self.model = model
         self._outline: Outline | None = None
         self._answers: dict[str, str | None] = {}
-        self._session: Any = None
+        self._session: Session | None = None
+        self.unanswered: dict[str, str] = {}
 
-    def session(self) -> Any:
+    def session(self) -> Session:
         """The model in ONNX Runtime, ready to run; that of a small model is made once.
 
         Raises:
-            Exception: of whatever class ONNX Runtime chose, or a RewriterError of a model that cannot be written.
+            RefusedError: ONNX Runtime refuses it.
+            NoAnswer: it does not say.
+            RewriterError: the model cannot be written.
         """
         found = self._session
         if found is None:
-            found = onnx_runtime.session(self.data, self.model.folder)
+            if self.expands:
+                raise NoAnswer(f"was not asked, since {self.expands}")
+            found = Session(self.data, self.model.folder)
             if len(self.outline.data) <= MOST_BYTES_KEPT:
                 self._session = found
         return found
@@ -125,6 +138,12 @@ class Candidate:
             ((judge, reason) for judge in JUDGES if (reason := self.refusal(judge)) and other.refusal(judge) == ""), None
         )
 
+    @cached_property
+    def expands(self) -> str:
+        """Why judges do not get to see the model: that its functions stand for too much; "" mostly."""
+        functions = getattr(self.model.graph, "functions", ())
+        return expansion.TOLD if functions and expansion.expands_too_much(self.proto) else ""
+
     def size(self) -> int:
         """Bytes of the model with its external data.
 
@@ -162,34 +181,42 @@ class Candidate:
             return self._check(data, full=True)
         if not onnx_runtime.installed() or (self.too_large() and not self.outline.files):
             return None
-        try:
-            if self.outline.files:
-                with self._folder() as folder:
-                    onnx_runtime.session(data, folder)
-            else:
-                self.session()
-        except (RewriterError, OSError):
-            return None
-        except Exception as error:
-            return onnx_runtime.reason(error)
+        return self._answer(SESSION, lambda: self._load(data))
+
+    def _load(self, data: bytes) -> str:
+        if self.outline.files:
+            with self._folder() as folder:
+                Session(data, folder)
+        else:
+            self.session()
         return ""
 
-    def _check(self, data: bytes, *, full: bool) -> str | None:
+    def _answer(self, judge: str, ask: Callable[[], str]) -> str | None:
+        """What `ask` says; a process that ended says that the model is refused."""
         try:
+            return ask()
+        except (RefusedError, Crashed) as error:
+            return str(error)
+        except NoAnswer as error:
+            self.unanswered[judge] = error.told(judge)
+        except (RewriterError, OSError):
+            pass
+        return None
+
+    def _check(self, data: bytes, *, full: bool) -> str | None:
+        def ask() -> str:
+            if full and self.expands:
+                raise NoAnswer(f"was not asked, since {self.expands}")
             if not self.references and not self.outline.files:
-                onnx.checker.check_model(data, full_check=full)
-                return ""
+                return judges.check(data, full=full)
             with self._folder() as folder:
                 place = folder / "model.onnx"
                 while place.exists():
                     place = place.with_suffix(f".x{place.suffix}")
                 place.write_bytes(data)
-                onnx.checker.check_model(str(place), full_check=full)
-        except (RewriterError, OSError):
-            return None
-        except Exception as error:
-            return onnx_runtime.one_line(str(error))
-        return ""
+                return judges.check(str(place), full=full)
+
+        return self._answer(FULL_CHECK if full else CHECKER, ask)
 
     @contextmanager
     def _folder(self) -> Iterator[Path]:

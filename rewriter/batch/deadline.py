@@ -1,0 +1,100 @@
+"""An end to the work on one model, wherever it is: a signal interrupts what Python does.
+
+Native code is interrupted only once it comes back; what judges models therefore runs in a process of its own (`proof.judges`),
+and in a batch the system ends a worker that takes far too much.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import NoReturn
+
+from rewriter.errors import RewriterError
+from rewriter.proof.judges.budget import Budget, budgeted
+from rewriter.proof.judges.memory import restricted, told
+
+AGAIN = 1.0
+"""Seconds after which the signal comes again, should whoever catches everything have caught it."""
+
+BYTES = 1 << 25
+"""Of a model file, for which a second more is allowed: reading, hashing and writing take their time."""
+
+
+class OutOfTimeError(BaseException):
+    """The time for a model is over. No `Exception`, since nothing may take it for a mere failure and go on."""
+
+
+def allowed(path: str, seconds: float) -> float:
+    """Seconds for a model: those for any one, and more where its file is large. What is not on the disk does not count."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return seconds
+    return seconds + min(found.st_size, getattr(found, "st_blocks", found.st_size) * 512) / BYTES
+
+
+def limit_processor(path: str, seconds: float | None) -> None:
+    """Has the system end this very process, whatever it is at, when a model takes far more of the processor than it may."""
+    if seconds is None:
+        return
+    with suppress(ImportError, AttributeError, ValueError, OSError):
+        import resource
+
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        most = int(used.ru_utime + used.ru_stime + 3 * allowed(path, seconds)) + 10
+        resource.setrlimit(resource.RLIMIT_CPU, (most, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+
+
+@contextmanager
+def ended_after(seconds: float | None) -> Iterator[None]:
+    """Raises OutOfTimeError in whatever runs here after a time; None, another thread or another system: nothing happens."""
+    possible = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+    if seconds is None or not possible or signal.getitimer(signal.ITIMER_REAL)[0]:
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, _end)
+    signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _end(*_: object) -> NoReturn:
+    raise OutOfTimeError
+
+
+@contextmanager
+def within_limits(seconds: float, memory: int | None) -> Iterator[None]:
+    """The limits of a command that has to do with one model.
+
+    Raises:
+        RewriterError: it was not done within them.
+    """
+    try:
+        with budgeted(Budget(seconds, memory)), restricted(memory), ended_after(seconds):
+            yield
+    except OutOfTimeError:
+        raise RewriterError(f"not done within the time limit of {seconds:.3g} s") from None
+    except MemoryError:
+        least = "" if memory is None else f": it needs more than the memory limit of {told(memory)}"
+        raise RewriterError(f"out of memory{least}") from None
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """What must come to its end once it has begun: the time does not run meanwhile."""
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    left, again = signal.setitimer(signal.ITIMER_REAL, 0)
+    try:
+        yield
+    finally:
+        if left:
+            signal.setitimer(signal.ITIMER_REAL, left, again)

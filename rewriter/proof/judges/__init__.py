@@ -1,0 +1,1 @@
+"""Native code that judges models, kept in a process of its own with limits of time and memory."""

@@ -1,0 +1,286 @@
+"""Calls in a child process, so that native code which hangs, takes all memory or ends its process costs one answer.
+
+Kernels of a runtime may crash on the values that they meet: an integer division by 0 does so in some versions of ONNX Runtime.
+A model of a kilobyte may ask for more time or memory than there is. The child is forked once, when it is first asked, and
+answers one request after the other: it shares what the parent has loaded, and a request costs little more than the call. One
+that crashed, took too long or has grown is replaced.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import pickle
+import signal
+import socket
+import struct
+import sys
+import threading
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+from typing import Any
+
+from rewriter.errors import RewriterError
+from rewriter.proof.judges import memory
+
+REQUESTS = 2_000
+"""After so many a child is worn: what native code forgets to give back is given back with it."""
+
+GROWTH = 1 << 29
+"""Bytes by which a child may grow before it is worn."""
+
+LARGE = 1 << 25
+"""Bytes of an argument that is not sent: a new child is forked, and has it already."""
+
+_LENGTH = struct.Struct("<QB")
+_PIECE = 1 << 20
+_ANSWER, _WORN, _MEMORY = range(3)
+_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
+
+
+class NoAnswer(RewriterError):
+    """There is no answer to a request; the text goes on after the name of who was asked."""
+
+    def told(self, judge: str) -> str:
+        """The whole sentence."""
+        return f"{judge} {self}"
+
+
+class TooSlow(NoAnswer):
+    """There was none in time."""
+
+
+class OutOfMemory(NoAnswer):
+    """It would take more memory than there may be."""
+
+
+class Crashed(NoAnswer):
+    """The process has ended by itself."""
+
+    def told(self, judge: str) -> str:
+        """The whole sentence."""
+        return f"{judge}: {self}"
+
+
+def possible() -> bool:
+    """Whether this system can fork."""
+    return hasattr(os, "fork")
+
+
+class Child:
+    """A forked process that calls one function for each request.
+
+    Args:
+        call: gets what `ask` was given; must not raise, but for MemoryError. Its result is pickled. What it changes, changes in
+            the child only.
+
+    Attributes:
+        worn: whether it answered so much, or has grown so much, that it is to be closed when nothing in it is needed any more.
+    """
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self._call = call
+        self._number = 0
+        self._parent = 0
+        self._memory: int | None = None
+        self._socket: socket.socket | None = None
+        self._one = threading.Lock()
+        self.worn = False
+
+    def ask(self, seconds: float, *arguments: Any, most: int | None = None) -> Any:
+        """The answer to one request.
+
+        Args:
+            seconds: after which the child is ended.
+            arguments: of the call, for `pickle`.
+            most: bytes of memory that it may take; None leaves that to the system.
+
+        Raises:
+            NoAnswer: there is none.
+        """
+        with self._one:
+            return self._ask(seconds, arguments, most)
+
+    def _ask(self, seconds: float, arguments: tuple[Any, ...], most: int | None) -> Any:
+        large = any(isinstance(argument, bytes) and len(argument) >= LARGE for argument in arguments)
+        if large or most != self._memory:
+            self._end()
+        request = seconds, arguments
+        connection = self._connected(most, request if large else None)
+        connection.settimeout(seconds)
+        try:
+            if not large:
+                _send(connection, _ANSWER, pickle.dumps(request, pickle.HIGHEST_PROTOCOL))
+            kind, answer = _receive(connection)
+        except TimeoutError:
+            self._end()
+            raise TooSlow(f"did not answer within {seconds:.3g} s") from None
+        except (OSError, EOFError):
+            raise self._ended(self._forget(), most, seconds) from None
+        except BaseException:  # whoever is interrupted here does not get the answer to another request later
+            self._end()
+            raise
+        self.worn = kind == _WORN
+        if kind == _MEMORY:
+            self._end()
+            raise OutOfMemory(_needs(most))
+        return pickle.loads(answer)
+
+    @property
+    def number(self) -> int:
+        """Which process it is; 0 for none."""
+        return self._number if self._socket is not None and self._parent == os.getpid() else 0
+
+    def close(self) -> None:
+        """Ends the child, unless it is just being asked; a later request makes another one."""
+        if not self._one.acquire(blocking=False):
+            self.worn = True
+            return
+        try:
+            self._end()
+        finally:
+            self._one.release()
+
+    def _end(self) -> None:
+        if self._socket is not None and self._parent == os.getpid():
+            os.kill(self._number, signal.SIGKILL)
+            self._forget()
+
+    def _connected(self, most: int | None, request: tuple[float, Any] | None) -> socket.socket:
+        """The connection to a child of this very process; a new one may have its first request with it."""
+        if self._socket is None or self._parent != os.getpid():
+            here, there = socket.socketpair()
+            tied = threading.current_thread() is threading.main_thread()  # to another one it would be tied until that ends
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # of other threads, of which the child needs none
+                number = os.fork()
+            if number == 0:
+                here.close()
+                _serve(there, self._call, most, request, tied=tied)
+            there.close()
+            self._socket, self._number, self._parent, self._memory = here, number, os.getpid(), most
+            self.worn = False
+        return self._socket
+
+    def _forget(self) -> int:
+        """Waits for a child that has ended or is about to; its status."""
+        assert self._socket is not None
+        self._socket.close()
+        self._socket = None
+        return os.waitpid(self._number, 0)[1]
+
+    def _ended(self, status: int, most: int | None, seconds: float) -> NoAnswer:
+        if not os.WIFSIGNALED(status):
+            return Crashed(f"it ends the process ({os.WEXITSTATUS(status)})")
+        number = os.WTERMSIG(status)
+        if number in (signal.SIGALRM, signal.SIGXCPU):
+            return TooSlow(f"did not answer within {seconds:.3g} s")
+        if number == signal.SIGKILL:
+            return OutOfMemory(f"was killed, probably because it took too much memory ({_needs(most)})")
+        return Crashed(f"it ends the process ({signal.Signals(number).name})")
+
+
+def _needs(most: int | None) -> str:
+    return "needs more memory than there is" if most is None else f"needs more than the memory limit of {memory.told(most)}"
+
+
+def _serve(
+    connection: socket.socket, call: Callable[..., Any], most: int | None, request: tuple[float, Any] | None, *, tied: bool
+) -> None:
+    """The child: it answers until the parent is gone, and ends without touching what it shares with the parent."""
+    try:
+        flush = _settle(most, tied=tied)
+        small = _peak()
+        for number in count(1):
+            seconds, arguments = request or pickle.loads(_receive(connection)[1])
+            request = None
+            with _ended_after(seconds):
+                kind, answer = _answer(call, arguments)
+            flush()
+            worn = number >= REQUESTS or _peak() - small > GROWTH
+            _send(connection, _WORN if kind == _ANSWER and worn else kind, answer)
+    except BaseException:
+        os._exit(0)
+    os._exit(0)
+
+
+def _settle(most: int | None, *, tied: bool) -> Callable[[], object]:
+    """Makes the child one that does not outlive its parent, and whose last words nobody hears.
+
+    Returns:
+        What sends off that which native code has printed to the standard output, as ONNX does its warnings.
+    """
+    faulthandler.disable()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    memory.restrict(most)
+    try:
+        import ctypes
+
+        library = ctypes.CDLL(None)
+        if tied and sys.platform == "linux":
+            library.prctl(_DEATH_SIGNAL, signal.SIGKILL)
+        return lambda: library.fflush(None)
+    except Exception:  # another C library
+        return lambda: None
+
+
+class _ended_after:
+    """Ends this very process after a time, also in the midst of native code and when nobody is left to end it."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def __enter__(self) -> None:
+        import resource
+
+        signal.setitimer(signal.ITIMER_REAL, self._seconds + 1)
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        most = int(used.ru_utime + used.ru_stime + 2 * self._seconds) + 2
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_CPU, (most, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+
+    def __exit__(self, *_: object) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _answer(call: Callable[..., Any], arguments: Any) -> tuple[int, bytes]:
+    try:
+        return _ANSWER, pickle.dumps(call(*arguments), pickle.HIGHEST_PROTOCOL)
+    except MemoryError:
+        return _MEMORY, b""
+
+
+def _peak() -> int:
+    """The most bytes of memory that this process took so far."""
+    import resource
+
+    found = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return found if sys.platform == "darwin" else found << 10
+
+
+def _send(connection: socket.socket, kind: int, data: bytes) -> None:
+    connection.sendall(_LENGTH.pack(len(data), kind) + data if len(data) < _PIECE else _LENGTH.pack(len(data), kind))
+    if len(data) >= _PIECE:
+        connection.sendall(data)
+
+
+def _receive(connection: socket.socket) -> tuple[int, bytearray]:
+    """What was sent. Raises EOFError when the other end is gone."""
+    count, kind = _LENGTH.unpack(_exactly(connection, _LENGTH.size))
+    return kind, _exactly(connection, count)
+
+
+def _exactly(connection: socket.socket, count: int) -> bytearray:
+    found = bytearray(count)
+    view = memoryview(found)
+    while view:
+        part = connection.recv_into(view[:_PIECE])
+        if not part:
+            raise EOFError
+        view = view[part:]
+    return found

@@ -1,0 +1,150 @@
+"""What is asked of native code, as it is carried out in the child process.
+
+A refusal is an answer like any other. Memory that is not to be had is none: `MemoryError` says so, whatever class or words the
+code chose for it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rewriter.proof import onnx_runtime
+from rewriter.record import record
+
+REFERENCE = "onnx.reference"
+KEPT = 1 << 25
+"""Bytes of models whose sessions are kept; one that is larger is kept alone."""
+
+_NO_MEMORY = ("Failed to allocate memory", "bad allocation", "std::bad_alloc", "bad_alloc", "Unable to allocate")
+
+
+@record(frozen=True, slots=True)
+class Refused:
+    """Why a judge refuses a model: the class of the error, and one line."""
+
+    kind: str
+    reason: str
+
+
+class NotKept:
+    """There is no session of this number here any more."""
+
+
+class _Sessions:
+    """Models made ready to run."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[int, tuple[Any, int]] = OrderedDict()
+
+    def find(self, key: int) -> Any:
+        return self._kept[key][0] if key in self._kept else None
+
+    def keep(self, key: int, session: Any, size: int) -> None:
+        self._kept[key] = session, size
+        while len(self._kept) > 1 and sum(size for _, size in self._kept.values()) > KEPT:
+            self._kept.popitem(last=False)
+
+
+_sessions = _Sessions()
+
+
+def answer(question: str, *arguments: Any) -> Any:
+    """Answers one question, by the name of its function here."""
+    return _QUESTIONS[question](*arguments)
+
+
+def _refusal(error: Exception, words: Callable[[Exception], str] = onnx_runtime.reason) -> Refused:
+    """Raises MemoryError instead when that is what the error means."""
+    if isinstance(error, MemoryError) or any(lack in str(error) for lack in _NO_MEMORY):
+        raise MemoryError from error
+    return Refused(type(error).__name__, words(error))
+
+
+def _check(model: bytes | str, full: bool) -> Refused | None:
+    """What `onnx.checker` says of a model, or of a file."""
+    import onnx
+
+    try:
+        onnx.checker.check_model(model, full_check=full)
+    except Exception as error:
+        return _refusal(error, lambda error: onnx_runtime.one_line(str(error)))
+    return None
+
+
+def _open(key: int, runtime: str, data: bytes, folder: Path | None) -> list[str] | Refused:
+    """Makes a model ready to run; the names of its outputs."""
+    try:
+        session = _session(runtime, data, folder)
+    except Exception as error:
+        return _refusal(error)
+    _sessions.keep(key, session, len(data))
+    return _outputs(session)
+
+
+def _run(
+    key: int, runtime: str, data: bytes | None, folder: Path | None, names: Sequence[str] | None, feed: Mapping[str, Any]
+) -> Any:
+    """Runs a model; its outputs, or nothing but whether it ran where `names` is empty.
+
+    `data` is given when the model may have to be made ready anew.
+    """
+    import numpy as np
+
+    try:
+        session = _sessions.find(key)
+        if session is None:
+            if data is None:
+                return NotKept()
+            session = _session(runtime, data, folder)
+            _sessions.keep(key, session, len(data))
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # onnx.reference computes in NumPy, which warns of every overflow
+            found = session.run(None if not names else list(names), dict(feed))
+    except Exception as error:
+        return _refusal(error)
+    return [] if names is not None and not names else found
+
+
+def _kernel(data: bytes, feed: Mapping[str, Any] | None) -> Refused | None:
+    """Whether ONNX Runtime takes a model of one node: it is loaded and, with `feed`, run."""
+    try:
+        session = onnx_runtime.session(data, None)
+    except Exception as error:
+        return _refusal(error)
+    if feed is None:
+        return None
+    try:
+        session.run(None, {one.name: feed.get(one.type, feed[""]) for one in session.get_inputs()})
+    except Exception as error:
+        return Refused("run", str(error))
+    return None
+
+
+def _session(runtime: str, data: bytes, folder: Path | None) -> Any:
+    if runtime == onnx_runtime.NAME:
+        return onnx_runtime.session(data, folder)
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+
+    model = onnx.ModelProto.FromString(data)
+    if folder is not None:
+        onnx.load_external_data_for_model(model, str(folder))
+    return ReferenceEvaluator(model)
+
+
+def _outputs(session: Any) -> list[str]:
+    names = getattr(session, "output_names", None)
+    return [output.name for output in session.get_outputs()] if names is None else list(names)
+
+
+_QUESTIONS: dict[str, Callable[..., Any]] = {
+    "check": _check,
+    "open": _open,
+    "run": _run,
+    "kernel": _kernel,
+    "version": onnx_runtime.version,
+}

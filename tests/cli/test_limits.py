@@ -1,0 +1,77 @@
+"""Limits of time and memory for one model."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from rewriter.batch import job
+from rewriter.batch.deadline import OutOfTimeError, allowed, ended_after, undisturbed, within_limits
+from rewriter.cli.options import size
+from rewriter.errors import RewriterError
+from rewriter.proof.judges.memory import share_of_machine, told
+from tests.cli.call import GAMMA, Call
+
+pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timers")
+
+
+def test_whatever_takes_so_long_is_ended(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless(*_: object) -> None:
+        while True:
+            pass
+
+    monkeypatch.setattr(job, "_rewrite", endless)
+    done = call("fix", GAMMA, "--out", tmp_path, "--time-limit", 0.3, "--runtime", "no")
+    assert done.code == 2
+    assert "not done within the time limit of 0.3 s; written unchanged to" in done.err
+    assert (tmp_path / GAMMA.name).read_bytes() == GAMMA.read_bytes()
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0 and signal.getsignal(signal.SIGALRM) == signal.SIG_DFL
+
+
+def test_who_catches_everything_is_ended_the_second_time() -> None:
+    caught = []
+    with pytest.raises(OutOfTimeError), ended_after(0.1):
+        try:
+            while True:
+                pass
+        except BaseException as error:
+            caught.append(error)
+        while True:
+            pass
+    assert len(caught) == 1
+
+
+def test_the_time_does_not_run_while_a_result_is_written() -> None:
+    with ended_after(0.2):
+        with undisturbed():
+            assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
+        assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= 0.2
+
+
+def test_large_files_have_more_time(tmp_path: Path) -> None:
+    assert allowed(str(tmp_path / "nowhere"), 3) == 3
+    with open(tmp_path / "hole", "wb") as file:
+        file.truncate(1 << 40)
+    assert allowed(str(tmp_path / "hole"), 3) < 3.1
+    (tmp_path / "full").write_bytes(bytes(1 << 25))
+    assert 3.9 < allowed(str(tmp_path / "full"), 3) <= 4
+
+
+@pytest.mark.skipif(share_of_machine(1) is None, reason="nothing is known of the memory of this machine")
+def test_memory() -> None:
+    with pytest.raises(RewriterError, match=r"out of memory: .* the memory limit of 1 GiB"), within_limits(20.0, 1 << 30):
+        bytearray(1 << 33)
+    assert len(bytearray(1 << 20)) == 1 << 20
+    assert (share_of_machine(1) or 0) > (share_of_machine(4) or 0) >= 1 << 30
+    assert (told(1 << 29), told(3 << 29)) == ("512 MiB", "1.5 GiB")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"), [("--time-limit", "0", "not a time"), ("--memory-limit", "x", "not a size")]
+)
+def test_bad_limits(call: Call, option: str, value: str, said: str) -> None:
+    done = call("check", GAMMA, option, value)
+    assert done.code == 2 and said in done.err
+    assert size("8G") == 8 << 30

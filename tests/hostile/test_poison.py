@@ -1,0 +1,120 @@
+"""Every poison model through the commands: each call ends within its limits, says who gave up, and is no internal error."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.call import Call, Done
+from tests.hostile.poison_models import POISON, sick_model, write_all
+
+pytest.importorskip("onnxruntime")
+
+LIMITS = "--time-limit", "8", "--memory-limit", "2G"
+
+ENDS = {
+    "functions-doubled-18-times": "not judged: ONNX Runtime was not asked, since the functions of the model stand for more than",
+    "functions-doubled-40-times": "not judged: ONNX Runtime was not asked, since the functions of the model stand for more than",
+    "names-that-are-not-utf-8": "error: ",
+    "locations-of-100-000-characters": "error: ",
+}
+"""What `fix` has to say of a model besides of its rewrites."""
+
+HEAVY = {"functions-in-a-chain", "bodies-24-deep"}
+"""Megabytes, which take minutes; they are tried once."""
+
+COMPARED = {
+    "endless-loop": "did not answer within",
+    "many-loops": "did not answer within",
+    "constant-of-2-31": "needs more than the memory limit of 2 GiB",
+    "functions-doubled-18-times": "stand for more than 100,000 nodes",
+    "functions-doubled-40-times": "stand for more than 100,000 nodes",
+    "locations-of-100-000-characters": "is no usable file name: it has 100,000 characters",
+}
+"""What `compare` of such a model with itself says, which runs it."""
+
+MODELS_OF = sorted(POISON)
+
+
+@pytest.fixture(autouse=True)
+def call(capsys: pytest.CaptureFixture[str]) -> Call:
+    return Call(capsys)
+
+
+def sound(done: Done) -> str:
+    """What was printed by a call that ended as it should."""
+    said = done.out + done.err
+    assert done.code in (0, 1, 2), said
+    assert "Traceback" not in said and "internal error" not in said
+    return said
+
+
+@pytest.mark.parametrize("name", MODELS_OF)
+def test_fix(name: str, call: Call, tmp_path: Path) -> None:
+    POISON[name](tmp_path)
+    (out := tmp_path / "out").mkdir()
+    said = sound(call("fix", tmp_path / f"{name}.onnx", "-o", out / "o.onnx", *LIMITS))
+    assert ENDS.get(name, "") in said
+    if name not in HEAVY and "error: " not in ENDS.get(name, ""):
+        assert "1 model: 1 changed" in said
+    assert sum(path.stat().st_blocks * 512 for path in out.rglob("*")) < 20_000_000
+    assert not [path for path in out.rglob("*") if path.name.endswith(".tmp")]
+
+
+@pytest.mark.parametrize("name", sorted(set(MODELS_OF) - HEAVY))
+def test_check_and_show(name: str, call: Call, tmp_path: Path) -> None:
+    POISON[name](tmp_path)
+    done = call("check", tmp_path / f"{name}.onnx", *LIMITS, "--format", "json")
+    sound(done)
+    assert json.loads(done.out)["models"][0]["path"].endswith(f"{name}.onnx")
+    assert call("show", tmp_path / f"{name}.onnx", "--nodes").code == 0
+
+
+@pytest.mark.parametrize("name", sorted(COMPARED))
+def test_compare(name: str, call: Call, tmp_path: Path) -> None:
+    POISON[name](tmp_path)
+    path = tmp_path / f"{name}.onnx"
+    if not name.startswith("locations"):
+        call("fix", path, "-o", tmp_path / "o.onnx", *LIMITS)  # with its nodes in order
+        path = tmp_path / "o.onnx"
+    assert COMPARED[name] in sound(call("compare", path, path, *LIMITS))
+
+
+@pytest.mark.parametrize("name", ["endless-loop", "constant-of-2-31", "concat-doubled-40-times", "sparse-external-data"])
+def test_verify(name: str, call: Call, tmp_path: Path) -> None:
+    POISON[name](tmp_path)
+    (out := tmp_path / "out").mkdir()
+    said = sound(call("fix", tmp_path / f"{name}.onnx", "-o", out / "o.onnx", "--verify", *LIMITS))
+    assert "1 model: 1 changed" in said and "not verified: " in said
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_batch_with_poison_in_it(jobs: int, call: Call, tmp_path: Path) -> None:
+    """All other models are repaired."""
+    folder, out = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    for name in (
+        "functions-doubled-18-times",
+        "endless-loop",
+        "sparse-external-data",
+        "names-that-are-not-utf-8",
+        "symbol-nested",
+    ):
+        POISON[name](folder)
+    good = sick_model().SerializeToString()
+    for number in range(12):
+        (folder / f"good{number}.onnx").write_bytes(good)
+    said = sound(call("fix", folder, "--out", out, "--jobs", jobs, *LIMITS))
+    assert "17 models: 16 changed, 1 failed, 1 not judged; 16 rewrites by 1 rule" in said
+    assert sorted(os.listdir(out)) == sorted(
+        {*os.listdir(folder)} - {"symbol-nested-symbol.json", "names-that-are-not-utf-8.onnx"}
+    )
+    repaired = {(out / f"good{number}.onnx").read_bytes() for number in range(12)}
+    assert len(repaired) == 1 and repaired != {good}
+
+
+def test_all_of_them_can_be_written(tmp_path: Path) -> None:
+    assert all(path.is_file() for path in write_all(tmp_path))
