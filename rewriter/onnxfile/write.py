@@ -45,8 +45,8 @@ def write_file(path: Path, fill: Callable[[int], None], force: bool) -> None:
     temporary = path.with_name(f".{path.name[:100]}.{os.urandom(6).hex()}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     try:
-        descriptor = os.open(temporary, flags, 0o666)
-        try:
+        try:  # around the opening, too: a signal may end this process as soon as the file is there
+            descriptor = os.open(temporary, flags, 0o666)
             try:
                 fill(descriptor)
                 if before is not None:
