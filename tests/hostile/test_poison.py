@@ -13,7 +13,7 @@ from tests.hostile.poison_models import POISON, sick_model, write_all
 
 pytest.importorskip("onnxruntime")
 
-LIMITS = "--time-limit", "8", "--memory-limit", "2G"
+LIMITS = "--time-limit", "4", "--memory-limit", "2G"
 
 ENDS = {
     "functions-doubled-18-times": "not judged: ONNX Runtime was not asked, since the functions of the model stand for more than",

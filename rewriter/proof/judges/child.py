@@ -69,6 +69,10 @@ def possible() -> bool:
     return hasattr(os, "fork")
 
 
+Request = tuple[float, "int | None", Any]
+"""Seconds, bytes of memory and arguments."""
+
+
 class Child:
     """A forked process that calls one function for each request.
 
@@ -84,7 +88,6 @@ class Child:
         self._call = call
         self._number = 0
         self._parent = 0
-        self._memory: int | None = None
         self._socket: socket.socket | None = None
         self._one = threading.Lock()
         self.worn = False
@@ -105,10 +108,10 @@ class Child:
 
     def _ask(self, seconds: float, arguments: tuple[Any, ...], most: int | None) -> Any:
         large = any(isinstance(argument, bytes) and len(argument) >= LARGE for argument in arguments)
-        if large or most != self._memory:
+        if large:
             self._end()
-        request = seconds, arguments
-        connection = self._connected(most, request if large else None)
+        request = seconds, most, arguments
+        connection = self._connected(request if large else None)
         connection.settimeout(seconds)
         try:
             if not large:
@@ -148,7 +151,7 @@ class Child:
             os.kill(self._number, signal.SIGKILL)
             self._forget()
 
-    def _connected(self, most: int | None, request: tuple[float, Any] | None) -> socket.socket:
+    def _connected(self, request: Request | None) -> socket.socket:
         """The connection to a child of this very process; a new one may have its first request with it."""
         if self._socket is None or self._parent != os.getpid():
             here, there = socket.socketpair()
@@ -158,9 +161,9 @@ class Child:
                 number = os.fork()
             if number == 0:
                 here.close()
-                _serve(there, self._call, most, request, tied=tied)
+                _serve(there, self._call, request, tied=tied)
             there.close()
-            self._socket, self._number, self._parent, self._memory = here, number, os.getpid(), most
+            self._socket, self._number, self._parent = here, number, os.getpid()
             self.worn = False
         return self._socket
 
@@ -186,17 +189,15 @@ def _needs(most: int | None) -> str:
     return "needs more memory than there is" if most is None else f"needs more than the memory limit of {memory.told(most)}"
 
 
-def _serve(
-    connection: socket.socket, call: Callable[..., Any], most: int | None, request: tuple[float, Any] | None, *, tied: bool
-) -> None:
+def _serve(connection: socket.socket, call: Callable[..., Any], request: Request | None, *, tied: bool) -> None:
     """The child: it answers until the parent is gone, and ends without touching what it shares with the parent."""
     try:
-        flush = _settle(most, tied=tied)
+        flush = _settle(tied=tied)
         small = _peak()
         for number in count(1):
-            seconds, arguments = request or pickle.loads(_receive(connection)[1])
+            seconds, most, arguments = request or pickle.loads(_receive(connection)[1])
             request = None
-            with _ended_after(seconds):
+            with _ended_after(seconds), memory.restricted(most):
                 kind, answer = _answer(call, arguments)
             flush()
             worn = number >= REQUESTS or _peak() - small > GROWTH
@@ -206,7 +207,7 @@ def _serve(
     os._exit(0)
 
 
-def _settle(most: int | None, *, tied: bool) -> Callable[[], object]:
+def _settle(*, tied: bool) -> Callable[[], object]:
     """Makes the child one that does not outlive its parent, and whose last words nobody hears.
 
     Returns:
@@ -217,7 +218,6 @@ def _settle(most: int | None, *, tied: bool) -> Callable[[], object]:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    memory.restrict(most)
     try:
         import ctypes
 
