@@ -82,8 +82,8 @@ def test_memory_has_a_limit(server: Child) -> None:
 def test_it_does_not_outlive_its_limit_though_nobody_ends_it(server: Child) -> None:
     """As when the parent was killed in the midst of a request."""
     number = int(server.ask(5.0, "number"))
-    connection = server._connected(None, None)
-    child._send(connection, 0, pickle.dumps((0.1, ("hang",))))
+    connection = server._connected(None)
+    child._send(connection, 0, pickle.dumps((0.1, None, ("hang",))))
     assert os.WTERMSIG(os.waitpid(number, 0)[1]) == signal.SIGALRM
     server._socket = None
 
