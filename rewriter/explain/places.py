@@ -12,7 +12,7 @@ from rewriter.conditions.found_words import value_words
 from rewriter.conditions.rule_text import Text
 from rewriter.conditions.rule_values import UNKNOWN, Failure
 from rewriter.conditions.witnessed import Witnessed
-from rewriter.engine.attempt import Attempt, Fired
+from rewriter.engine.attempt import MISTAKES, Attempt, Fired
 from rewriter.engine.compile import CompiledRule
 from rewriter.engine.recorder import Recorder
 from rewriter.explain.explanation import STAGES, Depth, FirstNo, RuleAnswer, Stage
@@ -130,13 +130,15 @@ class Explainer(Attempt):
         return fired
 
     def _false_condition(self, compiled: CompiledRule, names: Bindings) -> None:
-        """Notes the first `where` line that is false; what is unknown or raises has been noted by `_block`."""
+        """Notes the first `where` line that is false, which wins over those that fail or are unknown; of these `_block` has
+        noted what there is.
+        """
         mark = len(self.context.doubts)
         for number, where in enumerate(compiled.rule.ast.wheres):
             try:
                 answer = holds(where.condition, names, self.context)
-            except Failure:
-                break
+            except (Failure, *MISTAKES):
+                continue
             if answer is False:
                 found = Witnessed(where.condition, names, self.context, self._text).found()
                 self._note("where", "where", (number, 0), f"`{self._text.at(where.span)}`", found or "it is false", where.span)

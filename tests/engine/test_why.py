@@ -46,6 +46,13 @@ def test_there_are_as_many_near_misses_as_were_promised() -> None:
     assert len(ALL) >= 40
 
 
+def test_a_false_condition_is_the_reason_though_one_before_it_fails() -> None:
+    rule = "rule W1 w <kind: exact> match { y = Softmax<axis=a>(x) }\nwhere index([a], 7) == 0\nwhere a == 3\nrewrite { y = x }"
+    question = why("g (float[2] x) => (float[2] y) { y = Softmax<axis=0>(x) }", rule).answers[0].question
+    assert question is not None
+    assert (question.asked, question.error, "a is 0" in question.found) == ("`where a == 3`", False, True)
+
+
 DROP_ABS = """/// Abs goes.
 rule NEAR002 drop-abs <kind: lossy>
 match { y = Abs(x) }
