@@ -36,6 +36,18 @@ def test_a_selection_keeps_the_verdicts_of_the_others(call: Call, tmp_path: Path
     assert call("verify", tmp_path, "--locked").code == 0
 
 
+def test_a_rule_that_is_gone_leaves_the_lock_of_its_folder(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "part").mkdir()
+    for code, name in (("T1", "part/T1.rules"), ("T2", "T2.rules")):
+        (tmp_path / name).write_text(GOOD.replace("T1", code))
+    assert call("verify", tmp_path, "--samples", 5, "--update-lock").code == 0
+    assert call("verify", tmp_path / "part", "--no-lock", "--samples", 5, "--update-lock").code == 0
+    assert set(json.loads((tmp_path / "verified.lock.json").read_text())["rules"]) == {"T1", "T2"}
+    (tmp_path / "T2.rules").unlink()
+    assert call("verify", tmp_path, "--samples", 5, "--update-lock").code == 0
+    assert set(json.loads((tmp_path / "verified.lock.json").read_text())["rules"]) == {"T1"}
+
+
 def test_a_counterexample_is_a_finding(call: Call, tmp_path: Path) -> None:
     (tmp_path / "b.rules").write_text(WRONG)
     done = call("verify", tmp_path / "b.rules", "--samples", 5, "--update-lock")

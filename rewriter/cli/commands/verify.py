@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     verdicts = _verified(args, rules, [rule.code for rule in fresh], place)
     everything = sorted([*known.values(), *verdicts], key=lambda verdict: verdict.rule)
     if args.update_lock:
-        _update(place, _kept(locked, rules, {rule.code for rule in chosen}), everything)
+        _update(place, _kept(locked, rules, {rule.code for rule in chosen}, whole=_is_whole(args.rules, place)), everything)
     return _show(args, everything, rules)
 
 
@@ -86,11 +86,16 @@ def _holds(verdict: Verdict | None, digest: str) -> bool:
     return verdict is not None and verdict.digest == digest and verdict.acceptable
 
 
-def _kept(locked: dict[str, Verdict], rules: RuleSet, chosen: set[str]) -> dict[str, Verdict]:
-    """Verdicts of rules that were not asked about now: of files that were not loaded, and those that still count."""
+def _kept(locked: dict[str, Verdict], rules: RuleSet, chosen: set[str], *, whole: bool) -> dict[str, Verdict]:
+    """Verdicts of rules that were not asked about now and still count; of rules that were not loaded, unless all were."""
     loaded = {rule.code: rule.digest for rule in rules}
     others = {code: verdict for code, verdict in locked.items() if code not in chosen}
-    return {code: verdict for code, verdict in others.items() if code not in loaded or _holds(verdict, loaded[code])}
+    return {code: v for code, v in others.items() if (_holds(v, loaded[code]) if code in loaded else not whole)}
+
+
+def _is_whole(paths: list[str], lock: Path) -> bool:
+    """Whether all rules of the lock's folder are loaded: a rule that is not among them is gone."""
+    return not paths or any(Path(path).resolve() == lock.parent.resolve() for path in paths)
 
 
 def _place(paths: list[str]) -> Path:
