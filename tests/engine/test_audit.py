@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import rewrite_model, rewrite_text
 from onnx import TensorProto, helper
 
 from rewriter.engine.firing_audit import FiringAudit
@@ -18,6 +17,7 @@ from rewriter.language.load_rules import load_rules
 from rewriter.language.rules import RuleSet
 from rewriter.log.records import Log
 from rewriter.log.snapshot import Box
+from tests.engine.helpers import rewrite_model, rewrite_text
 
 MODELS = sorted((Path(__file__).parent.parent / "models").rglob("*.onnx"))
 FLAT = "rule X1 flat <kind: repair, evidence: refused> match { [g] y = Gemm(x, w, ...) } where rank(x) > 2 rewrite { f = Flatten<axis=1>(x) g.inputs[0] = f }"

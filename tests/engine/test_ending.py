@@ -8,10 +8,10 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 import pytest
-from helpers import Outcome, rewrite_model, rewrite_text
 from onnx import TensorProto, helper
 
 from rewriter.engine import limits
+from tests.engine.helpers import Outcome, rewrite_model, rewrite_text
 
 DROP_IDENTITY = "rule X1 drop <kind: exact> match { y = Identity(x) } rewrite { y = x }"
 GROWING = "rule X1 grow <kind: exact> match { y = Relu(x) } rewrite { a = Neg(x)  b = Neg(a)  y = Relu(b) }"

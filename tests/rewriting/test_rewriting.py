@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from helpers import rewrite_model, rewrite_text
 from onnx.reference import ReferenceEvaluator
 
 from rewriter.log.records import Condition
+from tests.engine.helpers import rewrite_model, rewrite_text
 
 CUSTOM = 'rule SURG001 drop <kind: lossy> param op: op = "devtech::FooOp" match { y = @op(x) } rewrite { y = x }'
 CUSTOM_HEAD = '<ir_version: 8, opset_import: ["": 13, "devtech": 1]>'

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from helpers import rewrite_text
+
+from tests.engine.helpers import rewrite_text
 
 CHAIN = """g (float[N,4] x) => (float[A,B,C] y) <float c = {2.0}, float[2] two = {2.0, 3.0}, int64[1] one = {1}, int64[1] first = {0}> {
     s = Shape(x)  t = Concat<axis=0>(s, one)  fresh = ConstantOfShape<value=float[1]{2.0}>(t)

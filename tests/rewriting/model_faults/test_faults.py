@@ -9,7 +9,6 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from helpers import rule_set
 from onnx.reference import ReferenceEvaluator
 
 from rewriter.engine.run import run
@@ -18,6 +17,7 @@ from rewriter.language.faults import FAULTS
 from rewriter.language.load_rules import load_rules
 from rewriter.log.records import Log
 from rewriter.rewriting.model_faults.fault_table import FIND, MEND
+from tests.engine.helpers import rule_set
 
 RULES = load_rules([Path(__file__).parents[3] / "rules" / "hygiene"])
 HEAD = '<ir_version: 8, opset_import: ["": 13]>'

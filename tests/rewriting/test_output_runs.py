@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from helpers import rewrite_text
+from tests.engine.helpers import rewrite_text
 
 SPLIT = "g (float[4] x) => (float[2] p, float[2] q) {{ {0}p, q = Split<axis=0>({1}) }}"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import onnx
 import pytest
-from helpers import rule_set
 
 from rewriter.engine.prepared import Prepared
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model
 from rewriter.matching.requirements import take_inventory
+from tests.engine.helpers import rule_set
 
 ASKS = 'rule A1 a <kind: repair, evidence: refused> match { [n] y = Add(x, z) } where has(n, "axis") rewrite { y = Sub(x, z) }'
 SHOWS = "rule A2 b <kind: repair, evidence: refused> match { [n] y = Add<axis>(x, z) } rewrite { y = Sub(x, z) }"

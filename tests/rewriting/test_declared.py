@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import onnx
-from helpers import rewrite_text
+
+from tests.engine.helpers import rewrite_text
 
 RULE = "rule X1 real <kind: repair, evidence: refused> match { [n] y = Exp(x) } where dtype(x) == int64 rewrite { n.inputs[0] = Cast<to=float>(x) y.dtype = float }"
 

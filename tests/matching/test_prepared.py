@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from helpers import rule_set
 
 from rewriter.engine.prepared import MOST_PLANS, Prepared, prepared
 from rewriter.errors import RewriterError
 from rewriter.matching.requirements import Inventory
+from tests.engine.helpers import rule_set
 
 RULES = rule_set(
     "rule A1 a match { y = Relu(x) } rewrite { y = Tanh(x) }",

@@ -16,7 +16,7 @@ from rewriter.graph.model import Model
 from rewriter.language.rules import RuleSet
 from rewriter.source.exporter import detect
 from tests.engine.helpers import rule_set, with_head
-from tests.engine.near_misses import ALL, RULE, Near
+from tests.explain.near_misses import ALL, RULE, Near
 
 
 def why(text: str, *rules: str, node: str | None = None, by_id: bool = True) -> Explanation:

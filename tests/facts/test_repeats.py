@@ -10,7 +10,7 @@ from rewriter.facts import facts as facts_module
 from rewriter.facts.facts import Facts
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model, load
-from tests.graph.test_facts import Known
+from tests.facts.test_facts import Known
 
 MODELS = sorted((Path(__file__).parents[1] / "models").rglob("*.onnx"))
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from helpers import rewrite_text, rule_set
 from onnx.reference import ReferenceEvaluator
 
 from rewriter.language.check import check
 from rewriter.language.parse import parse
 from rewriter.source.find import parse_source
+from tests.engine.helpers import rewrite_text, rule_set
 
 RULE = (
     "rule OUT001 outputs <kind: repair, evidence: refused, needs: source> match graph { } where source_outputs() != model.outputs "

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from helpers import rewrite_text
 
 from rewriter.language import ast
 from rewriter.language.pattern import compile_pattern
 from rewriter.matching.linear_match import straight
 from rewriter.matching.match import ATTEMPTS
+from tests.engine.helpers import rewrite_text
 
 FLAT = """\
 rule T1 flat <kind: exact>

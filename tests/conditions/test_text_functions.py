@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from helpers import rewrite_text
+
+from tests.engine.helpers import rewrite_text
 
 
 @pytest.mark.parametrize(
