@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import NoReturn
 
 from rewriter.errors import RewriterError
-from rewriter.proof.judges.budget import Budget, budgeted
+from rewriter.proof.judges.budget import SECONDS, Budget, budgeted
 from rewriter.proof.judges.memory import restricted, told
 
 AGAIN = 1.0
@@ -70,14 +70,14 @@ def _end(*_: object) -> NoReturn:
 
 
 @contextmanager
-def within_limits(seconds: float, memory: int | None) -> Iterator[None]:
-    """The limits of a command that has to do with one model.
+def within_limits(seconds: float | None, memory: int | None) -> Iterator[None]:
+    """The limits of the work on one model; without `seconds` only its judges have one.
 
     Raises:
         RewriterError: it was not done within them.
     """
     try:
-        with budgeted(Budget(seconds, memory)), restricted(memory), ended_after(seconds):
+        with budgeted(Budget(SECONDS if seconds is None else seconds, memory)), restricted(memory), ended_after(seconds):
             yield
     except OutOfTimeError:
         raise RewriterError(f"not done within the time limit of {seconds:.3g} s") from None

@@ -8,14 +8,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rewriter.batch.deadline import OutOfTimeError, allowed, ended_after, undisturbed
+from rewriter.batch.deadline import allowed, undisturbed, within_limits
 from rewriter.batch.work import Job, Outcome, Work
 from rewriter.errors import RewriterError
 from rewriter.log.clock import Profile, stage
 from rewriter.log.records import Log
 from rewriter.onnxfile.write import make_folder
-from rewriter.proof.judges import memory
-from rewriter.proof.judges.budget import SECONDS, Budget, budgeted
 from rewriter.record import replace
 
 if TYPE_CHECKING:
@@ -37,22 +35,17 @@ def process(job: Job, work: Work) -> Outcome:
     outcome.profile = Profile() if work.profile else None
     seconds = None if work.seconds is None else allowed(job.path, work.seconds)
     try:
-        with memory.restricted(work.memory), ended_after(seconds):
+        with within_limits(seconds, work.memory):
             do(job, work, outcome)
     except RewriterError as error:
         outcome.error = str(error)
-    except MemoryError:
-        least = "" if work.memory is None else f": it needs more than the memory limit of {memory.told(work.memory)}"
-        outcome.error = f"out of memory{least}"
-    except OutOfTimeError:
-        outcome.error = f"not done within the time limit of {seconds:.3g} s"
     except Exception as error:
         outcome.error = f"internal error: {type(error).__name__}: {error}"
         import traceback
 
         outcome.crash = traceback.format_exc()
     if outcome.error and outcome.output is None and job.target not in (None, job.path) and not job.copy:
-        with contextlib.suppress(Exception, OutOfTimeError), memory.restricted(work.memory), ended_after(seconds):
+        with contextlib.suppress(Exception), within_limits(seconds, work.memory):
             do(replace(job, copy=True), work, outcome)
     outcome.seconds = time.monotonic() - started
     return outcome
@@ -67,12 +60,6 @@ def do(job: Job, work: Work, outcome: Outcome) -> Model | None:
     Raises:
         RewriterError: the model cannot be read or the result not written.
     """
-    limits = Budget(SECONDS if work.seconds is None else allowed(job.path, work.seconds), work.memory)
-    with budgeted(limits):
-        return _do(job, work, outcome)
-
-
-def _do(job: Job, work: Work, outcome: Outcome) -> Model | None:
     from rewriter.batch.untouched import Outlook, decided
 
     in_place = job.target == job.path

@@ -25,7 +25,7 @@ Worker = Callable[[Job, Work], Outcome]
 
 
 @record(slots=True)
-class _Worker:
+class _Started:
     """A process and the job that it is at."""
 
     process: BaseProcess
@@ -43,69 +43,69 @@ class Pool:
         self._jobs = deque(enumerate(jobs))
         self._failed: dict[int, Outcome] = {}
         self._current: dict[int, Job] = {}
-        self._hands: list[_Worker] = []
+        self._processes: list[_Started] = []
 
     def start(self) -> None:
         """A new process with the next job, if there is one."""
         if not self._jobs:
             return
         ours, theirs = self._context.Pipe()
-        started = self._context.Process(target=serve, args=(theirs, self._work, self._worker), daemon=True)
+        process = self._context.Process(target=serve, args=(theirs, self._work, self._worker), daemon=True)
         with _uninterrupted():
-            started.start()
+            process.start()
         theirs.close()
-        hand = _Worker(started, ours, -1)
-        self._hands.append(hand)
-        self._give(hand)
+        one = _Started(process, ours, -1)
+        self._processes.append(one)
+        self._give(one)
 
     def collect(self) -> list[tuple[int, Outcome]]:
         """Waits for something to happen; the jobs that are finished by it."""
         found = []
-        ready = wait([hand.connection for hand in self._hands])
-        for hand in [hand for hand in self._hands if hand.connection in ready]:
+        ready = wait([one.connection for one in self._processes])
+        for one in [one for one in self._processes if one.connection in ready]:
             try:
-                outcome: Outcome = hand.connection.recv()
+                outcome: Outcome = one.connection.recv()
             except (EOFError, OSError):
-                found.extend(self._lost(hand))
+                found.extend(self._lost(one))
                 continue
-            position = hand.position
+            position = one.position
             lost = self._failed.pop(position, None)
             if lost is not None:
                 lost.output = outcome.output
             found.append((position, outcome if lost is None else lost))
-            self._give(hand)
+            self._give(one)
         return found
 
     def stop(self) -> None:
         """Ends all processes, whatever they are at."""
-        for hand in self._hands:
-            hand.connection.close()
-            hand.process.terminate()
-        for hand in self._hands:
-            hand.process.join(5)
-            if hand.process.is_alive():
-                hand.process.kill()
+        for one in self._processes:
+            one.connection.close()
+            one.process.terminate()
+        for one in self._processes:
+            one.process.join(5)
+            if one.process.is_alive():
+                one.process.kill()
 
-    def _give(self, hand: _Worker) -> None:
+    def _give(self, one: _Started) -> None:
         if not self._jobs:
-            hand.connection.close()
-            self._hands.remove(hand)
-            hand.process.join()
+            one.connection.close()
+            self._processes.remove(one)
+            one.process.join()
             return
-        hand.position, job = self._jobs.popleft()
-        self._current[hand.position] = job
+        one.position, job = self._jobs.popleft()
+        self._current[one.position] = job
         with suppress(OSError):  # a process that has died meanwhile is found out by `collect`
-            hand.connection.send(job)
+            one.connection.send(job)
 
-    def _lost(self, hand: _Worker) -> list[tuple[int, Outcome]]:
+    def _lost(self, one: _Started) -> list[tuple[int, Outcome]]:
         """A process has died: its job failed, and is tried once more as a mere copy."""
-        hand.connection.close()
-        hand.process.join()
-        self._hands.remove(hand)
-        position = hand.position
+        one.connection.close()
+        one.process.join()
+        self._processes.remove(one)
+        position = one.position
         job = self._current[position]
         again = position not in self._failed and not job.copy and job.target not in (None, job.path)
-        lost = self._failed.setdefault(position, Outcome(job.path, error=_cause(hand.process.exitcode)))
+        lost = self._failed.setdefault(position, Outcome(job.path, error=_cause(one.process.exitcode)))
         if again:
             self._jobs.appendleft((position, replace(job, copy=True)))
         else:

@@ -15,6 +15,7 @@ from rewriter.graph.model import Model, load
 from rewriter.language.load_rules import load_rules
 from rewriter.language.rules import RuleSet
 from rewriter.log.records import Firing, Log, RolledBack, Verification
+from rewriter.proof.judges.budget import Budget, budgeted
 from rewriter.proof.onnx_runtime import installed
 
 StrPath = os.PathLike[str] | str
@@ -148,7 +149,8 @@ def fix(
     )
     job = Job(os.fspath(path), None if output is None else _target(Path(path), Path(output), force=force))
     outcome = Outcome(job.path)
-    return Result(outcome, do(job, work, outcome))
+    with budgeted(Budget()):
+        return Result(outcome, do(job, work, outcome))
 
 
 def _target(path: Path, output: Path, *, force: bool) -> str:
