@@ -18,18 +18,10 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib import import_module
 from typing import NoReturn
 
-from rewriter import __version__
-from rewriter.cli.options import Parser, Raw
+from rewriter.cli.program import COMMANDS, make_parser
 from rewriter.errors import RewriterError, reason
-
-COMMANDS = (
-    "fix", "check", "plan", "apply", "why", "show", "picture", "diff", "compare", "history", "audit", "test", "verify", "lint",
-    "rules", "rule", "coverage", "explain", "fmt",
-)  # fmt: skip
-"""Each is a module of `rewriter.cli`; of a call only its own is imported."""
 
 OK, FINDINGS, BAD_INPUT, INTERNAL = 0, 1, 2, 3
 INTERRUPTED = 130
@@ -39,36 +31,6 @@ _FULL = (errno.ENOSPC, errno.EFBIG, errno.EIO)
 OBJECTS = 50_000
 """New objects after which garbage is looked for; with Python's 700 start-up makes a hundred walks over modules, which all stay.
 """
-
-EPILOG = """\
-examples:
-  rewriter check net.onnx                        what is wrong with a model, and which rules answer it
-  rewriter fix net.onnx -o net.fixed.onnx        repair it; rewriter fix exported/ --out repaired/ does a folder
-  rewriter plan net.onnx -o plan.toml            decide on each rewrite first, then: rewriter apply plan.toml
-  rewriter audit net.onnx net.fixed.onnx         whether a result is what its record says
-  rewriter fix --show-settings                   what a configuration file sets
-
-exit codes: 0 done or nothing found, 1 findings or something not repaired, 2 bad input, rule or option, 3 internal error
-"""
-
-
-def make_parser(commands: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
-    """The parser of these commands; a command's function is `args.run`."""
-    parser = Parser(
-        prog="rewriter",
-        description="Repairs and optimizes ONNX models by declarative rewrite rules.",
-        epilog=EPILOG,
-        formatter_class=Raw,
-    )
-    parser.add_argument("--version", action="version", version=f"rewriter {__version__}")
-    common = Parser(add_help=False)
-    common.add_argument(
-        "--debug", action="store_true", help="show the traceback of an internal error (or set REWRITER_DEBUG=1)"
-    )
-    found = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True, prog="rewriter")
-    for command in commands:
-        import_module(f"rewriter.cli.commands.{command}").add(found, common)
-    return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -80,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not given:
         make_parser().print_help(sys.stderr)
         return BAD_INPUT
-    args = make_parser(given[:1] if given and given[0] in COMMANDS else COMMANDS).parse_args(given)
+    args = make_parser(given[:1] if given and given[0] in COMMANDS else COMMANDS).read(given)
     try:
         code = OK if _settled(args) else int(args.run(args))
         sys.stdout.flush()

@@ -59,9 +59,13 @@ def load(paths: Sequence[str] | None, *, quiet: bool = False) -> RuleSet:
 
 def target_names(args: argparse.Namespace) -> list[str]:
     """The targets of `--target`; capitals do not count."""
-    return [name.lower() for name in codes(args.target)]
+    return [name.lower() for name in _words(args.target)]
 
 
 def codes(texts: Sequence[str]) -> list[str]:
-    """The codes in comma-separated lists."""
-    return [code for text in texts for code in (part.strip() for part in text.split(",")) if code]
+    """The codes in comma-separated lists; capitals do not count."""
+    return [code.upper() for code in _words(texts)]
+
+
+def _words(texts: Sequence[str]) -> list[str]:
+    return [word for text in texts for word in (part.strip() for part in text.split(",")) if word]

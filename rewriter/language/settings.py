@@ -60,6 +60,7 @@ def parse_setting(text: str, rules: Mapping[str, Rule]) -> tuple[tuple[str, str]
     code, dot, name = place.strip().partition(".")
     if not (equals and dot and code and name):
         raise RewriterError(f"{text!r} is not a setting; write CODE.parameter=value")
+    code = code.upper()
     rule = rules.get(code)
     if rule is None:
         near = suggest(code, rules)

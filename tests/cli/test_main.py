@@ -25,6 +25,41 @@ def test_the_version(call: Call) -> None:
     assert call("--version").out.strip() == f"rewriter {rewriter.__version__}"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("chek", "x.onnx"), "there is no command 'chek'; did you mean check?"),
+        (("zzz",), "there is no command 'zzz'; `rewriter --help` lists them"),
+        (("fix", "--slect", "X"), "`rewriter fix` has no option '--slect'; did you mean --select?"),
+        (("rules", "--zzz=1"), "`rewriter rules` has no option '--zzz'; `rewriter rules --help` lists them"),
+        (("show", "a.onnx", "b.onnx"), "'b.onnx' is one argument too many; `rewriter show --help` lists them"),
+    ],
+)
+def test_a_slip_gets_one_line_with_what_was_meant(arguments: tuple[str, ...], said: str, call: Call) -> None:
+    done = call(*arguments)
+    assert (done.code, done.out, done.err) == (2, "", f"rewriter: error: {said}\n")
+
+
+def test_help_lists_commands_by_what_they_are_for(call: Call) -> None:
+    lines = call("--help").out.splitlines()
+    assert lines.index("  repair:") + 1 == lines.index("    fix       repair models") < lines.index("  rules:")
+
+
+def test_help_knows_commands_rules_and_messages(call: Call) -> None:
+    assert call("help", "fix").out == call("fix", "--help").out
+    assert call("help", "e103").out == call("explain", "E103").out
+    assert call("help", "mx001").out.startswith("MX001 gemm-input-not-flattened")
+    assert call("help").out == call("--help").out
+    wrong = call("help", "fixx")
+    assert (wrong.code, wrong.err) == (2, "rewriter: error: 'fixx' is no command, rule or message; did you mean fix?\n")
+
+
+def test_capitals_of_codes_do_not_count(call: Call) -> None:
+    found = call("check", GEMM, "--select", "mx001", "--no-config")
+    assert found.code == 1 and "MX001" in found.out
+    assert call("fix", "--show-settings", "--set", "surg010.batch=B").code == 0
+
+
 def test_an_internal_error_is_one_line(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     def explode(*_: object) -> int:
         raise ValueError("two\nlines")

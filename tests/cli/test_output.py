@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.cli.main import COMMANDS
+from rewriter.cli.program import COMMANDS
 from tests.cli.call import GEMM, MODELS, Call
 
 
