@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shutil
@@ -213,3 +214,36 @@ def test_what_is_no_plan(call: Call, tmp_path: Path, net: Path, change: tuple[st
     assert done.err.startswith(f"rewriter: error: {plan}:")
     assert message in done.err
     assert len(done.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("answers", "kept", "asked"),
+    [
+        ("y\nn\n", [True, False], 2),
+        ("what?\nn\na\n", [False, True], 3),
+        ("q\n", [False, False], 1),
+        ("a\n", [True, True], 1),
+    ],
+)
+def test_each_rewrite_is_decided_by_an_answer(
+    call: Call, net: Path, monkeypatch: pytest.MonkeyPatch, answers: str, kept: list[bool], asked: int
+) -> None:
+    plan = net.with_suffix(".toml")
+    monkeypatch.setattr("sys.stdin", io.StringIO(answers))
+    done = call("plan", net, "--rules", net.parent, "--select", "ACME001", "-o", plan, "--interactive")
+    assert done.code == 0 and "  - t = Sin(x)" in done.err and done.err.count("apply it?") == asked
+    assert [proposal.apply for proposal in read(plan).proposals] == kept
+
+
+def test_answers_that_end_leave_no_plan(call: Call, net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    done = call("plan", net, "--rules", net.parent, "-o", net.with_suffix(".toml"), "--interactive")
+    assert done.code == 2 and "it builds on rewrite 1, which is left out" in done.err
+    assert "the answers ended before all rewrites were decided; no plan was written" in done.err
+    assert not net.with_suffix(".toml").exists()
+
+
+def test_a_plan_for_standard_output(call: Call, net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(net.parent)
+    assert call("plan", net, "--rules", net.parent, "-o", "-").out == call("plan", net, "--rules", net.parent).out
+    assert not Path("-").exists()

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 from rewriter.cli.options import Help, Switch, add_configuration, add_what_is_known, add_which_rules
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rewriter.batch.work import Job, Outcome, Work
+    from rewriter.log.records import Firing
     from rewriter.plans.plan_file import Document, Proposal
 
 
@@ -20,15 +23,17 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         help="write down what would be done, to be edited and applied",
         description="Writes each rewrite that `fix` would do as a table of a TOML file, with what it changes beside it. "
         "Setting `apply = false` rejects one; `rewriter apply` carries out the rest. The model is not changed.",
-        epilog="examples:\n  rewriter plan net.onnx -o plan.toml\n  rewriter apply plan.toml -o net.fixed.onnx",
+        epilog="examples:\n  rewriter plan net.onnx -o plan.toml\n  rewriter apply plan.toml -o net.fixed.onnx\n"
+        "  rewriter plan net.onnx --interactive -o plan.toml",
         formatter_class=Help,
     )
     parser.add_argument("model", metavar="MODEL", help="the model")
     add_which_rules(parser)
     add_what_is_known(parser)
     add_configuration(parser)
-    parser.add_argument("-o", "--output", metavar="FILE", help="the plan (default: standard output)")
+    parser.add_argument("-o", "--output", metavar="FILE", help="the plan (default, and `-`: standard output)")
     parser.add_argument("--force", action="store_true", help="overwrite an existing plan")
+    parser.add_argument("--interactive", action="store_true", help="show each rewrite and ask whether to apply it")
     parser.add_argument("--tidy", action=Switch, help="also remove nodes, initializers and imports that nothing uses")
     parser.set_defaults(run=run)
 
@@ -48,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.record import replace
     from rewriter.report.style import clean, counted
 
-    output = None if args.output is None else Path(args.output)
+    output = None if args.output in (None, "-") else Path(args.output)
     if output is not None:
         check_target(output, args.force)
     work, (job,) = vary(replace(make_work("fix", args), detail=True), [Job(args.model)], args)
@@ -56,6 +61,8 @@ def run(args: argparse.Namespace) -> int:
     if outcome.error or outcome.log is None:
         raise RewriterError(outcome.error or f"{args.model}: nothing is known of it")
     plan = _document(job, work.variants[job.variant] if work.variants else work, outcome, args.rules)
+    if args.interactive:
+        plan = replace(plan, proposals=_decided(plan.proposals, outcome.log.firings))
     told = written(plan, outcome.log.firings, Path.cwd() if output is None else output.parent)
     if output is None:
         print(told, end="")
@@ -63,6 +70,20 @@ def run(args: argparse.Namespace) -> int:
         write_bytes(output, told.encode(), args.force)
     say(f"{counted(len(outcome.log.firings), 'rewrite')} proposed" + ("" if output is None else f" in {clean(str(output))}"))
     return 1 if outcome.unfinished else 0
+
+
+def _decided(proposals: Sequence[Proposal], firings: Sequence[Firing]) -> tuple[Proposal, ...]:
+    """As somebody answers, who is asked on stderr: stdout may be the plan."""
+    import sys
+
+    from rewriter.cli.output import say
+    from rewriter.plans.decide import decide
+
+    def ask(question: str) -> str:
+        print(question, end="", file=sys.stderr, flush=True)
+        return input()
+
+    return decide(proposals, {firing.number: firing for firing in firings}, say, ask)
 
 
 def _document(job: Job, work: Work, outcome: Outcome, rule_paths: list[str] | None) -> Document:
