@@ -3,9 +3,9 @@
     python docs/build.py            writes them
     python docs/build.py --check    names those that are out of date, and exits with 1 when there are any
 
-Made are docs/rules.md (the index of rules), docs/catalogue.md from docs/catalogue.json, the schema of reports
-docs/schema/report.json, and the tables between the `<!-- made: NAME -->` and `<!-- end -->` marks of docs/language.md. Besides,
-docs/rules/ gets a page for each rule; these are not kept in git.
+Made are docs/rules.md (the index of rules), docs/symptoms.md (rules by error message), docs/catalogue.md from
+docs/catalogue.json, the schema of reports docs/schema/report.json, and the tables between the `<!-- made: NAME -->` and `<!--
+end -->` marks of docs/language.md. Besides, docs/rules/ gets a page for each rule; these are not kept in git.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def main() -> int:
 
 def build(rules: Sequence[Rule]) -> dict[Path, str]:
     """Every page that is made and kept in git, with its text."""
-    pages = {DOCS / "rules.md": index(rules)}
+    pages = {DOCS / "rules.md": index(rules), DOCS / "symptoms.md": symptoms(rules)}
     pages[DOCS / "catalogue.md"] = catalogue(json.loads((DOCS / "catalogue.json").read_text(encoding="utf-8")), places(rules))
     pages[DOCS / "language.md"] = filled((DOCS / "language.md").read_text(encoding="utf-8"))
     pages[DOCS / "schema" / "report.json"] = f"{json.dumps(report_schema(), indent=1)}\n"
@@ -140,11 +140,11 @@ def block(text: str, language: str) -> str:
 
 
 def index(rules: Sequence[Rule]) -> str:
-    """All rules by exporter, by target, by who refuses the model, and by the words of the refusal."""
+    """All rules by exporter, by target, and by who refuses the model."""
     unasked = sum(rule.default for rule in rules)
     parts = [
         "# The rules",
-        f"{len(rules)} rules, of which {unasked} run unasked. `rewriter rules --symptom TEXT` finds one by a tool's message.",
+        f"{len(rules)} rules, of which {unasked} run unasked. [symptoms.md](symptoms.md) has them by error message.",
         "## By exporter",
     ]
     exporters = sorted({exporter for rule in rules for exporter in rule.exporters})
@@ -163,13 +163,36 @@ def index(rules: Sequence[Rule]) -> str:
     repairs = [rule for rule in rules if rule.kind.name == "repair" and not rule.header.symptoms]
     silent = [rule for rule in repairs if not any(tool in rule.doc for tool in TOOLS)]
     parts.append(f"- **nobody, the numbers are wrong:** {', '.join(map(link, silent))}")
+    return re.sub(r"(?m)(^- .*)\n\n(?=- )", r"\1\n", "\n\n".join(parts)) + "\n"
+
+
+def symptoms(rules: Sequence[Rule]) -> str:
+    """Every error message that rules name, with what it means."""
     said: dict[str, list[Rule]] = {}
     for rule in rules:
         for symptom in rule.header.symptoms:
             said.setdefault(symptom, []).append(rule)
-    parts.append("## By message")
-    parts += [f"- `{text}`: {', '.join(map(link, found))}" for text, found in sorted(said.items())]
-    return re.sub(r"(?m)(^- .*)\n\n(?=- )", r"\1\n", "\n\n".join(parts)) + "\n"
+    parts = [
+        "# Rules by error message",
+        f"{len(said)} messages of ONNX Runtime, of the checker and of other consumers, and the rules that repair the models "
+        "that they are about. `rewriter check MODEL` reports which rule applies to a model; `rewriter rules --symptom TEXT` "
+        "searches this list; `rewriter why RULE MODEL` explains why a rule does not apply.",
+    ]
+    for text, found in sorted(said.items(), key=lambda item: item[0].strip("[\"'").lower()):
+        parts.append(f"## `{text.strip()}`")
+        parts.append("\n".join(f"- {link(rule)}{origin(rule)}: {plain(rule.title)}{how(rule)}" for rule in found))
+    return "\n\n".join(parts) + "\n"
+
+
+def origin(rule: Rule) -> str:
+    return f" ({', '.join(rule.exporters)})" if rule.exporters else ""
+
+
+def how(rule: Rule) -> str:
+    """The command for a rule that does not run by default."""
+    if rule.default:
+        return ""
+    return f" (`--target {rule.targets[0]}`)" if rule.header.on_target else f" (`--select DEFAULT,{rule.code}`)"
 
 
 def table(rules: Sequence[Rule]) -> str:

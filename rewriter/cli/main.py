@@ -79,6 +79,10 @@ def entry() -> NoReturn:
     """The console script: a process that does one command, and is quick to come and to go."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy takes 70 ms to start more, and nothing here has use for them
     gc.set_threshold(OBJECTS)
+    if "_ARGCOMPLETE" in os.environ:
+        from rewriter.cli.completion import complete
+
+        complete()
     _keep_stdout()
     code = main()
     atexit._run_exitfuncs()

@@ -1,0 +1,13 @@
+# docker build -t rewriter . && docker run --rm -v "$PWD:/models" rewriter fix net.onnx -o net.fixed.onnx
+FROM python:3.12-slim AS build
+WORKDIR /source
+COPY . .
+RUN pip wheel --no-cache-dir --wheel-dir /wheels ".[verify]"
+
+FROM python:3.12-slim
+COPY --from=build /wheels /wheels
+RUN pip install --no-cache-dir --no-index --find-links /wheels "rewriter[verify]" && rm -r /wheels \
+    && useradd --create-home rewriter
+USER rewriter
+WORKDIR /models
+ENTRYPOINT ["rewriter"]
