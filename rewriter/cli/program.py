@@ -12,7 +12,7 @@ from rewriter.cli.options import Parser, Raw
 
 GROUPS = {
     "repair": ("fix", "check", "plan", "apply", "why"),
-    "inspect": ("show", "picture", "diff", "compare", "history", "audit"),
+    "inspect": ("show", "view", "picture", "diff", "compare", "history", "audit"),
     "rules": ("rules", "rule", "test", "fmt", "verify", "lint", "coverage", "explain"),
     "about": ("help",),
 }

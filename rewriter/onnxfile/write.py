@@ -30,7 +30,7 @@ def check_target(path: Path, force: bool) -> os.stat_result | None:
     if not stat.S_ISREG(found.st_mode):
         raise RewriterError(f"{path} exists and is not a regular file")
     if not force:
-        raise RewriterError(f"{path} exists; it is overwritten only with force")
+        raise RewriterError(f"{path} exists; it is overwritten only with force (--force)")
     return found
 
 
@@ -79,7 +79,7 @@ def _take_name(temporary: Path, path: Path, force: bool) -> None:
     try:
         os.link(temporary, path)
     except FileExistsError:
-        raise RewriterError(f"{path} exists; it is overwritten only with force") from None
+        raise RewriterError(f"{path} exists; it is overwritten only with force (--force)") from None
     except OSError:  # a file system without hard links
         check_target(path, force=False)
         os.replace(temporary, path)

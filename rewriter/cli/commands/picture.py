@@ -53,8 +53,7 @@ def run(args: argparse.Namespace) -> int:
     if ending is None:
         raise RewriterError(f"-o {args.output}: the ending says what a picture is; it is one of {', '.join(ENDINGS)}")
     target = Path(args.output)
-    if check_target(target, force=True) is not None and not args.force:
-        raise RewriterError(f"{args.output} exists; --force overwrites it")
+    check_target(target, args.force)
     text = _firing(args, ending) if args.firing is not None else _part(args, ending)
     write_bytes(target, text.encode("utf-8", "backslashreplace"), force=True)
     return 0

@@ -1,0 +1,81 @@
+"""`rewriter view`: a page that shows a whole model, or two side by side."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from rewriter.cli.options import Help, add_configuration, add_what_is_known, add_which_rules
+
+if TYPE_CHECKING:
+    from rewriter.inspect.viewed_graph import NodeNote
+
+
+def add(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Declares the command."""
+    parser = commands.add_parser(
+        "view",
+        parents=[common],
+        help="write a page to look at a model, or at two side by side",
+        description="Writes one HTML file that shows a model: modules folded, nodes to search and to follow, the places where "
+        "rules would fire, and the nodes that rules have changed. Of two models it also shows what differs. The file holds "
+        "everything it needs and makes no request; weights are not in it.",
+        epilog="examples:\n  rewriter view net.onnx -o net.html\n  rewriter view net.onnx net.fixed.onnx --open",
+        formatter_class=Help,
+    )
+    parser.add_argument("model", metavar="MODEL", help="the model")
+    parser.add_argument("other", metavar="B", nargs="?", help="a second model, compared with the first")
+    parser.add_argument("-o", "--output", metavar="FILE", help="the page (default: NAME.html beside the model)")
+    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
+    parser.add_argument("--open", action="store_true", help="open the page in the browser")
+    add_which_rules(parser)
+    add_what_is_known(parser)
+    add_configuration(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Writes the page; returns 0."""
+    from pathlib import Path
+
+    from rewriter.cli.output import say
+    from rewriter.inspect.viewed_graph import notes_of_differences, viewed_model
+    from rewriter.onnxfile.write import check_target, write_bytes
+    from rewriter.report.style import clean
+    from rewriter.report.viewer.viewer_page import viewer_page
+
+    paths = [Path(path) for path in (args.model, args.other) if path is not None]
+    target = Path(args.output) if args.output else paths[0].with_suffix(".html")
+    check_target(target, args.force)
+    if args.other is None:
+        notes: list[list[NodeNote]] = [_findings(args)]
+    else:
+        from rewriter.inspect.diff.difference import compare_files
+
+        notes = [list(found) for found in notes_of_differences(compare_files(*paths))]
+    models = [viewed_model(path, found) for path, found in zip(paths, notes, strict=True)]
+    page = viewer_page(models, " | ".join(path.name for path in paths))
+    write_bytes(target, page.encode("utf-8", "backslashreplace"), force=args.force)
+    say(f"{clean(str(target))}: {len(page) / 1e6:.1f} MB")
+    if args.open:
+        import webbrowser
+
+        webbrowser.open(target.absolute().as_uri())
+    return 0
+
+
+def _findings(args: argparse.Namespace) -> list[NodeNote]:
+    """Where rules would fire."""
+    from rewriter.batch.job import process
+    from rewriter.batch.work import Job
+    from rewriter.cli.batch import make_work
+    from rewriter.cli.by_path import vary
+    from rewriter.errors import RewriterError
+    from rewriter.inspect.viewed_graph import NodeNote
+    from rewriter.record import replace
+
+    work, (job,) = vary(replace(make_work("check", args), runtime="no"), [Job(args.model)], args)
+    outcome = process(job, work)
+    if outcome.error or outcome.log is None:
+        raise RewriterError(outcome.error or f"{args.model}: nothing is known of it")
+    return [NodeNote(one.place, one.root, "finding", one.rule, one.title) for one in outcome.log.firings]
