@@ -1,375 +1,394 @@
 """What can be said of a rule's conditions where a node of its pattern is known by its kind alone.
 
-It evaluates expressions as the engine does, with values of which little is known (guess_values.py); what a census of the model
-cannot tell is unknown.
+Expressions mean what they mean to the engine, over values of which little is known (`partial_values`). They are compiled once a
+rule: what a census never tells is left out then, and most conditions shrink to a look at an attribute or at a set of types.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from rewriter.conditions.partial_values import ABSENT, ANY, ORDERS, UNKNOWN, TypeSet, each, same
+from rewriter.conditions.asked_model import Asked
+from rewriter.conditions.partial_values import (
+    ABSENT,
+    ANY,
+    UNKNOWN,
+    TypeSet,
+    arithmetic,
+    cast,
+    compared,
+    contained,
+    decided,
+    element,
+    of_types,
+    same,
+    truth,
+    union,
+)
 from rewriter.conditions.ruled_out import NONE
-from rewriter.language import ast, schema
-from rewriter.language.cache.operator_table import Table
+from rewriter.language import ast
 from rewriter.language.dtypes import DTYPES
-from rewriter.language.pattern import PatternNode, is_run
-from rewriter.language.pattern_order import is_late
-from rewriter.onnxfile.census import OPAQUE, Census, NodeKind
-from rewriter.record import record
+from rewriter.onnxfile.census import OPAQUE
 
-_COMPUTED = {"pads": (0, 2), "strides": (1, 1), "dilations": (1, 1)}
-"""Defaults that depend on the number of spatial axes: the item, and how many an axis."""
+NODE = object()
+"""The value of a label: the matched node, which is of the kind in question."""
 
 
-class _Doubtful(Exception):
-    """The engine may not know what an attribute of a pattern is, or may object."""
+Known = Callable[[Asked], Any]
+"""The value of an expression in one case: that of the language where it is known (numbers, texts, lists; tuples for arrays),
+`TypeSet` for an element type, UNKNOWN also where the engine would object.
+"""
 
 
-@record(frozen=True, slots=True)
-class _MatchedNode:
-    """A matched node, which is of the kind in question."""
+def nothing(asked: Asked) -> Any:
+    return UNKNOWN
 
 
-@record(frozen=True, slots=True)
-class AskedModel:
-    """What questions are put to."""
+class ConditionCompiler:
+    """Makes the expressions of one rule into functions of a case; None for what no census tells."""
 
-    census: Census
-    table: Table
-    by_op: Mapping[tuple[str, str], list[NodeKind]]
-
-
-class PartialAnswers:
-    """The conditions of a rule, where one node of its pattern is of a certain kind and nothing else is known.
-
-    Values are those of the language: numbers, texts, lists; tuples for arrays; `TypeSet` for an element type; UNKNOWN.
-    """
-
-    def __init__(
-        self,
-        rule: ast.Rule,
-        model: AskedModel,
-        node: PatternNode | None,
-        kind: NodeKind | None,
-        types: tuple[int, ...] | None,
-    ) -> None:
-        self.rule = rule
-        self.lets = {let.name: let.value for let in rule.lets}
-        self.model = model
-        self.node = node
-        self.kind = kind
-        self.types = types
-        self.bound: dict[str, Any] = {}
-        self.operands: dict[str, int] = {}
+    def __init__(self, rule: ast.Rule) -> None:
+        self.asks_types = self.asks_ranks = False
+        self.bound: dict[str, Known] = {}
+        self.operands: dict[str, list[int] | None] = {}  # where they stand; None for anywhere
         self.outputs: dict[str, int] = {}
+        self.free = False
+        self._lets = {let.name: let.value for let in rule.lets}
+        self._made: dict[str, Known | None] = {}
 
-    def stands(self) -> bool:
-        """False when a condition is surely false, or the pattern surely does not fit.
+    def operand(self, name: str, position: int | None) -> None:
+        """Notes that a name of the pattern stands for the operand at a position, or, with None, at any."""
+        places = self.operands.setdefault(name, [])
+        if position is None or places is None:
+            self.operands[name] = None
+        else:
+            places.append(position)
 
-        The engine asks the pattern first: what it may not know of an attribute there, it reports, whatever the conditions say.
-        """
-        try:
-            if self.node is not None and not self._matches(self.node):
-                return False
-        except _Doubtful:
-            return True
-        return all(self.truth(where.condition) is not False for where in self.rule.wheres)
+    def value(self, expr: ast.Expr) -> Known | None:
+        compile_ = _EXPRESSIONS.get(type(expr))
+        return None if compile_ is None else compile_(self, expr)
 
-    # --- the pattern -------------------------------------------------------------------------------------------------------
-
-    def _matches(self, node: PatternNode) -> bool:
-        source = node.source
-        for position, output in enumerate(source.outputs):
-            if output.variadic:
-                break
-            if output.name is not None:
-                self.outputs[output.name] = position
-        if source.label is not None:
-            self.bound[source.label] = _MatchedNode()
-        read = self._operands(node)  # which the engine asks for last, so that attributes may be doubtful all the same
-        late = [pattern for pattern in source.attrs if is_late(pattern)]
-        if not all(self._attribute(pattern) for pattern in source.attrs if pattern not in late):
-            return False
-        fits = [self._attribute(pattern) for pattern in late]  # asked in another order there: each may be the first
-        return read and all(fits)
-
-    def _operands(self, node: PatternNode) -> bool:
-        """Whether the operands may be what the pattern wants; notes of what types they may be."""
-        free = not node.source.ordered and any(schema.is_commutative(op, domain) for domain, op in node.ops)
-        every = 0 if self.types is None else _union(self.types)
-        placed = next((at for at, operand in enumerate(node.inputs) if is_run(operand)), len(node.inputs))
-        for operand in node.inputs[placed:]:
-            if isinstance(operand, ast.Capture):
-                self.operands.setdefault(operand.name, ANY)  # behind a run it may be anywhere
-        for position, operand in enumerate(node.inputs[:placed]):
-            optional = isinstance(operand, ast.Capture) and operand.optional
-            if self.types is not None and not free and not optional and self.types[position : position + 1] == (0,):
-                return False
-            if not isinstance(operand, ast.Capture):
-                continue
-            bits = ANY
-            if self.types is not None:
-                bits = every if free else self.types[position] if position < len(self.types) else ANY
-            self.operands[operand.name] = self.operands.get(operand.name, ANY) & (bits or ANY)
-            if operand.type is not None and operand.type.dtype is not None and not bits & 1 << DTYPES[operand.type.dtype]:
-                return bits == 0
-        return True
-
-    def _attribute(self, pattern: ast.AttrPattern) -> bool:
-        assert self.kind is not None
+    def attribute(self, pattern: ast.AttrPattern) -> Known:
+        """Whether a kind has an attribute as the pattern wants it; UNKNOWN where the engine may not know, or object."""
+        name = pattern.name
         if pattern.mode != "equals":
-            return (pattern.name in self.kind.attrs) == (pattern.mode == "present")
-        value = self.effective(pattern.name)
-        if value is UNKNOWN and self.kind.attrs.get(pattern.name) is not OPAQUE:
-            raise _Doubtful
-        name = pattern.value.id if isinstance(pattern.value, ast.Name) else None
-        if name is not None and name not in self.bound and name not in self.lets and name not in DTYPES:
-            self.bound[name] = value
-            return True
-        if pattern.value is None:
-            return True
-        wanted = self.value(pattern.value)
-        if wanted is UNKNOWN:
-            raise _Doubtful
-        return same(value, wanted) is not False
+            present = pattern.mode == "present"
+            return lambda asked: (name in asked.kind.attrs) == present
+        variable = pattern.value.id if isinstance(pattern.value, ast.Name) else None
+        binds = variable is not None and variable not in self.bound and variable not in self._lets and variable not in DTYPES
+        if variable is not None and binds:
+            self.bound[variable] = lambda asked: asked.model.effective(asked.kind, name)
+        wanted = None if binds or pattern.value is None else self.value(pattern.value)
+        any_value = binds or pattern.value is None
 
-    def effective(self, name: str) -> Any:
-        """The value that an attribute has by itself or by default."""
-        assert self.kind is not None
-        found = self.kind.attrs.get(name)
-        if found is not None:
-            return UNKNOWN if found is OPAQUE else found
-        entry = None if self.kind.domain else self.model.table.get(self.kind.op)
-        if entry is None:
-            return UNKNOWN
-        defaults = [_at(entry[0].get(name, ()), version) for version in self.model.census.versions]
-        if not defaults or any(default != defaults[0] for default in defaults):
-            return UNKNOWN
-        if defaults[0] is not None:
-            return defaults[0]
-        return ABSENT if schema.computed_default(self.kind.op, "", name) is None else self._computed(name)
+        def fits(asked: Asked) -> Any:
+            value = asked.model.effective(asked.kind, name)
+            if value is UNKNOWN:
+                if asked.kind.attrs.get(name) is not OPAQUE:
+                    return UNKNOWN
+            elif value is ABSENT:
+                return False
+            if any_value:
+                return True
+            other = UNKNOWN if wanted is None else wanted(asked)
+            return UNKNOWN if other is UNKNOWN else same(value, other) is not False
 
-    def _computed(self, name: str) -> Any:
-        assert self.kind is not None
-        item, times = _COMPUTED.get(name, (0, 0))
-        axes = self.kind.attrs.get("kernel_shape")
-        padded = self.kind.attrs.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID", "")
-        return UNKNOWN if not times or not isinstance(axes, list) or (padded and not item) else [item] * (len(axes) * times)
+        return fits
 
     # --- expressions -------------------------------------------------------------------------------------------------------
 
-    def truth(self, expr: ast.Expr) -> Any:
-        """True, False or UNKNOWN."""
-        value = self.value(expr)
-        return bool(value) if isinstance(value, bool) or (isinstance(value, int) and value in (0, 1)) else UNKNOWN
+    def literal(self, expr: ast.Literal) -> Known | None:
+        value = expr.value
+        return None if value is None else lambda asked: value
 
-    def value(self, expr: ast.Expr) -> Any:
-        """What is known of an expression; UNKNOWN also where the engine would object."""
-        evaluate = _EXPRESSIONS.get(type(expr))
-        try:
-            return UNKNOWN if evaluate is None else evaluate(self, expr)
-        except (ArithmeticError, LookupError, TypeError, ValueError):
-            return UNKNOWN
-
-    def _name(self, expr: ast.Name) -> Any:
+    def name(self, expr: ast.Name) -> Known | None:
         if expr.id in self.bound:
             return self.bound[expr.id]
-        if expr.id in self.lets:
-            return self.value(self.lets[expr.id])
+        if expr.id in self._lets:
+            if expr.id not in self._made:
+                self._made[expr.id] = self._let(expr.id)
+            return self._made[expr.id]
         if expr.id in DTYPES and expr.id not in self.operands:
-            return TypeSet(1 << DTYPES[expr.id])
-        return UNKNOWN
+            one = TypeSet(1 << DTYPES[expr.id])
+            return lambda asked: one
+        return None
 
-    def _field(self, expr: ast.Field) -> Any:
+    def _let(self, name: str) -> Known | None:
+        """Computed once a case, however often it is read."""
+        inner = self.value(self._lets[name])
+        if inner is None:
+            return None
+
+        def value(asked: Asked) -> Any:
+            if name not in asked.lets:
+                asked.lets[name] = inner(asked)
+            return asked.lets[name]
+
+        return value
+
+    def field(self, expr: ast.Field) -> Known | None:
+        name = expr.name
         if isinstance(expr.value, ast.Name) and expr.value.id == "model" and "model" not in self.bound:
-            return self._of_model(expr.name)
-        known = self.value(expr.value)
-        if not isinstance(known, _MatchedNode) or expr.name in ("inputs", "outputs", "op"):
-            return UNKNOWN
-        return self.effective(expr.name)
-
-    def _of_model(self, name: str) -> Any:
-        census = self.model.census
-        if name == "ir_version":
-            return census.ir_version or UNKNOWN
-        surely_none = NONE.get(name)
-        return [] if surely_none is not None and surely_none(census, self.model.table) else UNKNOWN
-
-    def _index(self, expr: ast.Index) -> Any:
+            return (lambda asked: asked.model.field(name)) if name == "ir_version" or name in NONE else None
         base = self.value(expr.value)
-        if not isinstance(base, list | tuple | str):
-            return UNKNOWN
+        if base is None or name in ("inputs", "outputs", "op"):
+            return None
+        return lambda asked: asked.model.effective(asked.kind, name) if base(asked) is NODE else UNKNOWN
+
+    def index(self, expr: ast.Index) -> Known | None:
+        base = self.value(expr.value)
+        if base is None:
+            return None
         if not isinstance(expr.index, ast.Range):
             at = self.value(expr.index)
-            return base[at] if isinstance(at, int) else UNKNOWN
-        start = 0 if expr.index.start is None else self.value(expr.index.start)
-        stop = -1 if expr.index.stop is None else self.value(expr.index.stop)
-        if not isinstance(start, int) or not isinstance(stop, int):
-            return UNKNOWN
-        return base[start : None if stop == -1 else stop + 1]
+            return None if at is None else lambda asked: element(base(asked), at(asked))
+        start = _always(0) if expr.index.start is None else self.value(expr.index.start)
+        stop = _always(-1) if expr.index.stop is None else self.value(expr.index.stop)
+        if start is None or stop is None:
+            return None
+        return lambda asked: element(base(asked), start(asked), stop(asked))
 
-    def _list(self, expr: ast.ListOf) -> Any:
+    def list_of(self, expr: ast.ListOf) -> Known | None:
         items = [self.value(item) for item in expr.items]
-        return UNKNOWN if UNKNOWN in items else items  # an item that fails spoils the list, whatever the others are
+        known = [item for item in items if item is not None]
+        if len(known) < len(items):
+            return None  # an item that fails spoils the list, whatever the others are
 
-    def _unary(self, expr: ast.Unary) -> Any:
+        def value(asked: Asked) -> Any:
+            found = [item(asked) for item in known]
+            return UNKNOWN if UNKNOWN in found else found
+
+        return value
+
+    def unary(self, expr: ast.Unary) -> Known | None:
+        operand = self.value(expr.operand)
+        if operand is None:
+            return None
         if expr.op == "not":
-            known = self.truth(expr.operand)
-            return UNKNOWN if known is UNKNOWN else not known
-        value = self.value(expr.operand)
-        return -value if isinstance(value, int | float) and not isinstance(value, bool) else UNKNOWN
 
-    def _binary(self, expr: ast.Binary) -> Any:
-        """Whole numbers, and arrays of them; nothing else is asked for often enough."""
-        step = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__, "//": int.__floordiv__, "%": int.__mod__}.get(expr.op)
-        if step is None:
-            return UNKNOWN
-        left, right = self.value(expr.left), self.value(expr.right)
-        return UNKNOWN if list in (type(left), type(right)) else _bounded(each(left, right, step))
+            def negated(asked: Asked) -> Any:
+                found = truth(operand(asked))
+                return UNKNOWN if found is UNKNOWN else not found
 
-    def _compare(self, expr: ast.Compare) -> Any:
-        left, right = self.value(expr.left), self.value(expr.right)
-        if expr.op in ("in", "not in"):
-            found = self._contains(left, right)
-            return found if found is UNKNOWN or expr.op == "in" else not found
-        if any(isinstance(side, TypeSet | str) or side is ABSENT for side in (left, right)):
-            equal = same(left, right) if expr.op in ("==", "!=") else UNKNOWN
-            return equal if equal is UNKNOWN or expr.op == "==" else not equal
-        if isinstance(left, list) and isinstance(right, list):
-            equal = same(left, right) if expr.op in ("==", "!=") else UNKNOWN
-            return equal if equal is UNKNOWN or expr.op == "==" else not equal
-        return each(left, right, ORDERS[expr.op])
+            return negated
 
-    def _contains(self, item: Any, items: Any) -> Any:
-        if item is UNKNOWN or not isinstance(items, list):
-            return UNKNOWN
-        answers = [same(item, element) for element in items]
-        return True if True in answers else UNKNOWN if UNKNOWN in answers else False
+        def negative(asked: Asked) -> Any:
+            found = operand(asked)
+            return -found if isinstance(found, int | float) and not isinstance(found, bool) else UNKNOWN
 
-    def _logic(self, expr: ast.Logic) -> Any:
-        decisive = expr.op == "or"
-        answers = [self.truth(operand) for operand in expr.operands]
-        return decisive if any(a is decisive for a in answers) else UNKNOWN if UNKNOWN in answers else not decisive
+        return negative
 
-    def _choice(self, expr: ast.Choice) -> Any:
-        test = self.truth(expr.test)
-        return UNKNOWN if test is UNKNOWN else self.value(expr.then if test else expr.other)
+    def binary(self, expr: ast.Binary) -> Known | None:
+        left, right, op = self.value(expr.left), self.value(expr.right), expr.op
+        return None if left is None or right is None else lambda asked: arithmetic(op, left(asked), right(asked))
 
-    def _call(self, expr: ast.Call) -> Any:
-        function = _FUNCTIONS.get(expr.function)
-        return UNKNOWN if function is None else function(self, *expr.args)
+    def compare(self, expr: ast.Compare) -> Known | None:
+        wanted = self._named_types(expr)
+        if wanted and (types := self._types(expr.left)) is not None:
+            positive = expr.op in ("==", "in")
+            return lambda asked: of_types(types(asked), wanted, positive=positive)
+        left, right, op = self.value(expr.left), self.value(expr.right), expr.op
+        if left is None or right is None:
+            return None
+        if op in ("in", "not in"):
+            return lambda asked: contained(left(asked), right(asked), positive=op == "in")
+        return lambda asked: compared(op, left(asked), right(asked))
+
+    def logic(self, expr: ast.Logic) -> Known | None:
+        parts = [self.value(operand) for operand in expr.operands]
+        known = [part for part in parts if part is not None]
+        if not known:
+            return None
+        decisive, all_known = expr.op == "or", len(known) == len(parts)
+
+        def value(asked: Asked) -> Any:
+            open_ = not all_known
+            for part in known:
+                found = truth(part(asked))
+                if found is decisive:
+                    return decisive
+                open_ = open_ or found is UNKNOWN
+            return UNKNOWN if open_ else not decisive
+
+        return value
+
+    def choice(self, expr: ast.Choice) -> Known | None:
+        test = self.value(expr.test)
+        if test is None:
+            return None
+        then, other = self.value(expr.then) or nothing, self.value(expr.other) or nothing
+
+        def value(asked: Asked) -> Any:
+            found = truth(test(asked))
+            return UNKNOWN if found is UNKNOWN else (then if found else other)(asked)
+
+        return value
+
+    def call(self, expr: ast.Call) -> Known | None:
+        compile_ = _FUNCTIONS.get(expr.function)
+        return None if compile_ is None else compile_(self, *expr.args)
 
     # --- functions ---------------------------------------------------------------------------------------------------------
 
-    def _dtype(self, tensor: ast.Expr) -> Any:
-        if not isinstance(tensor, ast.Name):
-            return UNKNOWN
-        place = self._output(tensor)
-        if place is None or self.kind is None or self.types is None:
-            return TypeSet(self.operands.get(tensor.id, ANY))
-        made = self.kind.made[self.types]
-        return TypeSet(made[place] if place < len(made) else ANY)
+    def _types(self, expr: ast.Expr) -> Callable[[Asked], int] | None:
+        """For `dtype(x)`: the set of types that x may have, as bits."""
+        tensor = expr.args[0] if isinstance(expr, ast.Call) and expr.function == "dtype" else None
+        return self._types_of(tensor) if isinstance(tensor, ast.Name) else None
 
-    def _declared_dtype(self, tensor: ast.Expr) -> Any:
-        place = self._output(tensor)
-        return UNKNOWN if place is None or self.kind is None else TypeSet(self.kind.handed.get(place, ANY))
+    def _types_of(self, tensor: ast.Name) -> Callable[[Asked], int] | None:
+        place, operand = self.outputs.get(tensor.id), self.operands.get(tensor.id)
+        if place is None and operand is None:
+            return None
+        self.asks_types = True
+        if place is not None:
 
-    def _is_output(self, tensor: ast.Expr) -> Any:
+            def made(asked: Asked) -> int:
+                found = () if asked.types is None else asked.kind.made[asked.types]
+                return found[place] if place < len(found) else ANY
+
+            return made
+        assert operand is not None
+        positions, free = tuple(operand), self.free
+
+        def read(asked: Asked) -> int:
+            bits, types = ANY, asked.types
+            if types is not None:
+                for position in positions:
+                    one = union(types) if free else types[position] if position < len(types) else ANY
+                    bits &= one or ANY
+            return bits
+
+        return read
+
+    def _named_types(self, expr: ast.Compare) -> int:
+        """The types that `== float` or `in [float, double]` names, as bits; 0 for anything else."""
+        several = isinstance(expr.right, ast.ListOf)
+        items = expr.right.items if isinstance(expr.right, ast.ListOf) else (expr.right,)
+        if expr.op not in (("in", "not in") if several else ("==", "!=")):
+            return 0
+        taken = {*self.bound, *self._lets, *self.operands}
+        names = [item.id for item in items if isinstance(item, ast.Name) and item.id in DTYPES and item.id not in taken]
+        return union(1 << DTYPES[name] for name in names) if len(names) == len(items) else 0
+
+    def dtype(self, tensor: ast.Expr) -> Known | None:
+        types = self._types_of(tensor) if isinstance(tensor, ast.Name) else None
+
+        def value(asked: Asked) -> Any:
+            assert types is not None
+            bits = types(asked)
+            return UNKNOWN if bits == ANY else TypeSet(bits)
+
+        return None if types is None else value
+
+    def rank(self, tensor: ast.Expr) -> Known | None:
+        name = tensor.id if isinstance(tensor, ast.Name) else ""
+        place, operand = self.outputs.get(name), self.operands.get(name)
+        if place == 0:
+            self.asks_ranks = True
+            return lambda asked: UNKNOWN if asked.ranks is None else _number(asked.kind.ranks[asked.ranks])
+        if operand is None or place is not None or self.free:
+            return None
+        self.asks_ranks = True
+        at = operand[0]
+        return lambda asked: UNKNOWN if not asked.ranks or at >= len(asked.ranks) else _number(asked.ranks[at])
+
+    def declared_dtype(self, tensor: ast.Expr) -> Known | None:
         place = self._output(tensor)
-        return UNKNOWN if place is None or self.kind is None or place in self.kind.handed else False
+        if place is None:
+            return None
+
+        def value(asked: Asked) -> Any:
+            bits = ANY if asked.types is None else asked.kind.handed.get(place, ANY)
+            return UNKNOWN if bits == ANY else TypeSet(bits)
+
+        return value
+
+    def is_output(self, tensor: ast.Expr) -> Known | None:
+        place = self._output(tensor)
+        return None if place is None else lambda asked: UNKNOWN if asked.types is None or place in asked.kind.handed else False
 
     def _output(self, tensor: ast.Expr) -> int | None:
-        """Which output of the node in question a name means, where the types are known; None for another one."""
-        return self.outputs.get(tensor.id) if isinstance(tensor, ast.Name) and self.types is not None else None
+        """Which output of the node in question a name means."""
+        place = self.outputs.get(tensor.id) if isinstance(tensor, ast.Name) else None
+        self.asks_types = self.asks_types or place is not None
+        return place
 
-    def _has(self, node: ast.Expr, name: ast.Expr) -> Any:
-        wanted = self.value(name)
-        if self.kind is None or not isinstance(self.value(node), _MatchedNode) or not isinstance(wanted, str):
-            return UNKNOWN
-        return wanted in self.kind.attrs
+    def has(self, node: ast.Expr, name: ast.Expr) -> Known | None:
+        label, wanted = self.value(node), self.value(name)
+        if label is None or wanted is None:
+            return None
 
-    def _opset(self, domain: ast.Expr | None = None) -> Any:
-        versions = self.model.census.versions
-        return next(iter(versions)) if domain is None and len(versions) == 1 else UNKNOWN
+        def value(asked: Asked) -> Any:
+            text = wanted(asked)
+            return text in asked.kind.attrs if label(asked) is NODE and isinstance(text, str) else UNKNOWN
 
-    def _length(self, items: ast.Expr) -> Any:
-        found = self.value(items)
-        return len(found) if isinstance(found, list | tuple | str) else UNKNOWN
+        return value
 
-    def _all(self, items: ast.Expr) -> Any:
-        return self._every(items, decisive=False)
+    def opset(self, domain: ast.Expr | None = None) -> Known | None:
+        if domain is not None:
+            return None
+        return lambda asked: next(iter(asked.model.versions)) if len(asked.model.versions) == 1 else UNKNOWN
 
-    def _any(self, items: ast.Expr) -> Any:
-        return self._every(items, decisive=True)
+    def length(self, items: ast.Expr) -> Known | None:
+        known = self.value(items)
 
-    def _every(self, items: ast.Expr, *, decisive: bool) -> Any:
-        found = self.value(items)
-        if isinstance(found, bool):
-            return found
-        if not isinstance(found, list | tuple) or not all(isinstance(item, bool | int) for item in found):
-            return UNKNOWN
-        return any(found) if decisive else all(found)
+        def value(asked: Asked) -> Any:
+            assert known is not None
+            found = known(asked)
+            return len(found) if isinstance(found, list | tuple | str) else UNKNOWN
 
-    def _maybe(self, condition: ast.Expr) -> Any:
-        return False if self.truth(condition) is False else UNKNOWN
+        return None if known is None else value
 
-    def _cast(self, value: ast.Expr, dtype: ast.Expr) -> Any:
-        """Whole numbers stay what they are as int64."""
-        found, wanted = self.value(value), self.value(dtype)
-        if wanted != TypeSet(1 << DTYPES["int64"]):
-            return UNKNOWN
-        whole = isinstance(found, list | tuple) and all(isinstance(item, int) for item in found)
-        return tuple(found) if whole else found if isinstance(found, int) else UNKNOWN
+    def all(self, items: ast.Expr) -> Known | None:
+        known = self.value(items)
+        return None if known is None else lambda asked: decided(known(asked), decisive=False)
+
+    def any(self, items: ast.Expr) -> Known | None:
+        known = self.value(items)
+        return None if known is None else lambda asked: decided(known(asked), decisive=True)
+
+    def maybe(self, condition: ast.Expr) -> Known | None:
+        known = self.value(condition)
+        return None if known is None else lambda asked: False if truth(known(asked)) is False else UNKNOWN
+
+    def cast(self, value: ast.Expr, dtype: ast.Expr) -> Known | None:
+        known, wanted = self.value(value), self.value(dtype)
+        return None if known is None or wanted is None else lambda asked: cast(known(asked), wanted(asked))
 
 
-_EXPRESSIONS: dict[type, Callable[[PartialAnswers, Any], Any]] = {
-    ast.Literal: lambda guess, expr: UNKNOWN if expr.value is None else expr.value,
-    ast.Name: PartialAnswers._name,
-    ast.Field: PartialAnswers._field,
-    ast.Index: PartialAnswers._index,
-    ast.ListOf: PartialAnswers._list,
-    ast.Unary: PartialAnswers._unary,
-    ast.Binary: PartialAnswers._binary,
-    ast.Compare: PartialAnswers._compare,
-    ast.Logic: PartialAnswers._logic,
-    ast.Choice: PartialAnswers._choice,
-    ast.Call: PartialAnswers._call,
+_EXPRESSIONS: dict[type, Callable[[ConditionCompiler, Any], Known | None]] = {
+    ast.Literal: ConditionCompiler.literal,
+    ast.Name: ConditionCompiler.name,
+    ast.Field: ConditionCompiler.field,
+    ast.Index: ConditionCompiler.index,
+    ast.ListOf: ConditionCompiler.list_of,
+    ast.Unary: ConditionCompiler.unary,
+    ast.Binary: ConditionCompiler.binary,
+    ast.Compare: ConditionCompiler.compare,
+    ast.Logic: ConditionCompiler.logic,
+    ast.Choice: ConditionCompiler.choice,
+    ast.Call: ConditionCompiler.call,
 }
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "dtype": PartialAnswers._dtype,
-    "declared_dtype": PartialAnswers._declared_dtype,
-    "has": PartialAnswers._has,
-    "is_output": PartialAnswers._is_output,
-    "opset": PartialAnswers._opset,
-    "len": PartialAnswers._length,
-    "all": PartialAnswers._all,
-    "any": PartialAnswers._any,
-    "maybe": PartialAnswers._maybe,
-    "cast": PartialAnswers._cast,
+_FUNCTIONS: dict[str, Callable[..., Known | None]] = {
+    "dtype": ConditionCompiler.dtype,
+    "declared_dtype": ConditionCompiler.declared_dtype,
+    "rank": ConditionCompiler.rank,
+    "has": ConditionCompiler.has,
+    "is_output": ConditionCompiler.is_output,
+    "opset": ConditionCompiler.opset,
+    "len": ConditionCompiler.length,
+    "all": ConditionCompiler.all,
+    "any": ConditionCompiler.any,
+    "maybe": ConditionCompiler.maybe,
+    "cast": ConditionCompiler.cast,
 }
 """What can be said of a function's result. A function of the model as a whole is answered here from its census."""
 
 
-def _bounded(value: Any) -> Any:
-    """UNKNOWN where the engine objects: its integers have 64 bits."""
-    if isinstance(value, tuple):
-        return UNKNOWN if any(_bounded(item) is UNKNOWN for item in value) else value
-    return UNKNOWN if isinstance(value, int) and not -(2**63) <= value < 2**63 else value
+def _always(value: Any) -> Known:
+    return lambda asked: value
 
 
-def _union(types: Iterable[int]) -> int:
-    bits = 0
-    for one in types:
-        bits |= one or ANY
-    return bits
-
-
-def _at(values: Iterable[tuple[int, Any]], version: int) -> Any:
-    """The default that holds in an opset; None for none."""
-    found = None
-    for since, value in values:
-        if since <= version:
-            found = value
-    return found
+def _number(rank: int | None) -> Any:
+    return UNKNOWN if rank is None or rank < 0 else rank

@@ -19,7 +19,8 @@ import onnx_graphsurgeon as gs
 from rewriter.errors import RewriterError
 from rewriter.facts.inference_guards import survives
 from rewriter.facts.node_facts import NodeFacts
-from rewriter.facts.shape_rules import BOOLEAN, RULES, output_shape
+from rewriter.facts.operator_shapes import BOOLEAN, POOLS
+from rewriter.facts.shape_rules import RULES, output_shape
 from rewriter.graph.attributes import AttributeWriter
 from rewriter.onnxfile.tensor_types import UNKNOWN, Dim, TensorType, decode, encode, refine_shape
 
@@ -28,7 +29,6 @@ MOST_DATA = 4096
 """Constants of more elements are never read for the sake of a type."""
 
 _BOOL = 9
-_POOLS = ("MaxPool", "AveragePool", "LpPool")
 _OTHER_DTYPE = ("ConstantOfShape", "Range", "ConvInteger")
 _MOST_CACHED = 1 << 14  # bytes of a node and its constants; trees and lookup tables are asked for once anyway
 _DATA: dict[str, tuple[int, ...]] = {
@@ -242,7 +242,7 @@ def _corrected(facts: NodeFacts, shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
     """
     if facts.domain:
         return shape
-    if facts.op in _POOLS and facts.integer("ceil_mode", 0):
+    if facts.op in POOLS and facts.integer("ceil_mode", 0):
         return _ceiled(facts, shape)
     if facts.op in ("Resize", "Upsample"):
         return _scaled(facts, shape)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from rewriter.facts.node_facts import NodeFacts
+from rewriter.facts.operator_shapes import BROADCAST, GLOBAL_POOLS, POOLS, SAME_AS_FIRST
 from rewriter.facts.shape_values import add, divide_exactly, multiply, subtract
 from rewriter.onnxfile.tensor_types import Dim
 
@@ -18,19 +19,6 @@ Shape = tuple[Dim, ...]
 Rule = Callable[[NodeFacts], "Shape | None"]
 
 _FAR = 2**31 - 1  # exporters write this, or more, for "to the end"
-
-SAME_AS_FIRST = frozenset(
-    {
-        "Abs", "Acos", "Acosh", "Affine", "Asin", "Asinh", "Atan", "Atanh", "BatchNormalization", "BitwiseNot", "Ceil",
-        "Celu", "Clip", "Cos", "Cosh", "CumSum", "Dropout", "Elu", "Erf", "Exp", "Floor", "Gelu", "GroupNormalization",
-        "HardSigmoid", "HardSwish", "Hardmax", "Identity", "ImageScaler", "InstanceNormalization", "LRN",
-        "LayerNormalization", "LeakyRelu", "Log", "LogSoftmax", "LpNormalization", "MeanVarianceNormalization", "Mish",
-        "Neg", "Not", "PRelu", "ParametricSoftplus", "RMSNormalization", "Reciprocal", "Relu", "ReverseSequence",
-        "Round", "ScaledTanh", "Scale", "Scatter", "ScatterElements", "ScatterND", "Selu", "Shrink", "Sigmoid", "Sign",
-        "Sin", "Sinh", "Softmax", "Softplus", "Softsign", "Sqrt", "Swish", "Tan", "Tanh", "ThresholdedRelu", "Trilu",
-    }
-)  # fmt: skip
-"""Operators whose first output has the element type and shape of the first operand, whatever else is wrong with them."""
 
 
 def output_shape(facts: NodeFacts) -> Shape | None:
@@ -313,9 +301,6 @@ def _global_pool(facts: NodeFacts) -> Shape | None:
     return None if source is None or len(source) < 2 else (*source[:2], *(1 for _ in source[2:]))
 
 
-BOOLEAN = frozenset(("And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Or", "Xor"))
-BROADCAST = BOOLEAN | {"Add", "Div", "Max", "Mean", "Min", "Mod", "Mul", "Pow", "Sub", "Sum", "Where"}
-
 RULES: dict[str, Rule] = {
     **dict.fromkeys(SAME_AS_FIRST, _first),
     **dict.fromkeys(BROADCAST, _by_items),
@@ -331,8 +316,8 @@ RULES: dict[str, Rule] = {
     "TopK": _top_k,
     "Flatten": _flatten,
     "Crop": _crop,
-    **dict.fromkeys(("Conv", "ConvInteger", "MaxPool", "AveragePool", "LpPool"), _window),
-    **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"), _global_pool),
+    **dict.fromkeys(("Conv", "ConvInteger", *POOLS), _window),
+    **dict.fromkeys(GLOBAL_POOLS, _global_pool),
     **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), _depth_to_space),
 }
 """Operator of the default domain → shape of its first output."""

@@ -74,6 +74,9 @@ COMPUTED: Mapping[str, Mapping[str, str]] = MappingProxyType(
 )  # fmt: skip
 """Operator → attribute → its default in words, for those defaults that the specification states in prose only."""
 
+COMPUTED_FROM_OPERANDS = frozenset(("pads", "strides", "dilations", "perm", "kernel_shape"))
+"""Attributes whose default in words is worked out for a node; of the others it stays words, and they are absent."""
+
 _BEFORE: Mapping[tuple[str, str], Value] = MappingProxyType(
     {
         ("Resize", "coordinate_transformation_mode"): "asymmetric",

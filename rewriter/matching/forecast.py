@@ -2,21 +2,22 @@
 
 Every question that a rule asks is put to each kind of node, and what the census cannot tell is unknown. A rule for which some
 node of the pattern has no kind left cannot match anywhere. So a rule that is said to be out is out; one that is left may still
-find nothing. Where this stands among all questions is told in `rewriter.matching`.
+find nothing. What costs more to tell, the types and then the ranks of all tensors, is found out only where a rule is left that
+asks for it. Where this stands among all questions is told in `rewriter.matching`.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from rewriter.conditions.partial_answers import AskedModel, PartialAnswers
+from rewriter.conditions.asked_model import Asked, AskedModel
 from rewriter.errors import RewriterError
-from rewriter.facts.dtype_flow import follow
-from rewriter.language import ast
+from rewriter.facts import dtype_flow, rank_flow
 from rewriter.language.cache.operator_table import Table
-from rewriter.language.pattern import Pattern, PatternNode, compile_pattern
+from rewriter.language.pattern import compile_pattern
 from rewriter.language.rule import Rule
+from rewriter.matching.node_question import NodeQuestion
 from rewriter.onnxfile.census import Census, NodeKind
 
 
@@ -31,12 +32,10 @@ class Forecast:
         """`table` has defaults and types of ONNX's operators."""
         self.census = census
         self._table = table
-        self._typed: bool | None = None
+        self._types: bool | None = None
+        self._ranks: bool | None = None
         self._last: tuple[Sequence[Rule], list[Rule]] = (), []
-        by_op: dict[tuple[str, str], list[NodeKind]] = {}
-        for kind in census.kinds:
-            by_op.setdefault((kind.domain, kind.op), []).append(kind)
-        self._model = AskedModel(census, table, by_op)
+        self._model = AskedModel(census, table)
 
     def possible(self, rules: Sequence[Rule]) -> list[Rule]:
         """Those of rules that are meant for the model at all; what was prepared for a list is kept for the next model."""
@@ -46,21 +45,43 @@ class Forecast:
 
     def _possible(self, rules: Sequence[Rule]) -> list[Rule]:
         model = self._model
-        asked = [question for question in _questions(rules).about(frozenset(model.by_op)) if question.open(model)]
-        if not any(question.asks_types for question in asked) or not self._has_types():
-            return [question.rule for question in asked]
-        return [question.rule for question in asked if question.open(model, typed=True)]
+        left = [one for one in _forecasts(rules).about(frozenset(model.by_op)) if one.open(model, _by_itself)]
+        if any(one.asks_types for one in left) and self._has_types():
+            left = [one for one in left if one.open(model, _with_types)]
+        if any(one.asks_ranks for one in left) and self._has_ranks():
+            left = [one for one in left if one.open(model, _with_ranks)]
+        return [one.rule for one in left]
 
     def _has_types(self) -> bool:
-        """Whether it can be told what types the operands of the kinds have; followed when a rule is left that the operators and
-        their attributes alone do not exclude.
-        """
-        if self._typed is None:
-            self._typed = follow(self.census, self._table)
-        return self._typed
+        """Whether it can be told what types the operands of the kinds have."""
+        if self._types is None:
+            self._types = dtype_flow.follow(self.census, self._table)
+        return self._types
+
+    def _has_ranks(self) -> bool:
+        """Whether it can be told what ranks the operands of the kinds have."""
+        if self._ranks is None:
+            self._ranks = rank_flow.follow(self.census)
+        return self._ranks
 
 
-MOST_KINDS = 64
+Cases = Callable[[AskedModel, NodeKind], Iterable[Asked]]
+"""The cases in which a kind of node occurs."""
+
+
+def _by_itself(model: AskedModel, kind: NodeKind) -> Iterable[Asked]:
+    return (Asked(model, kind),)
+
+
+def _with_types(model: AskedModel, kind: NodeKind) -> Iterable[Asked]:
+    return (Asked(model, kind, types=types) for types in kind.made)
+
+
+def _with_ranks(model: AskedModel, kind: NodeKind) -> Iterable[Asked]:
+    return (Asked(model, kind, ranks=ranks) for ranks in kind.ranks)
+
+
+MOST_KINDS = 1 << 9
 MOST_RULES = 1 << 12
 _of_rules: dict[int, _RuleForecast] = {}
 """Of each rule, by its id(): lists of rules differ from exporter to exporter, what is made of a rule does not."""
@@ -93,11 +114,11 @@ class _RuleForecasts:
         return found
 
 
-_last: deque[_RuleForecasts] = deque(maxlen=MOST_KINDS)
+_last: deque[_RuleForecasts] = deque(maxlen=64)
 """Lists of rules that were asked about last; models of one exporter share theirs."""
 
 
-def _questions(rules: Sequence[Rule]) -> _RuleForecasts:
+def _forecasts(rules: Sequence[Rule]) -> _RuleForecasts:
     found = next((known for known in _last if known.rules is rules), None)
     if found is None:
         found = _RuleForecasts(rules)
@@ -110,37 +131,33 @@ class _RuleForecast:
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
-        self.ast = rule.question
-        self.asks_types = any(True for _ in _typed(self.ast))
-        self.pattern: Pattern | None = None
-        if not self.ast.match.graph and all(param.default is not None for param in self.ast.params):
-            try:
-                self.pattern = None if self.ast.params else compile_pattern(self.ast.match, {})
-            except RewriterError:
-                self.pattern = None
+        self._questions = _questions(rule)
+        self.asks_types = any(question.asks_types for question in self._questions)
+        self.asks_ranks = any(question.asks_ranks for question in self._questions)
 
-    def open(self, model: AskedModel, *, typed: bool = False) -> bool:
+    def open(self, model: AskedModel, cases: Cases) -> bool:
         """Whether every node of the pattern has a kind that it may be."""
-        if self.pattern is None:  # a rule on the model as a whole, or one whose operators are parameters
-            return PartialAnswers(self.ast, model, None, None, None).stands()
-        return all(self._found(model, node, typed) for node in self.pattern.nodes)
+        return all(self._found(model, question, cases) for question in self._questions)
 
-    def _found(self, model: AskedModel, node: PatternNode, typed: bool) -> bool:
-        kinds = (kind for op in node.ops for kind in model.by_op.get(op, ()))
-        return any(self._fits(model, node, kind, typed) for kind in kinds)
+    def _found(self, model: AskedModel, question: NodeQuestion, cases: Cases) -> bool:
+        if question.node is None:
+            return question.stands(Asked(model, None))
+        fixed, most = question.node.fixed, question.node.most
+        for op in question.node.ops:
+            for kind in model.by_op.get(op, ()):
+                if any(fixed <= count and (most is None or least <= most) for count, least in kind.arities):
+                    for asked in cases(model, kind):
+                        if question.stands(asked):
+                            return True
+        return False
 
-    def _fits(self, model: AskedModel, node: PatternNode, kind: NodeKind, typed: bool) -> bool:
-        if not any(node.fixed <= count and (node.most is None or least <= node.most) for count, least in kind.arities):
-            return False
-        operands: Iterable[tuple[int, ...] | None] = kind.made if typed else (None,)
-        return any(PartialAnswers(self.ast, model, node, kind, types).stands() for types in operands)
 
-
-def _typed(rule: ast.Rule) -> Iterator[ast.Call | ast.TypePattern]:
-    from rewriter.language.walk import walk
-
-    for part in walk((rule.match, *rule.wheres, *rule.lets)):
-        if (isinstance(part, ast.Call) and part.function in ("dtype", "declared_dtype", "is_output")) or isinstance(
-            part, ast.TypePattern
-        ):
-            yield part
+def _questions(rule: Rule) -> list[NodeQuestion]:
+    """One for each node; just one for a rule on the model as a whole, or whose operators are parameters."""
+    asked = rule.question
+    if not asked.match.graph and not asked.params:
+        try:
+            return [NodeQuestion(asked, node) for node in compile_pattern(asked.match, {}).nodes]
+        except RewriterError:
+            pass
+    return [NodeQuestion(asked, None)]

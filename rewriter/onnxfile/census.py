@@ -24,21 +24,24 @@ class NodeKind:
 
     Attributes:
         attrs: by name, what `Node.attrs` would say, or `OPAQUE`.
-        dtype: element type of the tensor or sparse tensor among the attributes, 0 without one.
+        dtype: element type of the tensor or sparse tensor among the attributes, 0 without one; `rank` is that of the tensor.
         bodies: subgraphs in the order of their attributes; a kind with some stands for one node.
         arities: numbers of operands that occur, each with and without those left out at the end.
         made: what `dtype_flow` found: element types of the outputs by those of the operands, as sets of bits.
         handed: which outputs are outputs of their graph in some node, and what types are declared there, as sets of bits.
+        ranks: what `rank_flow` found: the rank of the first output by those of the operands; None for an unknown one.
     """
 
     op: str
     domain: str
     attrs: dict[str, Any]
     dtype: int = 0
+    rank: int | None = None
     bodies: dict[str, Body] = field(default_factory=dict)
     arities: set[tuple[int, int]] = field(default_factory=set)
     made: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)
     handed: dict[int, int] = field(default_factory=dict)
+    ranks: dict[tuple[int | None, ...], int | None] = field(default_factory=dict)
 
 
 class InColumns(Protocol):
@@ -58,6 +61,7 @@ class Body:
     Attributes:
         listed: the nodes in their order, unless they are in `columns`.
         inner: bodies of the nodes.
+        ranks: of the inputs and constants, by name; None for unknown ones.
         names: of the listed nodes that have one; `naming` has the operators of those that have one and of those that have none.
         orderly: each name of a tensor is known to be defined once, and before it is read.
         distinct: no two nodes are known to have one name.
@@ -72,6 +76,7 @@ class Body:
     outputs: list[tuple[bytes, int]] = field(default_factory=list)
     infos: list[tuple[bytes, int]] = field(default_factory=list)
     constants: list[tuple[bytes, int]] = field(default_factory=list)
+    ranks: dict[bytes, int | None] = field(default_factory=dict)
     names: list[bytes] = field(default_factory=list)
     name: str = ""
     naming: set[tuple[str, bool]] = field(default_factory=set)

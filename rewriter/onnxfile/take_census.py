@@ -42,7 +42,8 @@ class _CensusReader(FieldReader):
         self.kinds: dict[bytes, NodeKind] = {}
         self.single: list[NodeKind] = []
         self.names: list[bytes] = []
-        self.types: dict[bytes, int] = {}
+        self.types: dict[bytes, tuple[int, int | None]] = {}
+        self.rank: int | None = None  # of the tensor, or of the declaration, that was read last
         self.refers = False
 
     def model(self) -> Census:
@@ -104,14 +105,17 @@ class _CensusReader(FieldReader):
                 body.infos.append(info(i, stop))
             elif key == 42:
                 body.constants.append(self.tensor(i, stop))
+                body.ranks[body.constants[-1][0]] = self.rank
             elif key == 90:
                 body.inputs.append(info(i, stop))
+                body.ranks.setdefault(body.inputs[-1][0], self.rank)
             elif key == 98:
                 body.outputs.append(info(i, stop))
             elif key == 18:
                 body.name = data[i:stop].decode()
             elif key == 122:
                 body.constants.append(self.sparse(i, stop))
+                body.ranks[body.constants[-1][0]] = None
             elif key not in (82, 114, 130):
                 raise MalformedError
             i = stop
@@ -248,6 +252,7 @@ class _CensusReader(FieldReader):
                 kind.bodies[name] = self.graph(found[0][0], found[0][1], level + 1)
             else:
                 kind.dtype = self.tensor(*found[0])[1]
+                kind.rank = self.rank
         elif form != _STRINGS and form not in (9, 10, 11, 12, 13, 14):
             raise MalformedError
         return OPAQUE
@@ -271,17 +276,20 @@ class _CensusReader(FieldReader):
 
     def tensor(self, i: int, end: int) -> tuple[bytes, int]:
         """Name and element type of a TensorProto."""
-        name, dtype = b"", 0
+        name, dtype, rank = b"", 0, 0
         for number, wire, value in self.fields(i, end):
             if number == 8 and wire == 2:
                 name = self.data[value[0] : value[1]]
             elif number == 2 and wire == 0:
                 dtype = value
+            elif number == 1:
+                rank += 1 if wire == 0 else len(self.packed(*value))
             elif number in _ELSEWHERE:
                 self.refers = True
             elif number not in _TENSOR_FIELDS:
                 raise MalformedError
         self.names.append(name)
+        self.rank = rank
         return name, dtype
 
     def sparse(self, i: int, end: int) -> tuple[bytes, int]:
@@ -303,23 +311,30 @@ class _CensusReader(FieldReader):
         self.names.append(name)
         i += size
         rest = data[i:end]
-        dtype = self.types.get(rest)
-        if dtype is None:
-            dtype = self.types[rest] = self.declared(i, end)
-        return name, dtype
+        known = self.types.get(rest)
+        if known is None:
+            known = self.types[rest] = self.declared(i, end)
+        self.rank = known[1]
+        return name, known[0]
 
-    def declared(self, i: int, end: int) -> int:
-        dtype = 0
+    def declared(self, i: int, end: int) -> tuple[int, int | None]:
+        """Element type and rank of a type."""
+        dtype, rank = 0, None
         for number, wire, value in self.fields(i, end):
             if number == 2 and wire == 2:
                 for kind, held, inner in self.fields(*value):
                     if held != 2 and kind == 1:
                         raise MalformedError
                     if kind == 1:
-                        dtype = next((v for n, w, v in self.fields(*inner) if n == 1 and w == 0), 0)
+                        said = self.fields(*inner)
+                        dtype = next((v for n, w, v in said if n == 1 and w == 0), 0)
+                        shapes = [v for n, w, v in said if n == 2 and w == 2]
+                        rank = sum(1 for n, _, _ in self.fields(*shapes[0]) if n == 1) if len(shapes) == 1 else None
+                    elif kind != 6:
+                        rank = None
             elif number not in (3, 4):
                 raise MalformedError
-        return dtype
+        return dtype, rank
 
     def imported(self, place: tuple[int, int], imports: dict[str, int]) -> None:
         domain, version = "", 0

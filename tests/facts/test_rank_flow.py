@@ -1,0 +1,129 @@
+"""What a census says of ranks, the facts of the loaded model say, too: also where attributes and operands make no sense."""
+
+from __future__ import annotations
+
+import random
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from rewriter.conditions.effective_attributes import COMPUTED
+from rewriter.facts import rank_flow
+from rewriter.facts.facts import Facts
+from rewriter.graph.index import GraphIndex
+from rewriter.graph.model import Model
+from rewriter.language.schema import COMPUTED_FROM_OPERANDS
+from rewriter.onnxfile.take_census import take_census
+
+OPERATORS: dict[str, tuple[str, ...]] = {
+    # operator: attributes that a node may have
+    "Conv": ("kernel_shape", "strides", "pads", "dilations", "auto_pad", "group"),
+    "MaxPool": ("kernel_shape", "strides", "pads", "dilations", "auto_pad", "ceil_mode"),
+    "AveragePool": ("kernel_shape", "strides", "pads", "dilations", "auto_pad"),
+    "LpPool": ("kernel_shape", "strides", "pads", "auto_pad"),
+    "GlobalAveragePool": (),
+    "Relu": ("axis",),
+    "Softmax": ("axis",),
+    "BatchNormalization": (),
+    "Add": ("axis", "broadcast"),
+    "Max": (),
+    "Where": (),
+    "Mod": ("fmod",),
+    "Concat": ("axis",),
+    "Gather": ("axis",),
+    "Cast": ("to",),
+    "Shape": ("start", "end"),
+    "Size": (),
+    "Constant": (),
+    "Unsqueeze": ("axes",),
+    "LayerNormalization": ("axis",),
+}
+MODELS = 300
+
+
+def model(chance: random.Random) -> onnx.ModelProto:
+    inputs = [
+        helper.make_tensor_value_info(f"x{i}", chance.choice((1, 1, 7)), None if chance.random() < 0.1 else shape(chance, 5))
+        for i in range(3)
+    ]
+    constants = [helper.make_tensor(f"c{i}", 1, dims, [1.0] * size(dims)) for i in range(3) for dims in [shape(chance, 4)]]
+    names = [f"x{i}" for i in range(3)] + [f"c{i}" for i in range(3)]
+    nodes = []
+    for i in range(8):
+        op = chance.choice(sorted(OPERATORS))
+        given = [chance.choice([*names, ""] if chance.random() < 0.1 else names) for _ in range(count(chance, op))]
+        node = helper.make_node(op, given, [f"t{i}"])
+        node.attribute.extend(attribute(chance, name) for name in OPERATORS[op] if chance.random() < 0.5)
+        if op == "Constant":
+            node.attribute.append(value(chance))
+        nodes.append(node)
+        names.append(f"t{i}")
+    outputs = [helper.make_tensor_value_info(names[-1], 1, shape(chance, 4))]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, constants)
+    for i in range(8):
+        if chance.random() < 0.1:
+            graph.value_info.append(helper.make_tensor_value_info(f"t{i}", 1, shape(chance, 5)))
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", chance.choice((6, 7, 8, 11, 13, 18)))])
+
+
+def shape(chance: random.Random, most: int) -> list[int]:
+    return [chance.randint(1, 4) for _ in range(chance.randint(0, most))]
+
+
+def size(dims: list[int]) -> int:
+    total = 1
+    for dim in dims:
+        total *= dim
+    return total
+
+
+def count(chance: random.Random, op: str) -> int:
+    usual = {"Constant": 0, "Conv": 2, "Add": 2, "Gather": 2, "Where": 3, "Mod": 2, "BatchNormalization": 5}
+    return max(usual.get(op, chance.choice((1, 1, 2, 3))) + chance.choice((0, 0, 0, 0, 0, 1, -1)), 0)
+
+
+def attribute(chance: random.Random, name: str) -> onnx.AttributeProto:
+    if name == "auto_pad":
+        return helper.make_attribute(name, chance.choice(("NOTSET", "VALID", "SAME_UPPER", "NONE")))
+    if name in ("kernel_shape", "strides", "pads", "dilations", "axes"):
+        usual = 2 * (1 + (name == "pads"))
+        length = chance.choice((usual, usual, usual, 1, 3, 4))
+        return helper.make_attribute(name, [chance.choice((0, 1, 1, 1, 2, 3, -1)) for _ in range(length)])
+    return helper.make_attribute(name, chance.choice((0, 0, 1, 1, -1, 2, 7, 10, 99)))
+
+
+def value(chance: random.Random) -> onnx.AttributeProto:
+    tensor = helper.make_tensor("v", TensorProto.INT64, (dims := shape(chance, 2)), [1] * size(dims))
+    name, found = chance.choice([("value", tensor), ("value_int", 1), ("value_ints", [1, 2]), ("value_float", 1.0)])
+    return helper.make_attribute(name, found)
+
+
+def compare(proto: onnx.ModelProto) -> int:
+    """Holds the ranks of all nodes against the facts; how many were known."""
+    census = take_census(proto.SerializeToString())
+    assert rank_flow.follow(census)
+    graph = Model.from_proto(proto).graph
+    facts = Facts(GraphIndex(graph))
+    known = 0
+    for (kind, _, _), node in zip(census.graph.nodes, graph.nodes, strict=True):
+        shapes = [facts.shape(tensor) if tensor.name else None for tensor in node.inputs]
+        for ranks, made in kind.ranks.items():
+            fits = all(
+                rank is None or rank == (rank_flow.OMITTED if not tensor.name else None if shape is None else len(shape))
+                for rank, tensor, shape in zip(ranks, node.inputs, shapes, strict=False)
+            )
+            found = facts.shape(node.outputs[0])
+            if fits and len(ranks) == len(shapes) and made is not None and None not in ranks:
+                assert found is not None and len(found) == made, (node.op, dict(node.attrs), ranks, made, found)
+                known += 1
+    return known
+
+
+@pytest.mark.parametrize("start", range(0, MODELS, 50))
+def test_ranks_are_those_of_the_facts(start: int) -> None:
+    assert sum(compare(model(random.Random(seed))) for seed in range(start, start + 50)) > 40
+
+
+def test_defaults_that_are_worked_out_have_one_list() -> None:
+    assert set(COMPUTED) == COMPUTED_FROM_OPERANDS
