@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
 
 from rewriter.errors import RewriterError, reason
+from rewriter.onnxfile.temporary import LOCKS, collect, temporary_file
 from rewriter.onnxfile.transfer import write_all
 
 
@@ -37,31 +38,25 @@ def check_target(path: Path, force: bool) -> os.stat_result | None:
 def write_file(path: Path, fill: Callable[[int], None], force: bool) -> None:
     """Creates `path` with what `fill` writes to the descriptor it is given, at once and completely, or not at all.
 
-    The bytes go to a temporary file in the same folder, which then takes the name; on any failure it is removed. A file that is
-    replaced keeps its permissions, and the new one is on the disk before the old one is gone.
+    The bytes go to a temporary file in the same folder, which then takes the name; on any failure it is removed, and what a
+    process left that was killed is removed by the next one. A file that is replaced keeps its permissions. The bytes are on the
+    disk before they have the name, and the name is, too, when this returns.
     Raises RewriterError when the target may not be replaced or the system refuses.
     """
     before = check_target(path, force)
-    temporary = path.with_name(f".{path.name[:100]}.{os.urandom(6).hex()}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    collect(path.parent)
     try:
-        try:  # around the opening, too: a signal may end this process as soon as the file is there
-            descriptor = os.open(temporary, flags, 0o666)
-            try:
-                fill(descriptor)
-                if before is not None:
-                    os.fsync(descriptor)
-            finally:
+        with temporary_file(path.parent) as (descriptor, temporary):
+            fill(descriptor)
+            os.fsync(descriptor)
+            if not LOCKS:  # a system that renames no open file
                 os.close(descriptor)
             if before is not None:
                 os.chmod(temporary, stat.S_IMODE(before.st_mode))
                 os.replace(temporary, path)
             else:
                 _take_name(temporary, path, force)
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
-            raise
+        sync_folder(path.parent)
     except (OSError, ValueError) as error:
         raise RewriterError(f"{path}: {reason(error)}") from error
 
@@ -83,13 +78,30 @@ def _take_name(temporary: Path, path: Path, force: bool) -> None:
     except OSError:  # a file system without hard links
         check_target(path, force=False)
         os.replace(temporary, path)
+
+
+def sync_folder(folder: Path) -> None:
+    """Has the names in a folder written to the disk, where the system can. Raises OSError when it fails to."""
+    if not hasattr(os, "O_DIRECTORY"):
         return
-    os.unlink(temporary)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # a file system that knows no such thing
+            raise
+    finally:
+        os.close(descriptor)
 
 
 def make_folder(folder: Path) -> None:
     """A folder with those around it, unless it is there. Raises RewriterError."""
+    if folder.is_dir():
+        return
     try:
+        made = [folder, *(above for above in folder.parents if not above.exists())]
         folder.mkdir(parents=True, exist_ok=True)
+        for one in made:
+            sync_folder(one.parent)
     except OSError as error:
         raise RewriterError(f"{folder}: the folder cannot be made: {reason(error)}") from None

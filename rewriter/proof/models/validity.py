@@ -7,7 +7,6 @@ as valid* as its input when every judge that takes the input takes the result.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -20,6 +19,7 @@ from rewriter.errors import RewriterError
 from rewriter.graph.model import Model
 from rewriter.onnxfile import copy_external_data, expansion, external_data
 from rewriter.onnxfile.reference_stub import Outline
+from rewriter.onnxfile.temporary import temporary_folder
 from rewriter.proof import onnx_runtime
 from rewriter.proof.judges import judges
 from rewriter.proof.judges.child import Crashed, NoAnswer
@@ -224,8 +224,7 @@ class Candidate:
 
         A judge looks for these files beside the model, where the result may not be written yet, and never into them.
         """
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
+        with temporary_folder() as folder:
             self.outline.put_files(folder)
             for location in sorted({reference.location for reference in self.references}):
                 size = self._size(location)

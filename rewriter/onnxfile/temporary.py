@@ -1,0 +1,109 @@
+"""Temporary files and folders that know whether their process is alive, so that those of dead ones can be collected.
+
+Whoever makes one holds a lock on it, which ends with the process, however that ends. What bears the ending and is not locked is
+nobody's. Numbers of processes would not tell: they are used again, and mean nothing on another machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # no locks here, so nothing is collected
+    fcntl = None  # type: ignore[assignment]
+
+LOCKS = fcntl is not None
+ENDING = ".rewriter-tmp"
+_OURS = re.compile(r"\.[0-9a-f]{12}" + re.escape(ENDING))
+_FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+_searched: set[str] = set()
+
+
+@contextlib.contextmanager
+def temporary_file(folder: Path) -> Iterator[tuple[int, Path]]:
+    """An empty file, open for writing; gone at the end unless it was renamed. Raises OSError."""
+    while True:
+        place, descriptor = folder / f".{os.urandom(6).hex()}{ENDING}", -1
+        try:  # around the opening, too: a signal may end this process as soon as the file is there
+            descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o666)
+            if _taken(descriptor):
+                yield descriptor, place
+                return
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(place)
+            if descriptor >= 0:
+                with contextlib.suppress(OSError):
+                    os.close(descriptor)
+
+
+@contextlib.contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """An empty folder where the system has such, gone with all that is in it at the end. Raises OSError."""
+    import shutil
+    import tempfile
+
+    collect(Path(tempfile.gettempdir()))
+    while True:
+        place = Path(tempfile.gettempdir(), f".{os.urandom(6).hex()}{ENDING}")
+        os.mkdir(place, 0o700)
+        try:
+            descriptor = os.open(place, os.O_RDONLY)
+        except FileNotFoundError:
+            continue
+        if _taken(descriptor):
+            break
+        os.close(descriptor)
+    try:
+        yield place
+    finally:
+        os.close(descriptor)
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def collect(folder: Path, *, again: bool = False) -> None:
+    """Removes what dead processes left in a folder, once in a process unless it asks `again`."""
+    name = os.path.realpath(folder)
+    if fcntl is None or (name in _searched and not again):
+        return
+    _searched.add(name)
+    with contextlib.suppress(OSError), os.scandir(name) as entries:
+        left = [entry.path for entry in entries if entry.name.endswith(ENDING) and _OURS.fullmatch(entry.name)]
+        for path in left:
+            with contextlib.suppress(OSError):
+                _remove(path)
+
+
+def _remove(path: str) -> None:
+    folder = stat.S_ISDIR(os.lstat(path).st_mode)
+    descriptor = os.open(path, (os.O_RDONLY if folder else os.O_RDWR) | _FLAGS)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # refused where its owner is alive
+        if folder:
+            import shutil
+
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            os.unlink(path)
+    finally:
+        os.close(descriptor)
+
+
+def _taken(descriptor: int) -> bool:
+    """Whether a file that was just made is locked now, and still there."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False  # somebody is about to collect it
+    except OSError:  # a file system without locks: nobody can collect it either
+        return True
+    return os.fstat(descriptor).st_nlink > 0
