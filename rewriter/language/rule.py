@@ -19,7 +19,7 @@ Front = tuple[str, str, str, Header, str, tuple[frozenset[tuple[str, str]], ...]
 _LAYOUT = frozenset({"table", "row"})
 """What does not change what a rule says: a row of a table is the rule that one would write without a table."""
 
-Place = tuple["RuleStore", int, bytes]
+Place = tuple["RuleStore", int, str]
 """Where the tree of a kept rule is, and its part that decides whether the rule may match, packed."""
 
 

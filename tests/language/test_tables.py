@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import subprocess
@@ -72,6 +73,19 @@ def test_a_file_that_others_can_write_is_replaced(home: Path) -> None:
     assert works()
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert kept.stat().st_size > 10_000
+
+
+def test_a_planted_pickle_is_not_run(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even one that the user owns, as a cache that is restored from somewhere else is."""
+    monkeypatch.setattr("rewriter.language.cache.own_folder._seal", lambda data: b"\0" * 12)
+    assert works() and lalr.tables() is not None
+    for kept in list(home.iterdir()):
+        for planted in (b"\0" * 12, b""):
+            kept.write_bytes(planted + b"cposix\nsystem\n(S'touch " + bytes(tmp_path / "run") + b"'\ntR.")
+            lalr.tables.cache_clear()
+            with contextlib.suppress(ValueError):
+                assert works() and lalr.tables() is not None
+    assert not (tmp_path / "run").exists()
 
 
 @posix
@@ -150,7 +164,7 @@ def test_what_lark_refuses_is_refused() -> None:
 
 def test_what_the_loop_needs_is_kept(home: Path) -> None:
     assert lalr.tables().parse(RULE) is not None
-    (kept,) = home.glob("tables-*.marshal")
+    (kept,) = home.glob("tables-*.json")
     program = (
         f"import sys; from rewriter.language.syntax.lalr import tables; assert tables().parse({RULE!r}) is not None\n"
         "assert 'lark' not in sys.modules"

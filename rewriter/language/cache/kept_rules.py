@@ -13,7 +13,7 @@ Kept are, ready for use, what is asked of every rule (code, header, doc comment,
 from __future__ import annotations
 
 import contextlib
-import marshal
+import json
 import os
 import sys
 import time
@@ -83,9 +83,10 @@ class Library:
             return
         numbers = {source.path: number for number, source in enumerate(self.sources)}
         given, name = list(rules), self._name(kind)
-        rows = [(numbers[rule.path], flat(rule.front), _question(rule)) for rule in given]
-        keep_sealed(_path(folder, "trees", name), marshal.dumps([pack(rule.ast) for rule in given]))
-        keep_sealed(_path(folder, "rules", name), marshal.dumps((rows, flat(tuple(warnings)))))
+        fronts = [(numbers[rule.path], flat(rule.front)) for rule in given]
+        keep_sealed(_path(folder, "trees", name), "\n".join(pack(rule.ast) for rule in given))
+        first = json.dumps((fronts, flat(tuple(warnings))), separators=(",", ":"))
+        keep_sealed(_path(folder, "rules", name), "\n".join([first, *map(_question, given)]))
         self._saw(folder, kind, name)
         with contextlib.suppress(OSError):
             _clean(folder)
@@ -111,15 +112,15 @@ class Library:
         data = read_sealed(self._note(folder, kind))
         if data is None:
             return None
-        name, *rest = marshal.loads(data)
-        return name if rest == [kind, versions(), self.states] else None
+        name, *rest = json.loads(data)
+        return name if rest == [kind, versions(), list(map(list, self.states))] else None
 
     def _saw(self, folder: Path, kind: str, name: str) -> None:
         if all(max(state[2], state[3]) < self.begun - SETTLED for state in self.states):
-            keep_sealed(self._note(folder, kind), marshal.dumps((name, kind, versions(), self.states)))
+            keep_sealed(self._note(folder, kind), json.dumps((name, kind, versions(), self.states)))
 
 
-def _question(rule: Rule) -> bytes:
+def _question(rule: Rule) -> str:
     return pack(replace(rule.ast, doc=(), meta=(), rewrites=(), privates=(), tests=()), places=False)
 
 
@@ -131,26 +132,27 @@ def _read(folder: Path, name: str, sources: Sequence[SourceText]) -> Checked | N
         return None
     with contextlib.suppress(OSError):
         os.utime(path)  # what is used stays
-    rows, warnings = marshal.loads(data)
+    first, *questions = data.split("\n")
+    fronts, warnings = json.loads(first)
     rules = [
-        Rule.kept((store, number, question), built(front), sources[place])
-        for number, (place, front, question) in enumerate(rows)
+        Rule.kept((store, number, questions[number]), built(front), sources[place])
+        for number, (place, front) in enumerate(fronts)
     ]
     return rules, built(warnings)
 
 
 def _path(folder: Path, what: str, name: str) -> Path:
-    return folder / f"{what}-{name}.marshal"
+    return folder / f"{what}-{name}.json"
 
 
 def _clean(folder: Path) -> None:
     """Leaves the entries that were used last, and nothing of processes that died while they wrote one."""
-    for what in ("rules", "seen"):
-        entries = sorted(folder.glob(f"{what}-*.marshal"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for what in ("rules", "seen", "operators", "tables", "grammar"):
+        entries = sorted(folder.glob(f"{what}-*"), key=lambda path: path.stat().st_mtime, reverse=True)
         for path in entries[MOST_ENTRIES:]:
             path.unlink(missing_ok=True)
-    names = {path.name.removeprefix("rules-") for path in folder.glob("rules-*.marshal")}
-    for path in folder.glob("trees-*.marshal"):
+    names = {path.name.removeprefix("rules-") for path in folder.glob("rules-*")}
+    for path in folder.glob("trees-*"):
         if path.name.removeprefix("trees-") not in names and _old(path):
             path.unlink(missing_ok=True)
     for what in ("rules", "trees", "seen"):

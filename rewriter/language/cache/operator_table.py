@@ -5,16 +5,16 @@ The table is made once a version of ONNX, by a process that has imported it anyw
 
 from __future__ import annotations
 
-import marshal
+import json
 from binascii import crc32
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 from rewriter.language.cache.own_folder import keep_sealed, own_folder, read_sealed
 from rewriter.language.dtypes import DTYPES
 
-FORMAT = 3
+FORMAT = 4
 
 Output = tuple[int, tuple[int, ...]]
 """What an output may be: a set of element types as bits (-1: any), and the operands that it may have the type of; a negative
@@ -43,8 +43,17 @@ def read_table() -> Table | None:
     data = None if folder is None else read_sealed(folder / _name())
     if data is None:
         return None
-    made_for, found = marshal.loads(data)
-    return cast(Table, found) if made_for == _versions() else None
+    made_for, found = json.loads(data)
+    return {op: _entry(*parts) for op, parts in found.items()} if made_for == _versions() else None
+
+
+def _entry(defaults: Any, outputs: Any, repeats: Any, forms: Any, life: Any) -> Entry:
+    """As it was before it became JSON: attributes are looked up in sets, and lists of integers are tuples."""
+    values = {
+        name: tuple([(since, tuple(value) if type(value) is list else value) for since, value in found])
+        for name, found in defaults.items()
+    }
+    return values, outputs, repeats, tuple([(least, most, frozenset(names)) for least, most, names in forms]), life
 
 
 def write_table() -> None:
@@ -52,7 +61,7 @@ def write_table() -> None:
     folder = own_folder()
     if folder is None or read_table() is not None:
         return
-    keep_sealed(folder / _name(), marshal.dumps(cast(Any, (_versions(), make_table()))))
+    keep_sealed(folder / _name(), json.dumps((_versions(), make_table()), default=sorted))
     read_table.cache_clear()
 
 
@@ -63,7 +72,7 @@ def _versions() -> str:
 
 
 def _name() -> str:
-    return f"operators-{crc32(_versions().encode()):08x}.marshal"
+    return f"operators-{crc32(_versions().encode()):08x}.json"
 
 
 def make_table() -> Table:

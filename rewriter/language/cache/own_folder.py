@@ -43,7 +43,7 @@ def only_ours(path: Path) -> bool:
     return found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
-def keep(path: Path, write: Callable[[BinaryIO], object]) -> None:
+def _keep(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Writes a file beside its final name and renames it, so that no other process ever reads half of it.
 
     Where that is not possible nothing is kept, and nothing is said.
@@ -60,12 +60,13 @@ def keep(path: Path, write: Callable[[BinaryIO], object]) -> None:
             os.unlink(name)
 
 
-def keep_sealed(path: Path, data: bytes) -> None:
-    """Keeps data behind their size and checksum, so that `read_sealed` takes nothing that was damaged on the disk."""
-    keep(path, lambda file: (file.write(_seal(data)), file.write(data)))
+def keep_sealed(path: Path, text: str) -> None:
+    """Keeps a text of ASCII behind its size and checksum, so that `read_sealed` takes nothing that was damaged on the disk."""
+    data = text.encode("ascii")
+    _keep(path, lambda file: (file.write(_seal(data)), file.write(data)))
 
 
-def read_sealed(path: Path) -> bytes | None:
+def read_sealed(path: Path) -> str | None:
     """What `keep_sealed` wrote; None when it is not there, not this user's alone, or not whole."""
     if not only_ours(path):
         return None
@@ -74,7 +75,7 @@ def read_sealed(path: Path) -> bytes | None:
             seal, data = file.read(SEAL), file.read()
     except OSError:
         return None
-    return data if _seal(data) == seal else None
+    return str(data, "ascii") if data.isascii() and _seal(data) == seal else None
 
 
 def _seal(data: bytes) -> bytes:

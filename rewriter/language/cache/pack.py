@@ -1,12 +1,12 @@
-"""Records of the syntax tree as nested tuples of numbers and texts, and back.
+"""Records of the syntax tree as JSON, and back.
 
-`marshal` reads such tuples faster than anything else that Python has, and what it reads is plain data: unlike `pickle`, it
-calls nothing.
+What is kept between processes is read by every command. JSON is read almost as fast as `marshal` and, unlike it and `pickle`,
+can neither run code nor break the interpreter, whoever wrote it.
 """
 
 from __future__ import annotations
 
-import marshal
+import json
 from typing import Any
 
 from rewriter.language import ast, diagnostics
@@ -28,47 +28,52 @@ _KINDS: tuple[Any, ...] = (
 
 _NUMBERS = {kind: (_KINDS.index(kind), names(kind) or ()) for kind in _KINDS}
 _PLAIN = frozenset({str, int, bool, float, type(None)})
-_MADE_OF_PARTS = frozenset({tuple, list})
-_NOWHERE = (0, NOWHERE.start, NOWHERE.end)
+_NOWHERE = [0, NOWHERE.start, NOWHERE.end]
+_TUPLE, _SET, _ELLIPSIS = -1, -2, -3
+"""What stands in the place of a position in the table for what is no record."""
 
 
-def pack(value: Any, *, places: bool = True) -> bytes:
-    """A record, or tuples of records, numbers and texts, as bytes that mean something to `unpack` of the same version only.
+def pack(value: Any, *, places: bool = True) -> str:
+    """A record, or tuples of records, numbers and texts, as one line that means something to `unpack` of the same version only.
 
     Without `places`, records no longer say where they stand.
     """
-    return marshal.dumps(flat(value, places=places))
+    return json.dumps(flat(value, places=places), separators=(",", ":"))
 
 
-def unpack(data: bytes) -> Any:
-    """What was packed. The bytes must be whole: whoever keeps them also keeps a checksum."""
-    return built(marshal.loads(data))
+def unpack(data: str) -> Any:
+    """What was packed. It must be whole: whoever keeps it also keeps a checksum."""
+    return built(json.loads(data))
 
 
 def flat(value: Any, *, places: bool = True) -> Any:
-    """Records become tuples, tuples lists; everything else that a record holds is taken by `marshal` as it is.
+    """Records, tuples and sets (of tuples of texts) become lists that begin with a number; everything else is left as it is.
 
     Half of all records are places. At the end of a record, where they stand, those that say nothing are left out.
     """
     kind = value.__class__
     if kind is tuple:
-        return [part if part.__class__ in _PLAIN else flat(part, places=places) for part in value]
+        return [_TUPLE, *[part if part.__class__ in _PLAIN else flat(part, places=places) for part in value]]
     if kind is ast.Span:
-        return (0, value.start, value.end) if places and value.end else _NOWHERE
+        return [0, value.start, value.end] if places and value.end else _NOWHERE
     found = _NUMBERS.get(kind)
     if found is None:
-        return value
+        return [_SET, *sorted(value)] if kind is frozenset else [_ELLIPSIS] if value is ... else value
     parts = [getattr(value, name) for name in found[1]]
     values = [part if part.__class__ in _PLAIN else flat(part, places=places) for part in parts]
     while values and values[-1] is _NOWHERE:
         values.pop()
-    return (found[0], *values)
+    return [found[0], *values]
 
 
 def built(value: Any) -> Any:
     """What was flat."""
-    if type(value) is tuple:
-        if value[0] == 0:
-            return ast.Span(value[1], value[2])
-        return _KINDS[value[0]](*[built(part) if type(part) in _MADE_OF_PARTS else part for part in value[1:]])
-    return tuple([built(part) if type(part) in _MADE_OF_PARTS else part for part in value]) if type(value) is list else value
+    if type(value) is not list:
+        return value
+    number = value[0]
+    if number == 0:
+        return ast.Span(value[1], value[2])
+    if number == _SET:
+        return frozenset([tuple(part) for part in value[1:]])
+    parts = [built(part) if type(part) is list else part for part in value[1:]]
+    return _KINDS[number](*parts) if number > 0 else tuple(parts) if number == _TUPLE else ...

@@ -7,7 +7,7 @@ loop goes over them. A text that they do not take is left to lark, which knows w
 
 from __future__ import annotations
 
-import marshal
+import json
 import re
 import sys
 from collections.abc import Callable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lark import Lark
     from lark.grammar import Rule
 
-FORMAT = 1
+FORMAT = 2
 _BLANK = re.compile(r"(?:\s+|#[^\n]*)*").match
 """What `%ignore` of the grammar says."""
 _END = "$END"
@@ -163,15 +163,15 @@ def tables() -> Tables:
     folder = own_folder()
     grammar = resource("grammar/rules.lark").read_text(encoding="utf-8")
     key = sha256(f"{FORMAT} {sys.version} {grammar}".encode()).hexdigest()[:24]
-    path = None if folder is None else folder / f"tables-{key}.marshal"
+    path = None if folder is None else folder / f"tables-{key}.json"
     data = None if path is None else read_sealed(path)
     if data is not None:
-        return Tables(marshal.loads(data))
+        return Tables(json.loads(data))
     from rewriter.language.syntax import tables as of_lark
 
     made = _plain(of_lark.tables())
     if path is not None:
-        keep_sealed(path, marshal.dumps(made))
+        keep_sealed(path, json.dumps(made))
     return Tables(made)
 
 

@@ -1,19 +1,18 @@
 """lark with the tables of `grammar/rules.lark`, made once a process and kept between processes.
 
-Building the tables takes much longer than reading them back. lark reads them with `pickle`, which runs what it reads: so the
-cache lies in a folder of the user's own, and is used only when nobody else could have written it. Without such a folder
-nothing is kept.
+Building the tables takes much longer than reading them back. lark's own way to keep them is `pickle`, which runs what it reads;
+here they are JSON.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from functools import cache
 from hashlib import sha256
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rewriter.language.cache.own_folder import keep, only_ours, own_folder
+from rewriter.language.cache.own_folder import keep_sealed, own_folder, read_sealed
 from rewriter.resources import resource
 
 if TYPE_CHECKING:
@@ -30,7 +29,13 @@ def tables() -> Lark:
     if folder is None:
         return _build(grammar)
     key = sha256(f"{lark.__version__} {sys.version} {grammar}".encode()).hexdigest()[:24]
-    return _read(folder / f"grammar-{key}.pickle") or _build_and_keep(grammar, folder / f"grammar-{key}.pickle")
+    path = folder / f"grammar-{key}.json"
+    kept = read_sealed(path)
+    if kept is not None:
+        return _read(kept)
+    parser = _build(grammar)
+    keep_sealed(path, _text(parser))
+    return parser
 
 
 def tokens(text: str) -> list[Token]:
@@ -45,21 +50,21 @@ def _build(grammar: str) -> Lark:
     return Lark(grammar, parser="lalr", lexer="contextual", propagate_positions=True, maybe_placeholders=True)
 
 
-def _read(kept: Path) -> Lark | None:
-    """The tables of an earlier process; None when there are none, or when somebody else may have written them."""
+def _text(parser: Lark) -> str:
+    """What `Lark.save` keeps, which is plain data."""
+    from lark.grammar import Rule
+    from lark.lexer import TerminalDef
+
+    data, memo = parser.memo_serialize([TerminalDef, Rule])
+    return json.dumps({"data": data, "memo": memo})
+
+
+def _read(text: str) -> Lark:
     from lark import Lark
 
-    if not only_ours(kept):
-        return None
-    try:
-        with kept.open("rb") as file:
-            parser: Lark = Lark.load(file)
-    except Exception:  # a damaged pickle can raise anything; the tables are then made anew
-        return None
-    return parser
+    return Lark.__new__(Lark)._load(json.loads(text, object_pairs_hook=_numbered))
 
 
-def _build_and_keep(grammar: str, kept: Path) -> Lark:
-    parser = _build(grammar)
-    keep(kept, parser.save)
-    return parser
+def _numbered(pairs: list[tuple[str, Any]]) -> dict[str | int, Any]:
+    """An object whose keys may be numbers, for which JSON has only texts."""
+    return {int(key) if key.isdigit() else key: value for key, value in pairs}
