@@ -5,6 +5,7 @@ It is optional, and it is imported when a model is first put before it: a run in
 
 from __future__ import annotations
 
+import os
 import re
 from functools import lru_cache
 from importlib.util import find_spec
@@ -68,7 +69,12 @@ def one_line(message: str) -> str:
 
 @lru_cache(maxsize=1)
 def _runtime() -> Any:
+    """The module, without its telemetry: as soon as it is imported it would write an identifier of the machine into the user's
+    cache folder, and send it to its maker.
+    """
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     import onnxruntime  # type: ignore[import-untyped]
 
+    onnxruntime.disable_telemetry_events()
     onnxruntime.set_default_logger_severity(4)
     return onnxruntime

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import onnx
 import pytest
 
@@ -17,3 +22,14 @@ def test_a_refusal_is_raised_and_not_printed(capfd: pytest.CaptureFixture[str]) 
         onnx_runtime.session(data, None)
     captured = capfd.readouterr()
     assert (captured.out, captured.err) == ("", "")
+
+
+def test_nothing_is_written_into_the_home_folder(tmp_path: Path) -> None:
+    """Its telemetry would leave an identifier of the machine there."""
+    program = (
+        "import onnx, sys; from rewriter.proof import onnx_runtime\n"
+        f"onnx_runtime.session(onnx.parser.parse_model({MODEL!r}).SerializeToString(), None)"
+    )
+    environment = {name: value for name, value in os.environ.items() if name not in ("XDG_CACHE_HOME", "ORT_DISABLE_TELEMETRY")}
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60, env={**environment, "HOME": str(tmp_path)})
+    assert list(tmp_path.iterdir()) == []
