@@ -30,6 +30,19 @@ def _constant(context: Context, tensor: gs.Tensor) -> Any:
     return context.array(tensor)
 
 
+def _computed(context: Context, tensor: gs.Tensor) -> Any:
+    if context.is_constant(tensor):
+        return context.array(tensor)
+    node = context.producer(tensor)
+    if node is None or tensor is not node.outputs[0]:
+        return context.doubt(f"{label(tensor)} is not the first output of a node")
+    for operand in node.inputs:
+        if operand.name and not context.is_constant(operand):
+            return context.doubt(f"{label(operand)} is no constant")
+    found = context.facts.computed(node)
+    return context.doubt(f"{label(node)} is not computed before the model runs") if found is None else found
+
+
 def _fill(context: Context, tensor: gs.Tensor) -> Any:
     for _ in range(_LONGEST_CHAIN):
         node = context.producer(tensor)
@@ -84,4 +97,9 @@ def _expand_target(context: Context, tensor: gs.Tensor, value: list[Any]) -> Any
     return target
 
 
-BODIES: dict[str, Callable[..., Any]] = {"constant": _constant, "fill": _fill, "expand_target": _expand_target}
+BODIES: dict[str, Callable[..., Any]] = {
+    "computed": _computed,
+    "constant": _constant,
+    "expand_target": _expand_target,
+    "fill": _fill,
+}

@@ -75,6 +75,11 @@ _TABLE = (
         "initializers of 256 bytes or more that hold the same as an earlier one",
         "the earlier one is used in their place",
     ),
+    Fault(
+        "equal_nodes",
+        "nodes that compute what an earlier node of the same graph computes, from the same operands",
+        "their readers read the earlier one, and they go",
+    ),
     Fault("function_calls", "nodes that call a local function", "the body takes their place; functions that nobody calls go"),
     Fault(
         "listed_initializers",

@@ -60,6 +60,7 @@ declared_shape(tensor) -> list                    : shape that the model itself 
 value(tensor) -> any                              : integers that a shape computation is known to give, some possibly unknown
 is_const(tensor) -> bool                          : a compile-time constant
 constant(tensor) -> array                         : what a compile-time constant holds, also a computed one; else unknown
+computed(tensor) -> array                         : what its node computes from constants, rounded once; else unknown
 fill(tensor) -> number                            : the one number that all elements are known to be, of whatever shape
 present(tensor) -> bool                           : the optional operand is there
 uses(tensor) -> int                               : number of nodes that read it

@@ -1,0 +1,117 @@
+"""Nodes that compute what an earlier one has computed: the same operator, attributes and operands.
+
+Exporters that trace a program write the same Shape, Gather and mask for each layer. Nothing is computed to find them: two nodes
+are equal when they are written alike and their operands are the same tensors, or small constants of the same contents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import Any
+
+import numpy as np
+import onnx_graphsurgeon as gs
+
+from rewriter.conditions.context import Context
+from rewriter.errors import RewriterError
+from rewriter.facts.facts import Facts
+from rewriter.graph.index import GraphIndex
+from rewriter.graph.node_text import node_name
+from rewriter.graph.values import constant_array
+from rewriter.onnxfile.tensor_types import count
+from rewriter.rewriting.transaction import Rewriting
+
+SMALL = 1024
+"""Bytes of a constant whose contents are looked at; larger ones are the same only where they are one tensor."""
+
+DOMAINS = ("", "ai.onnx", "ai.onnx.ml")
+"""Of other domains nothing says that a node gives the same twice."""
+
+_NEVER = frozenset((
+    "Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Dropout", "Constant",
+    "If", "Loop", "Scan", "SequenceMap",
+))  # fmt: skip
+"""Operators that may give something else each time, or hold graphs; and Constant, which computes nothing."""
+
+Pair = tuple[gs.Node, gs.Node]
+
+
+def equal_nodes(context: Context) -> list[str]:
+    return [node_name(copy) for copy, _ in _copies(context.index, context.facts)]
+
+
+def merge_equal_nodes(rewriting: Rewriting) -> None:
+    """The readers of each copy read the first node instead, and the copy goes."""
+    for copy, first in list(_copies(rewriting.index, rewriting.context.facts)):
+        for old, new in zip(copy.outputs, first.outputs, strict=True):
+            if old.name:
+                rewriting.edits.replace_uses(old, new)
+        rewriting.edits.remove(copy)
+
+
+def _copies(index: GraphIndex, facts: Facts) -> Iterator[Pair]:
+    """Each copy with the first of its kind, in an order in which the operands of a copy have been told apart before."""
+    same: dict[int, gs.Tensor] = {}
+    functions = {(f.domain or "", f.name) for f in getattr(index.graph, "functions", ())}
+    for scope in index.scopes:
+        first: dict[Hashable, gs.Node] = {}
+        for node in sorted(index.members(scope), key=index.position):
+            key = None if (node.domain or "", node.op) in functions else _key(node, facts, same)
+            if key is None:
+                continue
+            kept = first.setdefault(key, node)
+            if kept is node or not _replaceable(node, kept, index):
+                continue
+            same.update((id(old), new) for old, new in zip(node.outputs, kept.outputs, strict=True) if old.name)
+            yield node, kept
+
+
+def _replaceable(copy: gs.Node, first: gs.Node, index: GraphIndex) -> bool:
+    """Whether the outputs of the first serve for those of the copy, none of which may be an output of its graph."""
+    if len(copy.outputs) != len(first.outputs) or any(index.output_of(tensor) for tensor in copy.outputs):
+        return False
+    pairs = zip(copy.outputs, first.outputs, strict=True)
+    return all(not old.name or (new.name and index.producer(new) is first) for old, new in pairs)
+
+
+def _key(node: gs.Node, facts: Facts, same: dict[int, gs.Tensor]) -> Hashable:
+    """Equal for nodes that compute the same; None for one that must stay as it is."""
+    if (node.domain or "") not in DOMAINS or node.op in _NEVER or not node.outputs:
+        return None
+    attributes = [(name, _attribute(value)) for name, value in sorted(node.attrs.items())]
+    if any(value is None for _, value in attributes):
+        return None
+    return node.domain or "", node.op, tuple(attributes), tuple(_operand(tensor, facts, same) for tensor in node.inputs)
+
+
+def _attribute(value: Any) -> Hashable:
+    """Equal for values that are the same; None for graphs, large tensors and whatever else is not looked into."""
+    if isinstance(value, list | tuple):
+        items = tuple(map(_attribute, value))
+        return None if None in items else ("list", items)
+    if isinstance(value, gs.Constant):
+        try:
+            return _contents(constant_array(value))
+        except RewriterError:
+            return None
+    if isinstance(value, int | float | str | bytes):
+        return type(value).__name__, repr(value)
+    return None
+
+
+def _operand(tensor: gs.Tensor, facts: Facts, same: dict[int, gs.Tensor]) -> Hashable:
+    """A tensor itself, or the contents of a small constant."""
+    if not tensor.name:
+        return None
+    tensor = same.get(id(tensor), tensor)
+    size = count(facts.shape(tensor)) if facts.is_constant(tensor) else None
+    if size is not None and size <= SMALL:
+        held = facts.constant(tensor)
+        return (None if held is None else _contents(held)) or id(tensor)
+    return id(tensor)
+
+
+def _contents(array: np.ndarray[Any, Any]) -> Hashable:
+    if array.dtype.hasobject or array.nbytes > SMALL:
+        return None
+    return str(array.dtype), array.shape, array.tobytes()
