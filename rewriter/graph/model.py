@@ -141,6 +141,14 @@ class Model:
         """The model as it is now without the weights that stayed in a file; errors as for `to_proto`."""
         return outline(_serialised(self._message()))
 
+    def sketch(self) -> onnx.ModelProto:
+        """The model as it is now, to be looked at: weights that stayed in a file are not in it, and can be read all the same.
+
+        Raises RewriterError as `to_proto`.
+        """
+        message: onnx.ModelProto = onnx.ModelProto.FromString(_serialised(self._message(wait=False)))
+        return message
+
     @property
     def edited(self) -> bool:
         """Whether the model differs from what was read; asks by comparing all of it."""

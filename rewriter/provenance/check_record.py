@@ -103,6 +103,9 @@ class _Replay:
     def once(self, run: RecordedRun, before: tuple[RecordedRun, ...]) -> bool:
         """One run; False when it could not be done again as it is recorded."""
         findings = self.found.findings
+        if run.command:
+            findings.append(f"`rewriter {run.command}` is recorded, which an audit does not repeat")
+            return False
         if run.version != __version__:
             self.found.notes.append(f"recorded by version {run.version}, done again by {__version__}")
         for code, (_, digest) in run.rules.items():

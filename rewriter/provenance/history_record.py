@@ -42,6 +42,8 @@ class RecordedRun:
         left_out: firings that were ready to happen and were left out: rolled back, or suppressed by a configuration.
         firings: after how many the run was stopped, None when it came to its end.
         tidy: whether what nothing used was removed, too.
+        command: of a run that was no rules but a surgery, the command with its options; `rules` is empty then.
+        others: SHA-256 of further models that it was made of.
     """
 
     version: str
@@ -55,6 +57,8 @@ class RecordedRun:
     left_out: tuple[Place, ...] = ()
     firings: int | None = None
     tidy: bool = False
+    command: str = ""
+    others: tuple[str, ...] = ()
 
 
 _NEEDED = ("version", "input", "rules", "rule_set")
@@ -120,6 +124,8 @@ def _run(value: Any) -> RecordedRun:
             left_out=tuple((_text(rule), _text(place), _text(root)) for rule, place, root in value.get("left_out", ())),
             firings=None if value.get("firings") is None else int(value["firings"]),
             tidy=bool(value.get("tidy", False)),
+            command=_text(value.get("command", "")),
+            others=tuple(map(_text, value.get("others", ()))),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Unreadable("a run in it cannot be understood") from None

@@ -47,6 +47,10 @@ def run_lines(run: RecordedRun, style: Style) -> Iterator[str]:
     yield f"  input     sha256 {clean(run.input)}"
     if run.source is not None:
         yield f"  source    {clean(run.source[0])}, sha256 {clean(run.source[1])}"
+    yield from (f"            sha256 {clean(digest)}" for digest in run.others)
+    if run.command:
+        yield f"  command   {clean(run.command)}"
+        return
     yield f"  rule set  {clean(run.rule_set)}"
     for code, (count, digest) in run.rules.items():
         yield f"    {style.paint('cyan', clean(code))} {counted(count, 'time')} ({clean(digest)})"

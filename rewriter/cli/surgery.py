@@ -1,0 +1,168 @@
+"""What the commands that cut, join and edit models share: where results go, and what is told of them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rewriter.cli.options import Switch, add_format, add_limits
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rewriter.graph.model import Model
+    from rewriter.surgery.finish import Checks, Surgery
+    from rewriter.surgery.opened import Opened
+
+STDOUT = "-"
+
+
+def add_result(parser: argparse.ArgumentParser, output: str = "the result; - is standard output") -> None:
+    """`-o`, `--force`, `--dry-run`, `--diff`, `--runtime`, `--stamp` and what is told."""
+    where = parser.add_argument_group("the result")
+    where.add_argument("-o", "--output", metavar="FILE", help=output)
+    where.add_argument("--force", action="store_true", help="overwrite existing files")
+    where.add_argument("--dry-run", action="store_true", help="do everything but write the result")
+    where.add_argument("--diff", action="store_true", help="also print how the result differs, as `rewriter diff` does")
+    where.add_argument(
+        "--runtime",
+        choices=("auto", "yes", "no"),
+        default="auto",
+        help="whether ONNX Runtime is asked if it takes the result, and small models are run before and after; yes: models up "
+        "to 1 GiB as well (default: auto, where it is installed)",
+    )
+    where.add_argument(
+        "--stamp", action=Switch, default=True, help="leave a record of the command in the result, for `history` (default: yes)"
+    )
+    add_limits(where, "the whole command")
+    add_format(parser)
+
+
+def checks_of(args: argparse.Namespace) -> Checks:
+    """What the options say of checks."""
+    from rewriter.cli.options import runtime_choice
+    from rewriter.surgery.finish import Checks
+
+    return Checks(runtime=runtime_choice(args.runtime), stamp=args.stamp)  # type: ignore[arg-type]
+
+
+def opened(text: str) -> Opened:
+    """The model of an argument."""
+    from rewriter.surgery.opened import Opened
+
+    return Opened(text)
+
+
+def targets(args: argparse.Namespace, sources: Sequence[Opened], files: Sequence[str]) -> None:
+    """Refuses, before anything is done, what cannot be written.
+
+    Raises:
+        RewriterError: a result exists already, or is one of the inputs.
+    """
+    import os
+    import sys
+    from pathlib import Path
+
+    from rewriter.errors import RewriterError
+    from rewriter.onnxfile.write import check_target
+
+    if args.dry_run:
+        return
+    if args.output is None:
+        raise RewriterError("say where the result goes with -o FILE, or try with --dry-run")
+    if args.output == STDOUT:
+        if sys.stdout.isatty():
+            raise RewriterError("-o - writes the model to standard output, which is a terminal; redirect it to a file")
+        return
+    own = {os.path.realpath(source.path) for source in sources if source.path is not None}
+    for file in files:
+        if os.path.realpath(file) in own and not args.force:
+            raise RewriterError(f"{file} is the input itself; --force overwrites it")
+        if check_target(Path(file), force=True) is not None and not args.force:
+            raise RewriterError(f"{file} exists; --force overwrites it")
+
+
+def deliver(args: argparse.Namespace, command: str, source: Opened, done: Surgery, file: str | None) -> int:
+    """Writes one result and tells of it; returns 0."""
+    import sys
+
+    from rewriter.cli.output import style_of, tell
+    from rewriter.report.comparison_lines import comparison_lines
+
+    differences = _differences(source, done.model) if args.diff else []
+    written = [] if args.dry_run else _write(args, done.model, str(file))
+    if args.format == "json" and args.output != STDOUT:
+        print(_as_json(command, source, done, written))
+        return 0
+    stream = sys.stderr if args.output == STDOUT and not args.dry_run else sys.stdout
+    style = style_of(stream)
+    lines = list(_lines(source, done, written, args, style))
+    if args.diff:
+        lines += comparison_lines(source.name, str(file or "the result"), differences, style)
+    for line in lines:
+        if stream is sys.stdout:
+            tell(line)
+        else:
+            print(line, file=stream)
+    return 0
+
+
+def _lines(source: Opened, done: Surgery, written: Sequence[str], args: argparse.Namespace, style: Any) -> list[str]:
+    from rewriter.report.style import clean
+
+    where = f" -> {clean(written[0])}" if written else " (dry run)" if args.dry_run else ""
+    lines = [f"{style.paint('bold', clean(source.name))}{where}", *(f"  {clean(line)}" for line in done.did)]
+    if done.same:
+        lines.append("  runs, and computes the same")
+    return lines + [f"  {style.paint('dim', 'note')}: {clean(note)}" for note in done.notes]
+
+
+def _as_json(command: str, source: Opened, done: Surgery, written: Sequence[str]) -> str:
+    from rewriter.report.jsonreport import dumps
+
+    return dumps(
+        {
+            "schema": 1,
+            "command": command,
+            "input": source.name,
+            "output": list(written),
+            "did": done.did,
+            "notes": done.notes,
+            "same": done.same,
+        }
+    )
+
+
+def _write(args: argparse.Namespace, model: Model, file: str) -> list[str]:
+    from pathlib import Path
+
+    from rewriter.surgery.data_files import save
+
+    if args.output == STDOUT:
+        return _to_stdout(model)
+    return [str(path) for path in save(model, Path(file), force=args.force)]
+
+
+def _to_stdout(model: Model) -> list[str]:
+    import sys
+    import tempfile
+    from pathlib import Path
+
+    from rewriter.errors import RewriterError
+    from rewriter.surgery.data_files import save
+
+    with tempfile.TemporaryDirectory() as folder:
+        files: list[Path] = save(model, Path(folder) / "model.onnx")
+        if len(files) > 1:
+            raise RewriterError("the model keeps weights in other files, which cannot go to standard output; use -o FILE")
+        sys.stdout.buffer.write(files[0].read_bytes())
+        sys.stdout.buffer.flush()
+    return [STDOUT]
+
+
+def _differences(source: Opened, after: Model) -> list[Any]:
+    from rewriter.inspect.diff.difference import compare
+
+    before = source.read()
+    return list(compare(before.sketch(), after.sketch(), before.folder, after.folder))

@@ -1,0 +1,1 @@
+"""Cutting models, joining them, and editing what they say of themselves."""

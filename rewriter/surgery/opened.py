@@ -1,0 +1,50 @@
+"""Models to work on, from files or from messages; they may have to be read again, since a surgery edits what it is given."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import onnx
+
+from rewriter.graph.model import Model, load
+
+StrPath = os.PathLike[str] | str
+Given = StrPath | onnx.ModelProto
+
+
+class Opened:
+    """A model that somebody gave, and that can be read anew.
+
+    Attributes:
+        name: what people are told it is.
+    """
+
+    def __init__(self, given: Given) -> None:
+        self._proto = given if isinstance(given, onnx.ModelProto) else None
+        self._path = None if isinstance(given, onnx.ModelProto) else Path(given)
+        self.name = "the model" if self._path is None else str(self._path)
+        self._digest: str | None = None
+
+    @property
+    def path(self) -> Path | None:
+        """The file; None for a message."""
+        return self._path
+
+    def read(self) -> Model:
+        """A model of one's own. Raises RewriterError when the file is missing or no model."""
+        if self._path is not None:
+            return load(self._path)
+        assert self._proto is not None
+        return Model.from_proto(self._proto)
+
+    def digest(self, model: Model | None = None) -> str:
+        """SHA-256 of what is read, for a record; with the model that is going to be written it may be known only then."""
+        if self._proto is not None:
+            return hashlib.sha256(self._proto.SerializeToString(deterministic=True)).hexdigest()
+        if model is not None and self._digest is None:
+            return model.digest_to_record()
+        if self._digest is None:
+            self._digest = self.read().read_digest()
+        return self._digest

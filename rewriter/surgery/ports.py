@@ -1,0 +1,118 @@
+"""Types of tensors that become inputs or outputs of a model: a valid model must declare them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+import onnx
+import onnx_graphsurgeon as gs
+
+from rewriter.errors import RewriterError
+from rewriter.facts.facts import Facts
+from rewriter.graph.message_text import type_text
+from rewriter.graph.values import Variable, elem_type
+from rewriter.onnxfile.tensor_types import TensorType, decode, encode, refine
+from rewriter.onnxfile.tensors import gs_dtype
+
+_TYPE = re.compile(r"[A-Za-z0-9_\[\](),.? -]+")
+
+
+def parsed_types(texts: Iterable[str]) -> dict[str, TensorType]:
+    """`NAME:TYPE` as types by name, where a type is written as ONNX's text format has it: `float[N,3,?]`, `seq(float[1])`.
+
+    Raises:
+        RewriterError: one is written otherwise.
+    """
+    found: dict[str, TensorType] = {}
+    for text in texts:
+        name, colon, kind = text.rpartition(":")
+        if not colon or not name:
+            raise RewriterError(f"{text!r} is not NAME:TYPE, as 'x:float[1,3,8,8]'")
+        found[name] = parsed_type(kind)
+    return found
+
+
+def parsed_type(text: str) -> TensorType:
+    """A type in ONNX's text format; without brackets the shape stays unknown. Raises RewriterError."""
+    proto = None
+    if _TYPE.fullmatch(text):
+        try:
+            proto = onnx.parser.parse_graph(f"g ({text} x) => () {{ }}").input[0].type
+        except Exception:  # of the parser, which has a class of its own
+            proto = None
+    if proto is None:
+        raise RewriterError(f"{text!r} is no type; write it as float[1,3,N], int64[?] or seq(float[1])")
+    bare = "[" not in text and proto.WhichOneof("value") == "tensor_type"
+    return TensorType(proto.tensor_type.elem_type) if bare else decode(proto.SerializeToString())
+
+
+class Ports:
+    """Declares inputs and outputs.
+
+    Args:
+        facts: of the model, before it is cut.
+        types: what is told of tensors, by name.
+    """
+
+    def __init__(self, facts: Facts, types: Mapping[str, TensorType]) -> None:
+        self._facts = facts
+        self._types = types
+        self._used: set[str] = set()
+        graph = facts.index.graph
+        self._before = set(map(id, (*graph.inputs, *graph.outputs)))
+
+    def declare(self, tensors: Iterable[gs.Tensor], role: str) -> None:
+        """Has tensors declare what is told, what they declare already, or what is known of them.
+
+        Raises:
+            RewriterError: the element type or the rank of one of them is unknown.
+        """
+        for tensor in tensors:
+            if not isinstance(tensor, Variable):
+                continue
+            told = self._types.get(tensor.name)
+            known = told or self._known(tensor)
+            self._used.add(tensor.name)
+            if not known.other and (known.dtype is None or (known.shape is None and told is None)):
+                what = "element type" if known.dtype is None else "rank"
+                raise RewriterError(
+                    f"the {what} of the new {role} {tensor.name!r} is not known; say it with --type '{tensor.name}:float[1,3]'"
+                )
+            set_type(tensor, known)
+
+    def unused(self) -> list[str]:
+        """Names of which something was told and that were not asked for."""
+        return [name for name in self._types if name not in self._used]
+
+    def _known(self, tensor: Variable) -> TensorType:
+        found = self._facts.fact(tensor).type
+        dtype, shape = self._facts.declared(tensor)
+        if id(tensor) in self._before and dtype is not None and shape is not None:
+            return TensorType(dtype, shape)
+        return found if found.other else refine(found, TensorType(dtype, shape))
+
+
+def set_type(tensor: Variable, known: TensorType) -> None:
+    """Has a tensor declare a type; what it declares already stays as it is written."""
+    if not known.other:
+        tensor.dtype = None if known.dtype is None else gs_dtype(known.dtype)
+        tensor.shape = None if known.shape is None else list(known.shape)
+        tensor.type = "tensor_type"
+    elif not tensor.infos or encode(known) != tensor.infos[0].type.SerializeToString():
+        tensor.infos = (onnx.ValueInfoProto(name=tensor.name, type=onnx.TypeProto.FromString(known.other)),)
+        said = tensor.said
+        tensor.dtype, tensor.shape, tensor.type = gs_dtype(said.elem_type), said.shape, said.kind
+
+
+def shown(tensor: gs.Tensor) -> str:
+    """`x float[1,3,8,8]`, as a tensor declares itself."""
+    if isinstance(tensor, gs.Constant):
+        return f"{tensor.name} {_shown(TensorType(elem_type(tensor), tuple(tensor.shape)))}"
+    if isinstance(tensor, Variable) and tensor.type not in (None, "tensor_type") and tensor.infos:
+        return f"{tensor.name} {type_text(tensor.infos[0].type)}"
+    return f"{tensor.name} {_shown(TensorType(elem_type(tensor), None if tensor.shape is None else tuple(tensor.shape)))}"
+
+
+def _shown(known: TensorType) -> str:
+    return type_text(onnx.TypeProto.FromString(encode(known))) or "of unknown type"

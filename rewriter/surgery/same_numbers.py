@@ -1,0 +1,143 @@
+"""Whether models that were cut, joined or edited compute what they did, by running them where that is cheap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rewriter.errors import RewriterError
+from rewriter.proof import onnx_runtime
+from rewriter.proof.judges import child
+from rewriter.proof.judges.child import Crashed, NoAnswer
+from rewriter.proof.judges.judges import RefusedError
+from rewriter.proof.models.model_inputs import Feed, declared_inputs, feed_sets
+from rewriter.proof.models.run_agreement import RunBound, difference
+from rewriter.proof.models.running import MOST_BYTES, MOST_BYTES_OF_INPUTS, SECONDS
+from rewriter.proof.models.validity import Candidate
+from rewriter.record import field, record
+
+ULPS = 64
+"""A runtime may fuse or add up otherwise in a part than in the whole."""
+
+Values = dict[str, Any]
+
+
+@record(frozen=True, slots=True)
+class Step:
+    """A model that is run among others: what its inputs and outputs are called there, where that is something else."""
+
+    candidate: Candidate
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    outputs: Mapping[str, str] = field(default_factory=dict)
+
+
+@record(frozen=True, slots=True)
+class Agreement:
+    """What running showed.
+
+    Attributes:
+        ran: whether both sides ran.
+        difference: what the results differ in, or why the later ones do not run; "" when they agree.
+        reason: why nothing was run.
+    """
+
+    ran: bool
+    difference: str = ""
+    reason: str = ""
+
+
+class _Failed(Exception):
+    """A model does not run on these inputs."""
+
+
+def agreement(
+    drawn: Candidate,
+    before: Sequence[Step],
+    after: Sequence[Step],
+    wanted: Sequence[str],
+    *,
+    given: Sequence[str] = (),
+    most: int = MOST_BYTES,
+) -> Agreement:
+    """Runs models in sequence, and others on the same inputs.
+
+    Args:
+        drawn: the model whose inputs are made up.
+        before, after: each reads what was made up or a step before it gave.
+        wanted: tensors that both have to give.
+        given: tensors that the later steps are handed from what the earlier ones gave.
+        most: bytes of the models that are run at all.
+    """
+    if not (onnx_runtime.installed() and child.possible()):
+        return Agreement(False, reason="ONNX Runtime is not installed")
+    why = ""
+    try:
+        if sum(step.candidate.size() for step in (*before, *after)) > 4 * most:
+            return Agreement(False, reason=f"only models up to {most >> 20} MiB are run")
+        for feed in _feeds(drawn):
+            try:
+                first = _run(before, feed)
+            except _Failed as failed:
+                why = why or f"it does not run as it was: {failed}"
+                continue
+            try:
+                text = _differences(first, _run(after, {**feed, **_chosen(first, given)}), wanted)
+            except _Failed as failed:
+                text = f"the result does not run: {failed}"
+            if text and _differences(first, _run(before, feed), wanted):
+                return Agreement(False, reason="it gives something else each time it runs")
+            return Agreement(True, text)
+    except (RewriterError, NoAnswer, _Failed) as error:
+        why = why or str(error)
+    return Agreement(False, reason=why or "no inputs can be made up")
+
+
+def _feeds(drawn: Candidate) -> Iterator[Feed]:
+    for sets in feed_sets(drawn.proto):
+        for feed in sets[0].choices():
+            if sum(np.asarray(value).nbytes for value in feed.values()) <= MOST_BYTES_OF_INPUTS:
+                yield feed
+
+
+def _run(steps: Sequence[Step], feed: Feed) -> Values:
+    known: Values = dict(feed)
+    for step in steps:
+        own = {}
+        for info in declared_inputs(step.candidate.proto):
+            name = step.inputs.get(info.name, info.name)
+            if name not in known:
+                raise _Failed(f"nothing gives {name!r}")
+            own[info.name] = known[name]
+        names = [output.name for output in step.candidate.proto.graph.output]
+        try:
+            found = step.candidate.session().run(names, own, seconds=SECONDS)
+        except (RefusedError, Crashed, NoAnswer) as error:
+            raise _Failed(str(error)) from error
+        known.update((step.outputs.get(name, name), value) for name, value in zip(names, found, strict=True))
+    return known
+
+
+def _chosen(values: Values, names: Sequence[str]) -> Values:
+    return {name: values[name] for name in names if name in values}
+
+
+def _differences(before: Values, after: Values, wanted: Sequence[str]) -> str:
+    for name in wanted:
+        if name not in after or name not in before:
+            continue
+        text = _difference(before[name], after[name])
+        if text:
+            return f"output {name!r} {text}"
+    return ""
+
+
+def _difference(one: Any, other: Any) -> str:
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        if len(one) != len(other):
+            return f"has {len(other)} items instead of {len(one)}"
+        return next((text for pair in zip(one, other, strict=True) if (text := _difference(*pair))), "")
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return difference(one, other, RunBound(ulps=ULPS))[0]
+    return "" if isinstance(one, dict) or one is other or bool(np.all(one == other)) else "is another value"

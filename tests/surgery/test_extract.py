@@ -1,0 +1,148 @@
+"""`rewriter extract`: the part that is asked for, all that it needs, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.cli.call import Call
+from tests.surgery import texts
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "part.onnx"
+
+
+def names(infos: object) -> list[str]:
+    return [info.name for info in infos]  # type: ignore[attr-defined]
+
+
+def test_a_part_has_what_it_needs_and_no_more(call: Call, tmp_path: Path, out: Path) -> None:
+    net = texts.written(tmp_path, texts.CHAIN)
+    done = call("extract", net, "--from", "a", "--to", "flat", "-o", out)
+    assert done.code == 0, done.err
+    assert "3 nodes of 5" in done.out and "computes the same" in done.out
+    part = onnx.load(out)
+    onnx.checker.check_model(part, full_check=True)
+    assert [node.op_type for node in part.graph.node] == ["Relu", "GlobalAveragePool", "Flatten"]
+    assert (names(part.graph.input), names(part.graph.output)) == (["a"], ["m"])
+    assert [dim.dim_value for dim in part.graph.input[0].type.tensor_type.shape.dim] == [1, 4, 8, 8]
+    assert not part.graph.initializer and not part.graph.value_info
+
+
+def test_what_bodies_capture_is_read(call: Call, tmp_path: Path, out: Path) -> None:
+    net = texts.written(tmp_path, texts.CAPTURES)
+    assert call("extract", net, "--from", "scaled,c", "--to", "chosen", "-o", out).code == 0
+    part = onnx.load(out)
+    onnx.checker.check_model(part, full_check=True)
+    assert names(part.graph.initializer) == ["w"]
+    assert [node.op_type for node in part.graph.node] == ["Add", "If"]
+
+
+def test_what_is_needed_and_not_given_is_named(call: Call, tmp_path: Path, out: Path) -> None:
+    net = texts.written(tmp_path, texts.CAPTURES)
+    done = call("extract", net, "--from", "shifted", "--to", "chosen", "-o", out)
+    assert done.code == 2 and not out.exists()
+    assert "'x', 'c'" in done.err or "'c', 'x'" in done.err
+    assert "--auto-inputs" in done.err
+    assert call("extract", net, "--from", "shifted", "--to", "chosen", "--auto-inputs", "-o", out).code == 0
+    assert names(onnx.load(out).graph.input) == ["shifted", "x", "c"]
+
+
+def test_functions_in_bodies_and_in_functions_go_along(call: Call, tmp_path: Path, out: Path) -> None:
+    net = texts.written(tmp_path, texts.FUNCTIONS)
+    done = call("extract", net, "--to", "k", "-o", out)
+    assert done.code == 0, done.err
+    part = onnx.load(out)
+    onnx.checker.check_model(part, full_check=True)
+    assert [function.name for function in part.functions] == ["inner", "outer"]
+    assert [entry.domain for entry in part.opset_import] == ["", "local"]
+    feed = {"x": np.ones((2, 4), np.float32), "c": np.array(True)}
+    assert np.allclose(texts.ran(out, feed)["k"], -np.exp(feed["x"]))
+
+
+def test_a_type_that_is_not_known_is_asked_for(call: Call, tmp_path: Path, out: Path) -> None:
+    net = texts.written(tmp_path, texts.FUNCTIONS)
+    done = call("extract", net, "--from", "h", "--to", "z", "-o", out)
+    assert done.code == 2 and "--type 'z:float[1,3]'" in done.err
+    assert call("extract", net, "--from", "h", "--to", "z", "--type", "z:float[2,4]", "-o", out).code == 0
+    assert call("extract", net, "--from", "h", "--to", "z", "--type", "z:flat", "-o", out, "--force").code == 2
+
+
+def test_an_output_of_a_node_that_is_given_and_another_that_is_made(call: Call, tmp_path: Path, out: Path) -> None:
+    net = texts.written(
+        tmp_path,
+        """<ir_version: 8, opset_import: ["": 17]>
+        g (float[4] x) => (float[2] y) { a, b = Split(x)  c = Add(a, b)  y = Neg(c) }""",
+    )
+    assert call("extract", net, "--from", "a,x", "--to", "y", "-o", out).code == 0
+    feed = {"a": np.array([10, 20], np.float32), "x": np.array([1, 2, 3, 4], np.float32)}
+    assert texts.ran(out, feed)["y"].tolist() == [-13, -24]
+
+
+def test_an_initializer_can_be_an_input(call: Call, tmp_path: Path, out: Path) -> None:
+    net = texts.written(tmp_path, texts.CHAIN)
+    assert call("extract", net, "--from", "x,w", "--to", "a", "-o", out).code == 0
+    part = onnx.load(out)
+    assert names(part.graph.input) == ["x", "w"] and not part.graph.initializer
+
+
+def test_only_the_data_that_the_part_needs_are_copied(call: Call, tmp_path: Path) -> None:
+    net = texts.with_data(tmp_path)
+    (tmp_path / "parts").mkdir()
+    out = tmp_path / "parts" / "part.onnx"
+    done = call("extract", net, "--from", "t1", "--to", "n1", "-o", out)
+    assert done.code == 0 and "computes the same" in done.out, done.err
+    assert sorted(path.name for path in out.parent.iterdir()) == ["part.onnx", "part.onnx.data"]
+    assert (out.parent / "part.onnx.data").stat().st_size == 4096 * 4
+    assert texts.ran(out, {"t1": np.ones((1, 4096), np.float32)})["t2"].max() == 2
+    again = call("extract", net, "--from", "t1", "--to", "n1", "-o", out.parent / "other.onnx", "--dry-run")
+    assert again.code == 0 and len(list(out.parent.iterdir())) == 2
+    refused = call("extract", net, "--from", "t1", "--to", "n1", "-o", "-")
+    assert refused.code == 2 and "standard output" in refused.err
+
+
+def test_broken_models_may_be_cut(call: Call, tmp_path: Path, out: Path) -> None:
+    net = texts.written(
+        tmp_path,
+        """<ir_version: 8, opset_import: ["": 17]>
+        g (float[4] x) => (float[4] y) { a = NoSuchOperator(x)  b = Relu(x)  c = Add(a, b)  y = Neg(c) }""",
+    )
+    assert call("extract", net, "--to", "b", "-o", out).code == 0
+    onnx.checker.check_model(onnx.load(out), full_check=True)
+    done = call("extract", net, "--to", "a", "--type", "a:float[4]", "-o", out, "--force")
+    assert done.code == 0 and "still refused by" in done.out
+
+
+def test_the_record_and_the_file_that_is_there(call: Call, tmp_path: Path, out: Path) -> None:
+    net = texts.written(tmp_path, texts.CHAIN)
+    assert call("extract", net, "--to", "b", "-o", out).code == 0
+    assert "command   extract --to b" in call("history", out).out
+    assert "which an audit does not repeat" in call("audit", net, out).out
+    before = out.read_bytes()
+    refused = call("extract", net, "--to", "a", "-o", out)
+    assert (refused.code, out.read_bytes()) == (2, before) and "exists" in refused.err
+    assert call("extract", net, "--to", "a", "-o", net).code == 2
+    assert call("extract", net, "--to", "b", "--no-stamp", "-o", out, "--force").code == 0
+    assert not onnx.load(out).metadata_props
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--to", "nothing"], "there is no tensor or node 'nothing'"),
+        (["--to", "bb"], "there is 'b'"),
+        (["--to", "op:Gemm"], "no node of the operator 'Gemm'"),
+        ([], "--to, --from"),
+    ],
+)
+def test_one_line_says_what_is_wrong(call: Call, tmp_path: Path, out: Path, arguments: list[str], words: str) -> None:
+    done = call("extract", texts.written(tmp_path, texts.CHAIN), *arguments, "-o", out)
+    assert (done.code, done.err.count("\n"), out.exists()) == (2, 1, False)
+    assert words in done.err
+    inside = call("extract", texts.written(tmp_path, texts.CAPTURES), "--to", "b", "-o", out)
+    assert "inside of" in inside.err
