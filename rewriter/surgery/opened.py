@@ -43,7 +43,7 @@ class Opened:
         """SHA-256 of what is read, for a record; with the model that is going to be written it may be known only then."""
         if self._proto is not None:
             return hashlib.sha256(self._proto.SerializeToString(deterministic=True)).hexdigest()
-        if model is not None and self._digest is None:
+        if model is not None and model.path is not None and self._digest is None:
             return model.digest_to_record()
         if self._digest is None:
             self._digest = self.read().read_digest()

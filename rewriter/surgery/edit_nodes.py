@@ -1,0 +1,294 @@
+"""Edits of nodes: taking them out, putting new ones in, another operator, another attribute."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_graphsurgeon as gs
+
+from rewriter.errors import RewriterError
+from rewriter.graph.attributes import read_attributes, schema_type
+from rewriter.graph.objects import Graph, new_node, new_variable
+from rewriter.graph.values import Constant, Variable, new_constant
+from rewriter.onnxfile.tensor_types import numpy_dtype
+from rewriter.report.style import counted
+from rewriter.rewriting.stale_types import agrees, mend_stale_types
+from rewriter.surgery.editing import Editing, pair
+from rewriter.surgery.extract import upstream
+from rewriter.surgery.keep import keep_nodes
+from rewriter.surgery.literals import literal
+from rewriter.surgery.parts import reads
+from rewriter.surgery.ports import set_type
+
+A = onnx.AttributeProto
+_CALL = re.compile(r"\s*([A-Za-z_][\w.]*)\s*(<.*>)?\s*(?:\((.*)\))?\s*", re.DOTALL)
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+_LISTS = {int(A.INTS): int, int(A.FLOATS): float, int(A.STRINGS): str}
+_SINGLE = {int(A.INT): int, int(A.FLOAT): float, int(A.STRING): str}
+
+
+def drop(editing: Editing, text: str) -> None:
+    """Takes nodes out: who read one reads what it read instead, or goes as well with `with_children`.
+
+    Raises:
+        RewriterError: there is no such node, or nothing can take its place.
+    """
+    nodes = editing.parts.nodes_of([text])
+    if editing.with_children:
+        _drop_behind(editing, nodes)
+        return
+    before = len(editing.graph.nodes)
+    touched: list[gs.Node] = []
+    for node in nodes:
+        if node in editing.index:
+            touched += _bypass(editing, node)
+    editing.settle()
+    editing.same = False
+    _mend(editing, touched)
+    shown = ", ".join(f"{node.name or '?'} ({node.op})" for node in nodes[:3]) + (", ..." if len(nodes) > 3 else "")
+    editing.did.append(f"dropped {shown}; {counted(before - len(editing.graph.nodes), 'node')} fewer")
+
+
+def _bypass(editing: Editing, node: gs.Node) -> list[gs.Node]:
+    """Has the users of a node read its first operand that is no constant; the nodes that read something else now."""
+    index, edits = editing.index, editing.edits
+    used = [tensor for tensor in node.outputs if tensor.name and index.is_used(tensor)]
+    source = next((t for t in node.inputs if t.name and not isinstance(t, gs.Constant)), None)
+    name = repr(node.name or node.op)
+    if len(used) > 1:
+        raise RewriterError(f"{name} makes {len(used)} tensors that are read; only --with-children can drop it")
+    if used and source is None:
+        raise RewriterError(f"{name} reads nothing that could take its place; --with-children drops what it leads to")
+    if not used or source is None:
+        edits.remove(node)
+        return []
+    made = used[0]
+    types = [editing.facts.dtype(tensor) for tensor in (made, source)]
+    if None not in types and types[0] != types[1]:
+        raise RewriterError(f"{name} makes another element type of what it reads; --replace or --with-children can take it out")
+    known = editing.facts.fact(source).type
+    readers = index.uses(made)
+    maker = index.producer(source)
+    if not index.output_of(made):
+        edits.replace_uses(made, source)
+        edits.remove(node)
+        return readers
+    if maker is not None and index.scope(maker) is index.scope(node) and not index.output_of(source):
+        edits.remove(node)
+        edits.replace_uses(source, made)
+        edits.set_outputs(maker, [made if tensor is source else tensor for tensor in maker.outputs])
+    else:  # both are known to callers by their names
+        edits.set_op(node, "Identity", "")
+        for attribute in list(node.attrs):
+            edits.set_attribute(node, attribute, None)
+        edits.set_inputs(node, [source])
+    if isinstance(made, Variable) and (known.other or (known.dtype is not None and known.shape is not None)):
+        set_type(made, known)
+    return index.uses(made)
+
+
+def _drop_behind(editing: Editing, nodes: list[gs.Node]) -> None:
+    """Takes out nodes and all that is computed from them."""
+    graph, index = editing.graph, editing.index
+    assert isinstance(graph, Graph)
+    gone = set(map(id, nodes))
+    dead = {id(tensor) for node in nodes for tensor in node.outputs if tensor.name}
+    for node in index.members(index.scopes[0]):
+        if id(node) not in gone and any(id(tensor) in dead for tensor in reads(node)):
+            gone.add(id(node))
+            dead.update(id(tensor) for tensor in node.outputs if tensor.name)
+    outputs = [tensor for tensor in graph.outputs if id(tensor) not in dead]
+    if not outputs:
+        raise RewriterError("all outputs are computed from what is dropped; make another one before, with --add-output")
+    lost = [tensor.name for tensor in graph.outputs if id(tensor) in dead]
+    fed = [t for node in graph.nodes if id(node) in gone for t in reads(node) if id(t) not in dead]
+    kept = [node for node in graph.nodes if id(node) not in gone]
+    only_for_gone = _only_behind(editing, fed, outputs)
+    before = len(graph.nodes)
+    graph.outputs = outputs
+    keep_nodes(graph, [node for node in kept if id(node) not in only_for_gone])
+    editing.settle()
+    editing.did.append(f"dropped {before - len(graph.nodes)} nodes" + (f" and the outputs {', '.join(lost)}" if lost else ""))
+
+
+def _only_behind(editing: Editing, fed: Iterable[gs.Tensor], outputs: list[gs.Tensor]) -> set[int]:
+    """The nodes that led to nothing but what is dropped, by id(); what led nowhere before stays."""
+    before, _leaves = upstream(editing.index, list(fed), set())
+    needed, _leaves = upstream(editing.index, outputs, set())
+    live = set(map(id, needed))
+    return {id(node) for node in before if id(node) not in live}
+
+
+def insert_after(editing: Editing, text: str) -> None:
+    """`T=Op<attributes>(operands)`: who reads T reads the new node instead; `_` among the operands is T, and a number is a
+    constant of T's type.
+
+    Raises:
+        RewriterError: it cannot be read, or an operand does not exist.
+    """
+    parts, graph = editing.parts, editing.graph
+    name, call = pair(text, "TENSOR=Operator<attribute=value>(_, ...)", lambda n: n in parts.tensors or n in parts.nodes)
+    found = parts.outputs_of([name])
+    if len(found) != 1:
+        raise RewriterError(f"{name!r} stands for {len(found)} tensors; name one")
+    tensor = found[0]
+    op, domain, attributes, operands = _parsed_call(editing, call, tensor)
+    index, names = editing.index, editing.index.names
+    maker = index.producer(tensor)
+    node_name = index.node_names.fresh(f"{tensor.name}_{op.lower()}")
+    if maker is None:
+        if index.output_of(tensor):
+            raise RewriterError(f"{name!r} is an input and an output; nothing can stand between")
+        made, source = new_variable(names.fresh(f"{tensor.name}_{op.lower()}")), tensor
+        readers = index.uses(tensor)
+        for user in readers:
+            for position, operand in enumerate(user.inputs):
+                if operand is tensor:
+                    user.inputs[position] = made
+        place = 0
+    else:
+        source, made = new_variable(names.fresh(f"{tensor.name}_before")), tensor
+        readers = index.uses(tensor)
+        if isinstance(tensor, Variable) and not index.output_of(tensor):
+            source.infos, tensor.infos = tensor.infos, ()
+        source.dtype, source.shape = tensor.dtype, tensor.shape
+        position = next(i for i, other in enumerate(maker.outputs) if other is tensor)
+        maker.outputs[position] = source
+        place = next(i for i, node in enumerate(graph.nodes) if node is maker) + 1
+    node = new_node(op, domain, node_name, attributes, [], [])
+    node.inputs.extend(source if operand is None else operand for operand in operands)
+    node.outputs.append(made)
+    graph.nodes.insert(_after(graph, node, place), node)
+    if isinstance(made, Variable):
+        declared = made.dtype, made.shape
+        made.dtype = made.shape = None
+    editing.settle()
+    if isinstance(made, Variable):
+        known = editing.facts.fact(made).type
+        if known.other or (known.dtype is not None and known.shape is not None):
+            set_type(made, known)
+        elif any(made is output for output in graph.outputs):
+            made.dtype, made.shape = declared
+    editing.same = False
+    _mend(editing, readers)
+    editing.did.append(f"inserted {op} after {name}")
+
+
+def _after(graph: gs.Graph, node: gs.Node, place: int) -> int:
+    """The earliest place behind all that a node reads."""
+    read = set(map(id, node.inputs))
+    places = [i + 1 for i, other in enumerate(graph.nodes) if any(id(tensor) in read for tensor in other.outputs)]
+    return max([place, *places])
+
+
+def _parsed_call(editing: Editing, text: str, tensor: gs.Tensor) -> tuple[str, str, dict[str, Any], list[gs.Tensor | None]]:
+    found = _CALL.fullmatch(text)
+    if found is None:
+        raise RewriterError(f"{text!r} is no operator as Relu, Cast<to=1> or Mul(_, 0.5)")
+    domain, _, op = found[1].rpartition(".")
+    try:
+        parsed = onnx.parser.parse_node(f"y = {op}{found[2] or ''}(x)")
+    except Exception as error:  # of the parser, which has a class of its own
+        raise RewriterError(f"{text!r}: {' '.join(str(error).split())[:200]}") from None
+    attributes = read_attributes(parsed.attribute, {}, None)
+    if any(attribute.type == A.GRAPH for attribute in parsed.attribute):
+        raise RewriterError(f"{text!r}: a node with a body cannot be inserted")
+    words = ["_"] if found[3] is None else [word.strip() for word in found[3].split(",")]
+    return op, domain, attributes, [_operand(editing, word, tensor) for word in words if word]
+
+
+def _operand(editing: Editing, word: str, tensor: gs.Tensor) -> gs.Tensor | None:
+    if word == "_":
+        return None
+    if word in editing.parts.tensors or not _NUMBER.fullmatch(word):
+        return editing.parts.tensor(word)
+    number = editing.facts.dtype(tensor)
+    dtype = np.dtype(np.float32) if number is None else numpy_dtype(number)
+    return new_constant(editing.index.names.fresh(f"{tensor.name}_value"), np.asarray(float(word)).astype(dtype))
+
+
+def replace(editing: Editing, text: str) -> None:
+    """`OLD=NEW`: nodes of an operator, or named nodes, become those of another one, with the same operands and attributes.
+
+    Raises:
+        RewriterError: there is no such node.
+    """
+    old, new = pair(text, "OLD=NEW, two operators", lambda n: n in editing.parts.nodes)
+    if old in editing.parts.nodes or old.startswith("op:"):
+        nodes = editing.parts.nodes_of([old])
+    else:
+        domain, _, op = old.rpartition(".")
+        nodes = [n for n in editing.index.all_nodes() if n.op == op and (not domain or n.domain == domain)]
+    if not nodes or not re.fullmatch(r"[\w.]+", new):
+        raise RewriterError(f"there is no node {old!r} and none of this operator" if not nodes else f"{new!r} is no operator")
+    domain, _, op = new.rpartition(".")
+    for node in nodes:
+        editing.edits.set_op(node, op, domain)
+    editing.settle()
+    editing.same = False
+    _mend(editing, nodes)
+    editing.did.append(f"{counted(len(nodes), 'node')} {old} became {new}")
+
+
+def set_attribute(editing: Editing, text: str) -> None:
+    """`NODE.attribute=value`; `none` takes the attribute away. Raises RewriterError when the value is of another type."""
+    place, value = pair(text, "NODE.attribute=value", lambda n: "." in n and _is_node(editing, n.rpartition(".")[0]))
+    name, dot, attribute = place.rpartition(".")
+    if not dot or not name or not attribute:
+        raise RewriterError(f"{text!r} is not NODE.attribute=value")
+    nodes = editing.parts.nodes_of([name])
+    for node in nodes:
+        editing.edits.set_attribute(node, attribute, _value(node, attribute, value))
+    editing.settle()
+    editing.same = False
+    _mend(editing, nodes)
+    editing.did.append(f"{counted(len(nodes), 'node')}: {attribute} = {value}")
+
+
+def _is_node(editing: Editing, name: str) -> bool:
+    return name in editing.parts.nodes or name in editing.parts.tensors or name.startswith("op:") or "*" in name
+
+
+def _value(node: gs.Node, attribute: str, text: str) -> Any:
+    if text.lower() == "none":
+        return None
+    if text.startswith("@"):
+        from rewriter.surgery.literals import array
+
+        return new_constant("", array(text, attribute, None))
+    kind = schema_type(node.op, node.domain or "", attribute)
+    before = node.attrs.get(attribute)
+    value = literal(text)
+    if kind in _LISTS:
+        items = value if isinstance(value, list) else [literal(word) for word in text.split(",")]
+        return [_converted(item, _LISTS[kind], text, attribute) for item in items]
+    if kind in _SINGLE or isinstance(before, (str, int, float)):
+        return _converted(text if kind == A.STRING else value, _SINGLE.get(kind, type(before)), text, attribute)
+    if isinstance(before, Constant) and not isinstance(value, str):
+        return new_constant("", np.asarray(value).astype(before.dtype))
+    return value
+
+
+def _converted(value: Any, kind: Any, text: str, attribute: str) -> Any:
+    fits = isinstance(value, (int, float)) if kind is float else isinstance(value, kind)
+    if not fits:
+        raise RewriterError(f"{attribute!r} is {'text' if kind is str else kind.__name__}, but {text!r} is not")
+    return kind(value)
+
+
+def _mend(editing: Editing, changed: list[gs.Node]) -> None:
+    """Declares anew what lies behind changed nodes and is declared otherwise than it is now, outputs of the model as well."""
+    index, facts = editing.index, editing.facts
+    mend_stale_types(index, facts, [node for node in changed if node in index])
+    for tensor in editing.graph.outputs:
+        if not isinstance(tensor, Variable):
+            continue
+        dtype, shape = facts.declared(tensor)
+        known = facts.fact(tensor).type
+        if known.dtype is not None and known.shape is not None and not agrees(dtype, shape, known.dtype, known.shape):
+            set_type(tensor, known)
+    index.finish()

@@ -1,0 +1,163 @@
+"""`rewriter edit`: each edit does what it says, in order, and what is refused leaves nothing behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from rewriter.graph.model import Model, load
+from rewriter.surgery.edition import edit
+from tests.cli.call import MODELS, Call
+from tests.surgery import texts
+
+Edit = Callable[..., onnx.ModelProto]
+
+
+@pytest.fixture
+def edited(call: Call, tmp_path: Path) -> Edit:
+    """The model of a text after edits by the command."""
+
+    def run(text: str, *options: str) -> onnx.ModelProto:
+        net, out = texts.written(tmp_path, text), tmp_path / "out.onnx"
+        done = call("edit", net, *options, "-o", out, "--force")
+        assert done.code == 0, done.err
+        model = onnx.load(out)
+        onnx.checker.check_model(model, full_check=True)
+        return model
+
+    return run
+
+
+def ops(model: onnx.ModelProto) -> list[str]:
+    return [node.op_type for node in model.graph.node]
+
+
+def shape(info: onnx.ValueInfoProto) -> list[object]:
+    return [dim.dim_param or dim.dim_value for dim in info.type.tensor_type.shape.dim]
+
+
+def test_names_change_wherever_they_are_read(edited: Edit) -> None:
+    model = edited(texts.CAPTURES, "--rename", "scaled=first", "--rename", r"/^(x|y)$/my_\1/", "--rename", "w=weight", "--no-stamp")
+    text = onnx.printer.to_text(model)
+    assert "scaled" not in text and "shifted" in text
+    assert (model.graph.input[0].name, model.graph.output[0].name) == ("my_x", "my_y")
+    bodies = [attribute.g for node in model.graph.node for attribute in node.attribute]
+    assert [list(body.node[0].input) for body in bodies] == [["first", "weight"], ["shifted"]] or [
+        list(body.node[0].input) for body in bodies
+    ] == [["shifted"], ["first", "weight"]]
+
+
+@pytest.mark.parametrize("path", sorted(MODELS.glob("*/model.onnx"))[::12], ids=lambda path: path.parent.name)
+def test_renamed_and_named_back_it_has_the_bytes(path: Path) -> None:
+    model = load(path)
+    edit(model, [("rename", r"/^(.*)$/there_\1/")])
+    there = Model.from_proto(model.to_proto())
+    edit(there, [("rename", "/^there_//")])
+    assert there.to_proto().SerializeToString(deterministic=True) == path.read_bytes()
+
+
+def test_outputs_come_and_go(edited: Edit) -> None:
+    model = edited(texts.CHAIN, "--add-output", "op:Conv", "--drop-output", "m")
+    assert [info.name for info in model.graph.output] == ["y", "a"]
+    assert shape(model.graph.output[1]) == [1, 4, 8, 8]
+    assert ops(model) == ["Conv", "Relu", "Sigmoid"]
+
+
+def test_nodes_are_taken_out(edited: Edit) -> None:
+    assert ops(edited(texts.CHAIN, "--drop", "act")) == ["Conv", "GlobalAveragePool", "Flatten", "Sigmoid"]
+    model = edited(texts.CHAIN, "--drop", "last")
+    assert list(model.graph.node[1].output) == ["y"] and list(model.graph.node[2].input) == ["y"]
+    model = edited(texts.CHAIN, "--add-output", "a", "--drop", "act", "--with-children")
+    assert (ops(model), [info.name for info in model.graph.output]) == (["Conv"], ["a"])
+    model = edited('<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Relu(x) }', "--drop", "y")
+    assert ops(model) == ["Identity"]
+
+
+def test_nodes_are_put_in(edited: Edit) -> None:
+    model = edited(texts.CHAIN, "--insert-after", "x=Mul(_, 0.5)", "--insert-after", "y=Softmax<axis=1>")
+    assert ops(model)[0] == "Mul" and ops(model)[-1] == "Softmax"
+    assert list(model.graph.node[-1].output) == ["y"]
+    assert model.graph.initializer[-1].data_type == onnx.TensorProto.FLOAT
+    model = edited(texts.CHAIN, "--insert-after", "a=Cast<to=10>")
+    assert {info.type.tensor_type.elem_type for info in model.graph.output} == {onnx.TensorProto.FLOAT16}
+
+
+def test_operators_and_attributes(edited: Edit) -> None:
+    assert "Tanh" in ops(edited(texts.CHAIN, "--replace", "Relu=Tanh"))
+    model = edited(texts.CHAIN, "--set", "conv.pads=[1,1,1,1]")
+    assert shape(model.graph.output[0]) == [1, 4, 10, 10]
+    assert list(edited(texts.CHAIN, "--set", "flat.axis=1", "--set", "flat.axis=none").graph.node[3].attribute) == []
+
+
+def test_shapes_are_followed(edited: Edit) -> None:
+    model = edited(texts.CHAIN, "--shape", "x:N,3,H,W")
+    assert [shape(info) for info in model.graph.output] == [["N", 4, "H", "W"], ["N", 4]]
+    model = edited(texts.CHAIN, "--shape", "x:4,3,16,16")
+    assert [shape(info) for info in model.graph.output] == [[4, 4, 16, 16], [4, 4]]
+    two = """<ir_version: 8, opset_import: ["": 17]>
+    g (float[1,6] a, float[1,6] b) => (float[1,2,3] y) <int64[3] s = {1, 2, 3}> { c = Add(a, b)  y = Reshape(c, s) }"""
+    assert shape(edited(two, "--batch", "N").graph.output[0]) == ["N", 2, 3]
+    named = """<ir_version: 8, opset_import: ["": 17]>
+    g (float[N,6] a, float[N,6] b) => (float[N,6] y) { y = Add(a, b) }"""
+    model = edited(named, "--shape", "a:4,6")
+    assert [shape(info) for info in (*model.graph.input, *model.graph.output)] == [[4, 6]] * 3
+
+
+def test_types_and_values_of_inputs(edited: Edit) -> None:
+    model = edited(texts.CHAIN, "--dtype", "x=uint8", "--dtype", "y=float16")
+    assert (ops(model)[0], ops(model)[-1]) == ("Cast", "Cast")
+    assert model.graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.UINT8
+    model = edited(texts.CHAIN, "--constant", "x=0.5")
+    assert not model.graph.input and model.graph.initializer[-1].name == "x"
+    model = edited(texts.CHAIN, "--free", "w")
+    assert [info.name for info in model.graph.input] == ["x", "w"] and not model.graph.initializer
+
+
+def test_weights_from_files(edited: Edit, tmp_path: Path) -> None:
+    weights = np.arange(12, dtype=np.float32).reshape(4, 3, 1, 1)
+    np.savez(tmp_path / "w.npz", w=weights)
+    model = edited(texts.CHAIN, "--set-weight", f"w=@{tmp_path / 'w.npz'}")
+    assert np.array_equal(onnx.numpy_helper.to_array(model.graph.initializer[0]), weights)
+
+
+def test_what_is_said_beside_the_graph(edited: Edit) -> None:
+    model = edited(texts.CHAIN, "--doc", "hello", "--meta", "a=b", "--meta", "c=d", "--meta", "a=", "--no-stamp")
+    assert (model.doc_string, [(entry.key, entry.value) for entry in model.metadata_props]) == ("hello", [("c", "d")])
+    model = edited(texts.CHAIN, "--doc", "hello", "--meta", "c=d", "--strip", "doc,metadata,names,value_info", "--no-stamp")
+    assert not model.doc_string and not model.metadata_props and not any(node.name for node in model.graph.node)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--rename", "a=b"], "tensor 'a' cannot be named 'b'"),
+        (["--rename", "/./z/"], "cannot be named"),
+        (["--rename", "/(/z/"], "unterminated"),
+        (["--rename", "nothing=b"], "there is no tensor or node 'nothing'"),
+        (["--drop-output", "y,m"], "no output left"),
+        (["--drop", "act", "--with-children"], "--add-output"),
+        (["--insert-after", "a=Relu(("], "no operator"),
+        (["--insert-after", "a=NoSuchOperator"], "would be refused by"),
+        (["--replace", "Gemm=MatMul"], "there is no node 'Gemm'"),
+        (["--set", "flat.axis=x"], "'axis' is int"),
+        (["--shape", "x:N,3,8"], "has 4 dimensions, not 3"),
+        (["--shape", "y:N,4,8,8"], "there is no input 'y'"),
+        (["--shape", "x:1,4,8,8"], "Conv 'conv'"),
+        (["--dtype", "x=nothing"], "no element type 'nothing'"),
+        (["--constant", "x=[1, 2]"], "the value has [2]"),
+        (["--set-weight", "w=@missing.npy"], "missing.npy"),
+        (["--free", "a"], "is no initializer"),
+        (["--strip", "weights"], "cannot be stripped"),
+        ([], "--help"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_one_line_says_what_is_wrong(call: Call, tmp_path: Path, options: list[str], words: str) -> None:
+    net, out = texts.written(tmp_path, texts.CHAIN), tmp_path / "out.onnx"
+    done = call("edit", net, *options, "-o", out)
+    assert (done.code, done.err.count("\n"), out.exists()) == (2, 1, False)
+    assert words in done.err
