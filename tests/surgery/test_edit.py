@@ -41,7 +41,9 @@ def shape(info: onnx.ValueInfoProto) -> list[object]:
 
 
 def test_names_change_wherever_they_are_read(edited: Edit) -> None:
-    model = edited(texts.CAPTURES, "--rename", "scaled=first", "--rename", r"/^(x|y)$/my_\1/", "--rename", "w=weight", "--no-stamp")
+    model = edited(
+        texts.CAPTURES, "--rename", "scaled=first", "--rename", r"/^(x|y)$/my_\1/", "--rename", "w=weight", "--no-stamp"
+    )
     text = onnx.printer.to_text(model)
     assert "scaled" not in text and "shifted" in text
     assert (model.graph.input[0].name, model.graph.output[0].name) == ("my_x", "my_y")
