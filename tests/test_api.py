@@ -148,3 +148,41 @@ def test_fix_overwrites_only_by_force(tmp_path: Path) -> None:
         rewriter.fix(path, inputs="some.npz")
     with pytest.raises(rewriter.RewriterError):
         rewriter.fix(tmp_path / "none.onnx")
+
+
+POOL = MODELS / "pytorch-2.13-max-pool-of-an-image" / "model.onnx"
+
+
+class Program:
+    """What PyTorch's exporter returns, as far as it counts here."""
+
+    def __init__(self, model_proto: onnx.ModelProto) -> None:
+        self.model_proto = model_proto
+
+
+@pytest.mark.parametrize("wrap", [lambda proto: proto, Program])
+def test_a_model_in_memory_is_repaired_like_its_file(tmp_path: Path, wrap: type[Program]) -> None:
+    given = onnx.load(POOL)
+    before = given.SerializeToString()
+    result = rewriter.fix(wrap(given), tmp_path / "fixed.onnx")
+    assert result.refused_before and result.refused_after == "" and given.SerializeToString() == before
+    rewriter.fix(POOL, tmp_path / "by_path.onnx")
+    assert (tmp_path / "fixed.onnx").read_bytes() == (tmp_path / "by_path.onnx").read_bytes()
+    assert result.proto == onnx.load(tmp_path / "fixed.onnx")
+    assert "<td>PT030</td><td>/MaxPool (MaxPool)</td>" in result._repr_html_()
+
+
+def test_an_unchanged_model_in_memory_is_the_result(tmp_path: Path) -> None:
+    rewriter.fix(POOL, tmp_path / "fixed.onnx", stamp=False)
+    fixed = onnx.load(tmp_path / "fixed.onnx")
+    result = rewriter.fix(fixed)
+    assert not result.changed and result.proto == fixed and repr(result) == "<Result <model>: unchanged>"
+
+
+def test_what_is_no_model_in_memory(tmp_path: Path) -> None:
+    with pytest.raises(rewriter.RewriterError, match=r"a model is a path, .* not a builtins\.int"):
+        rewriter.fix(3)
+    model = onnx.load(MODELS / "mxnet-1.4.1-fix-gamma.onnx")
+    model.graph.initializer[0].data_location = onnx.TensorProto.EXTERNAL
+    with pytest.raises(rewriter.RewriterError, match="refers to data in other files; save it"):
+        rewriter.fix(model)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from html import escape
 from pathlib import Path
 from typing import Literal
 
+import onnx
+
+from rewriter.batch.in_memory import AnyModel, StrPath, as_file
 from rewriter.batch.job import do
 from rewriter.batch.work import Job, Outcome, Work
 from rewriter.engine.limits import Limits
@@ -17,8 +21,13 @@ from rewriter.language.rules import RuleSet
 from rewriter.log.records import Firing, Log, RolledBack, Verification
 from rewriter.proof.judges.budget import Budget, budgeted
 from rewriter.proof.onnx_runtime import installed
+from rewriter.report.entries import place_text
 
-StrPath = os.PathLike[str] | str
+IN_MEMORY = "<model>"
+"""The path of a model that was given as a message."""
+
+MOST_ROWS = 100
+"""Rewrites that a notebook shows."""
 
 
 class Result:
@@ -69,6 +78,11 @@ class Result:
         """Whether a rule failed, a rewrite was taken back or the run was stopped."""
         return self._outcome.unfinished
 
+    def hold(self) -> None:
+        """Loads the result now, for the file that it was made of is going to go away."""
+        self._model = self.model
+        self.path = IN_MEMORY
+
     @property
     def model(self) -> Model:
         """The result; a model in which nothing changed is read when somebody asks for it."""
@@ -79,6 +93,22 @@ class Result:
     def save(self, path: StrPath, *, force: bool = False) -> None:
         """Writes the result, as the command would. Raises RewriterError where it cannot be written."""
         self.model.save(path, force=force, as_read=not self.changed)
+
+    @property
+    def proto(self) -> onnx.ModelProto:
+        """The result as a message, weights included."""
+        return self.model.to_proto()
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a row for each rewrite."""
+        rows = "".join(
+            f"<tr><td>{escape(one.rule)}</td><td>{escape(place_text(one))}</td><td>{escape(one.title)}</td></tr>"
+            for one in self.firings[:MOST_ROWS]
+        )
+        more = len(self.firings) - MOST_ROWS
+        rest = f"<p>and {more:,} more</p>" if more > 0 else ""
+        table = f"<table><tr><th>rule</th><th>node</th><th>what was wrong</th></tr>{rows}</table>{rest}" if rows else ""
+        return f"<p>{escape(repr(self))}</p>{table}"
 
     def __repr__(self) -> str:
         done = "changed by tidying" if self.changed else "unchanged"
@@ -96,7 +126,7 @@ class Result:
 
 
 def fix(
-    path: StrPath,
+    model: AnyModel,
     output: StrPath | None = None,
     *,
     rules: RuleSet | None = None,
@@ -113,7 +143,8 @@ def fix(
     """Repairs a model as `rewriter fix` does, and gives the same bytes. No configuration file is read.
 
     Args:
-        path: the model.
+        model: its path, an `onnx.ModelProto`, an `onnx_ir.Model`, or what `torch.onnx.export(..., dynamo=True)` returns; the
+            result is a copy.
         output: where the result goes; None writes nothing, and the result is `Result.model`.
         rules: from `load_rules()`, mostly with a call of `select`; None means the shipped ones that run by default.
         source: the framework's own file; "auto" finds one beside the model, "none" uses none.
@@ -147,10 +178,13 @@ def fix(
         before=True,
         detail=True,
     )
-    job = Job(os.fspath(path), None if output is None else _target(Path(path), Path(output), force=force))
-    outcome = Outcome(job.path)
-    with budgeted(Budget()):
-        return Result(outcome, do(job, work, outcome))
+    with as_file(model) as (path, temporary), budgeted(Budget()):
+        job = Job(path, None if output is None else _target(Path(path), Path(output), force=force))
+        outcome = Outcome(job.path)
+        result = Result(outcome, do(job, work, outcome))
+        if temporary:
+            result.hold()
+        return result
 
 
 def _target(path: Path, output: Path, *, force: bool) -> str:
