@@ -4,8 +4,9 @@
     python docs/build.py --check    names those that are out of date, and exits with 1 when there are any
 
 Made are docs/rules.md (the index of rules), docs/symptoms.md (rules by error message), docs/catalogue.md from
-docs/catalogue.json, the schema of reports docs/schema/report.json, and the tables between the `<!-- made: NAME -->` and `<!--
-end -->` marks of docs/language.md. Besides, docs/rules/ gets a page for each rule; these are not kept in git.
+docs/catalogue.json, the picture of the README's first repair, the schema of reports docs/schema/report.json, and the tables
+between the `<!-- made: NAME -->` and `<!-- end -->` marks of docs/language.md. Besides, docs/rules/ gets a page for each rule;
+these are not kept in git.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from textwrap import dedent
 
+from rewriter.cli.main import main as main_of_commands
 from rewriter.cli.rule_page import facts
 from rewriter.language.faults import FAULTS
 from rewriter.language.functions import FUNCTIONS
@@ -53,7 +56,8 @@ def main() -> int:
         print("\n".join(f"out of date: {path.relative_to(DOCS.parent)}" for path in old))
         return 1 if old else 0
     pages |= {DOCS / "rules" / f"{rule.code}.md": rule_page(rule) for rule in rules}
-    (DOCS / "rules").mkdir(exist_ok=True)
+    for folder in ("rules", "images"):
+        (DOCS / folder).mkdir(exist_ok=True)
     gone = set((DOCS / "rules").glob("*.md")) - pages.keys()
     old = stale(pages)
     for path in old:
@@ -70,7 +74,17 @@ def build(rules: Sequence[Rule]) -> dict[Path, str]:
     pages[DOCS / "catalogue.md"] = catalogue(json.loads((DOCS / "catalogue.json").read_text(encoding="utf-8")), places(rules))
     pages[DOCS / "language.md"] = filled((DOCS / "language.md").read_text(encoding="utf-8"))
     pages[DOCS / "schema" / "report.json"] = f"{json.dumps(report_schema(), indent=1)}\n"
+    pages[DOCS / "images" / "first-repair.svg"] = picture()
     return pages
+
+
+def picture() -> str:
+    """What the first command of the README does to its model."""
+    model = DOCS.parent / "tests" / "models" / "pytorch-2.13-max-pool-of-an-image" / "model.onnx"
+    with TemporaryDirectory() as folder:
+        drawn = Path(folder, "firing.svg")
+        main_of_commands(["picture", str(model), "--firing", "1", "-o", str(drawn), "--no-config"])
+        return drawn.read_text(encoding="utf-8")
 
 
 def stale(pages: dict[Path, str]) -> list[Path]:
