@@ -206,7 +206,7 @@ def _infer(
 def _schema(domain: str, op: str, version: int) -> tuple[Any, ...]:
     try:
         schema = onnx.defs.get_schema(op, version, domain)
-    except onnx.defs.SchemaError:
+    except (onnx.defs.SchemaError, TypeError):  # no such version, or none of 32 bits
         return ()
     return () if schema.deprecated else (schema,)
 

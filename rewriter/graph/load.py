@@ -22,6 +22,7 @@ from rewriter.graph.gs_lists import tie_all
 from rewriter.graph.objects import Function, Graph, Node, Origin, loaded_nodes
 from rewriter.graph.values import Constant, Variable, loaded_constant, new_variable, new_variables
 from rewriter.onnxfile.node_bytes import NodeColumns, RawFunction, RawGraph, columns, raw_message
+from rewriter.onnxfile.odd_names import check_text
 from rewriter.onnxfile.tensors import text
 
 MOST_LEVELS = 34
@@ -190,7 +191,7 @@ class _GraphBuilder:
 
     def constant(self, names: _LoadedNames, proto: onnx.TensorProto | onnx.SparseTensorProto, name: str) -> Constant:
         constant = loaded_constant(name, proto, self.folder)
-        _check_text(name)
+        check_text(name)
         if name:
             names.tensors[name] = constant
         return constant
@@ -205,7 +206,7 @@ class _GraphBuilder:
             if name:
                 names.tensors[name] = tensor
                 names.inputs.add(name)
-        _check_text(name)
+        check_text(name)
         _declare(tensor, info)
         return tensor
 
@@ -291,7 +292,7 @@ class _GraphBuilder:
         origin.note_names([*names.made, *origin.inputs])
         _check_names(names, origin.nodes)
         for name in (proto.name, proto.domain, proto.overload, *proto.attribute):
-            _check_text(name)
+            check_text(name)
         function: Function = inner.assemble(object.__new__(Function), origin, proto.name, text(proto.doc_string))
         fields = function.__dict__
         for name in ("producer_name", "producer_version", "initializers"):
@@ -315,16 +316,11 @@ def _declare(tensor: gs.Tensor, info: onnx.ValueInfoProto) -> None:
 
 
 def _check_names(names: _LoadedNames, nodes: Sequence[Node]) -> None:
-    """Refuses names that are not UTF-8: protobuf hands them out as bytes, and nothing could refer to them in writing."""
+    """Refuses names that are not UTF-8."""
     if not {*map(type, names.tensors)} <= {str}:
         for name in names.tensors:
-            _check_text(name)
+            check_text(name)
     if not names.of_nodes <= {str, type(None)}:
         for node in nodes:
             for name in (node.name, node.op, node.domain or ""):
-                _check_text(name)
-
-
-def _check_text(name: str | bytes) -> None:
-    if isinstance(name, bytes):
-        raise RewriterError(f"the name {repr(name)[1:]:.80} in this model is not valid UTF-8")
+                check_text(name)

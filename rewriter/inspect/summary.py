@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import onnx
 
@@ -17,7 +16,9 @@ from rewriter.onnxfile.read import read_model_file
 from rewriter.onnxfile.tensor_types import numpy_dtype
 from rewriter.onnxfile.tensors import text
 from rewriter.record import field, record
-from rewriter.source.exporter import detect
+from rewriter.source.exporter import identify
+from rewriter.source.mxnet_version import version_bounds
+from rewriter.versions import Bounds
 
 _BITS = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2, 27: 6, 28: 6}  # element types of which several share a byte
 _STRING = int(onnx.TensorProto.STRING)
@@ -121,17 +122,6 @@ def summarise(path: Path, *, nodes: bool = False) -> ModelSummary:
     return _Survey(model, path).summary(size, nodes)
 
 
-@record(slots=True)
-class _Signed:
-    """What betrays an exporter, as `detect` asks for it."""
-
-    producer_name: str
-    producer_version: str
-    name: str
-    import_domains: Any
-    nodes: Any
-
-
 class _Survey:
     def __init__(self, model: onnx.ModelProto, path: Path) -> None:
         self._model = model
@@ -185,15 +175,14 @@ class _Survey:
         )
 
     def _exporter(self) -> str:
-        model = self._model
-        signed = _Signed(
-            text(model.producer_name),
-            text(model.producer_version),
-            text(model.graph.name),
-            model.opset_import,
-            model.graph.node,
-        )
-        return str(detect(signed))
+        model, graph = self._model, self._model.graph
+        opsets = {text(entry.domain): entry.version for entry in model.opset_import}
+
+        def mxnet() -> Bounds:
+            naming = ((text(node.op_type), bool(node.name)) for node in graph.node)
+            return version_bounds(opsets, naming, (text(one.name) for one in (*graph.initializer, *graph.node)))
+
+        return str(identify(text(model.producer_name), text(model.producer_version), text(graph.name), opsets, mxnet))
 
     def _count(self, weights: HeldWeights, tensor: onnx.TensorProto) -> None:
         """Adds a tensor; of external ones that share their bytes only the first."""

@@ -108,7 +108,7 @@ def _made_types(op: str, domain: str, version: int) -> frozenset[int] | None:
     """Element types that an operator may give its outputs whatever its inputs are; None for an operator without a schema."""
     try:
         found = onnx.defs.get_schema(op, version, domain)
-    except onnx.defs.SchemaError:
+    except (onnx.defs.SchemaError, TypeError):  # no such version, or none of 32 bits
         return None
     given = {formal.type_str for formal in found.inputs}
     own = {formal.type_str for formal in found.outputs} - given

@@ -229,6 +229,20 @@ def names_that_are_not_utf_8(folder: Path) -> None:
 
 
 @poison
+def operators_that_are_not_utf_8(folder: Path) -> None:
+    model = _disordered([helper.make_node("QQQQ", ["m"], ["o"]), helper.make_node("Abs", ["o"], ["z"])])
+    data = model.SerializeToString().replace(b"QQQQ", b"\xff\xfe\x80Q")
+    (folder / "operators-that-are-not-utf-8.onnx").write_bytes(data)
+
+
+@poison
+def opset_of_2_62(folder: Path) -> None:
+    model = _disordered([helper.make_node("Cast", ["m"], ["z"], to=FLOAT)])
+    model.opset_import[0].version = 2**62
+    onnx.save(model, folder / "opset-of-2-62.onnx")
+
+
+@poison
 def names_of_a_megabyte(folder: Path) -> None:
     name = "n" * 2**20
     nodes = [helper.make_node("Relu", ["m"], [name], name=name), helper.make_node("Abs", [name], ["z"], name=name)]

@@ -19,6 +19,7 @@ ENDS = {
     "functions-doubled-18-times": "not judged: ONNX Runtime was not asked, since the functions of the model stand for more than",
     "functions-doubled-40-times": "not judged: ONNX Runtime was not asked, since the functions of the model stand for more than",
     "names-that-are-not-utf-8": "error: ",
+    "operators-that-are-not-utf-8": "error: ",
     "locations-of-100-000-characters": "error: ",
 }
 """What `fix` has to say of a model besides of its rewrites."""
@@ -33,6 +34,8 @@ COMPARED = {
     "functions-doubled-18-times": "stand for more than 100,000 nodes",
     "functions-doubled-40-times": "stand for more than 100,000 nodes",
     "locations-of-100-000-characters": "is no usable file name: it has 100,000 characters",
+    "names-that-are-not-utf-8": "in this model is not valid UTF-8",
+    "operators-that-are-not-utf-8": "in this model is not valid UTF-8",
 }
 """What `compare` of such a model with itself says, which runs it."""
 
@@ -77,7 +80,7 @@ def test_check_and_show(name: str, call: Call, tmp_path: Path) -> None:
 def test_compare(name: str, call: Call, tmp_path: Path) -> None:
     POISON[name](tmp_path)
     path = tmp_path / f"{name}.onnx"
-    if not name.startswith("locations"):
+    if "error: " not in ENDS.get(name, ""):
         call("fix", path, "-o", tmp_path / "o.onnx", *LIMITS)  # with its nodes in order
         path = tmp_path / "o.onnx"
     assert COMPARED[name] in sound(call("compare", path, path, *LIMITS))

@@ -128,3 +128,11 @@ def test_types(declared: onnx.TypeProto, shown: str) -> None:
 )
 def test_attribute_values(value: object, shown: str) -> None:
     assert attribute_text(helper.make_attribute("a", value)) == shown
+
+
+def test_the_version_of_an_unsigned_model_is_told_by_its_nodes(tmp_path: Path) -> None:
+    """MXNet 1.9 signs nothing; which version wrote a model is told by which of its operators have names."""
+    path = Path(__file__).parent.parent / "models" / "mxnet-1.3.1-average-pool.onnx"
+    model = onnx.load(path)
+    model.opset_import[0].version = 13
+    assert summarise(written(tmp_path, model)).exporter.startswith("mxnet 1.3")

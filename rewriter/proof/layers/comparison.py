@@ -11,6 +11,7 @@ import onnx
 from rewriter.errors import RewriterError
 from rewriter.inspect.diff import sides
 from rewriter.inspect.diff.difference import Difference, compare
+from rewriter.onnxfile.odd_names import check_names
 from rewriter.onnxfile.read import read_bytes, read_model_file
 from rewriter.proof.layers.half import Half
 from rewriter.proof.layers.pairs import tensor_pairs
@@ -67,9 +68,13 @@ def _looked_at(rounds: Iterator[_Round]) -> tuple[_Round, Iterator[_Round]]:
 
 
 def _model(path: Path) -> onnx.ModelProto:
-    """The whole model, weights included, unless these stand in other files."""
+    """The whole model, weights included, unless these stand in other files. Raises RewriterError as `compare_models` does."""
     file = read_model_file(path)
     proto: onnx.ModelProto = file.proto if file.weights is None else onnx.ModelProto.FromString(read_bytes(path))
+    try:
+        check_names(proto)
+    except RewriterError as error:
+        raise RewriterError(f"{path}: {error}") from None
     return proto
 
 
