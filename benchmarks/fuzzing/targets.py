@@ -1,0 +1,248 @@
+"""What is done with one damaged input, and whether it ended as it may: with a result, or with a line on what is wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+from random import Random
+
+import onnx
+from fuzzing.model_mutations import mutate_model
+from fuzzing.text_mutations import mutate_json, mutate_text
+
+from rewriter.batch.job import process
+from rewriter.batch.work import Job, Work
+from rewriter.cli import catalogue, selection
+from rewriter.cli.main import main
+from rewriter.engine.limits import Limits
+from rewriter.engine.run import run
+from rewriter.errors import RewriterError
+from rewriter.graph.model import load
+from rewriter.language.load_rules import load_rules
+from rewriter.language.rules import RuleSet
+
+SLOW = 20.0
+"""Seconds of the processor that no input of these sizes may take."""
+
+SEEDS = Path(__file__).parent.parent.parent / "tests"
+LARGEST = 20_000  # bytes of a seed
+KINDS = {"models": 12, "rules": 4, "symbols": 2, "settings": 1, "plans": 1}
+"""What is fuzzed, and how often of twenty times."""
+
+_PLACE = re.compile(r'File "([^"]+)", line (\d+)')
+_ERROR = re.compile(r"[\w.]*(Error|Exception|Warning)\b")
+
+
+class Targets:
+    """Inputs to begin with, and what is done with the damaged ones, in a folder of its own."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="fuzz-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
+        os.environ |= {"REWRITER_DEBUG": "1", "XDG_CACHE_HOME": str(self.folder), "ORT_DISABLE_TELEMETRY": "1"}
+        rules = load_rules()
+        selection.load_rules = _kept(rules)
+        catalogue.read_rules = _kept(list(rules))
+        self.codes = [rule.code for rule in rules]
+        self.selections = [rules.select(), rules.select(), rules.select(["ALL"])]
+        self.work = Work(rules.select(["ALL"]), stamp=True, seconds=60.0, memory=2 << 30)
+        tests = [test for rule in rules for test in rule.ast.tests]
+        self.models = [found for test in tests if (found := _from_text(test.before)) and len(found) < LARGEST]
+        files = sorted(SEEDS.glob("models/**/*.onnx"))
+        self.models += [path.read_bytes() for path in files if path.stat().st_size < LARGEST]
+        self.rules = sorted({rule.source.text for rule in rules if len(rule.source.text) < LARGEST})
+        self.rules += [path.read_text(errors="replace") for path in sorted(SEEDS.glob("**/*.rules"))]
+        found = sorted(SEEDS.glob("models/**/*symbol.json"))
+        self.symbols = [(path.read_text(), model) for path in found if (model := _model_of(path)) is not None]
+        self.symbols += [(test.source, model) for test in tests if test.source and (model := _from_text(test.before))]
+        self.settings = [path.read_text() for path in (Path(__file__).parent / "settings").glob("*.toml")]
+        self.plans = [plan for random in map(Random, range(12)) if (plan := self._plan(random))]
+
+    def close(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def seeds(self, kind: str) -> list[bytes]:
+        """Inputs of a kind to begin with."""
+        found = {
+            "models": self.models,
+            "rules": [text.encode() for text in self.rules],
+            "symbols": [text.encode() for text, _ in self.symbols],
+            "settings": [text.encode() for text in self.settings],
+            "plans": [text.encode() for text, _ in self.plans],
+        }
+        return found[kind]
+
+    def damaged(self, kind: str, data: bytes, random: Random) -> bytes:
+        """An input with a few things wrong."""
+        donor = random.choice(self.seeds(kind))
+        if kind == "models":
+            return mutate_model(data, random, donor)
+        mutate = mutate_json if kind == "symbols" else mutate_text
+        return mutate(data.decode("utf-8", "surrogatepass"), random, donor.decode()).encode("utf-8", "surrogatepass")
+
+    def tried(self, kind: str, data: bytes, random: Random) -> str:
+        """What went wrong, as a traceback or a line; "" when all is well."""
+        shutil.rmtree(here := self.folder / "now", ignore_errors=True)
+        here.mkdir()
+        (here / "data.bin").write_bytes(bytes(64))
+        started = time.process_time()
+        try:
+            found = str(getattr(self, f"_{kind}")(data, here, random))
+        except Exception:
+            found = traceback.format_exc()
+        used = time.process_time() - started
+        return found or (f"slow: {used:.1f} s" if used > SLOW else "")
+
+    def _models(self, data: bytes, here: Path, random: Random) -> str:
+        (path := here / "model.onnx").write_bytes(data)
+        chance = random.random()
+        if chance < 0.7:  # the rules alone; the judges of results take ten times as long
+            return self._rewritten(path, random.choice(self.selections))
+        if chance < 0.75:
+            return process(Job(str(path), str(here / "out" / "model.onnx")), self.work).crash
+        (other := here / "other.onnx").write_bytes(random.choice(self.models))
+        code, node = random.choice(self.codes), random.choice(("a", "x", "y", "relu0"))
+        commands: list[list[object]] = [
+            ["check", path, "--runtime", "no", "--format", "json"],
+            ["check", path, "--runtime", "no", "--select", "ALL", "--verbose"],
+            [
+                "fix",
+                path,
+                "-o",
+                here / "fixed.onnx",
+                "--diff",
+                "--tidy",
+                "--report",
+                here / "r.html",
+                "--report",
+                here / "r.sarif",
+            ],
+            ["show", path, "--format", "json"],
+            ["show", path, "--nodes"],
+            ["why", code, path],
+            ["plan", path, "-o", here / "plan.toml", "--select", "ALL"],
+            ["picture", path, "-o", here / "p.svg"],
+            ["picture", path, "--around", node, "-o", here / "p.dot"],
+            ["diff", path, other, "--format", "json"],
+            ["diff", other, path],
+            ["history", path],
+            ["audit", other, path],
+            ["audit", path, other],
+            ["coverage", SEEDS.parent / "rules" / "generic" / "GEN001_no-op-node.rules", path],
+            ["compare", path, path, "--time-limit", "2"],
+        ]
+        return self._called(random.choice(commands))
+
+    def _rewritten(self, path: Path, rules: RuleSet) -> str:
+        """Rules over a model, and the result written."""
+        try:
+            model = load(path)
+            run(model.graph, rules, overridable=model.overridable, limits=Limits(seconds=SLOW / 2))
+            model.save(path.with_name("out.onnx"))
+        except RewriterError:
+            pass
+        return ""
+
+    def _rules(self, data: bytes, here: Path, random: Random) -> str:
+        (path := here / "a.rules").write_bytes(data)
+        commands: list[list[object]] = [
+            ["test", path], ["test", path], ["fmt", path], ["fmt", "--check", path], ["rules", "--rules", path], ["lint", path],
+            ["rule", "MX001", "--rules", path],
+        ]  # fmt: skip
+        found = self._called(random.choice(commands))
+        if not found and random.random() < 0.2:
+            (model := here / "model.onnx").write_bytes(random.choice(self.models))
+            found = self._called(["check", model, "--runtime", "no", "--rules", path, "--select", "ALL"])
+        return found
+
+    def _symbols(self, data: bytes, here: Path, random: Random) -> str:
+        (path := here / "model.onnx").write_bytes(random.choice(self.symbols)[1])
+        texts = [model for text, model in self.symbols if text.encode()[:40] == data[:40]]
+        path.write_bytes(random.choice(texts or [random.choice(self.symbols)[1]]))
+        if random.random() < 0.6:
+            (here / "model-symbol.json").write_bytes(data)
+            return process(Job(str(path), str(here / "out" / "model.onnx")), self.work).crash
+        (source := here / random.choice(("table.json", "table.csv"))).write_bytes(data)
+        return self._called(["fix", path, "--source", source, "-o", here / "fixed.onnx", "--runtime", "no"])
+
+    def _settings(self, data: bytes, here: Path, random: Random) -> str:
+        (config := here / random.choice(("rewriter.toml", "pyproject.toml"))).write_bytes(data)
+        (path := here / "model.onnx").write_bytes(random.choice(self.models))
+        more = random.choice(([], ["--show-settings"], ["--show-settings", "--format", "json"]))
+        return self._called(["check", path, "--config", config, "--runtime", "no", *more])
+
+    def _plans(self, data: bytes, here: Path, random: Random) -> str:
+        for name in ("model.onnx", str(self.folder / "planned.onnx")):
+            (here / name).write_bytes(random.choice(self.plans)[1])
+        (plan := here / "plan.toml").write_bytes(data)
+        return self._called(["apply", plan, "-o", here / "fixed.onnx"])
+
+    def _plan(self, random: Random) -> tuple[str, bytes] | None:
+        """A plan of some model, which stands beside it."""
+        (path := self.folder / "planned.onnx").write_bytes(data := random.choice(self.models))
+        (plan := self.folder / "plan.toml").unlink(missing_ok=True)
+        self._called(["plan", path, "-o", plan, "--select", "ALL"])
+        return (plan.read_text(), data) if plan.exists() else None
+
+    def _called(self, arguments: list[object]) -> str:
+        """What is wrong with the end of a command."""
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                code = main([str(one) for one in arguments])
+            except SystemExit as ending:
+                code = int(ending.code or 0)
+        told = f"{out.getvalue()}\n{err.getvalue()}"
+        if code not in (0, 1, 2) or "Traceback (most recent" in told or "internal error" in told:
+            return f"{' '.join(map(str, arguments))}: exit code {code}\n{told[-6000:]}"
+        if "json" in arguments and out.getvalue():
+            try:
+                json.loads(out.getvalue())
+            except ValueError as error:
+                return f"{' '.join(map(str, arguments))}: no JSON: {error}\n{told[-3000:]}"
+        return ""
+
+
+def _kept(rules: object) -> object:
+    """The shipped rules are read once; others, as they are asked for."""
+    return lambda paths: rules if paths is None else load_rules(paths)
+
+
+def _from_text(text: str) -> bytes | None:
+    try:
+        return bytes(onnx.parser.parse_model(text).SerializeToString())
+    except Exception:
+        return None
+
+
+def _model_of(symbol: Path) -> bytes | None:
+    beside = symbol.with_name(symbol.name.removesuffix("-symbol.json") + ".onnx")
+    path = beside if beside.exists() else symbol.with_name("model.onnx")
+    return path.read_bytes() if path.exists() and path.stat().st_size < LARGEST else None
+
+
+def signature(finding: str) -> str:
+    """What findings of one cause have in common: the last place in this program and the error."""
+    places = [f"{Path(file).name}:{line}" for file, line in _PLACE.findall(finding) if f"{os.sep}rewriter{os.sep}" in file]
+    last = next(
+        (line for line in reversed(finding.strip().splitlines()) if re.match(r"[\w.]*(Error|Exception|Warning)\b", line)), ""
+    )
+    kind = last.split(":")[0] or finding.strip().split(":")[0][:60]
+    return f"{places[-1] if places else '?'} {kind}"
+
+
+def silence() -> None:
+    """What native code prints goes nowhere."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    null = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in (1, 2):
+        os.dup2(null, descriptor)
