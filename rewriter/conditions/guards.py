@@ -4,7 +4,6 @@ first of the questions that `rewriter.matching` lists.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Collection, Iterable
 
 from rewriter.language.rule import Rule
@@ -30,18 +29,20 @@ class GuardedModel:
     has_source: bool
 
 
-MOST_SUBJECTS = 64
-_known: deque[tuple[RuleSet, GuardedModel, tuple[list[Rule], list[Skipped]]]] = deque(maxlen=MOST_SUBJECTS)
-"""What was found for the last subjects: models of one exporter are alike."""
+MOST_SUBJECTS = 256
+_known: dict[tuple[object, ...], tuple[RuleSet, tuple[list[Rule], list[Skipped]]]] = {}
+"""What was found for subjects of a rule set: models of one exporter are alike."""
 
 
 def suited(rules: RuleSet, subject: GuardedModel) -> tuple[list[Rule], list[Skipped]]:
     """The rules that are meant for a model, and why the others are not. The lists are shared, and not to be changed."""
-    for known, of, found in _known:
-        if known is rules and of == subject:
-            return found
-    _known.append((rules, subject, _suited(rules, subject)))
-    return _known[-1][2]
+    key = id(rules), subject.exporter, subject.ir_version, frozenset(subject.opsets), subject.has_source
+    known = _known.get(key)
+    if known is None:
+        if len(_known) >= MOST_SUBJECTS:
+            _known.clear()
+        known = _known[key] = rules, _suited(rules, subject)  # with the rules, so that no others get their id()
+    return known[1]
 
 
 def _suited(rules: RuleSet, subject: GuardedModel) -> tuple[list[Rule], list[Skipped]]:

@@ -17,38 +17,25 @@ LATE = 16
 
 def no_repeated_nodes(census: Census, table: Table) -> bool:
     """No two nodes of one graph have one name."""
-    return all(body.distinct or _are_distinct(body) for root in _roots(census) for body in _bodies(root))
+    return all(body.distinct or _are_distinct(body) for body in census.bodies)
 
 
 def no_repeated_tensors(census: Census, table: Table) -> bool:
     """No name is defined twice, be it in different graphs."""
-    for root in _roots(census):
-        seen: set[bytes] = set()
-        count = 0
-        for body in _bodies(root):
-            constants = [name for name, _ in body.constants if name]
-            inputs = [name for name, _ in body.inputs if name]
-            if len(set(constants)) < len(constants) or len(set(inputs)) < len(inputs):
-                return False
-            if body.orderly and root is body:
-                continue
-            made = [name for _, _, outputs in body.nodes for name in outputs if name]
-            made += {*constants, *inputs}
-            seen.update(made)
-            count += len(made)
-        if len(seen) < count:
-            return False
-    return True
+    return all(_settled(root) or not _repeats(root) for root in _roots(census))
 
 
 def no_unsorted_nodes(census: Census, table: Table) -> bool:
     """No node reads what is defined further on; asked of names only, so that repeated ones make it doubtful."""
-    return no_repeated_tensors(census, table) and all(_is_sorted(root) for root in _roots(census))
+    return all(_settled(root) or (not _repeats(root) and _is_sorted(root)) for root in _roots(census))
 
 
 def no_missing_imports(census: Census, table: Table) -> bool:
     """Every operator's domain is imported."""
     main = census.imports or {"": 1}
+    domains = {kind.domain for kind in census.kinds}
+    if domains <= main.keys() and not any(body.imports for body in census.functions.values()):
+        return True
     if not all(_imported(census.graph, main)):
         return False
     return all(imported for body in census.functions.values() for imported in _imported(body, body.imports or main))
@@ -59,14 +46,15 @@ def no_early_nodes(census: Census, table: Table) -> bool:
     version = (census.imports or {"": 1}).get("")
     if version is None:
         return True
+    if census.latest_type >= LATE:
+        return False
     for kind in census.kinds:
         to = kind.attrs.get("to")
-        if kind.dtype >= LATE or to is OPAQUE or (isinstance(to, int) and to >= LATE):
+        if to is not None and (to is OPAQUE or (isinstance(to, int) and to >= LATE)):
             return False
         if not kind.domain and kind.op in table and not begun(table[kind.op], version):
             return False
-    bodies = (body for root in _roots(census) for body in _bodies(root))
-    return all(dtype < LATE for body in bodies for part in (body.inputs, body.outputs, body.constants) for _, dtype in part)
+    return True
 
 
 def no_old_nodes(census: Census, table: Table) -> bool:
@@ -89,12 +77,7 @@ def no_lost_opset(census: Census, table: Table) -> bool:
 
 def no_branch_inputs(census: Census, table: Table) -> bool:
     """No node is an If whose branch has inputs."""
-    return not any(
-        kind.op == "If" and any(inner.inputs for inner in kind.bodies.values())
-        for root in _roots(census)
-        for body in _bodies(root)
-        for kind, _, _ in body.nodes
-    )
+    return not any(kind.op == "If" and any(inner.inputs for inner in kind.bodies.values()) for kind in census.kinds)
 
 
 NONE: Mapping[str, Callable[[Census, Table], bool]] = {
@@ -124,6 +107,44 @@ def _bodies(root: Body) -> Iterator[Body]:
 
 def _are_distinct(body: Body) -> bool:
     return body.columns is None and len(set(body.names)) == len(body.names)
+
+
+def _settled(root: Body) -> bool:
+    """Whether each name of a graph without bodies is known to be defined once, before it is read."""
+    constants, inputs = ({name for name, _ in part if name} for part in (root.constants, root.inputs))
+    if root.inner or len(constants) < len(root.constants) or len(inputs) < len(root.inputs):
+        return False
+    if not root.orderly and root.columns is None:
+        root.orderly = _is_orderly(root, {b"", *constants, *inputs})
+    return root.orderly
+
+
+def _is_orderly(root: Body, defined: set[bytes]) -> bool:
+    for _, inputs, outputs in root.listed:
+        if not defined.issuperset(inputs):
+            return False
+        for name in outputs:
+            if name in defined and name:
+                return False
+            defined.add(name)
+    return True
+
+
+def _repeats(root: Body) -> bool:
+    seen: set[bytes] = set()
+    count = 0
+    for body in _bodies(root):
+        constants = [name for name, _ in body.constants if name]
+        inputs = [name for name, _ in body.inputs if name]
+        if len(set(constants)) < len(constants) or len(set(inputs)) < len(inputs):
+            return True
+        if body.orderly and root is body:
+            continue
+        made = [name for _, _, outputs in body.nodes for name in outputs if name]
+        made += {*constants, *inputs}
+        seen.update(made)
+        count += len(made)
+    return len(seen) < count
 
 
 def _is_sorted(root: Body) -> bool:

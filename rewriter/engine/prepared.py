@@ -48,9 +48,10 @@ class Prepared:
                     continue  # asked first, since it is known without compiling the rule
                 _, need = self._rule(rule)
                 if need.met(inventory):
-                    inventory = need.added(inventory)
+                    grown = need.added(inventory)
+                    growing = growing or grown is not inventory
+                    inventory = grown
                     found.add(rule.code)
-                    growing = True
             waiting = [rule for rule in waiting if rule.code not in found]
         return self._plan([self._rule(rule)[0] for rule in suited if rule.code in found])
 

@@ -85,12 +85,15 @@ def run(
             index = GraphIndex(graph)
         facts_of, attempt_of = (Facts, Attempt) if profile is None else _timed(profile)
         given = {**rules.settings, **(settings or {})}
-        log = None
+        log = facts = None
         if forecast is not None:
-            look = Context(index, Facts(index, overridable), found, source, given, has_kernel)
+            facts = Facts(index, overridable)
+            look = Context(index, facts, found, source, given, has_kernel)
             log = _without_firing(look, rules, limits or Limits(), veto, forecast, detail=detail)
         if log is None:
-            context = Context(index, facts_of(index, overridable), found, source, given, has_kernel)
+            if facts is None or profile is not None:
+                facts = facts_of(index, overridable)  # else what the look found out still holds: it has edited nothing
+            context = Context(index, facts, found, source, given, has_kernel)
             auditor = None if audit is None or not detail else _auditor(context, audit)
             attempt = attempt_of(context, detail=detail, coverage=coverage, auditor=auditor)
             log = Run(context, rules, limits or Limits(), attempt, veto=veto, permit=permit, profile=profile).execute(keep=keep)

@@ -20,7 +20,8 @@ from rewriter.onnxfile.name_index import IntArray, number_of
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
-MOST_ROUNDS = 64
+MOST_ROUNDS = 16
+_FLOATS = (1, 10, 11, 16)
 
 Outputs = Callable[[NodeKind, tuple[int, ...], int], int]
 """What output i of a kind is, given what its operands are."""
@@ -81,7 +82,8 @@ class _ColumnTypes:
         known = {**dict(body.inputs), **dict(body.constants)}
         seeds = [self.number(bits_of(known[name])) for name in links.seeds]
         self.declared = self._declared(body)
-        usual = Counter(seeds).most_common(1)[0][0] if seeds else self.number(ANY)
+        floats = {self._number.get(bits_of(dtype)) for dtype in _FLOATS}
+        usual = Counter([seed for seed in seeds if seed in floats] or seeds).most_common(1)[0][0] if seeds else self.number(ANY)
         self.guess: IntArray = np.where(self.declared > 0, self.declared, usual)
         self.guess[: len(seeds)] = seeds
 

@@ -58,7 +58,7 @@ class _Flow:
 
     def body(self, body: Body, given: Mapping[int, int], declared: Mapping[bytes, int]) -> None:
         """Follows one graph; `given` are types of inputs by position, `declared` those that outer graphs write down."""
-        declared = {**declared, **{name: bits_of(dtype) for name, dtype in (*body.infos, *body.outputs)}}
+        declared = {**declared, **{name: bits_of(dtype) for part in (body.infos, body.outputs) for name, dtype in part}}
         for name, dtype in body.constants:
             self.define(name, bits_of(dtype))
         constant = {name for name, _ in body.constants}

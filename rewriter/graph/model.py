@@ -194,8 +194,9 @@ class Model:
         """
         target = Path(path)
         check_target(target, force)
-        data = _serialised(self._raw if as_read else self._message(wait=False))
-        pieces = self._pieces(data)
+        before = self._as_it_was() if as_read else None
+        data = before or _serialised(self._raw if as_read else self._message(wait=False))
+        pieces = [before] if before else self._pieces(data)
         size = length(pieces)
         if size > MOST_BYTES:
             raise RewriterError(
@@ -262,12 +263,18 @@ class Model:
         if data == _serialised(self._raw):
             if self._weights is not None:
                 return [Payload(self._weights, 0, self._weights.size)]
-            if self.path is not None and self._stamp is not None:
-                with contextlib.suppress(RewriterError):
-                    before = read_bytes(self.path)
-                    if _stamp(before) == self._stamp:
-                        return [before]
+            if before := self._as_it_was():
+                return [before]
         return with_weights(data)
+
+    def _as_it_was(self) -> bytes | None:
+        """The bytes of the file that the model was read from, where that is small and still the same."""
+        if self._weights is None and self.path is not None and self._stamp is not None:
+            with contextlib.suppress(RewriterError):
+                before = read_bytes(self.path)
+                if _stamp(before) == self._stamp:
+                    return before
+        return None
 
     def _metadata_props(self) -> list[onnx.StringStringEntryProto]:
         """The entries in their order, with the values they have now; new ones last."""

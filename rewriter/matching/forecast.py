@@ -137,11 +137,14 @@ class _RuleForecast:
 
     def open(self, model: AskedModel, cases: Cases) -> bool:
         """Whether every node of the pattern has a kind that it may be."""
-        return all(self._found(model, question, cases) for question in self._questions)
+        for question in self._questions:
+            if not (question.stands(Asked(model, None)) if question.node is None else self._found(model, question, cases)):
+                return False
+        return True
 
-    def _found(self, model: AskedModel, question: NodeQuestion, cases: Cases) -> bool:
-        if question.node is None:
-            return question.stands(Asked(model, None))
+    @staticmethod
+    def _found(model: AskedModel, question: NodeQuestion, cases: Cases) -> bool:
+        assert question.node is not None
         fixed, most = question.node.fixed, question.node.most
         for op in question.node.ops:
             for kind in model.by_op.get(op, ()):

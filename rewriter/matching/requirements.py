@@ -198,11 +198,19 @@ class Needs:
         return inventory.dtypes is None or all(types & inventory.dtypes for types in self.dtypes)
 
     def added(self, inventory: Inventory) -> Inventory:
-        """The inventory of a model in which the rule has fired."""
+        """The inventory of a model in which the rule has fired; the same one where it brings nothing new."""
+        if self._brings_nothing(inventory):
+            return inventory
         unknown = inventory.dtypes is None or self.made_dtypes is None
         dtypes = None if unknown else (inventory.dtypes or frozenset()) | (self.made_dtypes or frozenset())
         written = inventory.written if self.made_attributes is not None else None
         return Inventory(inventory.ops | self.made_ops, dtypes, written, inventory.made | (self.made_attributes or frozenset()))
+
+    def _brings_nothing(self, inventory: Inventory) -> bool:
+        known, made, written = inventory.dtypes, self.made_dtypes, self.made_attributes
+        types = known is None or (made is not None and made <= known)
+        attributes = inventory.written is None if written is None else written <= inventory.made
+        return types and attributes and self.made_ops <= inventory.ops
 
 
 def needs(rule: ast.Rule, pattern: Pattern | None, given: Mapping[str, Any]) -> Needs:

@@ -7,6 +7,7 @@ the records of it; `take_census` reads them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any, Protocol
 
 from rewriter.record import field, record
@@ -93,7 +94,7 @@ class Body:
         return (kind for kind, _, _ in self.listed) if self.columns is None else self.columns.kinds
 
 
-@record(eq=False, slots=True)
+@record(eq=False)
 class Census:
     """A model as far as it was read.
 
@@ -101,6 +102,7 @@ class Census:
         imports: opset version by domain; ONNX's own is "".
         functions: (domain, name) of the local ones, with their bodies.
         refers: whether a tensor may have its data in a file of their own.
+        latest_type: the largest number of an element type that stands in a tensor or a declaration.
     """
 
     graph: Body
@@ -111,6 +113,17 @@ class Census:
     imports: dict[str, int] = field(default_factory=dict)
     functions: dict[tuple[str, str], Body] = field(default_factory=dict)
     refers: bool = False
+    latest_type: int = 0
+
+    @cached_property
+    def bodies(self) -> list[Body]:
+        """The graph, the functions, and the bodies in them."""
+        found: list[Body] = []
+        waiting = [*self.functions.values(), self.graph]
+        while waiting:
+            found.append(waiting.pop())
+            waiting.extend(found[-1].inner)
+        return found
 
     @property
     def versions(self) -> set[int]:

@@ -45,6 +45,7 @@ class _CensusReader(FieldReader):
         self.types: dict[bytes, tuple[int, int | None]] = {}
         self.rank: int | None = None  # of the tensor, or of the declaration, that was read last
         self.refers = False
+        self.latest_type = 0  # of the tensors
 
     def model(self) -> Census:
         graphs, strings, ir_version = [], {2: "", 3: ""}, None
@@ -76,7 +77,8 @@ class _CensusReader(FieldReader):
             found[key] = body
         b"\n".join(self.names).decode()
         kinds = [*self.kinds.values(), *self.single]
-        return Census(graph, kinds, ir_version, strings[2], strings[3], imports, found, refers=self.refers)
+        latest = max(self.latest_type, max((dtype for dtype, _ in self.types.values()), default=0))
+        return Census(graph, kinds, ir_version, strings[2], strings[3], imports, found, self.refers, latest)
 
     # --- messages ----------------------------------------------------------------------------------------------------------
 
@@ -142,6 +144,7 @@ class _CensusReader(FieldReader):
                     return i
                 self.names += alone.names
                 self.refers |= alone.refers
+                self.latest_type = max(self.latest_type, alone.latest_type)
                 self.kinds[rest] = kind
             columns.kinds.append(kind)
         for at, listed, given in columns.arities():
@@ -282,14 +285,18 @@ class _CensusReader(FieldReader):
                 name = self.data[value[0] : value[1]]
             elif number == 2 and wire == 0:
                 dtype = value
-            elif number == 1:
-                rank += 1 if wire == 0 else len(self.packed(*value))
+            elif number == 1 and wire == 0:
+                rank += 1
+            elif number == 1 and wire == 2:
+                rank += len(self.packed(*value))
             elif number in _ELSEWHERE:
                 self.refers = True
             elif number not in _TENSOR_FIELDS:
                 raise MalformedError
         self.names.append(name)
         self.rank = rank
+        if dtype > self.latest_type:
+            self.latest_type = dtype
         return name, dtype
 
     def sparse(self, i: int, end: int) -> tuple[bytes, int]:

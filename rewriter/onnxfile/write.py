@@ -96,7 +96,7 @@ def sync_folder(folder: Path) -> None:
 
 def make_folder(folder: Path) -> None:
     """A folder with those around it, unless it is there. Raises RewriterError."""
-    if folder.is_dir():
+    if os.path.isdir(folder):
         return
     try:
         made = [folder, *(above for above in folder.parents if not above.exists())]

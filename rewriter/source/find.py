@@ -22,21 +22,21 @@ FIXED = ".fixed"
 
 def find(model: Path | str) -> Path | None:
     """The source file that belongs to a model file, None where there is none or more than one could."""
-    model = Path(model)
-    stem = model.stem.removesuffix(FIXED)
-    if (own := model.with_name(f"{stem}-symbol.json")).is_file():
-        return own
+    folder, name = os.path.split(model)
+    stem = os.path.splitext(name)[0].removesuffix(FIXED)
+    if os.path.isfile(own := os.path.join(folder, f"{stem}-symbol.json")):
+        return Path(own)
     try:
-        names = os.listdir(model.parent)
-    except OSError:
+        names = os.listdir(folder or ".")
+    except (OSError, ValueError):
         return None
     symbols = [name for name in names if name.endswith("-symbol.json")]
-    plain = model.with_name("symbol.json")
-    found = plain if plain.is_file() else model.with_name(symbols[0]) if len(symbols) == 1 else None
-    if found is None or not found.is_file():
+    likely = [name for name in names if name == "symbol.json"] + (symbols if len(symbols) == 1 else [])
+    place = next((place for name in likely if os.path.isfile(place := os.path.join(folder, name))), None)
+    if place is None:
         return None
     models = {name.removesuffix(".onnx").removesuffix(FIXED) for name in names if name.endswith(".onnx")}
-    return found if models <= {stem} else None
+    return Path(place) if models <= {stem} else None
 
 
 def load_source(path: Path | str) -> SourceInfo:

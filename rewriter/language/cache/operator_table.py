@@ -58,8 +58,7 @@ def _entry(defaults: Any, outputs: Any, repeats: Any, forms: Any, life: Any) -> 
 
 def write_table() -> None:
     """Makes the table and keeps it, unless it is there. Imports ONNX."""
-    folder = own_folder()
-    if folder is None or read_table() is not None:
+    if read_table() is not None or (folder := own_folder()) is None:
         return
     keep_sealed(folder / _name(), json.dumps((_versions(), make_table()), default=sorted))
     read_table.cache_clear()
@@ -108,7 +107,7 @@ def _life(op: str) -> tuple[tuple[int, bool], ...]:
 
 def begun(entry: Entry, version: int) -> bool:
     """Whether ONNX has the operator at that opset, be it deprecated there."""
-    return any(since <= version for since, _ in entry[4])
+    return entry[4][0][0] <= version or any(since <= version for since, _ in entry[4])
 
 
 def _outputs(op: str) -> tuple[tuple[Output, ...], bool]:
