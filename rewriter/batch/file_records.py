@@ -1,14 +1,15 @@
-"""Hashes of the files that a job reads and writes, for its report."""
+"""What the files were that a job read and wrote: for its report, and for the journal that tells a later run what changed."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from rewriter.errors import RewriterError
+from rewriter.record import record
 from rewriter.report.document import FileRecord, FileRole
 
 if TYPE_CHECKING:
@@ -16,40 +17,98 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 1 << 20  # bytes
 
+Stat = tuple[int, int, int, int]
+"""Size, times of change of the content and of the file, in nanoseconds, and number of the file on its disk."""
 
-def records_of(role: Literal["input", "output"], path: str, model: Model | None, folder: Path) -> Iterator[FileRecord]:
-    """The records of a model's file and, when the model is given, of the files beside it with its weights."""
-    yield file_record(role, path)
-    data_role: FileRole = "input data" if role == "input" else "output data"
+StampRole = Literal["input", "input data", "source", "beside", "output", "output data"]
+
+
+@record(frozen=True, slots=True)
+class FileStamp:
+    """A file as it was when a job read or wrote it.
+
+    Attributes:
+        role: as in reports; "beside" is a framework's file that was found and not used.
+        path: as it was given; of data, as the model refers to it.
+        sha256: None when it cannot be read.
+        stat: taken before it was read; None when it cannot be.
+    """
+
+    role: StampRole
+    path: str
+    sha256: str | None
+    stat: Stat | None
+
+
+SETTLED = 2_000_000_000
+"""Nanoseconds after a change from which on the times of a file tell whether it changed again: clocks are coarse."""
+
+
+def _settled(found: os.stat_result) -> Stat:
+    """The state of a file that others write; of one that just changed, none that is ever met again."""
+    import time
+
+    size, changed, noted, number = stat_of(found)
+    return size, changed, noted if time.time_ns() - noted > SETTLED else 0, number
+
+
+def stat_of(found: os.stat_result) -> Stat:
+    """What tells one state of a file from another."""
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+
+
+def stamps_of(role: Literal["input", "output"], path: str, model: Model | None, folder: Path) -> Iterator[FileStamp]:
+    """The stamps of a model's file and, when the model is given, of the files beside it with its weights."""
+    yield file_stamp(role, path)
+    data_role: StampRole = "input data" if role == "input" else "output data"
     for location in () if model is None else _locations(model):
-        yield _data_record(data_role, folder, location)
+        yield data_stamp(data_role, folder, location)
 
 
-def file_record(role: FileRole, path: str) -> FileRecord:
-    """The record of a file; without hash and size when it cannot be read."""
+def file_stamp(role: StampRole, path: str) -> FileStamp:
+    """The stamp of a file as it is now."""
     try:
         with open(path, "rb") as file:
-            return FileRecord(role, path, *_digest(file.fileno()))
+            return _stamp(role, path, file.fileno())
     except (OSError, ValueError):
-        return FileRecord(role, path, None, None)
+        return FileStamp(role, path, None, None)
 
 
-def _data_record(role: FileRole, folder: Path, location: str) -> FileRecord:
+def data_stamp(role: StampRole, folder: Path, location: str) -> FileStamp:
+    """The stamp of a file with weights beside a model."""
     from rewriter.onnxfile import external_data
 
     try:
         with external_data.opened(folder, location) as (descriptor, _):
-            return FileRecord(role, location, *_digest(descriptor))
+            return _stamp(role, location, descriptor)
     except (RewriterError, OSError):
-        return FileRecord(role, location, None, None)
+        return FileStamp(role, location, None, None)
 
 
-def _digest(descriptor: int) -> tuple[str, int]:
-    found, size = sha256(), 0
+def read_stamp(path: str, data: bytes, found: os.stat_result) -> FileStamp:
+    """The stamp of a model whose bytes were just read."""
+    return FileStamp("input", path, sha256(data).hexdigest(), _settled(found))
+
+
+def copied_stamp(of: FileStamp, path: str) -> FileStamp:
+    """The stamp of a copy that was just written."""
+    return FileStamp("output", path, of.sha256, stat_of(os.stat(path)))
+
+
+def file_records(stamps: Iterable[FileStamp]) -> Iterator[FileRecord]:
+    """The files as a report names them."""
+    for stamp in stamps:
+        if stamp.role != "beside":
+            role: FileRole = stamp.role
+            yield FileRecord(role, stamp.path, stamp.sha256, None if stamp.stat is None else stamp.stat[0])
+
+
+def _stamp(role: StampRole, path: str, descriptor: int) -> FileStamp:
+    found = os.fstat(descriptor)
+    stat, digest = stat_of(found) if role.startswith("output") else _settled(found), sha256()
     while data := os.read(descriptor, _AT_ONCE):
-        found.update(data)
-        size += len(data)
-    return found.hexdigest(), size
+        digest.update(data)
+    return FileStamp(role, path, digest.hexdigest(), stat)
 
 
 def _locations(model: Model) -> list[str]:

@@ -63,12 +63,15 @@ def do(job: Job, work: Work, outcome: Outcome) -> Model | None:
     from rewriter.batch.untouched import Outlook, decided
 
     in_place = job.target == job.path
-    if job.target is not None and not in_place and not work.force and os.path.lexists(job.target):
+    force = work.force or job.replaces
+    if job.target is not None and not in_place and not force and os.path.lexists(job.target):
+        if job.adopts:
+            return _adopt(job, job.target, work, outcome)
         raise RewriterError(f"{job.target} exists; --force overwrites it")
     outlook = Outlook()
     if not job.copy and decided(job, work, outcome, outlook):
         return None
-    from rewriter.batch.file_records import records_of
+    from rewriter.batch.file_records import stamps_of
     from rewriter.graph.model import load
     from rewriter.language.cache.operator_table import write_table
     from rewriter.onnxfile.read import read_model_file
@@ -76,8 +79,8 @@ def do(job: Job, work: Work, outcome: Outcome) -> Model | None:
     write_table()
     with stage(outcome.profile, "load"):
         model = load(job.path)
-    if work.audit is not None and not outcome.files:
-        outcome.files.extend(records_of("input", job.path, model, Path(job.path).parent))
+    if work.stamped and not outcome.stamps:
+        outcome.stamps.extend(stamps_of("input", job.path, model, Path(job.path).parent))
     if not job.copy:
         model = _rewrite(model, work, outcome, outlook)
     if job.target is None or (in_place and not outcome.changed):
@@ -86,16 +89,47 @@ def do(job: Job, work: Work, outcome: Outcome) -> Model | None:
     make_folder(target.parent)
     before = read_model_file(Path(job.path)) if work.diff and outcome.changed else None
     with stage(outcome.profile, "save"), undisturbed():
-        model.save(target, force=work.force or in_place, as_read=not outcome.changed)
+        model.save(target, force=force or in_place, as_read=not outcome.changed)
     outcome.output = job.target
-    if work.audit is not None:
-        outcome.files.extend(records_of("output", job.target, model, target.parent))
+    if work.stamped:
+        outcome.stamps.extend(stamps_of("output", job.target, model, target.parent))
     if before is not None:
         from rewriter.inspect.diff.difference import compare
 
         folders = Path(job.path).absolute().parent, target.absolute().parent
         outcome.differences = list(compare(before.proto, read_model_file(target).proto, *folders))
     return model
+
+
+def _adopt(job: Job, target: str, work: Work, outcome: Outcome) -> Model | None:
+    """Takes an existing file for the result of a job that was not noted any more, if it is what would be written.
+
+    Raises:
+        RewriterError: it is not.
+    """
+    from filecmp import cmp
+
+    from rewriter.batch.file_records import copied_stamp
+    from rewriter.onnxfile.temporary import temporary_folder
+
+    with temporary_folder() as folder:
+        scratch = str(folder / "model.onnx")
+        model = do(replace(job, target=scratch, adopts=False), work, outcome)
+        if not os.path.isfile(target) or not cmp(scratch, target, shallow=False):
+            raise RewriterError(f"{target} exists with other content, and no run has noted it; --force overwrites it")
+        outcome.output = target
+        outcome.stamps[:] = [copied_stamp(one, target) if one.path == scratch else one for one in outcome.stamps]
+    return model
+
+
+def _stamp_source(outcome: Outcome, work: Work, used: str | None) -> None:
+    from rewriter.batch.file_records import file_stamp
+    from rewriter.source.find import find
+
+    if used is not None:
+        outcome.stamps.append(file_stamp("source", used))
+    elif work.source == "auto" and (found := find(outcome.path)) is not None:
+        outcome.stamps.append(file_stamp("beside", str(found)))
 
 
 def _rewrite(model: Model, work: Work, outcome: Outcome, outlook: Outlook) -> Model:
@@ -170,7 +204,6 @@ class _Runs:
     """Runs of the rules on one model: the first one, and those that leave something out."""
 
     def __init__(self, model: Model, work: Work, outcome: Outcome) -> None:
-        from rewriter.batch.file_records import file_record
         from rewriter.batch.sources import source_of
         from rewriter.source.exporter import detect, informed
 
@@ -179,11 +212,11 @@ class _Runs:
         self._profile = outcome.profile
         self._work = work
         self.source, self._notes = source_of(model, outcome.path, work.source)
+        if work.stamped:
+            _stamp_source(outcome, work, None if self.source is None else self.source.path)
         self._exporter = detect(model.graph)
         if self.source is not None:
             outcome.source = self.source.path
-            if work.audit is not None:
-                outcome.files.append(file_record("source", self.source.path))
             self._exporter = informed(self._exporter, self.source.framework, self.source.version)
         outcome.exporter = str(self._exporter)
         outcome.constant_inputs = model.inputs_are_constant if model.listed else None

@@ -8,8 +8,10 @@ forked, so that nothing of the parent (threads, locks, an open progress bar) can
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
-from collections import deque
+import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
@@ -18,10 +20,16 @@ from multiprocessing.process import BaseProcess
 from typing import Any, NoReturn
 
 from rewriter.batch.deadline import limit_processor
+from rewriter.batch.interruption import Interruption
 from rewriter.batch.work import Job, Outcome, Work
 from rewriter.record import record, replace
 
 Worker = Callable[[Job, Work], Outcome]
+
+PATIENCE = 5.0
+"""Seconds for processes that are told to end."""
+
+_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 
 
 @record(slots=True)
@@ -36,19 +44,26 @@ class _Started:
 class Pool:
     """Jobs, and the processes that are at them."""
 
-    def __init__(self, jobs: Sequence[Job], work: Work, worker: Worker) -> None:
+    def __init__(self, jobs: Sequence[Job], work: Work, worker: Worker, interruption: Interruption | None = None) -> None:
+        self._interruption = interruption
         self._context = multiprocessing.get_context("spawn")
         self._work = work
         self._worker = worker
-        self._jobs = deque(enumerate(jobs))
+        self._given = jobs
+        self._next = 0
+        self._again: list[tuple[int, Job]] = []
         self._failed: dict[int, Outcome] = {}
         self._current: dict[int, Job] = {}
         self._processes: list[_Started] = []
 
-    def start(self) -> None:
-        """A new process with the next job, if there is one."""
-        if not self._jobs:
-            return
+    def __len__(self) -> int:
+        """How many processes there are."""
+        return len(self._processes)
+
+    def start(self) -> bool:
+        """A new process with the next job; False when there is none."""
+        if not self._left:
+            return False
         ours, theirs = self._context.Pipe()
         process = self._context.Process(target=serve, args=(theirs, self._work, self._worker), daemon=True)
         with _uninterrupted():
@@ -57,11 +72,13 @@ class Pool:
         one = _Started(process, ours, -1)
         self._processes.append(one)
         self._give(one)
+        return True
 
     def collect(self) -> list[tuple[int, Outcome]]:
         """Waits for something to happen; the jobs that are finished by it."""
         found = []
-        ready = wait([one.connection for one in self._processes])
+        waited: list[Any] = [one.connection for one in self._processes]
+        ready = wait(waited if self._interruption is None else [*waited, self._interruption.reader])
         for one in [one for one in self._processes if one.connection in ready]:
             try:
                 outcome: Outcome = one.connection.recv()
@@ -69,6 +86,7 @@ class Pool:
                 found.extend(self._lost(one))
                 continue
             position = one.position
+            self._current.pop(position, None)
             lost = self._failed.pop(position, None)
             if lost is not None:
                 lost.output = outcome.output
@@ -81,21 +99,32 @@ class Pool:
         for one in self._processes:
             one.connection.close()
             one.process.terminate()
+        end = time.monotonic() + PATIENCE
         for one in self._processes:
-            one.process.join(5)
+            one.process.join(max(0.0, end - time.monotonic()))
             if one.process.is_alive():
                 one.process.kill()
+                one.process.join()
 
     def _give(self, one: _Started) -> None:
-        if not self._jobs:
+        if not self._left:
             one.connection.close()
             self._processes.remove(one)
             one.process.join()
             return
-        one.position, job = self._jobs.popleft()
+        if self._again:
+            one.position, job = self._again.pop()
+        else:
+            one.position, job = self._next, self._given[self._next]
+            self._next += 1
         self._current[one.position] = job
         with suppress(OSError):  # a process that has died meanwhile is found out by `collect`
             one.connection.send(job)
+
+    @property
+    def _left(self) -> bool:
+        """Whether there is a job that nobody is at."""
+        return bool(self._again) or self._next < len(self._given)
 
     def _lost(self, one: _Started) -> list[tuple[int, Outcome]]:
         """A process has died: its job failed, and is tried once more as a mere copy."""
@@ -103,14 +132,13 @@ class Pool:
         one.process.join()
         self._processes.remove(one)
         position = one.position
-        job = self._current[position]
+        job = self._current.pop(position)
         again = position not in self._failed and not job.copy and job.target not in (None, job.path)
         lost = self._failed.setdefault(position, Outcome(job.path, error=_cause(one.process.exitcode)))
         if again:
-            self._jobs.appendleft((position, replace(job, copy=True)))
+            self._again.append((position, replace(job, copy=True)))
         else:
             del self._failed[position]
-        self.start()
         return [] if again else [(position, lost)]
 
 
@@ -140,6 +168,18 @@ def _uninterrupted() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def _outlive_nobody() -> None:
+    """Has the system end this process with the one that started it, however that ends."""
+    parent = multiprocessing.parent_process()
+    with suppress(Exception):
+        if sys.platform == "linux" and parent is not None:
+            import ctypes
+
+            ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGTERM)
+            if os.getppid() != parent.pid:
+                raise SystemExit(1)
+
+
 def _end(*_: object) -> NoReturn:
     raise SystemExit(1)
 
@@ -148,6 +188,7 @@ def serve(connection: Connection[Any, Any], work: Work, worker: Worker) -> None:
     """The life of a process: jobs in, outcomes out, until the other end is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted, too, and ends this one
     signal.signal(signal.SIGTERM, _end)  # so that no half of a file is left behind
+    _outlive_nobody()
     with suppress(EOFError, OSError):
         while True:
             job = connection.recv()

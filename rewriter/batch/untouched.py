@@ -75,15 +75,15 @@ def decided(job: Job, work: Work, outcome: Outcome, outlook: Outlook) -> bool:
     with files.opened(Path(job.path)) as (descriptor, size):
         large = size >= files.LARGE
         data = _thin(descriptor, size) if large else files.all_bytes(descriptor)
-        stamp = os.fstat(descriptor).st_mtime_ns
+        found = os.fstat(descriptor)
     with collector_off():
         try:
             census = take_census(data)
         except MalformedError:
             return False
         forecast = Forecast(census, table)
-        outlook.note(forecast, (size, stamp))
-        return not _asks_elsewhere(job, work) and _decided(job, work, outcome, forecast, data, (size, stamp), large=large)
+        outlook.note(forecast, (size, found.st_mtime_ns))
+        return not _asks_elsewhere(job, work) and _decided(job, work, outcome, forecast, data, found, large=large)
 
 
 def _asks_elsewhere(job: Job, work: Work) -> bool:
@@ -94,7 +94,7 @@ def _asks_elsewhere(job: Job, work: Work) -> bool:
 
 
 def _decided(
-    job: Job, work: Work, outcome: Outcome, forecast: Forecast, data: bytes, stamp: tuple[int, int], *, large: bool
+    job: Job, work: Work, outcome: Outcome, forecast: Forecast, data: bytes, found: os.stat_result, *, large: bool
 ) -> bool:
     census = forecast.census
     exporter = _exporter(census)
@@ -103,14 +103,16 @@ def _decided(
     log = _quiet(forecast, work, exporter)
     if log is None:
         return False
-    if work.runtime == "auto" and not _judged(work, outcome, census, data, stamp[0]):
+    if work.runtime == "auto" and not _judged(work, outcome, census, data, found.st_size):
         return False  # no rule may know what is wrong, but a runtime may
     writes = job.target is not None and job.target != job.path
-    if writes and census.refers and not _beside(job):
+    if writes and census.refers and (work.journal or not _beside(job)):
         return False
     if writes and job.target is not None:
-        _copy(Path(job.path), Path(job.target), None if large else data, stamp, force=work.force)
+        _copy(Path(job.path), Path(job.target), None if large else data, found, force=work.force or job.replaces)
         outcome.output = job.target
+        if work.journal:
+            _stamp(job.path, job.target, outcome, None if large else data, found)
     outcome.log, outcome.exporter = log, str(exporter)
     listed = {name for name, _ in census.graph.inputs} & {name for name, _ in census.graph.constants}
     if listed:
@@ -187,7 +189,7 @@ def _beside(job: Job) -> bool:
     return os.path.realpath(os.path.dirname(job.path) or ".") == os.path.realpath(os.path.dirname(job.target) or ".")
 
 
-def _copy(source: Path, target: Path, data: bytes | None, stamp: tuple[int, int], *, force: bool) -> None:
+def _copy(source: Path, target: Path, data: bytes | None, found: os.stat_result, *, force: bool) -> None:
     """Writes the model to another place: the bytes that were read, or what is in the file when that was large."""
     from rewriter.onnxfile.transfer import transfer, write_all
     from rewriter.onnxfile.write import make_folder
@@ -200,11 +202,18 @@ def _copy(source: Path, target: Path, data: bytes | None, stamp: tuple[int, int]
     try:
 
         def fill(descriptor: int) -> None:
-            transfer(opened, 0, stamp[0], descriptor)
-            found = os.fstat(opened)
-            if (found.st_size, found.st_mtime_ns) != stamp:
+            transfer(opened, 0, found.st_size, descriptor)
+            now = os.fstat(opened)
+            if (now.st_size, now.st_mtime_ns) != (found.st_size, found.st_mtime_ns):
                 raise RewriterError(f"{source}: the file was changed after it was read")
 
         write_file(target, fill, force)
     finally:
         os.close(opened)
+
+
+def _stamp(path: str, target: str, outcome: Outcome, data: bytes | None, found: os.stat_result) -> None:
+    from rewriter.batch.file_records import copied_stamp, file_stamp, read_stamp
+
+    read = file_stamp("input", path) if data is None else read_stamp(path, data, found)
+    outcome.stamps += [read, copied_stamp(read, target)]

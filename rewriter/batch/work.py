@@ -10,25 +10,33 @@ from rewriter.log.records import Log
 from rewriter.record import field, record
 
 if TYPE_CHECKING:
+    from rewriter.batch.file_records import FileStamp
     from rewriter.config.configuration import Suppression
     from rewriter.engine.coverage import Coverage
     from rewriter.engine.firing_audit import FiringAudit
     from rewriter.inspect.diff.difference import Difference
     from rewriter.language.rules import RuleSet
     from rewriter.plans.plan_file import Proposal
-    from rewriter.report.document import FileRecord
 
 
 @record(frozen=True, slots=True)
 class Job:
-    """One model to work on; `target` None writes nothing, `copy` writes it as it is without trying any rule; `variant` is the
-    number of the variant of the work, where there are any.
+    """One model to work on.
+
+    Attributes:
+        target: where the result goes; None writes nothing.
+        copy: writes it as it is without trying any rule.
+        variant: the number of the variant of the work, where there are any.
+        replaces: an existing result is an older one of this very model.
+        adopts: an existing result is left, and counts, where it is what would be written.
     """
 
     path: str
     target: str | None = None
     copy: bool = False
     variant: int = 0
+    replaces: bool = False
+    adopts: bool = False
 
 
 @record(frozen=True, slots=True)
@@ -54,6 +62,7 @@ class Work:
         profile: book where the time goes.
         detail: the log has the texts of nodes and conditions.
         seconds: for one model; None for no limit. `memory`: bytes for the process that works on it, and for that of its judges.
+        journal: files are hashed, to be noted in a journal.
         audit: what a report wants to know of firings besides; files are then hashed, and the log has its texts, too. None: no
             report is made.
     """
@@ -79,7 +88,13 @@ class Work:
     detail: bool = False
     seconds: float | None = None
     memory: int | None = None
+    journal: bool = False
     audit: FiringAudit | None = None
+
+    @property
+    def stamped(self) -> bool:
+        """Whether it is noted what the files were that are read and written."""
+        return self.journal or self.audit is not None
 
     @property
     def asks_before(self) -> bool:
@@ -101,7 +116,7 @@ class Outcome:
         refusal: why ONNX Runtime does not load the model as it is, "" when it does, None when it was not asked.
         remaining: why it does not load the result of a repair, likewise.
         unjudged: judges that did not say whether they take the model or the result: a sentence of each.
-        files: what was read and written, when a report is wanted.
+        stamps: what was read and written, when a report or a journal is wanted.
         profile: where the time went, when that is wanted.
     """
 
@@ -118,7 +133,7 @@ class Outcome:
     refusal: str | None = None
     remaining: str | None = None
     unjudged: list[str] = field(default_factory=list)
-    files: list[FileRecord] = field(default_factory=list)
+    stamps: list[FileStamp] = field(default_factory=list)
     profile: Profile | None = None
     seconds: float = 0.0
 

@@ -5,31 +5,29 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from rewriter.batch.interruption import Interrupted, Interruption, heard
 from rewriter.batch.pool import run_all
 from rewriter.batch.work import Job, Outcome, Work
 from rewriter.cli.by_path import unused, vary
 from rewriter.cli.options import limits_of
 from rewriter.cli.output import say, style_of
 from rewriter.cli.paths import STDOUT
-from rewriter.cli.progress import Display, progress
+from rewriter.cli.progress import progress
 from rewriter.cli.report_files import check_reports, printed, snapshots, write_reports
-from rewriter.cli.report_record import Command, answers_to, exit_code, make_report, summarize
+from rewriter.cli.report_record import Command
 from rewriter.cli.selection import selected
+from rewriter.cli.tally import Tally
+from rewriter.cli.telling import Teller, summary_line
 from rewriter.engine.limits import Limits
-from rewriter.log.records import Blocked
+from rewriter.log.clock import Profile
 from rewriter.record import replace
-from rewriter.report.document import Summary
-from rewriter.report.style import Style, clean, counted
-from rewriter.report.terminal import check_lines, fix_lines, refusal_lines, remaining_lines, unjudged_lines
+from rewriter.report.style import clean
 
-INTERRUPTED = 130
-"""The exit code after Ctrl-C."""
-
-_SHOWN = {("check", "findings"): "with findings", ("fix", "refused"): "unchanged and still refused by ONNX Runtime"}
-"""Statuses that read differently after a number."""
+if TYPE_CHECKING:
+    from rewriter.cli.resumed import Resumed
 
 
 def run_batch(command: Command, jobs: Sequence[Job], args: argparse.Namespace) -> int:
@@ -38,106 +36,108 @@ def run_batch(command: Command, jobs: Sequence[Job], args: argparse.Namespace) -
     Raises:
         RewriterError: the rules cannot be used, or the source file that was named cannot be read.
     """
+    with heard() as interruption:
+        return _run(command, jobs, args, interruption)
+
+
+def _run(command: Command, jobs: Sequence[Job], args: argparse.Namespace, interruption: Interruption) -> int:
     started = time.monotonic()
+    interruption.waited = len(jobs) > 1
     check_reports(args.report, jobs, args)
     work = make_work(command, args)
-    if args.format != "text" or args.report:
+    reports = args.format != "text" or bool(args.report)
+    if reports:
         from rewriter.engine.firing_audit import FiringAudit
 
-        work = replace(work, audit=FiringAudit(snapshots=snapshots(args.report, len(jobs))))
+        work = replace(work, audit=FiringAudit(snapshots=snapshots(args.report, len(jobs))), before=command == "fix")
     work, jobs = vary(work, jobs, args)
-    outcomes, interrupted = _outcomes(command, jobs, work, args)
-    for one in () if interrupted else unused(args, outcomes, jobs):
-        say(f"{clean(one.origin)}: warning: this suppression of {clean(one.rule)} suppresses nothing")
+    batch = _Batch(command, jobs, work, args, keeps=reports)
+    batch.run(interruption)
     seconds = time.monotonic() - started
-    code, summary = exit_code(command, outcomes), summarize(command, outcomes, seconds)
-    code = INTERRUPTED if interrupted else code
-    if args.format != "text" or args.report:
-        report = replace(make_report(command, outcomes, work, args, seconds), exit_code=code)
+    code = interruption.code if interruption.number else batch.tally.code
+    if not interruption.number:
+        batch.warn()
+    if reports:
+        report = batch.tally.report(work, seconds, code)
         if args.format != "text":
-            print(printed(report, args.format))
+            for piece in printed(report, args.format):
+                sys.stdout.write(piece)
         write_reports(report, args.report)
     if work.profile:
-        _say_profile(outcomes)
+        _say_profile(batch.profile)
     if args.format != "json":
         sys.stdout.flush()
-        say(_summary_line(command, summary))
-    if interrupted:
-        say(f"interrupted: {len(outcomes)} of {len(jobs)} done")
+        say(summary_line(command, batch.tally.summary(seconds)))
+    if interruption.number:
+        more = "; continue with --resume" if batch.resumed is not None else ""
+        say(f"interrupted: {batch.tally.models:,} of {len(jobs):,} done{more}")
     return code
 
 
-def _outcomes(command: Command, jobs: Sequence[Job], work: Work, args: argparse.Namespace) -> tuple[list[Outcome], bool]:
-    """What became of the jobs, each told as soon as it is its turn, and whether Ctrl-C left some undone."""
-    told: list[Outcome] = []
-    done: list[Outcome] = []
-    with progress(len(jobs)) as display:
-        teller = _Teller(command, args, len(jobs), display)
+class _Batch:
+    """The jobs of a call, and what became of them."""
 
-        def finish(outcome: Outcome) -> None:
-            if outcome.output is not None and getattr(args, "output", None) == STDOUT:
-                outcome.output = STDOUT
-            done.append(outcome)
-            display.advance(outcome)
-
-        try:
-            for outcome in run_all(jobs, work, args.jobs, finish, apart=True):
-                told.append(outcome)
-                teller.tell(outcome)
-        except KeyboardInterrupt:
-            place = {job.path: at for at, job in enumerate(jobs)}
-            seen = {id(outcome) for outcome in told}
-            for outcome in sorted((one for one in done if id(one) not in seen), key=lambda one: place[one.path]):
-                told.append(outcome)
-                teller.tell(outcome)
-            teller.end()
-            return told, True
-        teller.end()
-    return told, False
-
-
-class _Teller:
-    """Says what became of models as they come."""
-
-    def __init__(self, command: Command, args: argparse.Namespace, models: int, display: Display) -> None:
+    def __init__(self, command: Command, jobs: Sequence[Job], work: Work, args: argparse.Namespace, *, keeps: bool) -> None:
         self._command = command
+        self._jobs = jobs
         self._args = args
-        self._models = models
-        self._display = display
-        self._style = style_of(sys.stdout)
-        self._blocked: Counter[str] = Counter()
-        self._titles: dict[str, str] = {}
+        self._used: set[str] = set()
+        self.tally = Tally(command, args, keeps=keeps)
+        self.profile = Profile()
+        self.resumed: Resumed | None = None
+        if getattr(args, "out", None) is not None:
+            from rewriter.cli.resumed import Resumed
 
-    def tell(self, outcome: Outcome) -> None:
-        args = self._args
-        if outcome.error and args.format != "github":
-            say(failure(outcome, style_of(sys.stderr), debug=args.debug))
-        if args.format != "text":
+            self.resumed = Resumed(command, jobs, work, args)
+        self._work = work if self.resumed is None else self.resumed.work
+
+    def run(self, interruption: Interruption) -> None:
+        """Does the jobs that are to be done."""
+        if self.resumed is None:
+            self._do(list(enumerate(self._jobs)), interruption)
             return
-        for rule, title in {blocked.rule: blocked.title for blocked in grouped(outcome, self._models, args)}.items():
-            self._blocked[rule] += 1
-            self._titles[rule] = title
-        if outcome.changed or self._models == 1 or args.verbose or _noted(outcome, self._models, args):
-            for line in _lines(self._command, outcome, args, self._style, self._models):
-                self._display.show(line)
+        with self.resumed as left:
+            for number, record in self.resumed.earlier():
+                self.tally.add_record(number, record)
+            self._do(left, interruption)
 
-    def end(self) -> None:
-        """What was only counted: rules that an unknown fact kept from deciding, in how many models."""
-        for rule, models in sorted(self._blocked.items()):
-            told = f"{self._style.paint('yellow', 'blocked')} {rule} in {counted(models, 'model')}: {clean(self._titles[rule])}"
-            self._display.show(told)
-        if self._blocked:
-            self._display.show("    an unknown fact kept these rules from deciding; --verbose tells which, and where")
+    def _do(self, numbered: Sequence[tuple[int, Job]], interruption: Interruption) -> None:
+        jobs = [job for _, job in numbered]
+        numbers = {job.path: number for number, job in numbered}
+        with progress(len(jobs)) as display:
+            teller = Teller(self._command, self._args, len(self._jobs), display)
+
+            def finish(outcome: Outcome) -> None:
+                number = numbers[outcome.path]
+                if outcome.output is not None and getattr(self._args, "output", None) == STDOUT:
+                    outcome.output = STDOUT
+                if self.resumed is not None:
+                    self.resumed.note(number, outcome)
+                self.tally.add(number, outcome)
+                if outcome.profile is not None:
+                    self.profile.add(outcome.profile)
+                if outcome.log is not None:
+                    self._used.update(one.origin for one in outcome.log.suppressed)
+                display.advance(outcome)
+
+            try:
+                for outcome in run_all(jobs, self._work, self._args.jobs, finish, apart=True, interruption=interruption):
+                    teller.tell(outcome)
+            except Interrupted:
+                pass
+            teller.end()
+
+    def warn(self) -> None:
+        """Says which suppressions of a configuration suppressed nothing, where all models were read."""
+        if self.tally.failed or (self.resumed is not None and self.resumed.skipped):
+            return
+        for one in unused(self._args, self._used, self._jobs):
+            say(f"{clean(one.origin)}: warning: this suppression of {clean(one.rule)} suppresses nothing")
 
 
-def _say_profile(outcomes: Sequence[Outcome]) -> None:
-    from rewriter.log.clock import Profile
+def _say_profile(total: Profile) -> None:
     from rewriter.report.terminal import profile_lines
 
-    total = Profile()
-    for outcome in outcomes:
-        if outcome.profile is not None:
-            total.add(outcome.profile)
     for line in profile_lines(total, style_of(sys.stderr)):
         say(line)
 
@@ -168,75 +168,3 @@ def make_work(command: Command, args: argparse.Namespace) -> Work:
         runtime=getattr(args, "ask_runtime", "no"),
         **limits_of(args),
     )
-
-
-def grouped(outcome: Outcome, models: int, args: argparse.Namespace) -> list[Blocked]:
-    """Of many models: what an unknown fact kept from being decided, which is told once for all of them."""
-    if models == 1 or args.verbose or outcome.log is None or outcome.error:
-        return []
-    return [blocked for blocked in outcome.log.blocked if not blocked.error]
-
-
-def _lines(command: Command, outcome: Outcome, args: argparse.Namespace, style: Style, models: int) -> Iterator[str]:
-    log = outcome.log
-    if log is None or outcome.error:
-        return
-    if apart := grouped(outcome, models, args):
-        log = replace(log, blocked=[one for one in log.blocked if one not in apart])
-    if command == "check":
-        yield from check_lines(outcome.path, log, style)
-        if outcome.refusal:
-            answers = [answer.rule.code for answer in answers_to(outcome, args)]
-            yield from refusal_lines(outcome.path, outcome.refusal, answers, log, style)
-        yield from unjudged_lines(outcome.unjudged, f"{clean(outcome.path)}: ", style)
-        return
-    firings = len(log.firings)
-    what = counted(firings, "rewrite") if firings else "tidied" if outcome.changed else "unchanged"
-    where = "" if outcome.output in (None, outcome.path, STDOUT) else f" -> {clean(str(outcome.output))}"
-    yield f"{style.paint('bold', clean(outcome.path))}: {style.paint('green', what) if outcome.changed else what}{where}"
-    yield from fix_lines(log, style)
-    if outcome.remaining:
-        answers = [answer.rule.code for answer in answers_to(outcome, args)]
-        yield from remaining_lines(outcome.remaining, answers, log, style)
-    yield from unjudged_lines(outcome.unjudged, "  ", style)
-    if args.diff:
-        from rewriter.report.comparison_lines import comparison_lines
-
-        yield from comparison_lines(outcome.path, outcome.output or outcome.path, outcome.differences, style)
-
-
-def _noted(outcome: Outcome, models: int, args: argparse.Namespace) -> bool:
-    """Whether there is something to say of a model that did not change."""
-    log = outcome.log
-    if log is None:
-        return False
-    blocked = len(log.blocked) > len(grouped(outcome, models, args))
-    said = log.stops or log.notes or log.rolled_back or log.suppressed or log.questions
-    return blocked or bool(said or outcome.refusal or outcome.remaining or outcome.unjudged)
-
-
-def failure(outcome: Outcome, style: Style, *, debug: bool) -> str:
-    """The line on a model that could not be worked on."""
-    path = clean(outcome.path)
-    message = clean(outcome.error)
-    shown = message if message.startswith(path) else f"{path}: {message}"
-    kept = "" if outcome.output is None else f"; written unchanged to {clean(outcome.output)}"
-    if outcome.crash:
-        kept += f"; please report it\n{outcome.crash.rstrip()}" if debug else "; please report it (--debug shows the traceback)"
-    return f"{style.paint('red', 'error')}: {shown}{kept}"
-
-
-def _summary_line(command: Command, summary: Summary) -> str:
-    shown = {word: f"{number} {_SHOWN.get((command, word), word)}" for word, number in summary.statuses.items()}
-    refused = summary.refused - summary.statuses.get("refused", 0)
-    if command == "fix" and refused:
-        shown["changed"] += f" ({refused} of them still refused by ONNX Runtime)"
-    by_status = ", ".join(shown.values())
-    firings = summary.firings
-    rules = f" by {counted(len(firings), 'rule')}" if firings else ""
-    verb = "rewrite" if command == "fix" else "finding"
-    rest = f", {summary.unfinished} unfinished" if summary.unfinished else ""
-    rest += f", {summary.unjudged} not judged" if summary.unjudged else ""
-    rest += f", {summary.rolled_back} rolled back" if summary.rolled_back else ""
-    models = counted(summary.models, "model")
-    return f"{models}: {by_status}{rest}; {counted(sum(firings.values()), verb)}{rules}; {summary.seconds:.1f} s"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
-from rewriter.batch.work import Job, Outcome, Work
+from rewriter.batch.work import Job, Work
 from rewriter.cli.selection import codes, load, target_names
 from rewriter.errors import RewriterError
 from rewriter.record import replace
@@ -63,12 +63,11 @@ def _variant(work: Work, args: argparse.Namespace, found: Configuration, tables:
     return replace(work, rules=rules, source=source, constant_inputs=values["constant-inputs"][0])
 
 
-def unused(args: argparse.Namespace, outcomes: Sequence[Outcome], jobs: Sequence[Job]) -> list[Suppression]:
-    """Suppressions that kept nothing from happening in any of the models that they are for, when all of these were read."""
+def unused(args: argparse.Namespace, used: Container[str], jobs: Sequence[Job]) -> list[Suppression]:
+    """Suppressions that kept nothing from happening in any of the models that they are for; `used` has the others' origins."""
     found: Configuration | None = args.configuration
-    if found is None or any(outcome.error for outcome in outcomes):
+    if found is None:
         return []
-    used = {one.origin for outcome in outcomes if outcome.log is not None for one in outcome.log.suppressed}
     return [
         one
         for one in found.suppress

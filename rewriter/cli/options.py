@@ -120,6 +120,9 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
         "may be repeated; an existing file is replaced",
     )
     results.add_argument(
+        "--exit-zero", action="store_true", help="exit with 0, not with 1, when there are findings or models still refused"
+    )
+    results.add_argument(
         "--verbose", action="store_true", help="of several models, also name those about which nothing is to say"
     )
 

@@ -104,13 +104,21 @@ def plan(models: Sequence[Found], *, output: str | None, out: str | None, in_pla
             raise RewriterError(f"{target} is the input itself; use --in-place to overwrite it")
         other = owners.setdefault(resolved, model.path)
         if other != model.path:
-            raise RewriterError(f"the results of {other} and {model.path} would both be {target}")
+            raise RewriterError(f"the results of {other} and {model.path} would both be {target}; {_apart(other, model.path)}")
         jobs.append(Job(str(model.path), str(target)))
     inputs = {_real(model.path): model.path for model in models}
     for target, owner in owners.items():
         if not in_place and target in inputs:
             raise RewriterError(f"the result of {owner} would overwrite the input {inputs[target]}")
     return jobs
+
+
+def _apart(one: Path, other: Path) -> str:
+    """What to do that the results of two models do not get into each other's way."""
+    above = os.path.commonpath([os.path.abspath(one), os.path.abspath(other)])
+    if os.path.dirname(above) == above:
+        return "give each an --out of its own"
+    return f"name the folder above both instead, {os.path.relpath(above)}, or give each an --out of its own"
 
 
 def unwritten_yet(jobs: Sequence[Job], *, skip: bool) -> list[Job]:
@@ -131,7 +139,7 @@ def unwritten_yet(jobs: Sequence[Job], *, skip: bool) -> list[Job]:
         return [job for job in jobs if job.target not in gone]
     if len(found) > 1:
         raise RewriterError(
-            f"{len(found)} of {len(jobs)} results exist, {found[0]} for one; --force overwrites them, --skip-existing leaves "
-            "them as they are"
+            f"{len(found):,} of {len(jobs):,} results exist, {found[0]} for one; --update does only what changed, --resume "
+            "what is missing, --force all again, --skip-existing leaves them as they are"
         )
     return list(jobs)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from rewriter.batch.work import Job
 from rewriter.errors import RewriterError
 from rewriter.onnxfile.write import make_folder
 from rewriter.report.document import Report
-from rewriter.report.formats import ENDINGS, form_of, text_of
+from rewriter.report.formats import ENDINGS, form_of, pieces_of
 
 SCENES = 3
 """Firings of each rule in each model that an HTML report shows as pictures."""
@@ -48,9 +49,9 @@ def snapshots(paths: Sequence[str], models: int) -> int:
     return SCENES if models < MANY else 1
 
 
-def printed(report: Report, form: str) -> str:
-    """The record as `--format` wants it on stdout."""
-    return text_of(report, form).removesuffix("\n")
+def printed(report: Report, form: str) -> Iterator[str]:
+    """The record as `--format` wants it on stdout, piece by piece."""
+    return pieces_of(report, form)
 
 
 def write_reports(report: Report, paths: Sequence[str]) -> None:
@@ -59,14 +60,20 @@ def write_reports(report: Report, paths: Sequence[str]) -> None:
     Raises:
         RewriterError: one cannot be written; those before it are there.
     """
-    from rewriter.onnxfile.write import write_bytes
+    from rewriter.onnxfile.write import write_file
 
     sources = {os.path.realpath(model.source) for model in report.models if model.source is not None}
     for path in paths:
         if os.path.realpath(path) in sources:  # found beside a model, and therefore not known before
             raise RewriterError(f"--report {path} would overwrite the framework's own file; nothing was written to it")
         make_folder(Path(path).parent)
-        write_bytes(Path(path), text_of(report, form_of(path) or "").encode("utf-8", "backslashreplace"), force=True)
+        write_file(Path(path), partial(_fill, report, form_of(path) or ""), force=True)
+
+
+def _fill(report: Report, form: str, descriptor: int) -> None:
+    with open(descriptor, "wb", buffering=1 << 16, closefd=False) as file:
+        for piece in pieces_of(report, form):
+            file.write(piece.encode("utf-8", "backslashreplace"))
 
 
 def _used(jobs: Sequence[Job], args: argparse.Namespace) -> Iterator[str]:

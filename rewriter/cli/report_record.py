@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from rewriter import __version__
-from rewriter.batch.work import Outcome, Work
+from rewriter.batch.file_records import file_records
+from rewriter.batch.work import Outcome
 from rewriter.log.records import Log
-from rewriter.report.document import (
-    SCHEMA,
-    AnswerRecord,
-    ModelRecord,
-    Report,
-    RuleRecord,
-    RuleSetRecord,
-    Status,
-    Summary,
-)
+from rewriter.report.document import AnswerRecord, ModelRecord, RuleRecord, Status
 
 if TYPE_CHECKING:
     from rewriter.language.rule import Rule
@@ -29,71 +19,15 @@ if TYPE_CHECKING:
 Command = Literal["fix", "check"]
 
 
-def make_report(command: Command, outcomes: Sequence[Outcome], work: Work, args: argparse.Namespace, seconds: float) -> Report:
-    """The record of a call."""
-    rules = work.rules
-    answers = [answers_to(outcome, args) for outcome in outcomes]
-    models = tuple(model_record(command, outcome, found) for outcome, found in zip(outcomes, answers, strict=True))
-    answering = {answer.rule.code: answer.rule for found in answers for answer in found}
-    settings = tuple(f"{code}.{name}={value}" for (code, name), value in sorted(rules.settings.items()))
-    return Report(
-        SCHEMA,
-        command,
-        __version__,
-        exit_code(command, outcomes),
-        summarize(command, outcomes, seconds),
-        RuleSetRecord(rules.digest, len(rules), settings),
-        tuple(_rules(models, [rules, *(variant.rules for variant in work.variants)], answering)),
-        models,
-    )
-
-
-def exit_code(command: Command, outcomes: Sequence[Outcome]) -> int:
-    """3 when this program made a mistake, 2 when a model failed, 1 for findings or something unrepaired, 0 otherwise."""
-    if any(outcome.crash for outcome in outcomes):
-        return 3
-    if any(outcome.error for outcome in outcomes):
-        return 2
-    findings = any(
-        outcome.unfinished or outcome.unjudged or _refused(command, outcome) or (command == "check" and outcome.changed)
-        for outcome in outcomes
-    )
-    return 1 if findings else 0
-
-
-def summarize(command: Command, outcomes: Sequence[Outcome], seconds: float) -> Summary:
-    """Totals of a call."""
-    statuses = Counter(status(command, outcome) for outcome in outcomes)
-    counts: Counter[str] = Counter()
-    for outcome in outcomes:
-        if outcome.log is not None and not outcome.error:
-            counts.update(outcome.log.counts)
-    return Summary(
-        models=len(outcomes),
-        statuses=dict(sorted(statuses.items())),
-        refused=sum(_refused(command, outcome) for outcome in outcomes),
-        unfinished=sum(outcome.unfinished for outcome in outcomes),
-        unjudged=sum(bool(outcome.unjudged) for outcome in outcomes),
-        rolled_back=sum(len(outcome.log.rolled_back) for outcome in outcomes if outcome.log is not None),
-        firings=dict(sorted(counts.items())),
-        seconds=round(seconds, 3),
-    )
-
-
 def status(command: Command, outcome: Outcome) -> Status:
     """One word for what became of a model."""
     if outcome.error:
         return "failed"
-    if _refused(command, outcome) and not outcome.changed:
+    if (outcome.refusal if command == "check" else outcome.remaining) and not outcome.changed:
         return "refused"
     if command == "fix":
         return "changed" if outcome.changed else "unchanged"
     return "findings" if outcome.changed else "clean"
-
-
-def _refused(command: Command, outcome: Outcome) -> bool:
-    """Whether ONNX Runtime refuses what a check found, or what a repair left."""
-    return bool(outcome.refusal if command == "check" else outcome.remaining)
 
 
 def answers_to(outcome: Outcome, args: argparse.Namespace) -> list[Answer]:
@@ -101,7 +35,7 @@ def answers_to(outcome: Outcome, args: argparse.Namespace) -> list[Answer]:
 
     A rule about the model as a whole was asked, so one that neither fired nor was blocked is no answer.
     """
-    said = outcome.remaining or outcome.refusal
+    said = outcome.refusal if outcome.remaining is None else outcome.remaining
     if not said or outcome.log is None:
         return []
     from rewriter.cli.catalogue import read_rules
@@ -132,7 +66,7 @@ def model_record(command: Command, outcome: Outcome, answers: Sequence[Answer] =
         unjudged=tuple(outcome.unjudged),
         answers=tuple(AnswerRecord(answer.rule.code, answer.symptom, answer.score) for answer in answers),
         seconds=round(outcome.seconds, 6),
-        files=tuple(outcome.files),
+        files=tuple(file_records(outcome.stamps)),
         stop=stop,
         counts=dict(sorted(log.counts.items())),
         firings=log.firings,
@@ -145,17 +79,14 @@ def model_record(command: Command, outcome: Outcome, answers: Sequence[Answer] =
         questions=log.questions,
         judged=log.judged,
         verification=log.verification,
+        unfinished=outcome.unfinished,
     )
 
 
-def _rules(models: Iterable[ModelRecord], sets: Iterable[RuleSet], answering: dict[str, Rule]) -> Iterator[RuleRecord]:
-    """The rules that did something, or answer a refusal, in the order of the rule set."""
-    named: set[str] = set()
-    for model in models:
-        for entries in (model.firings, model.blocked, model.rolled_back, model.suppressed, model.questions, model.answers):
-            named.update(entry.rule for entry in entries)
+def rule_records(sets: Iterable[RuleSet], answering: Mapping[str, Rule], named: Container[str]) -> Iterator[RuleRecord]:
+    """The rules that did something, or answer a refusal, in the order of their codes."""
     known = {**answering, **{rule.code: rule for rules in sets for rule in (*rules, *rules.questions)}}
-    yield from (_rule(rule) for _, rule in sorted(known.items()) if rule.code in named)
+    yield from (_rule(rule) for code, rule in sorted(known.items()) if code in named)
 
 
 def _rule(rule: Rule) -> RuleRecord:

@@ -7,6 +7,7 @@ field goes or changes its meaning, not when one is added.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Literal
 
 from rewriter.log.records import Blocked, Firing, Judged, Question, RolledBack, Skipped, Stop, Suppressed, Verification
@@ -123,6 +124,9 @@ class ModelRecord:
         questions: where repairs would fit that only the author can decide about; a check asks.
         judged: what the judges of validity said of the result; empty when nothing was changed or written.
         verification: what a comparison of numbers showed, or null when none was asked for.
+        unfinished: whether something is left: a rule failed, the run was stopped, a rewrite was rolled back, or the numbers are
+            not those that the framework computed.
+        earlier: whether an earlier run did this, and its journal is all that is known of it.
     """
 
     path: str
@@ -151,15 +155,74 @@ class ModelRecord:
     questions: list[Question] = field(default_factory=list)
     judged: list[Judged] = field(default_factory=list)
     verification: Verification | None = None
+    unfinished: bool = False
+    earlier: bool = False
 
     @property
     def refused(self) -> str:
         """What ONNX Runtime says against the result of a repair, or against the model of a check; "" for nothing."""
-        return self.remaining or self.refusal or ""
+        return (self.refusal if self.remaining is None else self.remaining) or ""
 
     def file(self, role: FileRole) -> FileRecord | None:
         """The first file of a role."""
         return next((file for file in self.files if file.role == role), None)
+
+
+@record(frozen=True, slots=True)
+class TotalsRecord:
+    """Models of a call, or of a part of it. Each is changed, unchanged or failed; one that was refused before loads now, is
+    still refused, or is not judged.
+
+    Attributes:
+        unchanged: those also that were looked at and left alone.
+        refused_before: ONNX Runtime refuses the model as it was.
+        still_refused: it refuses the result; of check, the model.
+        numbers_changed: `--verify` found other numbers than before.
+        rolled_back: something was taken back since the model was worse with it.
+        unjudged: a judge did not say whether it takes the model.
+    """
+
+    models: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    failed: int = 0
+    refused_before: int = 0
+    loads_now: int = 0
+    still_refused: int = 0
+    numbers_changed: int = 0
+    rolled_back: int = 0
+    unjudged: int = 0
+
+
+@record(frozen=True, slots=True)
+class ReasonRecord:
+    """Why models are still refused: what ONNX Runtime says of one, of how many it says the like, and the rules that answer.
+
+    Attributes:
+        example: the path of this one.
+    """
+
+    reason: str
+    models: int
+    example: str
+    answers: tuple[str, ...] = ()
+
+
+@record(frozen=True, slots=True)
+class FleetRecord:
+    """Many models at a glance.
+
+    Attributes:
+        total: of all.
+        exporters, folders, rules: of parts; a model counts with each rule that fired in it or was rolled back.
+        reasons: messages of refusal, those that differ in names and numbers only as one; the most frequent first.
+    """
+
+    total: TotalsRecord = field(default_factory=TotalsRecord)
+    exporters: dict[str, TotalsRecord] = field(default_factory=dict)
+    folders: dict[str, TotalsRecord] = field(default_factory=dict)
+    rules: dict[str, TotalsRecord] = field(default_factory=dict)
+    reasons: tuple[ReasonRecord, ...] = ()
 
 
 @record(frozen=True, slots=True)
@@ -175,6 +238,7 @@ class Summary:
         rolled_back: entries under `rolled_back` of all models.
         firings: by rule, of the models that did not fail.
         seconds: of the whole call.
+        fleet: what became of many models, by exporter, folder and rule.
     """
 
     models: int
@@ -185,6 +249,7 @@ class Summary:
     seconds: float
     refused: int = 0
     unjudged: int = 0
+    fleet: FleetRecord = field(default_factory=FleetRecord)
 
 
 @record(frozen=True, slots=True)
@@ -209,7 +274,7 @@ class Report:
     summary: Summary
     rule_set: RuleSetRecord
     rules: tuple[RuleRecord, ...]
-    models: tuple[ModelRecord, ...]
+    models: Collection[ModelRecord]
 
     def rule(self, code: str) -> RuleRecord | None:
         """The rule of a code."""

@@ -51,10 +51,7 @@ def severity(report: Report, code: str) -> str:
     return "error" if rule is None else rule.severity
 
 
-def models_with_something(report: Report) -> list[ModelRecord]:
-    """The models of which there is more to say than that nothing fires."""
-    return [
-        model
-        for model in report.models
-        if model.error or model.firings or model.blocked or model.rolled_back or model.refusal or model.stops or model.tidied
-    ]
+def has_something(model: ModelRecord) -> bool:
+    """Whether there is more to say of a model than that nothing fires."""
+    found = model.error or model.firings or model.blocked or model.rolled_back or model.refused or model.stops or model.tidied
+    return bool(found)

@@ -6,7 +6,7 @@ What the fields mean stands in the docstrings of these types; it is taken over a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields, is_dataclass
 from inspect import cleandoc
 from types import NoneType, UnionType
@@ -58,7 +58,7 @@ def _of_type(kind: Any, found: dict[str, Any]) -> dict[str, Any]:
         return {"enum": list(arguments)}
     if origin in (Union, UnionType):
         return {"anyOf": [_of_type(argument, found) for argument in arguments]}
-    if origin is list or (origin is tuple and arguments[1:] == (Ellipsis,)):
+    if origin in (list, Collection) or (origin is tuple and arguments[1:] == (Ellipsis,)):
         return {"type": "array", "items": _of_type(arguments[0], found)}
     if origin is dict:
         return {"type": "object", "additionalProperties": _of_type(arguments[1], found)}

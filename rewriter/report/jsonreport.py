@@ -4,16 +4,53 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from rewriter.record import record, replace
 from rewriter.report.document import Report
 
 
-def report_text(report: Report) -> str:
+@record(frozen=True, slots=True)
+class Listed:
+    """A list whose items are made as they are written."""
+
+    items: Iterable[Any]
+
+
+def report_pieces(report: Report) -> Iterator[str]:
     """The record of a call; its format is `docs/schema/report.json`."""
-    return dumps(plain(report))
+    whole = plain(replace(report, models=()))
+    return pieces({**whole, "models": Listed(map(plain, report.models))})
+
+
+def report_text(report: Report) -> str:
+    """The same in one piece."""
+    return "".join(report_pieces(report))
+
+
+def pieces(value: Any, level: int = 0) -> Iterator[str]:
+    """What `dumps` gives, piece by piece, for what has lists in it that are too long to be made at once."""
+    margin = "\n" + " " * (level + 1)
+    if isinstance(value, Listed):
+        between = "[" + margin
+        for item in value.items:
+            yield between
+            yield from pieces(item, level + 1)
+            between = "," + margin
+        yield "[]" if between[0] == "[" else margin[:-1] + "]"
+    elif isinstance(value, Mapping) and any(isinstance(item, Listed | Mapping | list) for item in value.values()):
+        between = "{" + margin
+        for key, item in value.items():
+            yield f"{between}{json.dumps(str(key))}: "
+            yield from pieces(item, level + 1)
+            between = "," + margin
+        yield margin[:-1] + "}"
+    elif isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
+        yield from pieces(Listed(value), level)
+    else:
+        yield dumps(value).replace("\n", margin[:-1])
 
 
 def plain(value: Any) -> Any:

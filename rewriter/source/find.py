@@ -22,21 +22,24 @@ FIXED = ".fixed"
 
 def find(model: Path | str) -> Path | None:
     """The source file that belongs to a model file, None where there is none or more than one could."""
-    folder, name = os.path.split(model)
-    stem = os.path.splitext(name)[0].removesuffix(FIXED)
-    if os.path.isfile(own := os.path.join(folder, f"{stem}-symbol.json")):
-        return Path(own)
+    model = Path(model)
+    stem = model.stem.removesuffix(FIXED)
+    if (own := model.with_name(f"{stem}-symbol.json")).is_file():
+        return own
+    symbols = []
     try:
-        names = os.listdir(folder or ".")
+        with os.scandir(model.parent) as entries:
+            for entry in entries:
+                if entry.name.endswith(".onnx"):
+                    if entry.name.removesuffix(".onnx").removesuffix(FIXED) != stem:
+                        return None  # another model; a folder may hold 100,000 of them
+                elif entry.name.endswith("-symbol.json"):
+                    symbols.append(entry.name)
     except (OSError, ValueError):
         return None
-    symbols = [name for name in names if name.endswith("-symbol.json")]
-    likely = [name for name in names if name == "symbol.json"] + (symbols if len(symbols) == 1 else [])
-    place = next((place for name in likely if os.path.isfile(place := os.path.join(folder, name))), None)
-    if place is None:
-        return None
-    models = {name.removesuffix(".onnx").removesuffix(FIXED) for name in names if name.endswith(".onnx")}
-    return Path(place) if models <= {stem} else None
+    plain = model.with_name("symbol.json")
+    found = plain if plain.is_file() else model.with_name(symbols[0]) if len(symbols) == 1 else None
+    return found if found is not None and found.is_file() else None
 
 
 def load_source(path: Path | str) -> SourceInfo:

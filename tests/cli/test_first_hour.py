@@ -93,7 +93,7 @@ def test_an_interruption_tells_what_was_done(tmp_path: Path, jobs: int) -> None:
     assert "Traceback" not in said
     found = json.loads(report.read_text())
     done = len(found["models"])
-    assert said.splitlines()[-1] == f"interrupted: {done} of 1500 done"
+    assert said.splitlines()[-1] == f"interrupted: {done:,} of 1,500 done; continue with --resume"
     assert 0 <= done < 1500
     assert found["exit_code"] == 130
     assert all(Path(model["output"]).exists() for model in found["models"])

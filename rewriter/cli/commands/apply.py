@@ -42,7 +42,8 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.batch.job import process
     from rewriter.cli.output import say, style_of, tell
     from rewriter.cli.paths import Found, plan
-    from rewriter.cli.report_record import exit_code, model_record
+    from rewriter.cli.report_record import model_record
+    from rewriter.cli.tally import exit_code
     from rewriter.plans.execution import UNPLANNED, missing
     from rewriter.plans.plan_file import read
     from rewriter.report.jsonreport import dumps, plain
@@ -53,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     outcome = process(job, _work(found, args))
     absent = [] if outcome.log is None else missing(found.proposals, outcome.log)
     unplanned = [] if outcome.log is None else [one for one in outcome.log.suppressed if one.reason == UNPLANNED]
-    code = exit_code("fix", [outcome]) or int(bool(unplanned) or any(not one.because for one in absent))
+    code = exit_code("fix", outcome, args) or int(bool(unplanned) or any(not one.because for one in absent))
     if args.format == "json":
         lost = [{"rewrite": one.proposal.number, "because": one.because} for one in absent]
         record = plain(model_record("fix", outcome))

@@ -36,6 +36,20 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     existing = parser.add_mutually_exclusive_group()
     existing.add_argument("--force", action="store_true", help="overwrite existing files")
     existing.add_argument("--skip-existing", action="store_true", help="leave out models whose result exists")
+    existing.add_argument(
+        "--resume", action="store_true", help="go on with what an earlier run with the same --out did not come to"
+    )
+    existing.add_argument(
+        "--update",
+        action="store_true",
+        help="do only what is new in --out, or changed: the model, its source file, rules, options, version; results whose "
+        "model is gone are removed",
+    )
+    parser.add_argument(
+        "--journal",
+        metavar="FILE",
+        help="where it is noted what became of each model, for --resume and --update (default: DIR.journal.jsonl beside --out)",
+    )
     parser.add_argument("--tidy", action=Switch, help="also remove nodes, initializers and imports that nothing uses")
     parser.add_argument(
         "--verify",
@@ -73,6 +87,9 @@ def run(args: argparse.Namespace) -> int:
     if args.inputs is not None and not args.verify:
         raise RewriterError("--inputs says what --verify runs the models on; give both")
     args.ask_runtime = runtime_choice(args.runtime)
+    for name in ("resume", "update", "journal"):
+        if getattr(args, name) and not args.out:
+            raise RewriterError(f"--{name} is about a folder of results; give it with --out")
     if args.inputs is not None:
         from rewriter.proof.models.model_inputs import read_inputs
 
@@ -80,7 +97,8 @@ def run(args: argparse.Namespace) -> int:
     out, beside = args.out, not (args.out or args.output or args.in_place)
     models = find_models(args.paths, leave_out=out, skip_fixed=beside)
     jobs = plan(models, output=args.output, out=out, in_place=args.in_place)
-    jobs = unwritten_yet(jobs, skip=args.skip_existing) if not args.force else jobs
+    if not (args.force or args.resume or args.update):
+        jobs = unwritten_yet(jobs, skip=args.skip_existing)
     return _run_to_stdout(jobs, args) if args.output == "-" else run_batch("fix", jobs, args)
 
 

@@ -1,8 +1,8 @@
-"""The formats of reports, and which ending means which. Each is a function from the record of a call to a text."""
+"""The formats of reports, and which ending means which. Each is a function from the record of a call to pieces of a text."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 
 from rewriter.report.document import Report
@@ -33,7 +33,16 @@ def form_of(path: str) -> str | None:
     return next((form for ending, form in ENDINGS.items() if lower.endswith(ending)), None)
 
 
+def pieces_of(report: Report, form: str) -> Iterator[str]:
+    """The record of a call in one of the formats, piece by piece, ending with a line feed."""
+    last = "\n"
+    for piece in import_module(_HOMES[form]).report_pieces(report):
+        yield piece
+        last = piece or last
+    if not last.endswith("\n"):
+        yield "\n"
+
+
 def text_of(report: Report, form: str) -> str:
-    """The record of a call in one of the formats, ending with a line feed."""
-    text: str = import_module(_HOMES[form]).report_text(report)
-    return text if text.endswith("\n") or not text else text + "\n"
+    """The same in one piece."""
+    return "".join(pieces_of(report, form))

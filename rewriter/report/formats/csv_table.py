@@ -39,7 +39,7 @@ COLUMNS = (
 FORMULAS = "=+-@\uff1d\uff0b\uff0d\uff20"
 
 
-def report_text(report: Report) -> str:
+def report_pieces(report: Report) -> Iterator[str]:
     """The table with its heading, fields quoted."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, restval="", quoting=csv.QUOTE_ALL, lineterminator="\r\n")
@@ -48,7 +48,10 @@ def report_text(report: Report) -> str:
         for row in _rows(model):
             cells = {"model": model.path, "status": model.status, **row}
             writer.writerow({name: cell(value) for name, value in cells.items()})
-    return text.getvalue()
+        yield text.getvalue()
+        text.seek(0)
+        text.truncate()
+    yield text.getvalue()
 
 
 def cell(text: str) -> str:

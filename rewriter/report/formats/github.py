@@ -17,9 +17,9 @@ PLACES = 8  # named in one annotation
 _COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
 
 
-def report_text(report: Report) -> str:
+def report_pieces(report: Report) -> Iterator[str]:
     """All annotations, one a line; nothing when there is nothing to say."""
-    return "".join(f"{line}\n" for model in report.models for line in _lines(report, model))
+    return (f"{line}\n" for model in report.models for line in _lines(report, model))
 
 
 def _lines(report: Report, model: ModelRecord) -> Iterator[str]:

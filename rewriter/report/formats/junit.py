@@ -6,7 +6,8 @@ model that cannot be worked on is an error; so is a rule that failed. What an un
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from rewriter.log.records import Blocked, Firing
@@ -16,22 +17,31 @@ from rewriter.report.style import clean
 
 LISTED = 100  # firings of one rule and model
 _OUTCOMES = ("failure", "error", "skipped")
+_TOTALS = ("tests", "failures", "errors")
 
 
-def report_text(report: Report) -> str:
-    """The XML document."""
+def report_pieces(report: Report) -> Iterator[str]:
+    """The XML document. The totals stand first, so that every model is looked at twice."""
     root = Element("testsuites", name=f"rewriter {report.command}")
+    totals = Counter[str]()
     for model in report.models:
-        _suite(root, report, model)
-    for attribute in ("tests", "failures", "errors"):
-        root.set(attribute, str(sum(int(suite.get(attribute, "0")) for suite in root)))
+        suite = _suite(report, model)
+        totals.update({attribute: int(suite.get(attribute, "0")) for attribute in _TOTALS})
+    for attribute in _TOTALS:
+        root.set(attribute, str(totals[attribute]))
     root.set("time", f"{report.summary.seconds:.3f}")
-    indent(root, " ")
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(root, encoding="unicode") + "\n"
+    root.text = "\n"
+    head, end = tostring(root, encoding="unicode").split("\n")
+    yield f'<?xml version="1.0" encoding="UTF-8"?>\n{head}\n'
+    for model in report.models:
+        suite = _suite(report, model)
+        indent(suite, " ", level=1)
+        yield f" {tostring(suite, encoding='unicode').rstrip()}\n"
+    yield f"{end}\n"
 
 
-def _suite(root: Element, report: Report, model: ModelRecord) -> None:
-    suite = SubElement(root, "testsuite", name=clean(model.path))
+def _suite(report: Report, model: ModelRecord) -> Element:
+    suite = Element("testsuite", name=clean(model.path))
     properties = {file.role: file.sha256 for file in model.files if file.role in ("input", "output") and file.sha256}
     if properties:
         holder = SubElement(suite, "properties")
@@ -46,6 +56,7 @@ def _suite(root: Element, report: Report, model: ModelRecord) -> None:
     suite.set("errors", str(found["error"]))
     suite.set("skipped", str(found["skipped"]))
     suite.set("time", f"{model.seconds:.3f}")
+    return suite
 
 
 def _cases(suite: Element, report: Report, model: ModelRecord) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from rewriter.log.records import Firing
 from rewriter.report.document import ModelRecord, Report
-from rewriter.report.entries import by_rule, change_lines, models_with_something, number, place_text, rolled_place, verb
+from rewriter.report.entries import by_rule, change_lines, has_something, number, place_text, rolled_place, verb
 from rewriter.report.style import clean
 
 SHOWN = 3  # firings of one rule and model whose changes are shown
@@ -20,9 +20,9 @@ MODELS = 200  # in the table of models
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#!|~&@])")
 
 
-def report_text(report: Report) -> str:
+def report_pieces(report: Report) -> Iterator[str]:
     """The whole page."""
-    return "\n".join(_lines(report)) + "\n"
+    return (f"{line}\n" for line in _lines(report))
 
 
 def _lines(report: Report) -> Iterator[str]:
@@ -34,11 +34,11 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"rewriter {report.version}, {summary.seconds:.1f} s, exit code {report.exit_code}."
     if summary.firings:
         yield from _totals(report)
-    said = models_with_something(report)
     if len(report.models) > 1:
-        yield from _models(report.models, len(report.models) - len(said))
-    for model in said:
-        yield from _model(report, model)
+        yield from _models(report)
+    for model in report.models:
+        if has_something(model):
+            yield from _model(report, model)
 
 
 def _totals(report: Report) -> Iterator[str]:
@@ -51,17 +51,21 @@ def _totals(report: Report) -> Iterator[str]:
             yield f"| {code} | {rule.kind} | {rule.severity} | {count:,} | {escaped(rule.title)} |"
 
 
-def _models(models: Sequence[ModelRecord], silent: int) -> Iterator[str]:
+def _models(report: Report) -> Iterator[str]:
     yield ""
     yield "| model | status | firings | rolled back | input | output |"
     yield "|---|---|---:|---:|---|---|"
-    for model in models[:MODELS]:
+    silent = 0
+    for place, model in enumerate(report.models):
+        silent += not has_something(model)
+        if place >= MODELS:
+            continue
         digests = [f"`{file.sha256[:12]}`" if (file := model.file(r)) and file.sha256 else "" for r in ("input", "output")]
         numbers = f"{len(model.firings):,} | {len(model.rolled_back) or ''}"
         yield f"| {code_span(model.path, table=True)} | {model.status} | {numbers} | {' | '.join(digests)} |"
-    if len(models) > MODELS:
+    if len(report.models) > MODELS:
         yield ""
-        yield f"{len(models) - MODELS:,} more models are not listed."
+        yield f"{len(report.models) - MODELS:,} more models are not listed."
     if silent:
         yield ""
         yield f"Nothing to say of {number(silent, 'model')}."

@@ -6,7 +6,6 @@ being decided is a result of kind "open". What was rolled back, failed or could 
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from hashlib import sha256
@@ -16,6 +15,7 @@ from urllib.parse import quote
 from rewriter.log.records import Blocked, Firing, Question, RolledBack, Suppressed
 from rewriter.report.document import ModelRecord, Report, RuleRecord
 from rewriter.report.entries import change_lines, number, place_text, rolled_place, severity
+from rewriter.report.jsonreport import Listed, pieces
 from rewriter.report.style import clean
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -24,10 +24,9 @@ REFUSED = "ONNXRUNTIME"
 """The rule of results that are no rule's: what ONNX Runtime says against a model."""
 
 
-def report_text(report: Report) -> str:
+def report_pieces(report: Report) -> Iterator[str]:
     """The SARIF log."""
-    whole = {"$schema": SCHEMA, "version": "2.1.0", "runs": [_run(report)]}
-    return json.dumps(whole, indent=1, ensure_ascii=True)
+    return pieces({"$schema": SCHEMA, "version": "2.1.0", "runs": [_run(report)]})
 
 
 def _run(report: Report) -> dict[str, Any]:
@@ -37,7 +36,7 @@ def _run(report: Report) -> dict[str, Any]:
             {"id": REFUSED, "name": "RefusedByOnnxRuntime", "shortDescription": _text("ONNX Runtime refuses the model")}
         )
     positions = {rule["id"]: number for number, rule in enumerate(rules)}
-    notifications = [told for place, model in enumerate(report.models) for told in _notifications(model, place)]
+    notifications = (told for place, model in enumerate(report.models) for told in _notifications(model, place))
     return {
         "tool": {
             "driver": {
@@ -51,13 +50,13 @@ def _run(report: Report) -> dict[str, Any]:
             {
                 "executionSuccessful": report.exit_code < 2,
                 "exitCode": report.exit_code,
-                "toolExecutionNotifications": notifications,
+                "toolExecutionNotifications": Listed(notifications),
             }
         ],
-        "artifacts": [_artifact(model) for model in report.models],
-        "results": [
+        "artifacts": Listed(map(_artifact, report.models)),
+        "results": Listed(
             result for place, model in enumerate(report.models) for result in _results(report, model, place, positions)
-        ],
+        ),
         "columnKind": "unicodeCodePoints",
     }
 

@@ -6,14 +6,14 @@ page with ten thousand of them opens at once. Pictures are there for those firin
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import islice
 
 from rewriter.log.records import Change, Condition, Firing, Weight
 from rewriter.log.snapshot import Snapshot
 from rewriter.report.document import ModelRecord, Report
-from rewriter.report.entries import by_rule, models_with_something, number, place_text, rolled_place, verb
+from rewriter.report.entries import by_rule, has_something, number, place_text, rolled_place, verb
 from rewriter.report.html.css import STYLE
 from rewriter.report.picture.drawing import pair
 from rewriter.report.picture.svg import LEAST, panel
@@ -29,34 +29,29 @@ CHUNK = 250  # firings in one fold
 LISTED = 200  # rows of a table, entries of a list
 
 
-def report_text(report: Report) -> str:
+def report_pieces(report: Report) -> Iterator[str]:
     """The whole page."""
     total = sum(report.summary.firings.values())
     title = f"rewriter {report.command}: {number(total, verb(report))} in {number(report.summary.models, 'model')}"
-    return "".join(
-        (
-            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
-            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n',
-            '<meta name="color-scheme" content="light dark">\n<link rel="icon" href="data:,">\n',
-            f"<title>{_t(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n",
-            *_body(report),
-            "</body>\n</html>\n",
-        )
-    )
+    yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+    yield f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+    yield '<meta name="color-scheme" content="light dark">\n<link rel="icon" href="data:,">\n'
+    yield f"<title>{_t(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+    yield from _body(report)
+    yield "</body>\n</html>\n"
 
 
 def _body(report: Report) -> Iterator[str]:
-    said = {id(model) for model in models_with_something(report)}
     yield "<header>"
     yield from _top(report)
     yield "</header>\n<main>\n"
     if report.summary.firings:
         yield from _rules(report)
     if len(report.models) > 1:
-        yield from _models(report, said)
+        yield from _models(report)
     for place, model in enumerate(report.models):
-        if id(model) in said:
+        if has_something(model):
             yield from _model(report, model, place)
     yield "</main>\n"
     digest = report.rule_set.sha256
@@ -67,7 +62,7 @@ def _body(report: Report) -> Iterator[str]:
 def _top(report: Report) -> Iterator[str]:
     summary, total = report.summary, sum(report.summary.firings.values())
     yield f'<p class="eyebrow">rewriter {report.command}</p>'
-    name = clean(report.models[0].path) if len(report.models) == 1 else number(summary.models, "model")
+    name = clean(next(iter(report.models)).path) if len(report.models) == 1 else number(summary.models, "model")
     yield f"<h1>{escape(name)}</h1>"
     yield '<ul class="cards">'
     yield _card(f"{total:,}", verb(report) + ("" if total == 1 else "s"), "good" if report.command == "fix" else "")
@@ -103,11 +98,11 @@ def _rules(report: Report) -> Iterator[str]:
     yield "</tbody></table></div></section>\n"
 
 
-def _models(report: Report, said: Collection[int]) -> Iterator[str]:
+def _models(report: Report) -> Iterator[str]:
     yield '<section><h2>Models</h2><div class="wide"><table><thead><tr><th>model</th><th>status</th>'
     yield '<th class="num">firings</th><th class="wider">input</th><th class="wider">output</th></tr></thead><tbody>'
     for place, model in enumerate(report.models):
-        name = f'<a href="#m{place}">{_t(model.path)}</a>' if id(model) in said else _t(model.path)
+        name = f'<a href="#m{place}">{_t(model.path)}</a>' if has_something(model) else _t(model.path)
         yield f'<tr><td class="path">{name}</td><td><span class="status {model.status}">{model.status}</span></td>'
         yield f'<td class="num">{len(model.firings):,}</td>'
         yield "".join(f'<td class="wider">{_hash(model, role)}</td>' for role in ("input", "output")) + "</tr>"

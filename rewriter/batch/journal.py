@@ -1,0 +1,245 @@
+"""What runs did to the models of a folder, written down as they do it, so that a later run knows what is left to do.
+
+A line of JSON for each run, and one for each model that is finished, also for those that were looked at and left alone.
+Whatever ends the process, the lines before are whole; half a line at the end is passed over. Lines are only ever added, the
+last one of a model counts, and the file is written anew once most of them are out of date.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from rewriter.batch.file_records import FileStamp
+from rewriter.batch.work import Outcome, Work
+from rewriter.errors import RewriterError, reason
+from rewriter.record import as_dict, names
+
+ENDING = ".journal.jsonl"
+FORMAT = 1
+
+_NO_MATTER = frozenset(
+    {"rules", "force", "coverage", "diff", "profile", "before", "variants", "detail", "seconds", "memory", "journal", "audit"}
+)
+"""What `Work` says beside that which decides the bytes of results. Limits are noted with the models that reached them."""
+
+SPARE = 1000
+"""Lines out of date for which a journal is not written anew."""
+
+Entry = dict[str, Any]
+
+
+def recipe(command: str, work: Work, versions: Mapping[str, str]) -> dict[str, Any]:
+    """Everything but the files of a model that decides what becomes of it."""
+    options = {name: as_dict(getattr(work, name)) for name in names(Work) or () if name not in _NO_MATTER}
+    for name in ("source", "inputs"):
+        if (path := options[name]) and os.path.isfile(path):
+            with contextlib.suppress(OSError), open(path, "rb") as file:
+                options[f"{name} sha256"] = sha256(file.read()).hexdigest()
+    made = {"command": command, "versions": dict(versions), "rules": work.rules.digest, "options": options}
+    return dict(json.loads(_line(made)))  # as it is read again
+
+
+def key_of(made: Mapping[str, Any]) -> str:
+    """A short name for a recipe."""
+    return sha256(_line(made).encode()).hexdigest()[:16]
+
+
+class Journal:
+    """The journal of a folder.
+
+    Of each model only the place of its line is held in memory.
+
+    Attributes:
+        recipes: by their keys.
+
+    Raises:
+        RewriterError: there is something else by this name, or it cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.recipes: dict[str, dict[str, Any]] = {}
+        self._places: dict[str, int] = {}
+        self._lines = 0
+        self._descriptor = -1
+        if os.path.lexists(self.path):
+            self._read()
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, place: object) -> bool:
+        return place in self._places
+
+    def places(self) -> list[str]:
+        """The models it knows, by where their results are in the folder."""
+        return list(self._places)
+
+    def entry(self, place: str) -> Entry | None:
+        """What is known of a model."""
+        offset = self._places.get(place)
+        if offset is None:
+            return None
+        with _said(self.path):
+            if self._descriptor < 0:
+                self._open(os.O_RDONLY)
+            data = b""
+            while b"\n" not in data:
+                part = os.pread(self._descriptor, 1 << 12, offset + len(data))
+                if not part:
+                    break
+                data += part
+        found: Entry = json.loads(data.partition(b"\n")[0])
+        return found
+
+    def start(self, recipes: Mapping[str, dict[str, Any]]) -> None:
+        """Opens it for a run that uses these recipes. Raises RewriterError."""
+        if self._lines > 2 * len(self) + SPARE:
+            self._compact()
+        with _said(self.path):
+            self._open(os.O_RDWR | os.O_CREAT | os.O_APPEND)
+            size = os.fstat(self._descriptor).st_size
+            if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
+                os.write(self._descriptor, b"\n")  # a process ended in the midst of a line
+        for key, made in recipes.items():
+            if self.recipes.get(key) != made:
+                self.recipes[key] = made
+                self._append({"journal": FORMAT, "key": key, **made, "time": _now()})
+
+    def note(self, place: str, entry: Entry) -> None:
+        """Adds what became of a model. Raises RewriterError."""
+        self._places[place] = self._append({"model": place, **entry, "time": _now()})
+
+    def forget(self, place: str) -> None:
+        """A model is gone, and so is its result. Raises RewriterError."""
+        self._append({"model": place, "gone": True, "time": _now()})
+        self._places.pop(place, None)
+
+    def close(self) -> None:
+        """Has it written to the disk."""
+        if self._descriptor >= 0:
+            with contextlib.suppress(OSError):
+                os.fsync(self._descriptor)
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _append(self, line: Entry) -> int:
+        """Writes a line; where it begins. Two processes that write at once do not get into each other's lines."""
+        data = _line(line).encode() + b"\n"
+        with _said(self.path):
+            done = os.write(self._descriptor, data)
+            end = os.lseek(self._descriptor, 0, os.SEEK_CUR)
+            if done < len(data):  # the disk is full, or nearly so; what is there is passed over
+                os.write(self._descriptor, b"\n")
+                raise RewriterError(f"{self.path}: no space left on device")
+        self._lines += 1
+        return end - len(data)
+
+    def _read(self) -> None:
+        with _said(self.path):
+            self._open(os.O_RDONLY)
+        offset = 0
+        with open(self._descriptor, "rb", closefd=False) as file:
+            for data in file:
+                self._take(data, offset)
+                offset += len(data)
+        if offset and not self.recipes:
+            raise RewriterError(f"{self.path}: this is no journal of rewriter")
+
+    def _take(self, data: bytes, offset: int) -> None:
+        try:
+            line = json.loads(data)
+        except ValueError:
+            return
+        if not isinstance(line, dict):
+            return
+        self._lines += 1
+        if "journal" in line:
+            if line["journal"] != FORMAT:
+                raise RewriterError(f"{self.path}: written by another version of rewriter; remove it, or use --force")
+            self.recipes[str(line.pop("key", ""))] = {k: v for k, v in line.items() if k not in ("journal", "time")}
+        elif isinstance(place := line.get("model"), str) and not _leads_out(place):
+            if line.get("gone"):
+                self._places.pop(place, None)
+            else:
+                self._places[place] = offset
+
+    def _compact(self) -> None:
+        from rewriter.onnxfile.transfer import write_all
+        from rewriter.onnxfile.write import write_file
+
+        def fill(descriptor: int) -> None:
+            heads = ({"journal": FORMAT, "key": key, **made, "time": _now()} for key, made in self.recipes.items())
+            for line in (*heads, *filter(None, map(self.entry, self._places))):
+                write_all(descriptor, _line(line).encode() + b"\n")
+
+        write_file(self.path, fill, force=True)
+        self.close()
+        self._places.clear()
+        self._lines = 0
+        self._read()
+
+    def _open(self, flags: int) -> None:
+        self.close()
+        self._descriptor = os.open(self.path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0), 0o666)
+
+
+def entry_of(outcome: Outcome, status: str, key: str, limits: Mapping[str, float | None]) -> Entry:
+    """What a journal holds of a model."""
+    stamps: dict[str, list[Any]] = {}
+    for one in outcome.stamps:
+        stamps.setdefault(one.role, []).append([one.path, one.sha256, one.stat])
+    found: Entry = {"key": key, "input": os.path.abspath(outcome.path), "verdict": status, "files": stamps}
+    found["output"] = outcome.output is not None
+    if outcome.error or outcome.unjudged:
+        found["limits"] = dict(limits)
+    log = outcome.log
+    rest = {
+        "error": outcome.error,
+        "exporter": outcome.exporter,
+        "refusal": outcome.refusal,
+        "remaining": outcome.remaining,
+        "unjudged": outcome.unjudged,
+        "unfinished": outcome.unfinished,
+        "counts": {} if log is None else dict(sorted(log.counts.items())),
+        "rolled back": [] if log is None else [[one.rule, one.reason] for one in log.rolled_back],
+        "numbers": "" if log is None or log.verification is None else log.verification.verdict,
+    }
+    found |= {name: value for name, value in rest.items() if value or name in ("refusal", "remaining")}
+    found["seconds"] = round(outcome.seconds, 6)
+    return found
+
+
+def stamps_in(entry: Entry, *roles: str) -> Iterator[FileStamp]:
+    """The files that an entry names in some roles."""
+    files = entry.get("files")
+    for role in roles:
+        for path, digest, stat in files.get(role, ()) if isinstance(files, dict) else ():
+            yield FileStamp(role, path, digest, None if stat is None else tuple(stat))  # type: ignore[arg-type]
+
+
+def _leads_out(place: str) -> bool:
+    return os.path.isabs(place) or ".." in Path(place).parts
+
+
+def _line(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=True, default=str)
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+@contextlib.contextmanager
+def _said(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise RewriterError(f"{path}: {reason(error)}") from error

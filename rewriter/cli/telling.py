@@ -1,0 +1,129 @@
+"""What a call of `fix` or `check` says of models as they come, and of all of them at the end."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterator
+
+from rewriter.batch.work import Outcome
+from rewriter.cli.output import say, style_of
+from rewriter.cli.paths import STDOUT
+from rewriter.cli.progress import Display
+from rewriter.cli.report_record import Command, answers_to
+from rewriter.log.records import Blocked
+from rewriter.record import replace
+from rewriter.report.document import Summary
+from rewriter.report.style import Style, clean, counted
+from rewriter.report.terminal import check_lines, fix_lines, refusal_lines, remaining_lines, unjudged_lines
+
+_SHOWN = {("check", "findings"): "with findings", ("fix", "refused"): "unchanged and still refused by ONNX Runtime"}
+"""Statuses that read differently after a number."""
+
+
+class Teller:
+    """Says what became of models as they come."""
+
+    def __init__(self, command: Command, args: argparse.Namespace, models: int, display: Display) -> None:
+        self._command = command
+        self._args = args
+        self._models = models
+        self._display = display
+        self._style = style_of(sys.stdout)
+        self._blocked: Counter[str] = Counter()
+        self._titles: dict[str, str] = {}
+
+    def tell(self, outcome: Outcome) -> None:
+        args = self._args
+        if outcome.error and args.format != "github":
+            say(failure(outcome, style_of(sys.stderr), debug=args.debug))
+        if args.format != "text":
+            return
+        for rule, title in {blocked.rule: blocked.title for blocked in grouped(outcome, self._models, args)}.items():
+            self._blocked[rule] += 1
+            self._titles[rule] = title
+        if outcome.changed or self._models == 1 or args.verbose or _noted(outcome, self._models, args):
+            for line in _lines(self._command, outcome, args, self._style, self._models):
+                self._display.show(line)
+
+    def end(self) -> None:
+        """What was only counted: rules that an unknown fact kept from deciding, in how many models."""
+        for rule, models in sorted(self._blocked.items()):
+            told = f"{self._style.paint('yellow', 'blocked')} {rule} in {counted(models, 'model')}: {clean(self._titles[rule])}"
+            self._display.show(told)
+        if self._blocked:
+            self._display.show("    an unknown fact kept these rules from deciding; --verbose tells which, and where")
+
+
+def grouped(outcome: Outcome, models: int, args: argparse.Namespace) -> list[Blocked]:
+    """Of many models: what an unknown fact kept from being decided, which is told once for all of them."""
+    if models == 1 or args.verbose or outcome.log is None or outcome.error:
+        return []
+    return [blocked for blocked in outcome.log.blocked if not blocked.error]
+
+
+def _lines(command: Command, outcome: Outcome, args: argparse.Namespace, style: Style, models: int) -> Iterator[str]:
+    log = outcome.log
+    if log is None or outcome.error:
+        return
+    if apart := grouped(outcome, models, args):
+        log = replace(log, blocked=[one for one in log.blocked if one not in apart])
+    if command == "check":
+        yield from check_lines(outcome.path, log, style)
+        if outcome.refusal:
+            answers = [answer.rule.code for answer in answers_to(outcome, args)]
+            yield from refusal_lines(outcome.path, outcome.refusal, answers, log, style)
+        yield from unjudged_lines(outcome.unjudged, f"{clean(outcome.path)}: ", style)
+        return
+    firings = len(log.firings)
+    what = counted(firings, "rewrite") if firings else "tidied" if outcome.changed else "unchanged"
+    where = "" if outcome.output in (None, outcome.path, STDOUT) else f" -> {clean(str(outcome.output))}"
+    yield f"{style.paint('bold', clean(outcome.path))}: {style.paint('green', what) if outcome.changed else what}{where}"
+    yield from fix_lines(log, style)
+    if outcome.remaining:
+        answers = [answer.rule.code for answer in answers_to(outcome, args)]
+        yield from remaining_lines(outcome.remaining, answers, log, style)
+    yield from unjudged_lines(outcome.unjudged, "  ", style)
+    if args.diff:
+        from rewriter.report.comparison_lines import comparison_lines
+
+        yield from comparison_lines(outcome.path, outcome.output or outcome.path, outcome.differences, style)
+
+
+def _noted(outcome: Outcome, models: int, args: argparse.Namespace) -> bool:
+    """Whether there is something to say of a model that did not change."""
+    log = outcome.log
+    if log is None:
+        return False
+    blocked = len(log.blocked) > len(grouped(outcome, models, args))
+    said = log.stops or log.notes or log.rolled_back or log.suppressed or log.questions
+    return blocked or bool(said or outcome.refusal or outcome.remaining or outcome.unjudged)
+
+
+def failure(outcome: Outcome, style: Style, *, debug: bool) -> str:
+    """The line on a model that could not be worked on."""
+    path = clean(outcome.path)
+    message = clean(outcome.error)
+    shown = message if message.startswith(path) else f"{path}: {message}"
+    kept = "" if outcome.output is None else f"; written unchanged to {clean(outcome.output)}"
+    if outcome.crash:
+        kept += f"; please report it\n{outcome.crash.rstrip()}" if debug else "; please report it (--debug shows the traceback)"
+    return f"{style.paint('red', 'error')}: {shown}{kept}"
+
+
+def summary_line(command: Command, summary: Summary) -> str:
+    """The last line of results."""
+    shown = {word: f"{number} {_SHOWN.get((command, word), word)}" for word, number in summary.statuses.items()}
+    refused = summary.refused - summary.statuses.get("refused", 0)
+    if command == "fix" and refused:
+        shown["changed"] += f" ({refused} of them still refused by ONNX Runtime)"
+    by_status = ", ".join(shown.values())
+    firings = summary.firings
+    rules = f" by {counted(len(firings), 'rule')}" if firings else ""
+    verb = "rewrite" if command == "fix" else "finding"
+    rest = f", {summary.unfinished} unfinished" if summary.unfinished else ""
+    rest += f", {summary.unjudged} not judged" if summary.unjudged else ""
+    rest += f", {summary.rolled_back} rolled back" if summary.rolled_back else ""
+    models = counted(summary.models, "model")
+    return f"{models}: {by_status}{rest}; {counted(sum(firings.values()), verb)}{rules}; {summary.seconds:.1f} s"
