@@ -215,6 +215,20 @@ class Origin:
         """Remembers what the tensors of this graph are called."""
         self._tensors, self._names = tensors, list(map(_NAME, tensors))
 
+    def joined(self, other: Origin) -> Origin:
+        """What a graph was that is made of two: its message holds all of both but their constants, which are written anew."""
+        proto = type(self.proto)()
+        proto.CopyFrom(self.proto)
+        proto.MergeFrom(other.proto)
+        for name in ("name", "doc_string"):
+            proto.ClearField(name)
+            if self.proto.HasField(name):
+                setattr(proto, name, getattr(self.proto, name))
+        result = Origin(proto, opset=self.opset, imports=self.imports)
+        for name in ("nodes", "inputs", "outputs", "infos", "constants", "sparse", "annotations", "_tensors", "_names"):
+            setattr(result, name, [*getattr(self, name), *getattr(other, name)])
+        return result
+
     def renamed(self) -> dict[int, gs.Tensor]:
         """By id, the tensors of this graph that are called otherwise now."""
         if list(map(_NAME, self._tensors)) == self._names:

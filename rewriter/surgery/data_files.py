@@ -109,10 +109,15 @@ def size_of(tensor: gs.Constant) -> int:
     number = values.elem_type if isinstance(values, LazyTensor) else None
     if number is None:
         return int(np.asarray(values).nbytes) if not isinstance(values, LazyTensor) else 0
-    dtype, count = numpy_dtype(number), 1
-    for dim in values.shape:
+    return size_of_proto(values.proto)
+
+
+def size_of_proto(proto: onnx.TensorProto) -> int:
+    """Bytes of the values of a tensor, by its type and shape."""
+    dtype, count = numpy_dtype(proto.data_type), 1
+    for dim in proto.dims:
         count *= dim
-    return (count * _BITS.get(number, 0 if dtype is None else dtype.itemsize * 8) + 7) // 8
+    return (count * _BITS.get(proto.data_type, 0 if dtype is None else dtype.itemsize * 8) + 7) // 8
 
 
 def _placed(moved: Sequence[Constant]) -> Iterator[_Place]:
@@ -188,4 +193,4 @@ def _refer(place: _Place, location: str, folder: Path) -> None:
     tensor._values = LazyTensor(message, folder)
 
 
-__all__ = ["ALIGNMENT", "LEAST", "constants", "external", "save", "save_apart", "size_of"]
+__all__ = ["ALIGNMENT", "LEAST", "constants", "external", "save", "save_apart", "size_of", "size_of_proto"]

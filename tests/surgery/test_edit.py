@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from rewriter.graph.model import Model, load
-from rewriter.surgery.edition import edit
+from rewriter.surgery.edit.edition import edit
 from tests.cli.call import MODELS, Call
 from tests.surgery import texts
 

@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.cli.options import limits_of
     from rewriter.cli.surgery import checks_of, deliver, opened, targets
     from rewriter.errors import RewriterError
-    from rewriter.surgery.edition import edited
+    from rewriter.surgery.edit.edition import edited
 
     if not args.edits:
         raise RewriterError("say what is edited; `rewriter edit --help` lists the edits")

@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.cli.options import limits_of
     from rewriter.cli.surgery import checks_of, deliver, opened, targets
     from rewriter.errors import RewriterError
-    from rewriter.surgery.extraction import extracted
+    from rewriter.surgery.cut.extraction import extracted
 
     if not args.to and args.start is None:
         raise RewriterError("say what is cut out with --to, --from or both")

@@ -8,9 +8,9 @@ from itertools import groupby
 from rewriter.errors import RewriterError
 from rewriter.graph.model import Model
 from rewriter.proof.models.validity import Candidate
-from rewriter.surgery import edit_inputs, edit_names, edit_nodes, edit_outputs, edit_texts, edit_weights
 from rewriter.surgery.command_text import command_text
-from rewriter.surgery.editing import Editing
+from rewriter.surgery.edit import edit_inputs, edit_names, edit_nodes, edit_outputs, edit_texts, edit_weights
+from rewriter.surgery.edit.editing import Editing
 from rewriter.surgery.finish import Checks, Surgery, finish
 from rewriter.surgery.opened import Opened
 from rewriter.surgery.ports import parsed_types

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rewriter.errors import RewriterError
-from rewriter.surgery.editing import Editing
+from rewriter.surgery.edit.editing import Editing
 from rewriter.surgery.ports import Ports, shown
 
 

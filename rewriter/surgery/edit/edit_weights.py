@@ -11,7 +11,7 @@ from rewriter.errors import RewriterError
 from rewriter.graph.values import Constant, Variable, elem_type, new_constant
 from rewriter.onnxfile.tensor_types import dtype_number, numpy_dtype
 from rewriter.onnxfile.tensors import gs_dtype
-from rewriter.surgery.editing import Editing, pair
+from rewriter.surgery.edit.editing import Editing, pair
 from rewriter.surgery.literals import array
 from rewriter.surgery.ports import shown
 

@@ -22,7 +22,7 @@ from rewriter.rewriting.dim_follow.follow import DimensionWalk, named_dimensions
 from rewriter.rewriting.dim_follow.refusal import DoesNotFlow
 from rewriter.rewriting.stale_types import declare_anew
 from rewriter.source.exporter import detect
-from rewriter.surgery.editing import Editing, pair
+from rewriter.surgery.edit.editing import Editing, pair
 
 Shapes = dict[str, list[Dim]]
 _OPEN = "?"

@@ -10,7 +10,7 @@ from rewriter.errors import RewriterError
 from rewriter.graph.metadata_keys import HISTORY
 from rewriter.graph.model import Model
 from rewriter.graph.objects import Graph
-from rewriter.surgery.editing import Editing, pair
+from rewriter.surgery.edit.editing import Editing, pair
 
 KINDS = ("doc", "metadata", "value_info", "names")
 

@@ -17,8 +17,8 @@ from rewriter.graph.values import Constant, Variable, new_constant
 from rewriter.onnxfile.tensor_types import numpy_dtype
 from rewriter.report.style import counted
 from rewriter.rewriting.stale_types import agrees, mend_stale_types
-from rewriter.surgery.editing import Editing, pair
-from rewriter.surgery.extract import upstream
+from rewriter.surgery.cut.extract import upstream
+from rewriter.surgery.edit.editing import Editing, pair
 from rewriter.surgery.keep import keep_nodes
 from rewriter.surgery.literals import literal
 from rewriter.surgery.parts import reads

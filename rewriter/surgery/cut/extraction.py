@@ -8,7 +8,7 @@ from rewriter.graph.values import new_variable
 from rewriter.proof.models.validity import Candidate
 from rewriter.report.style import counted
 from rewriter.surgery.command_text import command_text
-from rewriter.surgery.extract import Extracted, extract
+from rewriter.surgery.cut.extract import Extracted, extract
 from rewriter.surgery.finish import Checks, Surgery, finish
 from rewriter.surgery.opened import Opened
 from rewriter.surgery.ports import parsed_types, shown

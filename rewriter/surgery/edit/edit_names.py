@@ -10,7 +10,7 @@ import onnx_graphsurgeon as gs
 from rewriter.errors import RewriterError
 from rewriter.graph.objects import Graph
 from rewriter.report.style import counted
-from rewriter.surgery.editing import Editing, pair
+from rewriter.surgery.edit.editing import Editing, pair
 
 _MOST = 3  # renamings that are shown
 

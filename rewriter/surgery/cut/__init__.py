@@ -1,0 +1,1 @@
+"""Parts of models as models of their own."""

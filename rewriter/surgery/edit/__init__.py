@@ -1,0 +1,1 @@
+"""Edits of a model, done in order."""

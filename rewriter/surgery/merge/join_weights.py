@@ -1,0 +1,99 @@
+"""Initializers and constants that two models have both, found by their contents, weights in files without loading them."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any
+
+import onnx
+import onnx_graphsurgeon as gs
+
+from rewriter.errors import RewriterError
+from rewriter.graph.lazy_values import LazyTensor
+from rewriter.graph.objects import Node
+from rewriter.graph.values import Constant, constant_array, elem_type
+from rewriter.onnxfile import external_data
+from rewriter.onnxfile.weights_apart import digest
+from rewriter.onnxfile.weights_in_files import payload_of
+
+_AT_ONCE = 1 << 20
+
+
+class Known:
+    """The initializers of a model by what they hold. Their contents are looked at only when another one has their type."""
+
+    def __init__(self, tensors: list[gs.Tensor]) -> None:
+        self._by_type: dict[tuple[Any, ...], list[Constant]] = {}
+        self._digests: dict[int, str | None] = {}
+        for tensor in tensors:
+            self.add(tensor)
+
+    def add(self, tensor: gs.Tensor) -> None:
+        if isinstance(tensor, Constant):
+            self._by_type.setdefault(_type(tensor), []).append(tensor)
+
+    def like(self, tensor: gs.Tensor) -> Constant | None:
+        """An initializer of the same type and contents; of several one of the same name."""
+        if not isinstance(tensor, Constant):
+            return None
+        candidates = self._by_type.get(_type(tensor))
+        if not candidates:
+            return None
+        wanted = self._digest(tensor)
+        found = [other for other in candidates if wanted is not None and self._digest(other) == wanted]
+        return next((other for other in found if other.name == tensor.name), found[0] if found else None)
+
+    def _digest(self, tensor: Constant) -> str | None:
+        if id(tensor) not in self._digests:
+            try:
+                self._digests[id(tensor)] = contents_digest(tensor)
+            except RewriterError:
+                self._digests[id(tensor)] = None
+        return self._digests[id(tensor)]
+
+
+def contents_digest(tensor: Constant) -> str:
+    """SHA-256 of the bytes of an initializer; equal ones may be stored in different ways. Raises RewriterError."""
+    values = tensor._values
+    if isinstance(values, LazyTensor) and isinstance(values.proto, onnx.TensorProto):
+        proto = values.proto
+        left_out = payload_of(proto)
+        if left_out is not None and left_out.field == 9:
+            return digest([left_out])
+        if external_data.is_external(proto) and values.folder is not None:
+            return _external_digest(proto, values)
+        if proto.HasField("raw_data"):
+            return sha256(proto.raw_data).hexdigest()
+    array = constant_array(tensor)
+    data = repr(array.tolist()).encode() if array.dtype.hasobject else None
+    return sha256(array.tobytes() if data is None else data).hexdigest()
+
+
+def _external_digest(proto: onnx.TensorProto, values: LazyTensor) -> str:
+    import os
+
+    from rewriter.surgery.data_files import size_of_proto
+
+    place, size = external_data.reference(proto), size_of_proto(proto)
+    found = sha256()
+    assert values.folder is not None
+    with external_data.opened(values.folder, place.location) as (descriptor, _):
+        for offset in range(place.offset, place.offset + size, _AT_ONCE):
+            part = os.pread(descriptor, min(_AT_ONCE, place.offset + size - offset), offset)
+            found.update(part)
+    return found.hexdigest()
+
+
+def _type(tensor: Constant) -> tuple[Any, ...]:
+    listed = tensor.name if tensor.listed else None  # callers may override it by its name
+    return elem_type(tensor), tuple(tensor.shape), isinstance(tensor.proto, onnx.SparseTensorProto), listed
+
+
+def equal_constants(first: list[gs.Node], second: list[gs.Node]) -> dict[int, gs.Node]:
+    """Constant nodes of the second model, by id(), that are in the first as they are: its node."""
+    known = {node.data: node for node in first if isinstance(node, Node) and node.op == "Constant" and node.data is not None}
+    return {
+        id(node): known[node.data]
+        for node in second
+        if isinstance(node, Node) and node.op == "Constant" and node.data is not None and node.data in known
+    }

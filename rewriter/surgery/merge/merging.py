@@ -1,0 +1,194 @@
+"""`rewriter merge`: several models as one, checked against them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import onnx_graphsurgeon as gs
+
+from rewriter.errors import RewriterError
+from rewriter.graph.metadata_keys import HISTORY
+from rewriter.graph.model import Model
+from rewriter.proof.models.validity import Candidate
+from rewriter.provenance.history_record import Unreadable, dumps, history
+from rewriter.record import field, record
+from rewriter.report.style import counted
+from rewriter.surgery.command_text import command_text
+from rewriter.surgery.edit.edition import edit
+from rewriter.surgery.finish import Checks, Surgery, finish
+from rewriter.surgery.merge.join import join
+from rewriter.surgery.merge.join_versions import align, set_versions
+from rewriter.surgery.merge.wiring import Joints, Wiring
+from rewriter.surgery.opened import Opened
+from rewriter.surgery.parts import names_in
+from rewriter.surgery.ports import shown
+from rewriter.surgery.same_numbers import Agreement, Step, agreement
+
+_PREFIX = re.compile(r"[\w./:-]*")
+
+
+@record(frozen=True, slots=True)
+class Plan:
+    """How models become one.
+
+    Attributes:
+        maps: `OUTPUT=INPUT` of two models.
+        prefixes: of all names of each model; none, or as many as there are models.
+        share: names and patterns of inputs that are one.
+        beside: nothing is connected but what `maps` says.
+        inputs, outputs: which there are in the end, in their order; None: all but those that were connected.
+    """
+
+    maps: Sequence[str] = ()
+    prefixes: Sequence[str] = ()
+    share: Sequence[str] = ()
+    beside: bool = False
+    inputs: Sequence[str] | None = None
+    outputs: Sequence[str] | None = None
+
+
+@record(slots=True)
+class Merged:
+    """One model, and how its pieces are found in it: for each, its own names of inputs and outputs to those in between."""
+
+    model: Model
+    inputs: list[dict[str, str]] = field(default_factory=list)
+    outputs: list[dict[str, str]] = field(default_factory=list)
+    wanted: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def merge(models: Sequence[Model], plan: Plan, names: Sequence[str] = ()) -> Merged:
+    """Puts models into the first of them.
+
+    Raises:
+        RewriterError: they do not fit together.
+    """
+    names = names or [f"model {number}" for number in range(1, len(models) + 1)]
+    if len(models) < 2:
+        raise RewriterError("there is only one model; a merge needs two")
+    own = [[[t.name for t in ports] for ports in (m.graph.inputs, m.graph.outputs)] for m in models]
+    _prefix(models, plan.prefixes)
+    joints = _joints(models, names, plan)
+    wiring = joints.found
+    result = Merged(models[0])
+    between = _trace(result, models, own, wiring)
+    versions = align(models, names)
+    ir_version = max(int(model.graph.ir_version or 0) for model in models) or None
+    for model in models:
+        set_versions(model, versions, ir_version)
+    outputs = [tensor for model in models for tensor in model.graph.outputs]
+    known = {id(tensor) for model in models for tensor in model.graph.inputs if id(tensor) not in wiring.wires}
+    known |= {id(tensor) for tensor in outputs if id(tensor) not in wiring.read}
+    for model, name in zip(models[1:], names[1:], strict=True):
+        wires = {id(t): wiring.wires[id(t)].tensor for t in model.graph.inputs if id(t) in wiring.wires}
+        result.notes += join(models[0], model, wires, known)
+        _take_metadata(result, model, name)
+    graph = models[0].graph
+    graph.outputs = [tensor for tensor in outputs if id(tensor) not in wiring.read]
+    if plan.outputs is not None:
+        graph.outputs = _chosen(plan.outputs, outputs, "output")
+    if not graph.outputs:
+        raise RewriterError("every output is mapped to an input; say with --outputs which remain")
+    if plan.inputs is not None:
+        graph.inputs = _ordered(plan.inputs, graph.inputs)
+    result.wanted = {tensor.name: between[id(tensor)] for tensor in graph.outputs}
+    return result
+
+
+def merged(sources: Sequence[Opened], plan: Plan, checks: Checks | None = None) -> Surgery:
+    """Several models as one, checked and recorded. Raises RewriterError when they do not fit together."""
+    models = [source.read() for source in sources]
+    names = _labels(sources)
+    result = merge(models, plan, names)
+    graph = result.model.graph
+    did = [
+        f"{counted(len(sources), 'model')}, {counted(len(graph.nodes), 'node')}",
+        *(f"input   {shown(tensor)}" for tensor in graph.inputs),
+        *(f"output  {shown(tensor)}" for tensor in graph.outputs),
+    ]
+    lists: list[tuple[str, Sequence[str]]] = [("--map", plan.maps), ("--share", plan.share)]
+    lists.append(("--prefix", [",".join(plan.prefixes)] if plan.prefixes else []))
+    lists += [("--inputs", plan.inputs or ()), ("--outputs", plan.outputs or ())]
+
+    def numbers(candidate: Candidate, most: int) -> Agreement:
+        pieces = [Candidate(source.read()) for source in sources]
+        before = [Step(piece, *sides) for piece, *sides in zip(pieces, result.inputs, result.outputs, strict=True)]
+        after = [Step(candidate, {}, result.wanted)]
+        return agreement(candidate, before, after, list(result.wanted.values()), most=most)
+
+    command = command_text("merge", lists, beside=plan.beside)
+    return finish(result.model, sources, command, did, result.notes, checks or Checks(), numbers)
+
+
+def _labels(sources: Sequence[Opened]) -> list[str]:
+    stems = [source.path.name.removesuffix(".onnx") if source.path else f"model {i}" for i, source in enumerate(sources, 1)]
+    return [s if stems.count(s) == 1 else str(Path(str(o.path))) for s, o in zip(stems, sources, strict=True)]
+
+
+def _prefix(models: Sequence[Model], prefixes: Sequence[str]) -> None:
+    if not prefixes:
+        return
+    if len(prefixes) != len(models):
+        raise RewriterError(f"--prefix: there are {len(prefixes)} prefixes for {len(models)} models; one may be empty, as a_,")
+    for model, prefix in zip(models, prefixes, strict=True):
+        if not _PREFIX.fullmatch(prefix):
+            raise RewriterError(f"--prefix: {prefix!r} holds something else than letters, digits and _./:-")
+        if prefix:
+            escaped = prefix.replace("/", "\\/")
+            edit(model, [("rename", f"/^/{escaped}/")])
+
+
+def _joints(models: Sequence[Model], names: Sequence[str], plan: Plan) -> Joints:
+    joints = Joints(models, names)
+    for text in plan.maps:
+        joints.map(text)
+    if not plan.beside:
+        joints.by_names()
+    joints.share(names_in(plan.share, lambda name: False))
+    if not plan.beside and not joints.found.wires and not joints.by_position():
+        raise RewriterError("no input has the name of an output of a model before; connect them with --map, or use --beside")
+    joints.clashes()
+    return joints
+
+
+def _trace(result: Merged, models: Sequence[Model], own: list[list[list[str]]], wiring: Wiring) -> dict[int, str]:
+    """Notes what the inputs and outputs of each piece are called while the pieces run one after the other; the names of
+    outputs by id().
+    """
+    made = {id(tensor): f"{number}:{tensor.name}" for number, model in enumerate(models) for tensor in model.graph.outputs}
+    for (inputs, outputs), model in zip(own, models, strict=True):
+        ports = [(tensor, wiring.wires.get(id(tensor))) for tensor in model.graph.inputs]
+        given = [tensor.name if port is None else made.get(id(port.tensor), port.tensor.name) for tensor, port in ports]
+        result.inputs.append(dict(zip(inputs, given, strict=True)))
+        result.outputs.append(dict(zip(outputs, (made[id(tensor)] for tensor in model.graph.outputs), strict=True)))
+    return made
+
+
+def _take_metadata(result: Merged, model: Model, name: str) -> None:
+    """Adds the metadata of a model; what the first one has under a key stays."""
+    metadata = result.model.metadata
+    for key, value in model.metadata.items():
+        if key == HISTORY:
+            try:
+                metadata[HISTORY] = dumps((*history(metadata), *history(model.metadata)))
+            except Unreadable:
+                result.notes.append(f"the record in {name} cannot be read and was left out")
+        elif metadata.setdefault(key, value) != value:
+            result.notes.append(f"metadata {key!r} of {name} is another one and was left out")
+
+
+def _chosen(names: Sequence[str], tensors: list[gs.Tensor], what: str) -> list[gs.Tensor]:
+    known = {tensor.name: tensor for tensor in reversed(tensors)}
+    wanted = list(names_in(names, known.__contains__))
+    missing = next((name for name in wanted if name not in known), None)
+    if missing is not None:
+        raise RewriterError(f"--{what}s: there is no {what} {missing!r}; there is {', '.join(map(repr, known))}")
+    return [known[name] for name in dict.fromkeys(wanted)]
+
+
+def _ordered(names: Sequence[str], tensors: list[gs.Tensor]) -> list[gs.Tensor]:
+    chosen = _chosen(names, tensors, "input")
+    return [*chosen, *(tensor for tensor in tensors if not any(tensor is other for other in chosen))]

@@ -1,0 +1,162 @@
+"""`rewriter merge`: several models give what they gave one after the other, and nothing is there twice."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from rewriter.graph.index import GraphIndex
+from rewriter.graph.model import Model, load
+from rewriter.inspect.diff.difference import compare
+from rewriter.surgery.cut.extract import extract, upstream
+from rewriter.surgery.merge.merging import Plan, merge
+from rewriter.surgery.parts import reads
+from tests.cli.call import MODELS, Call
+from tests.surgery import texts
+
+HEAD = '<ir_version: 8, opset_import: ["": 17]> g (float[2,4] x) => (float[2,4] a) <float[4] w = {1, 2, 3, 4}> { t = Mul(x, w)  a = Neg(t) }'
+TAIL = """<ir_version: 9, opset_import: ["": 18]>
+g (float[2,4] a, float[2,4] x) => (float[2,4] y) <float[4] v = {1, 2, 3, 4}> { t = Add(a, v)  z = Relu(t)  y = Sub(z, x) }"""
+CALLS = """<ir_version: 8, opset_import: ["": 17, "local": 1]>
+g (float[2,4] %s) => (float[2,4] %s) { %s = local.f(%s) }
+<domain: "local", opset_import: ["": 17]> f (v) => (r) { r = %s(v) }"""
+
+
+def names(infos: object) -> list[str]:
+    return [info.name for info in infos]  # type: ignore[attr-defined]
+
+
+def test_an_output_becomes_the_input_of_its_name(call: Call, tmp_path: Path) -> None:
+    one, two = texts.written(tmp_path, HEAD, "head.onnx"), texts.written(tmp_path, TAIL, "tail.onnx")
+    out = tmp_path / "whole.onnx"
+    done = call("merge", one, two, "-o", out)
+    assert done.code == 2 and "--share x makes one of them" in done.err
+    done = call("merge", one, two, "--share", "x", "-o", out)
+    assert done.code == 0 and "computes the same" in done.out, done.err
+    model = onnx.load(out)
+    onnx.checker.check_model(model, full_check=True)
+    assert (names(model.graph.input), names(model.graph.output)) == (["x"], ["y"])
+    assert names(model.graph.initializer) == ["w"]  # the other one holds the same
+    assert (model.ir_version, model.opset_import[0].version) == (9, 18)
+    assert len({name for node in model.graph.node for name in node.output}) == 5
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    w = np.array([1, 2, 3, 4], np.float32)
+    assert np.allclose(texts.ran(out, {"x": x})["y"], np.maximum(-(x * w) + w, 0) - x)
+
+
+def test_outputs_are_mapped_and_kept(call: Call, tmp_path: Path) -> None:
+    one, two = texts.written(tmp_path, HEAD, "head.onnx"), texts.written(tmp_path, HEAD, "again.onnx")
+    out = tmp_path / "whole.onnx"
+    arguments = ("merge", one, two, "--map", "head.a=again.x", "--prefix", "p_,q_", "-o", out, "--force")
+    assert "no model has an output 'head.a'" in call(*arguments).err
+    arguments = ("merge", one, two, "--map", "p_a=q_x", "--prefix", "p_,q_", "-o", out, "--force")
+    assert call(*arguments, "--outputs", "q_a,p_a").code == 0
+    model = onnx.load(out)
+    assert (names(model.graph.input), names(model.graph.output)) == (["p_x"], ["q_a", "p_a"])
+
+
+def test_models_beside_each_other(call: Call, tmp_path: Path) -> None:
+    one, two = texts.written(tmp_path, texts.CAPTURES, "one.onnx"), texts.written(tmp_path, texts.CHAIN, "two.onnx")
+    out = tmp_path / "both.onnx"
+    refused = call("merge", one, two, "--beside", "-o", out)
+    assert "has an input 'x'" in refused.err and refused.err.count("\n") == 1
+    done = call("merge", one, two, "--beside", "--prefix", ",r_", "-o", out)
+    assert done.code == 0 and "computes the same" in done.out, done.err
+    model = onnx.load(out)
+    onnx.checker.check_model(model, full_check=True)
+    assert names(model.graph.output) == ["y", "r_y", "r_m"]
+
+
+@pytest.mark.parametrize(("operator", "functions"), [("Exp", ["f"]), ("Abs", ["f", "f_1"])])
+def test_functions_are_united_by_content(call: Call, tmp_path: Path, operator: str, functions: list[str]) -> None:
+    one = texts.written(tmp_path, CALLS % ("x", "a", "a", "x", "Exp"), "one.onnx")
+    two = texts.written(tmp_path, CALLS % ("a", "y", "y", "a", operator), "two.onnx")
+    out = tmp_path / "whole.onnx"
+    done = call("merge", one, two, "-o", out)
+    assert done.code == 0 and "computes the same" in done.out, done.err
+    model = onnx.load(out)
+    assert names(model.functions) == functions
+    assert [node.op_type for node in model.graph.node] == ["f", functions[-1]]
+
+
+def test_inner_names_give_way_to_those_that_callers_know(call: Call, tmp_path: Path) -> None:
+    one = texts.written(
+        tmp_path, '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] a) { y = Neg(x)  a = Abs(y) }', "1.onnx"
+    )
+    two = texts.written(
+        tmp_path, '<ir_version: 8, opset_import: ["": 17]> g (float[2] a) => (float[2] y) { y = Exp(a) }', "2.onnx"
+    )
+    out = tmp_path / "whole.onnx"
+    assert call("merge", one, two, "-o", out).code == 0
+    assert names(onnx.load(out).graph.output) == ["y"]
+    onnx.checker.check_model(onnx.load(out), full_check=True)
+
+
+def test_operator_sets_that_cannot_be_one_are_refused(call: Call, tmp_path: Path) -> None:
+    one = texts.written(
+        tmp_path, '<ir_version: 8, opset_import: ["": 11]> g (float[2,4] x) => (float[2,4] a) { a = Softmax(x) }', "old.onnx"
+    )
+    two = texts.written(
+        tmp_path, '<ir_version: 8, opset_import: ["": 17]> g (float[2,4] a) => (float[2,4] y) { y = Softmax(a) }', "new.onnx"
+    )
+    done = call("merge", one, two, "-o", tmp_path / "whole.onnx")
+    assert done.code == 2 and "Softmax is another operator in version 17 of ai.onnx than in 11" in done.err
+
+
+def test_data_of_several_models_go_into_one_file(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    one, two = texts.with_data(tmp_path / "a"), texts.with_data(tmp_path / "b")
+    out = tmp_path / "whole.onnx"
+    done = call("merge", one, two, "-o", out)
+    assert done.code == 0, done.err
+    assert (tmp_path / "whole.onnx.data").stat().st_size == 3 * 4096 * 4  # equal ones once
+    assert texts.ran(out, {"x": np.ones((1, 4096), np.float32)})["t3"].max() == 36
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--map", "a"], "is not OUTPUT=INPUT"),
+        (["--map", "b=x"], "no model has an output 'b'"),
+        (["--map", "a=b"], "no model has an input 'b'"),
+        (["--prefix", "a_"], "1 prefixes for 2 models"),
+        (["--share", "nothing"], "no two inputs"),
+        (["--share", "x", "--outputs", "b"], "no output 'b'"),
+    ],
+)
+def test_one_line_says_what_is_wrong(call: Call, tmp_path: Path, arguments: list[str], words: str) -> None:
+    one, two = texts.written(tmp_path, HEAD, "head.onnx"), texts.written(tmp_path, TAIL, "tail.onnx")
+    done = call("merge", one, two, *arguments, "-o", tmp_path / "whole.onnx")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert words in done.err
+
+
+@pytest.mark.parametrize("path", sorted(MODELS.glob("*/model.onnx"))[::9], ids=lambda path: path.parent.name)
+def test_cut_anywhere_and_merged_it_is_the_model(path: Path) -> None:
+    whole = load(path)
+    extract(whole, [tensor.name for tensor in whole.graph.outputs])
+    proto, draw = whole.to_proto(), random.Random(path.parent.name)
+    for _ in range(3):
+        model = Model.from_proto(proto)
+        seeds = draw.choice(model.graph.nodes).outputs
+        first, _ = upstream(GraphIndex(model.graph), list(seeds), set())
+        made = {id(tensor) for node in first for tensor in node.outputs}
+        numbers = set(map(id, first))
+        rest = [node for node in model.graph.nodes if id(node) not in numbers]
+        crossing = list(dict.fromkeys(t.name for node in rest for t in reads(node) if id(t) in made))
+        outputs = [tensor.name for tensor in model.graph.outputs]
+        late = [tensor.name for tensor in model.graph.outputs if id(tensor) not in made]
+        if not crossing or not late:
+            continue
+        inputs = [tensor.name for tensor in model.graph.inputs]
+        one, two = Model.from_proto(proto), Model.from_proto(proto)
+        extract(one, [*crossing, *(name for name in outputs if name not in late and name not in crossing)])
+        extract(two, late, [*crossing, *inputs])
+        pieces = [Model.from_proto(piece.to_proto()) for piece in (one, two)]
+        merged = merge(pieces, Plan(share=["*"], inputs=inputs, outputs=outputs)).model.to_proto()
+        assert list(compare(proto, merged)) == []
