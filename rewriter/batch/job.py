@@ -81,15 +81,16 @@ def do(job: Job, work: Work, outcome: Outcome) -> Model | None:
         model = load(job.path)
     if work.stamped and not outcome.stamps:
         outcome.stamps.extend(stamps_of("input", job.path, model, Path(job.path).parent))
+    written = None
     if not job.copy:
-        model = _rewrite(model, work, outcome, outlook)
+        model, written = _rewrite(model, work, outcome, outlook)
     if job.target is None or (in_place and not outcome.changed):
         return model
     target = Path(job.target)
     make_folder(target.parent)
     before = read_model_file(Path(job.path)) if work.diff and outcome.changed else None
     with stage(outcome.profile, "save"), undisturbed():
-        model.save(target, force=force or in_place, as_read=not outcome.changed)
+        model.save(target, force=force or in_place, as_read=not outcome.changed, serialised=written)
     outcome.output = job.target
     if work.stamped:
         outcome.stamps.extend(stamps_of("output", job.target, model, target.parent))
@@ -132,16 +133,25 @@ def _stamp_source(outcome: Outcome, work: Work, used: str | None) -> None:
         outcome.stamps.append(file_stamp("beside", str(found)))
 
 
-def _rewrite(model: Model, work: Work, outcome: Outcome, outlook: Outlook) -> Model:
-    """Runs the rules; the result, which is the model itself unless something had to be rolled back."""
+def _rewrite(model: Model, work: Work, outcome: Outcome, outlook: Outlook) -> tuple[Model, bytes | None]:
+    """Runs the rules; the result, which is the model itself unless something had to be rolled back, and its bytes where they
+    are known.
+
+    What the judges get is what is written, record included, so that it is serialised once. Only the record of a large model is
+    put in afterwards: it holds a digest that takes as long as writing does.
+    """
     if work.asks_before:
         with stage(outcome.profile, "judge"):
             outcome.refusal = _refusal(model, work, outcome)
     runs = _Runs(model, work, outcome)
     attempt = runs.on(model, forecast=outlook.forecast if outlook.holds(outcome.path) else None)
+    recorded: Model | None = None
     if work.keep and attempt.log.changed:
         from rewriter.proof.models.guard import guarded
 
+        if not model.is_large:
+            _record(attempt, work, outcome, runs)
+            recorded = model
         with stage(outcome.profile, "guard"):
             attempt = guarded(attempt, runs.again, _numbers(work, runs.again))
     outcome.log = attempt.log
@@ -151,12 +161,20 @@ def _rewrite(model: Model, work: Work, outcome: Outcome, outlook: Outlook) -> Mo
             outcome.remaining = _remaining(attempt, work, outcome)
     if work.keep and outcome.changed:
         outcome.unjudged = list(attempt.candidate.unanswered.values())
-    if work.keep and work.stamp and outcome.changed:
+    if attempt.model is recorded:
+        return attempt.model, attempt.candidate.serialised
+    if work.keep and outcome.changed:
+        _record(attempt, work, outcome, runs)
+    return attempt.model, None
+
+
+def _record(attempt: ReplayedRun, work: Work, outcome: Outcome, runs: _Runs) -> None:
+    """Has the model say what was done to it, unless that is not wanted."""
+    if work.stamp:
         from rewriter.provenance.stamp import stamp
 
         with stage(outcome.profile, "stamp"):
             stamp(attempt.model, attempt.log, work.rules, source=runs.source, tidy=work.tidy)
-    return attempt.model
 
 
 def _remaining(attempt: ReplayedRun, work: Work, outcome: Outcome) -> str | None:

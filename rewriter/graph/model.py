@@ -180,7 +180,14 @@ class Model:
         """SHA-256 of what `save` would write, in hexadecimal. Raises RewriterError as it does."""
         return digest(self._pieces(_serialised(self._message())))
 
-    def save(self, path: str | os.PathLike[str], *, force: bool = False, as_read: bool = False) -> None:
+    @property
+    def is_large(self) -> bool:
+        """Whether the model was read from a file so large that its weights were left there."""
+        return self._weights is not None
+
+    def save(
+        self, path: str | os.PathLike[str], *, force: bool = False, as_read: bool = False, serialised: bytes | None = None
+    ) -> None:
         """Writes the model, at once or not at all. An unedited model is written byte for byte as it was read.
 
         External data files that it refers to are copied along into another folder, to the same relative place.
@@ -189,13 +196,14 @@ class Model:
             path: the file; its folder must exist. A symbolic link is refused.
             force: replace an existing file (and differing external data files).
             as_read: the caller knows that nothing was edited, so that nothing is compared.
+            serialised: the bytes of the model as it is now, where the caller has them.
         Raises:
             RewriterError: the target exists, cannot be written, or the model would exceed 2 GiB.
         """
         target = Path(path)
         check_target(target, force)
         before = self._as_it_was() if as_read else None
-        data = before or _serialised(self._raw if as_read else self._message(wait=False))
+        data = before or serialised or _serialised(self._raw if as_read else self._message(wait=False))
         pieces = [before] if before else self._pieces(data)
         size = length(pieces)
         if size > MOST_BYTES:

@@ -183,8 +183,10 @@ def _operators(info: SourceInfo) -> Iterator[tuple[str, SourceNode]]:
 
 
 def _constants(graph: gs.Graph) -> Iterator[gs.Tensor]:
+    from onnx_graphsurgeon import Constant  # whether it is one is asked by its class: to ask for its values would read them
+
     yield from (tensor for tensor in getattr(graph, "initializers", ()))
-    yield from (tensor for node in graph.nodes for tensor in node.inputs if not tensor.inputs and hasattr(tensor, "values"))
+    yield from (tensor for node in graph.nodes for tensor in node.inputs if isinstance(tensor, Constant) and not tensor.inputs)
 
 
 def _objections(joined: _Join) -> Iterator[str]:

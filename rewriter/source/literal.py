@@ -70,6 +70,8 @@ def parse_as(text: str, like: Value) -> Value:
 def _parse(text: str) -> Value:
     if len(text) > MAX_LENGTH:
         raise NotOfType(text)
+    if text.isascii() and text.isdigit():
+        return _number(text)  # as most of them are
     tokens = _tokens(text)
     value = _value(next(tokens, ("end", "")), tokens, 0)
     if next(tokens, None) is not None:

@@ -81,6 +81,11 @@ class Candidate:
         return data
 
     @property
+    def serialised(self) -> bytes | None:
+        """The bytes of the model, where it was written for the judges with nothing left out."""
+        return None if self._outline is None or self._outline.files else self._outline.data
+
+    @property
     def outline(self) -> Outline:
         """What the judges get: of a large model without its weights.
 
