@@ -13,7 +13,7 @@ from rewriter.cli.options import Parser, Raw
 GROUPS = {
     "repair": ("fix", "check", "plan", "apply", "why"),
     "inspect": ("show", "view", "picture", "diff", "compare", "history", "audit"),
-    "edit": ("extract", "merge", "edit"),
+    "edit": ("extract", "split", "merge", "edit"),
     "rules": ("rules", "rule", "test", "fmt", "verify", "lint", "coverage", "explain"),
     "about": ("help",),
 }

@@ -50,6 +50,11 @@ class Surgery:
     same: bool | None = None
 
 
+def size_of_runs(checks: Checks) -> int:
+    """Bytes of models that are run."""
+    return MOST_LOADED if checks.runtime == "yes" else MOST_BYTES
+
+
 def finish(
     model: Model,
     sources: Sequence[Opened],
@@ -67,7 +72,7 @@ def finish(
     candidate, judged = judge(model, lambda: [source.read() for source in sources], runtime=checks.runtime != "no")
     done = Surgery(model, did, [*notes, *judged])
     if numbers is not None and checks.runtime != "no" and not judged:
-        found = numbers(candidate, MOST_LOADED if checks.runtime == "yes" else MOST_BYTES)
+        found = numbers(candidate, size_of_runs(checks))
         if found.difference:
             raise RewriterError(f"the result computes something else, so nothing is written: {found.difference}")
         done.same = True if found.ran else None

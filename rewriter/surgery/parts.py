@@ -15,6 +15,9 @@ OPERATOR = "op:"
 """What begins the name of an operator, which stands for all nodes of it."""
 
 _WILD = frozenset("*?[")
+_DRAWS = frozenset(
+    ("Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+)
 _SIMILAR = 3  # names that an error suggests
 
 
@@ -128,6 +131,13 @@ def reads(node: gs.Node) -> Iterator[gs.Tensor]:
         for inner in graph.nodes:
             yield from inner.inputs
         yield from graph.outputs
+
+
+def same_each_time(node: gs.Node) -> bool:
+    """Whether a node is known to give the same whenever it reads the same; one without operands only if it is a constant."""
+    if (node.domain or "") not in ("", "ai.onnx") or node.op in _DRAWS or any(True for _ in node.subgraphs()):
+        return False
+    return bool(node.inputs) or node.op == "Constant"
 
 
 def inner_tensors(index: GraphIndex) -> set[int]:

@@ -71,15 +71,22 @@ class Ports:
         for tensor in tensors:
             if not isinstance(tensor, Variable):
                 continue
-            told = self._types.get(tensor.name)
-            known = told or self._known(tensor)
-            self._used.add(tensor.name)
-            if not known.other and (known.dtype is None or (known.shape is None and told is None)):
-                what = "element type" if known.dtype is None else "rank"
-                raise RewriterError(
-                    f"the {what} of the new {role} {tensor.name!r} is not known; say it with --type '{tensor.name}:float[1,3]'"
-                )
-            set_type(tensor, known)
+            set_type(tensor, self._type(tensor, role))
+
+    def types(self, tensors: Iterable[gs.Tensor]) -> dict[str, TensorType]:
+        """What tensors would declare, by name. Errors as for `declare`."""
+        return {tensor.name: self._type(tensor, "output") for tensor in tensors if isinstance(tensor, Variable)}
+
+    def _type(self, tensor: Variable, role: str) -> TensorType:
+        told = self._types.get(tensor.name)
+        known = told or self._known(tensor)
+        self._used.add(tensor.name)
+        if not known.other and (known.dtype is None or (known.shape is None and told is None)):
+            what = "element type" if known.dtype is None else "rank"
+            raise RewriterError(
+                f"the {what} of the new {role} {tensor.name!r} is not known; say it with --type '{tensor.name}:float[1,3]'"
+            )
+        return known
 
     def unused(self) -> list[str]:
         """Names of which something was told and that were not asked for."""

@@ -13,13 +13,13 @@ from rewriter.proof.judges import child
 from rewriter.proof.judges.child import Crashed, NoAnswer
 from rewriter.proof.judges.judges import RefusedError
 from rewriter.proof.models.model_inputs import Feed, declared_inputs, feed_sets
-from rewriter.proof.models.run_agreement import RunBound, difference
+from rewriter.proof.models.output_agreement import Bound, coarsest_eps, differences
 from rewriter.proof.models.running import MOST_BYTES, MOST_BYTES_OF_INPUTS, SECONDS
 from rewriter.proof.models.validity import Candidate
 from rewriter.record import field, record
 
 ULPS = 64
-"""A runtime may fuse or add up otherwise in a part than in the whole."""
+"""A runtime may add up otherwise in a part than in the whole, and keep more digits between nodes than their type has."""
 
 Values = dict[str, Any]
 
@@ -74,6 +74,8 @@ def agreement(
         return Agreement(False, reason="ONNX Runtime is not installed")
     why = ""
     try:
+        eps = max((coarsest_eps(step.candidate.proto) for step in (*before, *after)), default=0.0)
+        bound = Bound(ulps=ULPS, eps=eps)
         if sum(step.candidate.size() for step in (*before, *after)) > 4 * most:
             return Agreement(False, reason=f"only models up to {most >> 20} MiB are run")
         for feed in _feeds(drawn):
@@ -83,10 +85,10 @@ def agreement(
                 why = why or f"it does not run as it was: {failed}"
                 continue
             try:
-                text = _differences(first, _run(after, {**feed, **_chosen(first, given)}), wanted)
+                text = _differences(first, _run(after, {**feed, **_chosen(first, given)}), wanted, bound)
             except _Failed as failed:
                 text = f"the result does not run: {failed}"
-            if text and _differences(first, _run(before, feed), wanted):
+            if text and _differences(first, _run(before, feed), wanted, bound):
                 return Agreement(False, reason="it gives something else each time it runs")
             return Agreement(True, text)
     except (RewriterError, NoAnswer, _Failed) as error:
@@ -123,21 +125,6 @@ def _chosen(values: Values, names: Sequence[str]) -> Values:
     return {name: values[name] for name in names if name in values}
 
 
-def _differences(before: Values, after: Values, wanted: Sequence[str]) -> str:
-    for name in wanted:
-        if name not in after or name not in before:
-            continue
-        text = _difference(before[name], after[name])
-        if text:
-            return f"output {name!r} {text}"
-    return ""
-
-
-def _difference(one: Any, other: Any) -> str:
-    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
-        if len(one) != len(other):
-            return f"has {len(other)} items instead of {len(one)}"
-        return next((text for pair in zip(one, other, strict=True) if (text := _difference(*pair))), "")
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return difference(one, other, RunBound(ulps=ULPS))[0]
-    return "" if isinstance(one, dict) or one is other or bool(np.all(one == other)) else "is another value"
+def _differences(before: Values, after: Values, wanted: Sequence[str], bound: Bound) -> str:
+    found = differences(_chosen(before, [name for name in wanted if name in after]), after, bound)
+    return next((f"output {one.output!r} {one.message}" for one in found if one.message), "")

@@ -12,7 +12,7 @@ from rewriter.graph.model import Model
 from rewriter.graph.names import NameTable
 from rewriter.graph.objects import Graph
 from rewriter.surgery.merge.join_functions import unite_functions
-from rewriter.surgery.merge.join_weights import Known, equal_constants
+from rewriter.surgery.merge.join_weights import Known, unite_constant_nodes
 
 
 def join(first: Model, second: Model, wires: Mapping[int, gs.Tensor], known: set[int]) -> list[str]:
@@ -53,11 +53,7 @@ def _unite_constants(one: Graph, other: Graph, wired: dict[int, gs.Tensor]) -> s
         like = known.like(tensor)
         if like is not None:
             wired[id(tensor)] = like
-    nodes = equal_constants(one.nodes, other.nodes)
-    for node in other.nodes:
-        if id(node) in nodes:
-            wired[id(node.outputs[0])] = nodes[id(node)].outputs[0]
-    return set(nodes)
+    return unite_constant_nodes(one.nodes, other.nodes, wired)
 
 
 def _replace(index: GraphIndex, wired: Mapping[int, gs.Tensor]) -> None:

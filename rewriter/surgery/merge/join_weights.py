@@ -15,6 +15,7 @@ from rewriter.graph.values import Constant, constant_array, elem_type
 from rewriter.onnxfile import external_data
 from rewriter.onnxfile.weights_apart import digest
 from rewriter.onnxfile.weights_in_files import payload_of
+from rewriter.surgery.parts import same_each_time
 
 _AT_ONCE = 1 << 20
 
@@ -89,11 +90,27 @@ def _type(tensor: Constant) -> tuple[Any, ...]:
     return elem_type(tensor), tuple(tensor.shape), isinstance(tensor.proto, onnx.SparseTensorProto), listed
 
 
-def equal_constants(first: list[gs.Node], second: list[gs.Node]) -> dict[int, gs.Node]:
-    """Constant nodes of the second model, by id(), that are in the first as they are: its node."""
-    known = {node.data: node for node in first if isinstance(node, Node) and node.op == "Constant" and node.data is not None}
-    return {
-        id(node): known[node.data]
-        for node in second
-        if isinstance(node, Node) and node.op == "Constant" and node.data is not None and node.data in known
-    }
+def unite_constant_nodes(first: list[gs.Node], second: list[gs.Node], wired: dict[int, gs.Tensor]) -> set[int]:
+    """Finds nodes of the second model that the first has as well, and that are computed from constants alone.
+
+    Args:
+        first, second: the nodes.
+        wired: what tensors of the second model, by id(), become; what these nodes make is added.
+
+    Returns:
+        The nodes of the second model that are not needed, by id().
+    """
+    known = {node.data: node for node in first if isinstance(node, Node) and node.data is not None}
+    fixed = {number for number, tensor in wired.items() if isinstance(tensor, gs.Constant)}
+    found: set[int] = set()
+    for node in second:
+        like = known.get(node.data) if isinstance(node, Node) and node.data is not None else None
+        if like is None or not same_each_time(node):
+            continue
+        pairs = [pair for pair in zip(node.inputs, like.inputs, strict=True) if pair[0].name or pair[1].name]
+        if all(id(own) in fixed and wired[id(own)] is other for own, other in pairs):
+            found.add(id(node))
+            made = [(id(own), other) for own, other in zip(node.outputs, like.outputs, strict=True)]
+            wired.update(made)
+            fixed.update(number for number, _ in made)
+    return found

@@ -1,0 +1,78 @@
+"""`rewriter split`: a model as several that run one after the other."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rewriter.cli.options import Help, count, size
+from rewriter.cli.surgery import add_result
+
+
+def add(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Declares the command."""
+    parser = commands.add_parser(
+        "split",
+        parents=[common],
+        help="make several models of one, which run one after the other",
+        description="Splits a model into parts that run one after the other. What a part reads of those before it becomes an "
+        "input of it and an output of theirs. Constants are in each part that reads them.",
+        epilog="examples:\n  rewriter split net.onnx --at features -o 'net.{}.onnx'\n"
+        "  rewriter split net.onnx --at 'p3,p4,p5' --at scores --dry-run\n"
+        "  rewriter split net.onnx --max-size 1G -o 'part{}.onnx'",
+        formatter_class=Help,
+    )
+    parser.add_argument("model", metavar="MODEL", help="the model")
+    where = parser.add_argument_group("where it is split")
+    where = where.add_mutually_exclusive_group(required=True)
+    where.add_argument(
+        "--at", metavar="T,...", action="append", help="behind these tensors or nodes, all at once; repeated for further cuts"
+    )
+    where.add_argument("--every", metavar="N", type=count, help="after each N nodes, in the order of computation")
+    where.add_argument("--max-size", metavar="SIZE", type=size, help="so that no part has more bytes of weights, as 512M or 2G")
+    parser.add_argument(
+        "--type", metavar="NAME:TYPE", action="append", default=[], help="the type of a tensor between the parts, if need be"
+    )
+    add_result(parser, "the results; {} stands for the number of a part, as part{}.onnx")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Splits a model; returns 0."""
+    import sys
+
+    from rewriter.batch.deadline import within_limits
+    from rewriter.cli.options import limits_of
+    from rewriter.cli.output import style_of, tell
+    from rewriter.cli.surgery import checks_of, opened, targets
+    from rewriter.errors import RewriterError
+    from rewriter.report.jsonreport import dumps
+    from rewriter.report.style import clean
+    from rewriter.surgery.cut.split import Cuts
+    from rewriter.surgery.cut.splitting import files_of, split, write_parts
+
+    if args.diff:
+        raise RewriterError("--diff compares one result with its input; a split has several")
+    source = opened(args.model)
+    targets(args, [source], [] if args.output is None else [str(files_of(args.output, 1)[0])])
+    with within_limits(**limits_of(args)):
+        done = split(source, Cuts(args.at or (), args.every, args.max_size), args.type, checks_of(args))
+        written = []
+        if not args.dry_run:
+            files = files_of(args.output, len(done.parts))
+            targets(args, [source], list(map(str, files)))
+            written = write_parts(done.parts, files, force=args.force)
+    if args.format == "json":
+        found = {"plan": done.plan, "notes": done.notes, "same": done.same, "output": list(map(str, written))}
+        print(dumps({"schema": 1, "command": "split", "input": source.name, **found}))
+        return 0
+    style = style_of(sys.stdout)
+    where = f" -> {clean(args.output)}" if written else " (dry run)"
+    tell(f"{style.paint('bold', clean(source.name))}{where}")
+    for line in done.plan:
+        tell(f"  {clean(line)}")
+    if done.same:
+        tell("  the parts run, and give what the whole gives")
+    for note in done.notes:
+        tell(f"  {style.paint('dim', 'note')}: {clean(note)}")
+    return 0

@@ -1,0 +1,198 @@
+"""Where a model is split into parts that run one after the other, and the parts.
+
+Each node of the main graph is in one part, but for constants, which are in each that reads them. What a part reads of those
+before it becomes an input of it and an output of theirs, however far apart they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import onnx_graphsurgeon as gs
+
+from rewriter.errors import RewriterError
+from rewriter.facts.facts import Facts
+from rewriter.graph.index import GraphIndex
+from rewriter.graph.model import Model
+from rewriter.graph.objects import Graph, Node
+from rewriter.onnxfile.tensor_types import TensorType
+from rewriter.record import record
+from rewriter.surgery.cut.extract import upstream
+from rewriter.surgery.data_files import size_of
+from rewriter.surgery.keep import keep_nodes
+from rewriter.surgery.parts import Parts, reads, same_each_time
+from rewriter.surgery.ports import Ports
+
+
+@record(frozen=True, slots=True)
+class Part:
+    """One part.
+
+    Attributes:
+        nodes: their places in the list of nodes of the whole, constants that are in other parts as well among them.
+        inputs, outputs: names of tensors.
+        weights: bytes of its initializers.
+    """
+
+    nodes: list[int]
+    inputs: list[str]
+    outputs: list[str]
+    weights: int
+
+
+@record(frozen=True, slots=True)
+class Cuts:
+    """How a model is split; one of the three is given.
+
+    Attributes:
+        at: for each cut the tensors or nodes behind which it lies.
+        every: so many nodes in each part.
+        max_size: at most so many bytes of weights in each part.
+    """
+
+    at: Sequence[str] = ()
+    every: int | None = None
+    max_size: int | None = None
+
+
+class Splitter:
+    """Plans a split.
+
+    Raises:
+        RewriterError: of the constructor: a cut names nothing, or leaves nothing before or behind it.
+    """
+
+    def __init__(self, model: Model, cuts: Cuts) -> None:
+        assert isinstance(model.graph, Graph)
+        self.graph = model.graph
+        self.index = GraphIndex(model.graph)
+        self.parts = Parts(self.index)
+        self._facts = Facts(self.index, model.overridable)
+        self._ordered = self.index.members(self.index.scopes[0])
+        self._place = {id(node): place for place, node in enumerate(self.graph.nodes)}
+        self._constants = _constant_nodes(self._ordered, self.index, model.overridable)
+        self._needed: dict[int, list[gs.Tensor]] = {}
+        self._work = [node for node in self._ordered if id(node) not in self._constants]
+        if cuts.at:
+            self._groups = self._at(cuts.at)
+        elif cuts.every is not None:
+            self._groups = [self._work[i : i + cuts.every] for i in range(0, len(self._work), cuts.every)]
+        else:
+            self._groups = self._sized(cuts.max_size or 0)
+
+    def plan(self) -> list[Part]:
+        """The parts, in the order in which they run."""
+        groups = self._groups
+        home = {id(tensor): i for i, group in enumerate(groups) for node in group for tensor in node.outputs if tensor.name}
+        last_read: dict[int, int] = {}  # for each tensor, the last part that reads it
+        for i, group in enumerate(groups):
+            last_read.update((id(tensor), i) for node in group for tensor in reads(node))
+        return [self._part(i, group, home, last_read) for i, group in enumerate(groups)]
+
+    def _part(self, i: int, group: list[gs.Node], home: Mapping[int, int], last_read: Mapping[int, int]) -> Part:
+        known = set(map(id, self.graph.outputs))
+        # What the model hands out and no part makes, inputs and constants, is handed out by the last part.
+        loose = [t for t in self.graph.outputs if id(t) not in home] if i == len(self._groups) - 1 else []
+        read = {id(t): t for node in group for t in self._needs(node) if t.name}
+        for tensor in loose:
+            read[id(tensor)] = tensor
+            maker = self.index.producer(tensor)
+            read.update((id(t), t) for t in (self._needs(maker) if maker is not None else ()))
+        inputs = [t for t in self.graph.inputs if id(t) in read]
+        inputs += [t for t in read.values() if home.get(id(t), i) < i]
+        outputs = [t for node in group for t in node.outputs if t.name and (id(t) in known or last_read.get(id(t), i) > i)]
+        makers = [self.index.producer(t) for t in read.values()]
+        copies = {id(maker): maker for maker in makers if maker is not None and id(maker) in self._constants}
+        return Part(
+            sorted(self._place[id(node)] for node in (*group, *copies.values())),
+            [t.name for t in inputs],
+            [t.name for t in (*outputs, *loose)],
+            sum(size_of(t) for t in read.values() if isinstance(t, gs.Constant)),
+        )
+
+    def _needs(self, node: gs.Node) -> list[gs.Tensor]:
+        """What a node reads, and what the constants that it reads are computed from."""
+        found = self._needed.get(id(node))
+        if found is None:
+            found = list(reads(node))
+            for tensor in tuple(found):
+                maker = self.index.producer(tensor)
+                if maker is not None and id(maker) in self._constants:
+                    found += self._needs(maker)
+            self._needed[id(node)] = found
+        return found
+
+    def types(self, parts: Iterable[Part], told: Mapping[str, TensorType]) -> dict[str, TensorType]:
+        """Types of the tensors between the parts. Raises RewriterError where one is not known."""
+        outer = {tensor.name for tensor in (*self.graph.inputs, *self.graph.outputs)}
+        between = dict.fromkeys(name for part in parts for name in (*part.inputs, *part.outputs) if name not in outer)
+        return Ports(self._facts, told).types(self.parts.tensor(name) for name in between)
+
+    def _at(self, cuts: Sequence[str]) -> list[list[gs.Node]]:
+        groups: list[list[gs.Node]] = []
+        done: set[int] = set(self._constants)
+        seeds: list[gs.Tensor] = []
+        for text in cuts:
+            seeds += self.parts.outputs_of([text])
+            above = set(map(id, upstream(self.index, seeds, set())[0])) - done
+            group = [node for node in self._work if id(node) in above]
+            if not group:
+                raise RewriterError(f"--at {text}: nothing is left before this cut; give the cuts in the order of computation")
+            groups.append(group)
+            done |= above
+        rest = [node for node in self._work if id(node) not in done]
+        if not rest:
+            raise RewriterError(f"--at {cuts[-1]}: nothing is left behind this cut")
+        return [*groups, rest]
+
+    def _sized(self, most: int) -> list[list[gs.Node]]:
+        groups: list[list[gs.Node]] = [[]]
+        held: set[int] = set()
+        size = 0
+        for node in self._work:
+            own = {id(t): size_of(t) for t in self._needs(node) if isinstance(t, gs.Constant)}
+            data = len(node.data or b"") if isinstance(node, Node) else 0
+            alone = sum(own.values()) + data
+            if alone > most:
+                name = repr(node.name) if node.name else node.op
+                raise RewriterError(f"--max-size: {name} alone needs {alone:,} bytes of weights")
+            more = data + sum(bytes_ for number, bytes_ in own.items() if number not in held)
+            if groups[-1] and size + more > most:
+                groups.append([])
+                held, size, more = set(), 0, alone
+            groups[-1].append(node)
+            held.update(own)
+            size += more
+        return groups
+
+
+def take(model: Model, part: Part, types: Mapping[str, TensorType]) -> None:
+    """Cuts a model down to one of its parts."""
+    graph = model.graph
+    assert isinstance(graph, Graph)
+    index = GraphIndex(graph)
+    named = Parts(index)
+    inputs, outputs = [named.tensor(name) for name in part.inputs], [named.tensor(name) for name in part.outputs]
+    ports = Ports(Facts(index, model.overridable), types)
+    ports.declare([t for t in inputs if t.name in types], "input")
+    ports.declare([t for t in outputs if t.name in types], "output")
+    keep_nodes(graph, [graph.nodes[place] for place in part.nodes])
+    graph.inputs, graph.outputs = inputs, outputs
+
+
+def _constant_nodes(nodes: list[gs.Node], index: GraphIndex, overridable: Collection[str]) -> set[int]:
+    """Nodes, by id(), that are computed from constants alone, and give the same whenever they are."""
+    found: set[int] = set()
+    for node in nodes:
+        if not same_each_time(node):
+            continue
+        if all(_is_constant(tensor, index, found, overridable) for tensor in node.inputs if tensor.name):
+            found.add(id(node))
+    return found
+
+
+def _is_constant(tensor: gs.Tensor, index: GraphIndex, found: set[int], overridable: Collection[str]) -> bool:
+    if isinstance(tensor, gs.Constant):
+        return tensor.name not in overridable
+    maker = index.producer(tensor)
+    return maker is not None and id(maker) in found

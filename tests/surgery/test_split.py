@@ -1,0 +1,97 @@
+"""`rewriter split`: the parts, run one after the other, give what the whole gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from rewriter.surgery.cut.split import Cuts
+from rewriter.surgery.cut.splitting import split
+from rewriter.surgery.finish import Checks
+from rewriter.surgery.opened import Opened
+from tests.cli.call import MODELS, Call
+from tests.surgery import texts
+
+
+def ports(model: onnx.ModelProto) -> tuple[list[str], list[str]]:
+    return [info.name for info in model.graph.input], [info.name for info in model.graph.output]
+
+
+def test_skip_edges_and_captures_become_inputs(call: Call, tmp_path: Path) -> None:
+    net = texts.written(tmp_path, texts.CAPTURES)
+    done = call("split", net, "--at", "scaled", "--at", "chosen", "-o", tmp_path / "part{}.onnx")
+    assert done.code == 0 and "give what the whole gives" in done.out, done.err
+    assert "part 2: 2 nodes, 16 bytes of weights" in done.out
+    parts = [onnx.load(tmp_path / f"part{number}.onnx") for number in (1, 2, 3)]
+    for part in parts:
+        onnx.checker.check_model(part, full_check=True)
+    assert [ports(part) for part in parts] == [(["x"], ["scaled"]), (["c", "scaled"], ["chosen"]), (["chosen"], ["y"])]
+    again = call("split", net, "--every", "1", "--dry-run")
+    assert "part 3: 1 node" in again.out and "c, shifted, scaled -> chosen" in again.out
+    assert call("merge", *(tmp_path / f"part{n}.onnx" for n in (1, 2, 3)), "-o", tmp_path / "whole.onnx").code == 0
+    assert call("diff", net, tmp_path / "whole.onnx").out.count("spare") == 1  # read by nobody, and in no part
+
+
+def test_constants_are_in_each_part_that_reads_them(call: Call, tmp_path: Path) -> None:
+    net = texts.written(
+        tmp_path,
+        """<ir_version: 8, opset_import: ["": 17]> g (float[2,4] x) => (float[2,4] y) <int64[2] s = {2, 4}> {
+        k = Constant<value_float=2.0>()  w = Expand(k, s)  a = Mul(x, w)  b = Relu(a)  y = Add(b, w) }""",
+    )
+    assert call("split", net, "--at", "b", "-o", tmp_path / "part{}.onnx").code == 0
+    second = onnx.load(tmp_path / "part2.onnx")
+    assert ports(second) == (["b"], ["y"]) and [node.op_type for node in second.graph.node] == ["Constant", "Expand", "Add"]
+    assert call("merge", tmp_path / "part1.onnx", tmp_path / "part2.onnx", "-o", tmp_path / "whole.onnx").code == 0
+    assert call("diff", net, tmp_path / "whole.onnx").code == 0
+
+
+def test_by_size_with_data_in_other_files(call: Call, tmp_path: Path) -> None:
+    net = texts.with_data(tmp_path)
+    done = call("split", net, "--max-size", "20000", "-o", tmp_path / "part{}.onnx")
+    assert done.code == 0, done.err
+    assert [(tmp_path / f"part{n}.onnx.data").stat().st_size for n in (1, 2, 3)] == [4096 * 4] * 3
+    x = np.ones((1, 4096), np.float32)
+    for number in (1, 2, 3):
+        (x,) = texts.ran(tmp_path / f"part{number}.onnx", {"x" if number == 1 else f"t{number - 1}": x}).values()
+    assert x.max() == 6
+    assert "alone needs" in call("split", net, "--max-size", "1K", "--dry-run").err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--at", "y,m"], "nothing is left behind"),
+        (["--at", "b", "--at", "a"], "in the order of computation"),
+        (["--at", "nothing"], "no tensor or node 'nothing'"),
+        (["--at", "b", "-o", "part.onnx"], "{}"),
+        (["--at", "b", "--every", "2"], "not allowed with"),
+        (["--every", "0"], "positive"),
+    ],
+)
+def test_one_line_says_what_is_wrong(call: Call, tmp_path: Path, arguments: list[str], words: str) -> None:
+    net = texts.written(tmp_path, texts.CHAIN)
+    done = call("split", net, *arguments, *(["--dry-run"] if "-o" not in arguments else []))
+    assert done.code == 2 and words in done.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["net.onnx"]
+
+
+def test_nothing_is_written_where_a_part_exists(call: Call, tmp_path: Path) -> None:
+    net = texts.written(tmp_path, texts.CHAIN)
+    (tmp_path / "part2.onnx").write_text("mine")
+    done = call("split", net, "--at", "b", "-o", tmp_path / "part{}.onnx")
+    assert done.code == 2 and "part2.onnx exists" in done.err
+    assert not (tmp_path / "part1.onnx").exists()
+
+
+@pytest.mark.parametrize("path", sorted(MODELS.glob("pytorch-2*/model.onnx"))[::6], ids=lambda path: path.parent.name)
+def test_real_exports(path: Path) -> None:
+    done = split(Opened(path), Cuts(every=3), checks=Checks(stamp=False))
+    assert done.same or done.notes
+
+
+def test_a_transformer() -> None:
+    path = MODELS / "transformers-hf-t5-legacy-op11-dyn" / "model.onnx"
+    assert len(split(Opened(path), Cuts(every=300), checks=Checks(stamp=False)).parts) > 1
