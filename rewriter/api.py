@@ -1,21 +1,27 @@
-"""Rewriting and checking graphs from Python, in one call each."""
+"""Rewriting, checking, cutting, joining and editing from Python, in one call each."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import onnx
 import onnx_graphsurgeon as gs
 
 from rewriter.engine.limits import Limits
 from rewriter.engine.run import run
+from rewriter.errors import RewriterError
+from rewriter.graph.model import Model
 from rewriter.language.load_rules import load_rules
 from rewriter.language.rules import RuleSet
 from rewriter.log.records import Log
 from rewriter.proof.kernels import has_kernel
 from rewriter.source.find import load_source
 from rewriter.source.info import SourceInfo
+
+if TYPE_CHECKING:
+    from rewriter.surgery.finish import Checks
 
 
 def rewrite(
@@ -83,3 +89,123 @@ def _selected(rules: RuleSet | None) -> RuleSet:
 
 def _source(source: SourceInfo | Path | str | None) -> SourceInfo | None:
     return source if source is None or isinstance(source, SourceInfo) else load_source(source)
+
+
+Given = Path | str | onnx.ModelProto
+"""A model: its file or its message."""
+
+
+def extract(
+    model: Given,
+    to: Sequence[str] = (),
+    from_: Sequence[str] | None = None,
+    *,
+    types: Sequence[str] = (),
+    auto_inputs: bool = False,
+    output: Path | str | None = None,
+    **options: Any,
+) -> Model:
+    """The part of a model that leads from some tensors to others, as `rewriter extract` cuts it.
+
+    Args:
+        model: a file or a message; it is not changed.
+        to, from_: names of tensors or nodes, patterns, or op:TYPE; nothing means the outputs and inputs of the model.
+        types: of new inputs and outputs that the model does not tell, as "x:float[1,3,N]".
+        auto_inputs: whatever is needed besides `from_` becomes an input, too.
+        output: where to write it as well.
+        options: `force`, to overwrite files; `stamp`, to leave a record (default: True); `runtime`, whether ONNX Runtime is
+            asked: "no", "auto" or "yes".
+
+    Raises:
+        RewriterError: there is no such part, or it is less valid than the model, or computes something else.
+    """
+    from rewriter.surgery.cut.extraction import extracted
+    from rewriter.surgery.opened import Opened
+
+    checks, force = _checks(**options)
+    done = extracted(Opened(model), _texts(to), from_ and _texts(from_), types, auto_inputs=auto_inputs, checks=checks)
+    return _saved(done.model, output, force)
+
+
+def split(
+    model: Given,
+    *,
+    at: Sequence[str] = (),
+    every: int | None = None,
+    max_size: int | None = None,
+    types: Sequence[str] = (),
+    output: str | None = None,
+    **options: Any,
+) -> list[Model]:
+    """The parts of a model, as `rewriter split` makes them; `output` holds {} for their numbers. Otherwise as `extract`.
+
+    Exactly one of `at` (one text for each cut), `every` (nodes) and `max_size` (bytes) says where it is split.
+    """
+    from rewriter.surgery.cut.split import Cuts
+    from rewriter.surgery.cut.splitting import files_of, write_parts
+    from rewriter.surgery.cut.splitting import split as split_model
+    from rewriter.surgery.opened import Opened
+
+    if sum(map(bool, (at, every, max_size))) != 1:
+        raise RewriterError("say where the model is split: one of at, every and max_size")
+    checks, force = _checks(**options)
+    done = split_model(Opened(model), Cuts(_texts(at), every, max_size), types, checks)
+    if output is not None:
+        write_parts(done.parts, files_of(output, len(done.parts)), force=force)
+    return [part.model for part in done.parts]
+
+
+def merge(
+    *models: Given,
+    maps: Sequence[str] = (),
+    share: Sequence[str] = (),
+    prefixes: Sequence[str] = (),
+    beside: bool = False,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    output: Path | str | None = None,
+    **options: Any,
+) -> Model:
+    """One model of several, as `rewriter merge` makes it: `maps` are texts as "out=in". Otherwise as `extract`."""
+    from rewriter.surgery.merge.merging import Plan, merged
+    from rewriter.surgery.opened import Opened
+
+    checks, force = _checks(**options)
+    plan = Plan(_texts(maps), prefixes, _texts(share), beside, inputs and _texts(inputs), outputs and _texts(outputs))
+    return _saved(merged(list(map(Opened, models)), plan, checks).model, output, force)
+
+
+def edit(
+    model: Given,
+    *edits: tuple[str, str],
+    with_children: bool = False,
+    output: Path | str | None = None,
+    **options: Any,
+) -> Model:
+    """A model with edits, as `rewriter edit` does them: ("rename", "data=images"), ("shape", "x:N,3,H,W"). Otherwise as
+    `extract`.
+    """
+    from rewriter.surgery.edit.edition import edited
+    from rewriter.surgery.opened import Opened
+
+    checks, force = _checks(**options)
+    return _saved(edited(Opened(model), edits, with_children=with_children, checks=checks).model, output, force)
+
+
+def _texts(given: Sequence[str]) -> Sequence[str]:
+    return [given] if isinstance(given, str) else list(given)
+
+
+def _checks(*, runtime: str = "auto", stamp: bool = True, force: bool = False) -> tuple[Checks, bool]:
+    from rewriter.proof.onnx_runtime import installed
+    from rewriter.surgery.finish import Checks
+
+    return Checks(runtime if installed() else "no", stamp), force  # type: ignore[arg-type]
+
+
+def _saved(model: Model, output: Path | str | None, force: bool) -> Model:
+    from rewriter.surgery.data_files import save
+
+    if output is not None:
+        save(model, Path(output), force=force)
+    return model
