@@ -59,12 +59,14 @@ def _sorted(rules: list[Rule]) -> list[Rule]:
 
 
 def _parse(sources: Sequence[SourceText]) -> list[Rule]:
+    from rewriter.language.expand.shared_defines import SharedDefines
     from rewriter.language.parse import parse
 
     problems: list[Diagnostic] = []
     rules: list[Rule] = []
+    shared = SharedDefines(sources)
     for source in sources:
-        parsed, found = parse(source.text, source.path)
+        parsed, found = parse(source.text, source.path, shared.of(source.path))
         problems.extend(diagnostic for diagnostic in found if not diagnostic.is_warning)
         rules.extend(Rule(rule, source.path, source) for rule in parsed.rules)
     if problems:

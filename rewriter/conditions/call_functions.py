@@ -18,12 +18,9 @@ from rewriter.conditions import array_functions, contents_functions, einsum, fac
 from rewriter.conditions.context import Context
 from rewriter.conditions.rule_values import ABSENT, UNKNOWN, Failure, Symbol
 from rewriter.language.functions import FUNCTIONS as DECLARED
-from rewriter.language.functions import ExpressionFunction
+from rewriter.language.functions import OF_ABSENT, ExpressionFunction
 
 Implementation = Callable[..., Any]
-
-_LENIENT = frozenset({"known", "known_but_one", "maybe", "default", "present"})
-"""Functions that look at unknown or absent arguments themselves."""
 
 _COMPUTING = frozenset({*array_functions.BODIES, *contents_functions.BODIES, *list_functions.BODIES})
 """Functions in which NumPy may divide by zero or overflow, of which it is not to warn."""
@@ -43,7 +40,7 @@ def _prepare(kinds: frozenset[str], position: int, value: Any, context: Context)
 
 
 def _bind(function: ExpressionFunction, body: Implementation) -> Implementation:
-    if function.name in _LENIENT:
+    if function.name in OF_ABSENT:
         return body
     least, most = function.minimum, function.maximum
     kinds = [frozenset(function.argument(position).split("|")) for position in range(len(function.args))]

@@ -6,7 +6,8 @@ integers by 64 bits. What depends on something that the graph does not tell is U
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,12 @@ class Bindings:
         self.bound = bound
         self._lets = lets
         self._values: dict[str, Any] = {}
+
+    def within(self, name: str, value: Any) -> Bindings:
+        """The same names and one more; values that were computed are shared."""
+        inner = Bindings({**self.bound, name: value}, self._lets)
+        inner._values = self._values
+        return inner
 
     def get(self, name: str, context: Context) -> Any:
         """Raises Failure for a name that nothing binds."""
@@ -205,15 +212,19 @@ def _settled(value: Any, context: Context) -> Any:
 
 
 def _logic(expr: ast.Logic, names: Bindings, context: Context) -> Any:
-    """Kleene's strong logic: one decisive operand settles the result, wherever it stands; else one that fails wins over one
+    decisive = expr.op == "or"
+    return _settle((partial(holds, operand, names, context) for operand in expr.operands), decisive)
+
+
+def _settle(questions: Iterable[Callable[[], Any]], decisive: bool) -> Any:
+    """Kleene's strong logic: one decisive answer settles the result, wherever it stands; else one that fails wins over one
     that is unknown.
     """
-    decisive = expr.op == "or"
     unknown = False
     failed: Failure | None = None
-    for operand in expr.operands:
+    for question in questions:
         try:
-            value = holds(operand, names, context)
+            value = question()
         except Failure as failure:
             failed = failed or failure
             continue
@@ -233,6 +244,21 @@ def _choice(expr: ast.Choice, names: Bindings, context: Context) -> Any:
     return evaluate(expr.then if test else expr.other, names, context)
 
 
+def _quantified(expr: ast.Quantified, names: Bindings, context: Context) -> Any:
+    """`any` is an `or` over all items, `all` an `and`; absent operands are left out."""
+    items = evaluate(expr.over, names, context)
+    if items is UNKNOWN:
+        return UNKNOWN
+    if not isinstance(items, list):
+        raise Failure("only lists and runs of tensors have items")
+    inner = (names.within(expr.name, item) for item in items if item is not ABSENT)
+    questions = (partial(holds, expr.condition, one, context) for one in inner)
+    if expr.quantifier != "count":
+        return _settle(questions, expr.quantifier == "any")
+    answers = [question() for question in questions]
+    return UNKNOWN if UNKNOWN in answers else answers.count(True)
+
+
 _EVALUATORS: dict[type, Callable[..., Any]] = {
     ast.Literal: _literal,
     ast.Name: _name,
@@ -246,4 +272,5 @@ _EVALUATORS: dict[type, Callable[..., Any]] = {
     ast.Compare: _compare,
     ast.Logic: _logic,
     ast.Choice: _choice,
+    ast.Quantified: _quantified,
 }

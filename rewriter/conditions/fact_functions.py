@@ -182,6 +182,7 @@ BODIES: dict[str, Callable[..., Any]] = {
     "value": lambda context, tensor: context.value(tensor),
     "is_const": lambda context, tensor: context.is_constant(tensor),
     "present": _present,
+    "matched": lambda context, node: node is not ABSENT,
     "uses": lambda context, tensor: len(context.uses(tensor)),
     "users": lambda context, tensor: [node.op for node in context.uses(tensor)],
     "producer": _producer,

@@ -369,6 +369,7 @@ _EXPRESSIONS: dict[type, Callable[[ConditionCompiler, Any], Known | None]] = {
     ast.Logic: ConditionCompiler.logic,
     ast.Choice: ConditionCompiler.choice,
     ast.Call: ConditionCompiler.call,
+    ast.Quantified: lambda compiler, expr: None,
 }
 _FUNCTIONS: dict[str, Callable[..., Known | None]] = {
     "dtype": ConditionCompiler.dtype,

@@ -29,7 +29,7 @@ class Prepared:
         self.rules = rules
         self.signature = _signature(settings)
         self._settings = dict(settings)
-        self._ready: dict[str, tuple[CompiledRule, Needs]] = {}
+        self._ready: dict[str, list[tuple[CompiledRule, Needs]]] = {}
         self._plans: dict[tuple[str, ...], list[PhasePlan]] = {}
 
     def plans(self, suited: Sequence[Rule], inventory: Inventory) -> list[PhasePlan]:
@@ -46,33 +46,36 @@ class Prepared:
             for rule in waiting:
                 if any(map(inventory.ops.isdisjoint, rule.wanted)):
                     continue  # asked first, since it is known without compiling the rule
-                _, need = self._rule(rule)
-                if need.met(inventory):
-                    grown = need.added(inventory)
-                    growing = growing or grown is not inventory
-                    inventory = grown
+                met = [need for _, need in self._rule(rule) if need.met(inventory)]
+                if met:
+                    for need in met:
+                        grown = need.added(inventory)
+                        growing = growing or grown is not inventory
+                        inventory = grown
                     found.add(rule.code)
             waiting = [rule for rule in waiting if rule.code not in found]
-        return self._plan([self._rule(rule)[0] for rule in suited if rule.code in found])
+        return self._plan([rule for rule in suited if rule.code in found])
 
     def only(self, rules: Sequence[Rule]) -> list[PhasePlan]:
         """The plans of just these rules; errors as for `plans`. They are shared, and not to be changed."""
-        return self._plan([self._rule(rule)[0] for rule in rules])
+        return self._plan(rules)
 
-    def _rule(self, rule: Rule) -> tuple[CompiledRule, Needs]:
+    def _rule(self, rule: Rule) -> list[tuple[CompiledRule, Needs]]:
+        """A rule with each of its patterns."""
         found = self._ready.get(rule.code)
         if found is None:
-            compiled = compile_rule(rule, self._settings)
-            found = self._ready[rule.code] = compiled, needs(rule.ast, compiled.pattern, compiled.given)
+            ready = [compile_rule(variant, self._settings) for variant in rule.variants]
+            found = [(one, needs(one.rule.ast, one.pattern, one.given)) for one in ready]
+            self._ready[rule.code] = found
         return found
 
-    def _plan(self, rules: Sequence[CompiledRule]) -> list[PhasePlan]:
+    def _plan(self, rules: Sequence[Rule]) -> list[PhasePlan]:
         codes = tuple(rule.code for rule in rules)
         found = self._plans.get(codes)
         if found is None:
             if len(self._plans) >= MOST_PLANS:
                 self._plans.clear()
-            found = self._plans[codes] = plan(rules)
+            found = self._plans[codes] = plan(compiled for rule in rules for compiled, _ in self._rule(rule))
         return found
 
 

@@ -13,7 +13,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter.conditions.context import Context
 from rewriter.conditions.guards import refusal
-from rewriter.engine.compile import compile_rule
+from rewriter.engine.compile import CompiledRule, compile_rule
 from rewriter.errors import RewriterError
 from rewriter.explain.explanation import Earlier, Explanation, FirstNo, Later, RuleAnswer
 from rewriter.explain.places import Explainer
@@ -37,19 +37,14 @@ def explain(context: Context, rule: Rule, node: str | None = None, replay: Calla
     Raises:
         RewriterError: no node is called so, the rule lacks a parameter, or its pattern is too large.
     """
-    compiled = compile_rule(rule, context.settings)
-    explainer = Explainer(context, compiled)
-    pattern = compiled.pattern
-    ops: tuple[str, ...] = ("",)
-    if pattern is None:
-        answers = [explainer.explain_model()]
-    else:
-        root_ops = pattern.nodes[pattern.root].ops
-        ops = tuple(sorted(f"{domain}.{op}" if domain else op for domain, op in root_ops))
-        if node is None:
-            answers = [explainer.explain(n) for n in _nodes(context.index) if operator_key(n) in root_ops]
-        else:
-            answers = list(_around(context.index, explainer, pattern, named(context.index, node), ops))
+    nodes = None if node is None else named(context.index, node)
+    ops: tuple[str, ...] = ()
+    of_patterns: list[list[RuleAnswer]] = []
+    for variant in rule.variants:
+        own, found = _answers(context, compile_rule(variant, context.settings), nodes)
+        ops = tuple(sorted({*ops, *own}))
+        of_patterns.append(found)
+    answers = of_patterns[0] if len(of_patterns) == 1 else _best(of_patterns)
     context.index.finish()
     log = Log() if replay is None else replay()
     places = None if node is None else {(answer.place, answer.node) for answer in answers}
@@ -66,6 +61,18 @@ def explain(context: Context, rule: Rule, node: str | None = None, replay: Calla
         tuple(_settled(rule, answers, log)),
         tuple(stop.message for stop in log.stops),
     )
+
+
+def _answers(context: Context, compiled: CompiledRule, nodes: list[gs.Node] | None) -> tuple[tuple[str, ...], list[RuleAnswer]]:
+    """The operators of a pattern's root, and what is said of each place; None: all places."""
+    explainer, pattern = Explainer(context, compiled), compiled.pattern
+    if pattern is None:
+        return ("",), [explainer.explain_model()]
+    root_ops = pattern.nodes[pattern.root].ops
+    ops = tuple(sorted(f"{domain}.{op}" if domain else op for domain, op in root_ops))
+    if nodes is None:
+        return ops, [explainer.explain(n) for n in _nodes(context.index) if operator_key(n) in root_ops]
+    return ops, list(_around(context.index, explainer, pattern, nodes, ops))
 
 
 def named(index: GraphIndex, name: str) -> list[gs.Node]:
@@ -133,6 +140,16 @@ def _step(index: GraphIndex, node: gs.Node, step: str) -> Iterator[gs.Node]:
             yield from index.uses(tensor)
             if (maker := index.producer(tensor)) is not None:
                 yield maker
+
+
+def _best(of_patterns: list[list[RuleAnswer]]) -> list[RuleAnswer]:
+    """Of each place the answer of the pattern that comes nearest to it."""
+    best: dict[tuple[str, str, str], RuleAnswer] = {}
+    for answer in (answer for answers in of_patterns for answer in answers):
+        place = answer.place, answer.node, answer.op
+        if place not in best or _rank(answer) < _rank(best[place]):
+            best[place] = answer
+    return list(best.values())
 
 
 def _rank(answer: RuleAnswer) -> tuple[bool, tuple[int, ...]]:

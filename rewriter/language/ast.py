@@ -22,6 +22,7 @@ from rewriter.language.ast_expressions import (
     Literal,
     Logic,
     Name,
+    Quantified,
     Range,
     Span,
     Unary,
@@ -41,33 +42,66 @@ from rewriter.language.ast_patterns import (
     Variadic,
     Wildcard,
 )
+from rewriter.language.ast_rewrites import (
+    Absent,
+    AttrCopy,
+    AttrSet,
+    Build,
+    Constant,
+    Delete,
+    Each,
+    Edit,
+    Inline,
+    Mend,
+    NewOperand,
+    Place,
+    Redirect,
+    Ref,
+    Statement,
+)
 from rewriter.record import record
 
 __all__ = [
     "NOWHERE",
+    "Absent",
+    "AttrCopy",
     "AttrPattern",
+    "AttrSet",
     "Binary",
+    "Build",
     "Call",
     "Capture",
     "Choice",
     "Compare",
     "ConstPattern",
+    "Constant",
+    "Delete",
+    "Each",
+    "Edit",
     "Expr",
     "Field",
     "GraphItem",
     "Index",
+    "Inline",
     "Inside",
     "ListOf",
     "Literal",
     "Logic",
     "Match",
+    "Mend",
     "Name",
+    "NewOperand",
     "NodePattern",
     "Op",
     "Operand",
     "Output",
+    "Place",
+    "Quantified",
     "Range",
+    "Redirect",
+    "Ref",
     "Span",
+    "Statement",
     "TypePattern",
     "Unary",
     "Variadic",
@@ -75,122 +109,7 @@ __all__ = [
 ]  # all of the syntax is to be had from here
 
 
-# --- Rewrites ---------------------------------------------------------
-
-
-@record(frozen=True, slots=True)
-class Ref:
-    """A tensor by name: captured, matched output, `*parts` (spread) or made earlier in the block."""
-
-    name: str
-    spread: bool = False
-    span: Span = NOWHERE
-
-
-@record(frozen=True, slots=True)
-class Constant:
-    """`{expr}`, `int64{expr}`, `int64[2]{0, -1}`: a new initializer; `dims` only for the last form."""
-
-    value: Expr
-    dtype: str | None = None
-    dims: tuple[int, ...] | None = None
-    span: Span = NOWHERE
-
-
-@record(frozen=True, slots=True)
-class Absent:
-    """`_` in a rewrite: an omitted optional input."""
-
-    span: Span = NOWHERE
-
-
-@record(frozen=True, slots=True)
-class AttrSet:
-    name: str
-    value: Expr
-    span: Span = NOWHERE
-    name_span: Span = NOWHERE
-
-
-@record(frozen=True, slots=True)
-class AttrCopy:
-    """`..conv`: the explicit attributes of a matched node; attributes written after it win."""
-
-    label: str
-    span: Span = NOWHERE
-
-
-@record(frozen=True, slots=True)
-class Build:
-    """`[label] outs = Op<attrs>(ins)`: a new node. Nested in an operand it has no outputs and stands for its single output."""
-
-    outputs: tuple[Output, ...]
-    op: Op
-    attrs: tuple[AttrSet | AttrCopy, ...]
-    inputs: tuple[NewOperand, ...]
-    label: str | None = None
-    span: Span = NOWHERE
-
-
-NewOperand = Ref | Constant | Absent | Build
-
-
-@record(frozen=True, slots=True)
-class Redirect:
-    """`y = x` or `y = {expr}`: all uses of the matched output `y` take the other tensor."""
-
-    output: str
-    target: Ref | Constant
-    span: Span = NOWHERE
-
-
-@record(frozen=True, slots=True)
-class Place:
-    """What an edit or a deletion names: `n`, `n.attr`, `n.inputs[i]`, `n.op`, `x.dtype`, `x.shape[i]`, `model.ir_version`.
-
-    `field` None is the bare name; `index` is set for `inputs[i]`, `outputs[i]`, `shape[i]` and `model.opset["domain"]`.
-    """
-
-    base: str
-    field: str | None = None
-    index: Expr | None = None
-    span: Span = NOWHERE
-
-
-@record(frozen=True, slots=True)
-class Edit:
-    """`place = value`; for `n.inputs[i]` the value is a `Name` expression (a tensor), `Constant`, `Absent` or `Build`."""
-
-    place: Place
-    value: Expr | Constant | Absent | Build
-    span: Span = NOWHERE
-
-
-@record(frozen=True, slots=True)
-class Delete:
-    place: Place
-    span: Span = NOWHERE
-
-
-@record(frozen=True, slots=True)
-class Inline:
-    """`inline n.then_branch` or `inline n` (a call of a local function)."""
-
-    label: str
-    attr: str | None
-    span: Span = NOWHERE
-
-
-@record(frozen=True, slots=True)
-class Mend:
-    """`mend model.unsorted_nodes`: puts right all faults of one kind; `faults.py` has the kinds."""
-
-    base: str
-    fault: str
-    span: Span = NOWHERE
-
-
-Statement = Build | Redirect | Edit | Delete | Inline | Mend
+# --- Rules ---------------------------------------------------------
 
 
 @record(frozen=True, slots=True)
@@ -200,9 +119,6 @@ class Rewrite:
     statements: tuple[Statement, ...]
     opset: OpsetRange | None = None
     span: Span = NOWHERE
-
-
-# --- Rules ---------------------------------------------------------
 
 
 @record(frozen=True, slots=True)
@@ -335,7 +251,9 @@ class Row:
 class Rule:
     """One rule as it was written. `doc` holds the lines of its `///` comment without the marks.
 
-    A rule with a `table` stands for one rule a row, each of which knows its `row` and is in all else a rule like others.
+    A rule with a `table` stands for one rule a row, each of which knows its `row` and is in all else a rule like others. One
+    whose pattern has a choice (`maybe`, `P | Q`, `Mul*`, `axes~a`) stands for several patterns: its `variants`, each a rule
+    without doc comment and tests; by itself it has the pattern of the first.
     """
 
     code: str
@@ -353,13 +271,32 @@ class Rule:
     code_span: Span = NOWHERE
     table: Table | None = None
     row: Row | None = None
+    variants: tuple[Rule, ...] = ()
+
+
+@record(frozen=True, slots=True)
+class Define:
+    """`define scalar_beside(c, x) = size(c) == 1 and rank(c) <= rank(x)`: a condition or value with a name, and its `text`."""
+
+    name: str
+    params: tuple[str, ...]
+    body: Expr
+    doc: tuple[str, ...] = ()
+    text: str = ""
+    span: Span = NOWHERE
+    name_span: Span = NOWHERE
 
 
 @record(frozen=True, slots=True)
 class RuleFile:
-    """All rules of one file, in its order: those that run, where each row of a table is one, and those that are `written`."""
+    """All rules of one file, in its order: those that run, where each row of a table is one, and those that are `written`.
+
+    `defines` are its own, `shared` those that its rules may call besides, from files of defines.
+    """
 
     path: str
     text: str
     rules: tuple[Rule, ...] = ()
     written: tuple[Rule, ...] = ()
+    defines: tuple[Define, ...] = ()
+    shared: tuple[Define, ...] = ()

@@ -119,4 +119,16 @@ class Choice:
     span: Span = NOWHERE
 
 
-Expr = Literal | Name | Field | Range | Index | ListOf | Call | Unary | Binary | Compare | Logic | Choice
+@record(frozen=True, slots=True)
+class Quantified:
+    """`any x in xs: condition`, `all x in ...`, `count x in ...`: of a run's or a node's operands, or a list."""
+
+    quantifier: OneOf["any", "all", "count"]
+    name: str
+    over: Expr
+    condition: Expr
+    span: Span = NOWHERE
+    name_span: Span = NOWHERE
+
+
+Expr = Literal | Name | Field | Range | Index | ListOf | Call | Unary | Binary | Compare | Logic | Choice | Quantified

@@ -21,13 +21,15 @@ class Op:
 
 @record(frozen=True, slots=True)
 class AttrPattern:
-    """`axis=1` / `axis=a` (equals), `spatial` (present), `!count_include_pad` (absent).
+    """`axis=1` / `axis=a` (equals), `spatial` (present), `!count_include_pad` (absent), `axes~a` (either).
 
-    With `equals`, a `Name` that nothing bound before binds the effective value; every other expression is compared with it.
+    With `either` it is an attribute, or the constant operand that later opsets have in its place; only rules as they are
+    written have it (`expand/either_forms.py`). With `equals`, a `Name` that nothing bound before binds the effective value;
+    every other expression is compared with it.
     """
 
     name: str
-    mode: OneOf["equals", "present", "absent"]
+    mode: OneOf["equals", "present", "absent", "either"]
     value: Expr | None = None
     span: Span = NOWHERE
     name_span: Span = NOWHERE
@@ -92,7 +94,12 @@ class Output:
 
 @record(frozen=True, slots=True)
 class NodePattern:
-    """`[label] outs = ordered? (A | B)<attrs>(ins, ...)`; nested operands have no outputs of their own."""
+    """`[label] outs = ordered? (A | B)<attrs>(ins, ...)`; nested operands have no outputs of their own.
+
+    Only rules as they are written have the last three (`expand/variants.py`): `maybe` the node is there, or its first operand
+    stands for it; a `chain` `Mul*(a, b, c)` is the product in any grouping; `others` are further nodes of which one may be
+    there instead, `h = P | Q`.
+    """
 
     ops: tuple[Op, ...]
     inputs: tuple[Operand, ...]
@@ -104,6 +111,9 @@ class NodePattern:
     ordered: bool = False
     span: Span = NOWHERE
     ops_span: Span = NOWHERE
+    maybe: bool = False
+    chain: bool = False
+    others: tuple[NodePattern, ...] = ()
 
 
 Operand = Capture | Wildcard | Variadic | ConstPattern | NodePattern

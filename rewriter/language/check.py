@@ -13,6 +13,7 @@ from itertools import groupby
 
 from rewriter.language import ast
 from rewriter.language.checks.context import CheckContext
+from rewriter.language.checks.defines import check_defines, explained
 from rewriter.language.checks.evidence import check_evidence
 from rewriter.language.checks.expressions import Types
 from rewriter.language.checks.header import CODE, bind_params, check_header, check_settings
@@ -22,10 +23,13 @@ from rewriter.language.checks.rewrites import BlockCheck, check_blocks
 from rewriter.language.checks.scope import KIND_WORDS, Binding, NameScope
 from rewriter.language.checks.source import check_source
 from rewriter.language.diagnostics import Diagnostic, suggest
+from rewriter.language.expand.variants import bound
+from rewriter.language.functions import OF_ABSENT
 from rewriter.language.rule import Rule
 from rewriter.language.syntax.fill_row import mentions
 from rewriter.language.syntax.row_findings import merged
-from rewriter.language.walk import pattern_nodes, size
+from rewriter.language.walk import pattern_nodes, size, walk
+from rewriter.record import replace
 
 MAX_NODES = 100  # of a pattern
 MAX_TERMS = 5000  # of a condition, a `let` or a rewrite block
@@ -43,16 +47,51 @@ def check(rule_file: ast.RuleFile) -> list[Diagnostic]:
         first.setdefault(rule.code, rule)
     for place, rules in groupby(rule_file.rules, lambda rule: rule.span):
         found.extend(_check_together(list(rules), rule_file, place))
+    found = [*explained(found, rule_file), *check_defines(rule_file)]
     return sorted(found, key=lambda d: (d.span.start, d.span.end, d.code))
 
 
 def _check_together(rules: list[ast.Rule], rule_file: ast.RuleFile, place: ast.Span) -> list[Diagnostic]:
     """What is wrong in the rules that stand in one place: one, or those of a table."""
-    found = [(rule.row, diagnostic) for rule in rules for diagnostic in check_rule(rule, rule_file)]
+    found = [(rule.row, diagnostic) for rule in rules for diagnostic in _check_variants(rule, rule_file)]
     of_rows = [(row, diagnostic) for row, diagnostic in found if row is not None]
     if not of_rows:
         return [diagnostic for _, diagnostic in found]
     return merged(of_rows, len(rules), mentions(rule_file.text, place.start, place.end))
+
+
+def _asks_nothing(rule: ast.Rule, rule_file: ast.RuleFile) -> Iterator[Diagnostic]:
+    """Functions that are asked about what a form of the pattern does not have."""
+    for part in walk((*rule.wheres, *rule.lets, *rule.rewrites)):
+        for arg in part.args if isinstance(part, ast.Call) and part.function not in OF_ABSENT else ():
+            if isinstance(arg, ast.Literal) and arg.value is None:
+                name = rule_file.text[arg.span.start : arg.span.end]
+                message = f"the pattern has a form without `{name}`, of which `{part.function}` knows nothing"
+                helps = ("label the node, and ask first: not matched(n) or ...",)
+                yield Diagnostic("E206", message, arg.span, "not always there", (), helps, rule_file.path)
+
+
+def _check_variants(rule: ast.Rule, rule_file: ast.RuleFile) -> list[Diagnostic]:
+    """What is wrong in a rule with each of its patterns: the same finding once, and doubts that all of them share."""
+    if not rule.variants:
+        return check_rule(rule, rule_file)
+    of_each = [
+        [*check_rule(replace(one, tests=rule.tests, doc=rule.doc), rule_file), *_asks_nothing(one, rule_file)]
+        for one in rule.variants
+    ]
+    every = bound(tuple(node for one in rule.variants for node in one.match.nodes))
+    found: dict[tuple[str, str, ast.Span], Diagnostic] = {}
+    for one, problems in zip(rule.variants, of_each, strict=True):
+        missing = sorted(name for name in every - bound(one.match) if "~" not in name)
+        for problem in problems:
+            key = (problem.code, problem.message, problem.span)
+            shared = all(any((other.code, other.message, other.span) == key for other in others) for others in of_each)
+            if not shared and (problem.is_warning or key in found):
+                continue
+            where = f"where the pattern has no {', '.join(f'`{name}`' for name in missing)}" if missing else ""
+            notes = (*problem.notes, where) if where and not shared else problem.notes
+            found.setdefault(key, replace(problem, notes=notes))
+    return list(found.values())
 
 
 def check_rule(rule: ast.Rule, rule_file: ast.RuleFile) -> list[Diagnostic]:

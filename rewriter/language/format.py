@@ -18,7 +18,7 @@ from rewriter.language.parse import parse
 from rewriter.language.syntax.format_lines import WIDTH, Lines
 from rewriter.language.syntax.format_table import write_table
 from rewriter.language.syntax.format_tokens import Place, joined, pieces, spaced
-from rewriter.record import names
+from rewriter.record import names, replace
 
 if TYPE_CHECKING:
     from lark import Token
@@ -38,13 +38,19 @@ def format_text(text: str, path: str = "<text>") -> str:
     if problems:
         raise RuleFileError(problems, {path: SourceText(path, text)})
     lines = Lines(text)
-    for rule in rule_file.written:
-        _RuleLayout(text, rule, lines).write()
+    parts: list[ast.Rule | ast.Define] = [*rule_file.written, *rule_file.defines]
+    for part in sorted(parts, key=lambda part: part.span.start):
+        layout = _Layout(text, part.span, lines)
+        layout.write_define() if isinstance(part, ast.Define) else layout.write(part)
     result = lines.finish()
     again, problems = parse(result, path)
-    if problems or not same((again.rules, again.written), (rule_file.rules, rule_file.written)):
+    if problems or not same(_said(again), _said(rule_file)):
         raise RewriterError(f"{path}: formatting would change the meaning of its rules; it is left as it is")
     return result
+
+
+def _said(file: ast.RuleFile) -> tuple[Any, ...]:
+    return file.rules, file.written, tuple(replace(define, text="") for define in file.defines)
 
 
 def same(a: Any, b: Any) -> bool:
@@ -59,21 +65,23 @@ def same(a: Any, b: Any) -> bool:
     return bool(a == b) if found is None else all(same(getattr(a, name), getattr(b, name)) for name in found)
 
 
-class _RuleLayout:
-    """Writes one rule."""
+class _Layout:
+    """Writes one rule, or one define."""
 
-    def __init__(self, text: str, rule: ast.Rule, lines: Lines) -> None:
+    def __init__(self, text: str, span: Span, lines: Lines) -> None:
         from rewriter.language.syntax.tables import tokens
 
         self.text = text
-        self.rule = rule
         self.lines = lines
-        self.base = rule.span.start
-        self.tokens = tokens(text[rule.span.start : rule.span.end])
+        self.base = span.start
+        self.tokens = tokens(text[span.start : span.end])
         self.starts = [self._start(token) for token in self.tokens]
 
-    def write(self) -> None:
-        rule = self.rule
+    def write_define(self) -> None:
+        blank = True if self.tokens[0].type == "DOC" else None
+        self._line(self._docs(self.tokens), 0, "expression", blank=False if blank else None)
+
+    def write(self, rule: ast.Rule) -> None:
         parts: list[Part] = [rule.match, *rule.params, *rule.privates, *rule.wheres, *rule.lets, *rule.rewrites, *rule.tests]
         parts.sort(key=lambda part: part.span.start)
         self._head((rule.table or parts[0]).span.start)
@@ -115,16 +123,22 @@ class _RuleLayout:
 
     def _head(self, end: int) -> None:
         """Doc comment, code and name, and the keys below them."""
-        head = self._within(Span(self.base, end))
-        blank: bool | None = True
-        while head[0].type == "DOC":
-            doc = head.pop(0)
-            self.lines.add(("/// " + doc[3:].removeprefix(" ")).rstrip(), self._start(doc), self._end(doc), blank=blank)
-            blank = False
+        written = self._within(Span(self.base, end))
+        head = self._docs(written)
+        blank = len(head) == len(written)
         name = " ".join(head[:3])
         self.lines.add(name, self._start(head[0]), self._end(head[2]), blank=blank)
         if len(head) > 3:
             self._keys(head[3:])
+
+    def _docs(self, tokens: list[Token]) -> list[Token]:
+        """Writes a doc comment, and gives what stands behind it."""
+        blank, left = True, list(tokens)
+        while left[0].type == "DOC":
+            doc = left.pop(0)
+            self.lines.add(("/// " + doc[3:].removeprefix(" ")).rstrip(), self._start(doc), self._end(doc), blank=blank)
+            blank = False
+        return left
 
     def _keys(self, tokens: list[Token]) -> None:
         """`<key: value, ...>`: as much on a line as fits, or as a comment behind or above it allows."""
@@ -192,7 +206,8 @@ class _RuleLayout:
 
     def _label(self, line: Line) -> str:
         label = getattr(line, "label", None)
-        return f"[{label}]" if label is not None and not isinstance(line, ast.Inline) else ""
+        first = self.text[line.span.start] == "["  # or it is the label of the first of several alternatives
+        return f"[{label}]" if label is not None and first and not isinstance(line, ast.Inline) else ""
 
     def _let(self, part: ast.Let, width: int, blank: bool | None) -> None:
         """`let` lines that follow each other have their `=` below each other."""

@@ -63,6 +63,7 @@ constant(tensor) -> array                         : what a compile-time constant
 computed(tensor) -> array                         : what its node computes from constants, rounded once; else unknown
 fill(tensor) -> number                            : the one number that all elements are known to be, of whatever shape
 present(tensor) -> bool                           : the optional operand is there
+matched(node) -> bool                             : the node is there: one that may be absent, or one of several alternatives
 uses(tensor) -> int                               : number of nodes that read it
 users(tensor) -> list                             : operator names of the nodes that read it
 producer(tensor) -> string                        : operator name of the node that makes it, "" for none
@@ -176,6 +177,9 @@ FUNCTIONS: Mapping[str, ExpressionFunction] = MappingProxyType(
     {function.name: function for function in map(_read, filter(None, _TABLE.splitlines()))}
 )
 """Name → function."""
+
+OF_ABSENT = frozenset({"known", "known_but_one", "maybe", "default", "present", "matched"})
+"""What can be asked of an operand or a value that is not there, or not known."""
 
 SOURCE_FUNCTIONS = frozenset(
     {"source", "source_op", "source_input", "source_index", "source_is_output", "source_outputs", "source_nodes", "source_has"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rewriter.language.cache.kept_rules import Library
@@ -45,15 +45,17 @@ def _compiled(library: Library) -> tuple[list[Rule], tuple[Diagnostic, ...]]:
     return rules, tuple(found)
 
 
-def _checked(sources: Iterable[SourceText]) -> tuple[list[Rule], list[Diagnostic]]:
+def _checked(sources: Sequence[SourceText]) -> tuple[list[Rule], list[Diagnostic]]:
     """The rules of all files, and all that the compiler says of them."""
     from rewriter.language.check import check, check_codes
+    from rewriter.language.expand.shared_defines import SharedDefines
     from rewriter.language.parse import parse
 
     found: list[Diagnostic] = []
     rules: list[Rule] = []
+    shared = SharedDefines(sources)
     for source in sources:
-        rule_file, problems = parse(source.text, source.path)
+        rule_file, problems = parse(source.text, source.path, shared.of(source.path))
         found.extend(problems)
         found.extend(check(rule_file))
         rules.extend(Rule(rule, source.path, source) for rule in rule_file.rules)

@@ -6,7 +6,8 @@ text, nothing is raised, and the time is bounded by the limits of `limits`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rewriter.language import ast
@@ -22,12 +23,15 @@ if TYPE_CHECKING:
     from rewriter.language.syntax.tree import RuleBuilder
 
 
-def parse(text: str, path: str = "<text>") -> tuple[ast.RuleFile, list[Diagnostic]]:
+def parse(
+    text: str, path: str = "<text>", shared: Mapping[str, ast.Define] = MappingProxyType({})
+) -> tuple[ast.RuleFile, list[Diagnostic]]:
     """Parses a rule file.
 
     Args:
         text: the whole file; line ends are `\\n` or `\\r\\n`.
         path: what messages call the file.
+        shared: defines of its folder and its pack; those of the file itself come before them.
 
     Returns:
         The rules that could be read, in their order, and the syntax errors (codes E0xx) by their place. A rule with an
@@ -37,17 +41,54 @@ def parse(text: str, path: str = "<text>") -> tuple[ast.RuleFile, list[Diagnosti
         message = f"a rule file has at most {MAX_FILE_BYTES:,} bytes"
         return ast.RuleFile(path, ""), [Diagnostic("E003", message, ast.NOWHERE, path=path)]
     chunks, problems = scan(text)
+    read: list[tuple[RuleBuilder, ast.Rule, Sequence[ast.Rule]]] = []
+    defines: list[ast.Define] = []
+    for chunk in chunks:
+        builder, part, found = _rule(text, chunk, path)
+        if isinstance(part, ast.Define):
+            defines.append(part)
+        elif builder is not None and part is not None and not found:
+            rows, found = _rows(text, chunk, path, builder, part)
+            read += [(builder, part, rows)] if rows else []
+        problems.extend(found)
+    known, found = _known(defines, shared)
     rules: list[ast.Rule] = []
     written: list[ast.Rule] = []
-    for chunk in chunks:
-        builder, rule, found = _rule(text, chunk, path)
-        if builder is not None and rule is not None and not found:
-            rows, found = _rows(text, chunk, path, builder, rule)
-            rules += rows
-            written += [rule] if rows else []
-        problems.extend(found)
-    problems.sort(key=lambda problem: problem.span.start)
-    return ast.RuleFile(path, text, tuple(rules), tuple(written)), [replace(problem, path=path) for problem in problems]
+    for builder, whole, rows in read:
+        made, more = _plain(builder, rows, known)
+        rules += made
+        written += [whole] if made else []
+        found += more
+    problems = sorted([*problems, *found], key=lambda problem: problem.span.start)
+    file = ast.RuleFile(path, text, tuple(rules), tuple(written), tuple(defines), tuple(shared.values()))
+    return file, [replace(problem, path=path) for problem in problems]
+
+
+def _known(
+    defines: Sequence[ast.Define], shared: Mapping[str, ast.Define]
+) -> tuple[Mapping[str, ast.Define], list[Diagnostic]]:
+    """The defines that the rules of a file may call."""
+    if not defines:
+        return shared, []
+    from rewriter.language.expand.define_calls import settled
+
+    return settled(defines, shared)
+
+
+def _plain(
+    builder: RuleBuilder, rows: Sequence[ast.Rule], defines: Mapping[str, ast.Define]
+) -> tuple[Sequence[ast.Rule], list[Diagnostic]]:
+    """Rules without the forms that stand for several."""
+    if not builder.choices and builder.calls.isdisjoint(defines):
+        return rows, []
+    from rewriter.language.expand.rule_forms import plain
+
+    made, found = [], list[Diagnostic]()
+    for row in rows:
+        one, problems = plain(row, defines, choices=builder.choices)
+        made += [one] if one is not None else []
+        found += [problem for problem in problems if problem not in found]
+    return ([] if found else made), found
 
 
 def _rows(
@@ -65,14 +106,14 @@ def _rows(
     def parse_row(filled: FilledText) -> tuple[ast.Rule | None, list[Diagnostic]]:
         row = filled.text
         _, one, problems = _rule(row, Chunk(0, len(row)), path, filled.place)
-        return one, problems
+        return (one if isinstance(one, ast.Rule) else None), problems
 
     return TableRule(text, Span(chunk.start, chunk.end), builder, rule, rule.table).rules(parse_row)
 
 
 def _rule(
     text: str, chunk: Chunk, path: str, place: Callable[[Span], Span] | None = None
-) -> tuple[RuleBuilder | None, ast.Rule | None, list[Diagnostic]]:
+) -> tuple[RuleBuilder | None, ast.Rule | ast.Define | None, list[Diagnostic]]:
     """One rule as it is written, or None and why; `place` says where a text was written that a row was filled into."""
     builder, rule, problems = _read(text, chunk, path, place)
     if place is not None and builder is None:
@@ -82,7 +123,7 @@ def _rule(
 
 def _read(
     text: str, chunk: Chunk, path: str, place: Callable[[Span], Span] | None
-) -> tuple[RuleBuilder | None, ast.Rule | None, list[Diagnostic]]:
+) -> tuple[RuleBuilder | None, ast.Rule | ast.Define | None, list[Diagnostic]]:
     if chunk.problems:
         return None, None, chunk.problems
     from rewriter.language.syntax.lalr import tables
@@ -97,7 +138,7 @@ def _read(
         helps = ("name a part of it with `let`",)
         return None, None, [Diagnostic("E003", f"this expression nests deeper than {MAX_DEPTH} levels", where, "", (), helps)]
     builder = RuleBuilder(text, chunk.start, path, place)
-    rule = builder.rule(tree)
+    rule = builder.define(tree) if tree.data == "definition" else builder.rule(tree)
     return builder, (None if builder.problems else rule), builder.problems
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rewriter.language import ast as tree
 from rewriter.language.ast import Kind, OpsetRange
 from rewriter.language.diagnostics import SourceText
 from rewriter.language.header import Header, read_header
-from rewriter.language.walk import pattern_nodes, said
+from rewriter.language.walk import canonical, pattern_nodes
 
 if TYPE_CHECKING:
     from rewriter.language.cache.rule_store import RuleStore
@@ -67,6 +67,11 @@ class Rule:
             store, number, _ = self._tree
             self._tree = store.tree(number, self.code, self.source)
         return self._tree
+
+    @cached_property
+    def variants(self) -> tuple[Rule, ...]:
+        """A rule for each pattern that it stands for: itself, and where its pattern has a choice, one for each other form."""
+        return tuple(Rule(one, self.path, self.source) for one in self.ast.variants) or (self,)
 
     @property
     def question(self) -> tree.Rule:
@@ -193,7 +198,7 @@ class Rule:
         """SHA-256 of what the rule says, in hexadecimal; layout and comments do not change it."""
         from hashlib import sha256
 
-        return sha256(_canonical(self.ast).encode()).hexdigest()
+        return sha256(canonical(self.ast, _LAYOUT).encode()).hexdigest()
 
     @cached_property
     def wanted(self) -> tuple[frozenset[tuple[str, str]], ...]:
@@ -204,16 +209,11 @@ class Rule:
         """
         if any(param.default is None for param in self.ast.params):
             return ()
-        nodes = (node for node in pattern_nodes(self.ast.match) if not any(op.param for op in node.ops))
-        return tuple(frozenset(("" if op.domain == "ai.onnx" else op.domain, op.name) for op in node.ops) for node in nodes)
+        wanted, *others = [_wanted(tree) for tree in self.ast.variants or (self.ast,)]
+        return tuple(ops for ops in wanted if all(ops in other for other in others))
 
 
-def _canonical(value: Any) -> str:
-    """A text that is the same for the same tree, wherever it stood in its file."""
-    if isinstance(value, tuple):
-        return f"({','.join(map(_canonical, value))})"
-    fields = said(value.__class__)
-    if fields is None:
-        return repr(value)
-    told = [name for name in fields if name not in _LAYOUT]
-    return f"{type(value).__name__}({','.join([f'{name}={_canonical(getattr(value, name))}' for name in told])})"
+def _wanted(rule: tree.Rule) -> list[frozenset[tuple[str, str]]]:
+    """The operators of each node of a pattern, but for nodes whose operator a parameter names."""
+    nodes = (node for node in pattern_nodes(rule.match) if not any(op.param for op in node.ops))
+    return [frozenset(("" if op.domain == "ai.onnx" else op.domain, op.name) for op in node.ops) for node in nodes]

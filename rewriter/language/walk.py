@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from typing import Any
 
 from rewriter.language import ast
 from rewriter.record import names
+
+LATER = frozenset({"maybe", "chain", "others", "either", "variants"})
+"""Fields that records have got since texts were first made of them: that of a rule without them stays what it was."""
 
 
 @cache
@@ -67,3 +70,17 @@ def pattern_nodes(match: ast.Match) -> Iterator[ast.NodePattern]:
         node = stack.pop()
         yield node
         stack += [operand for operand in reversed(node.inputs) if isinstance(operand, ast.NodePattern)]
+
+
+def canonical(value: Any, without: Collection[str] = ()) -> str:
+    """A text that is the same for the same tree, wherever it stands in its file.
+
+    Fields `without` are left out, and so are those that a later version of the language added, where they say nothing.
+    """
+    if isinstance(value, tuple):
+        return f"({','.join([canonical(part, without) for part in value])})"
+    fields = said(value.__class__)
+    if fields is None:
+        return repr(value)
+    told = [name for name in fields if name not in without and (name not in LATER or getattr(value, name))]
+    return f"{type(value).__name__}({','.join([f'{name}={canonical(getattr(value, name), without)}' for name in told])})"

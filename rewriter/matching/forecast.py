@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from rewriter.conditions.asked_model import Asked, AskedModel
 from rewriter.errors import RewriterError
 from rewriter.facts import dtype_flow, rank_flow
+from rewriter.language import ast
 from rewriter.language.cache.operator_table import Table
 from rewriter.language.pattern import compile_pattern
 from rewriter.language.rule import Rule
@@ -127,17 +128,22 @@ def _forecasts(rules: Sequence[Rule]) -> _RuleForecasts:
 
 
 class _RuleForecast:
-    """Whether one rule can match."""
+    """Whether one rule can match, with any of its patterns."""
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
-        self._questions = _questions(rule)
-        self.asks_types = any(question.asks_types for question in self._questions)
-        self.asks_ranks = any(question.asks_ranks for question in self._questions)
+        question = rule.question
+        self._patterns = [_questions(one) for one in question.variants or (question,)]
+        asked = [one for questions in self._patterns for one in questions]
+        self.asks_types = any(question.asks_types for question in asked)
+        self.asks_ranks = any(question.asks_ranks for question in asked)
 
     def open(self, model: AskedModel, cases: Cases) -> bool:
-        """Whether every node of the pattern has a kind that it may be."""
-        for question in self._questions:
+        """Whether every node of one of its patterns has a kind that it may be."""
+        return any(self._stands(model, questions, cases) for questions in self._patterns)
+
+    def _stands(self, model: AskedModel, questions: list[NodeQuestion], cases: Cases) -> bool:
+        for question in questions:
             if not (question.stands(Asked(model, None)) if question.node is None else self._found(model, question, cases)):
                 return False
         return True
@@ -155,9 +161,8 @@ class _RuleForecast:
         return False
 
 
-def _questions(rule: Rule) -> list[NodeQuestion]:
+def _questions(asked: ast.Rule) -> list[NodeQuestion]:
     """One for each node; just one for a rule on the model as a whole, or whose operators are parameters."""
-    asked = rule.question
     if not asked.match.graph and not asked.params:
         try:
             return [NodeQuestion(asked, node) for node in compile_pattern(asked.match, {}).nodes]

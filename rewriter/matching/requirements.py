@@ -169,6 +169,8 @@ def _types(condition: ast.Expr) -> frozenset[int] | None:
         if condition.op == "or":
             return frozenset().union(*known) if len(known) == len(parts) else None
         return min(known, key=len, default=None)
+    if isinstance(condition, ast.Quantified) and condition.quantifier == "any":
+        return _types(condition.condition)
     if not isinstance(condition, ast.Compare) or condition.op not in ("==", "in"):
         return None
     if not isinstance(condition.left, ast.Call) or condition.left.function != "dtype":

@@ -20,7 +20,7 @@ def build(rewriting: Rewriting, statement: ast.Build, new: NewNode) -> gs.Tensor
     operands: list[gs.Tensor] = []
     for operand, value in zip(statement.inputs, new.operands, strict=True):
         if isinstance(operand, ast.Ref) and operand.spread:
-            operands.extend(rewriting.run(operand.name))
+            operands.extend(rewriting.made.get(operand.name) or rewriting.run(operand.name))
         else:
             operands.append(operand_tensor(rewriting, operand, value, new.op))
     while operands and not operands[-1].name:

@@ -31,7 +31,7 @@ def computes(statement: ast.Statement) -> bool:
     """Whether anything of a statement has to be computed before the graph is changed."""
     if isinstance(statement, ast.Redirect):
         return isinstance(statement.target, ast.Constant | ast.Build)
-    return isinstance(statement, ast.Build | ast.Edit | ast.Delete)
+    return isinstance(statement, ast.Build | ast.Edit | ast.Delete | ast.Each)
 
 
 def prepare(rewriting: Rewriting, statement: ast.Statement) -> tuple[Any, Any]:

@@ -13,6 +13,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter.language import ast
 from rewriter.rewriting.build import build, redirect
+from rewriter.rewriting.each_operand import apply_each, prepare_each
 from rewriter.rewriting.inline import inline
 from rewriter.rewriting.model_faults.fault_table import MEND
 from rewriter.rewriting.place import apply_delete, apply_edit
@@ -40,7 +41,7 @@ class Block:
 
 def apply_block(rewriting: Rewriting, block: Block) -> None:
     """Builds and wires. Raises Failure or Refused; the caller rolls back."""
-    prepared = [prepare(rewriting, statement) if computed else NOTHING for statement, computed, _ in block.steps]
+    prepared = [_prepared(rewriting, statement) if computed else NOTHING for statement, computed, _ in block.steps]
     for name in block.reread:
         if isinstance(rewriting.names.bound.get(name), gs.Tensor):
             rewriting.kept[name] = rewriting.fresh("before")
@@ -48,6 +49,10 @@ def apply_block(rewriting: Rewriting, block: Block) -> None:
         perform(rewriting, statement, value, at)
     _order(rewriting)
     rewriting.edits.sweep([*rewriting.matched, *rewriting.new_nodes])
+
+
+def _prepared(rewriting: Rewriting, statement: ast.Statement) -> tuple[Any, Any]:
+    return prepare_each(rewriting, statement) if isinstance(statement, ast.Each) else prepare(rewriting, statement)
 
 
 def _build(rewriting: Rewriting, statement: ast.Build, value: Any, at: Any) -> None:
@@ -77,6 +82,7 @@ _PERFORM: Mapping[type, Callable[[Rewriting, Any, Any, Any], None]] = {
     ast.Delete: _delete,
     ast.Mend: _mend,
     ast.Inline: _inline,
+    ast.Each: apply_each,
 }
 
 
@@ -99,7 +105,7 @@ def _read(block: ast.Rewrite) -> list[str]:
         item = waiting.pop()
         if isinstance(item, ast.Build):
             waiting.extend(item.inputs)
-        elif isinstance(item, ast.Edit) and item.place.field == "inputs":
+        elif isinstance(item, ast.Each) or (isinstance(item, ast.Edit) and item.place.field == "inputs"):
             waiting.append(item.value)
         elif isinstance(item, ast.Ref | ast.Name):
             found.append(item.name if isinstance(item, ast.Ref) else item.id)

@@ -59,13 +59,16 @@ CONSUMERS: Mapping[str, tuple[tuple[Any, ...], Any, Mapping[Any, str]]] = {
     "statements: inventory": (
         STATEMENTS,
         (requirements.needs, written_attributes.made_attributes),
-        {ast.Redirect: "its constant is walked to", **dict.fromkeys((ast.Delete, ast.Inline, ast.Mend), _NO_NODE)},
+        {
+            **dict.fromkeys((ast.Redirect, ast.Each), "its constant, or node, is walked to"),
+            **dict.fromkeys((ast.Delete, ast.Inline, ast.Mend), _NO_NODE),
+        },
     ),
     "statements: lint, outcome": (STATEMENTS, outcome._STATEMENTS, {}),
     "statements: lint, independence": (
         STATEMENTS,
         independence._writes,
-        dict.fromkeys((ast.Redirect, ast.Inline, ast.Mend), "may write anywhere, as everything else that has no place"),
+        dict.fromkeys((ast.Redirect, ast.Inline, ast.Mend, ast.Each), "may write anywhere, as everything else that has no place"),
     ),
     "operands: parser": (OPERANDS, (PatternBuilder._operand, PatternBuilder._node), {}),
     "operands: checks": (OPERANDS, checked_names.Pattern._operand, {}),

@@ -28,6 +28,7 @@ from rewriter.language.cache.own_folder import keep_sealed, own_folder, read_sea
 from rewriter.language.cache.pack import built, flat, pack
 from rewriter.language.cache.rule_store import RuleStore
 from rewriter.language.diagnostics import Diagnostic, SourceText
+from rewriter.language.expand.shared_defines import with_defines
 from rewriter.language.rule import Rule
 from rewriter.language.rule_files import read_rule_file, read_unchanged, state_of
 from rewriter.record import replace
@@ -53,7 +54,7 @@ class Library:
 
     def __init__(self, paths: Iterable[str]) -> None:
         self.begun = time.time_ns()
-        self.states = [state_of(path) for path in paths]
+        self.states = [state_of(path) for path in with_defines(paths)]
         self.sources = [SourceText(state[0], partial(read_unchanged, state)) for state in self.states]
 
     @cached_property
@@ -121,7 +122,8 @@ class Library:
 
 
 def _question(rule: Rule) -> str:
-    return pack(replace(rule.ast, doc=(), meta=(), rewrites=(), privates=(), tests=()), places=False)
+    bare = [replace(one, doc=(), meta=(), rewrites=(), privates=(), tests=()) for one in (rule.ast, *rule.ast.variants)]
+    return pack(replace(bare[0], variants=tuple(bare[1:])), places=False)
 
 
 def _read(folder: Path, name: str, sources: Sequence[SourceText]) -> Checked | None:

@@ -38,7 +38,8 @@ class RuleStore:
             found: ast.Rule = unpack(self._packed[number])
             return found
         self.path.unlink(missing_ok=True)
+        from rewriter.language.expand.shared_defines import SharedDefines
         from rewriter.language.parse import parse
 
-        rules, _ = parse(source.text, source.path)
+        rules, _ = parse(source.text, source.path, SharedDefines().of(source.path))
         return next(rule for rule in rules.rules if rule.code == code)

@@ -19,6 +19,7 @@ class CheckContext:
         reach: those of them in which all operators of the pattern exist; only there can the rule fire. A rule of kind `repair`
             describes models that break the rules, so it reaches all that it declares.
         found: the diagnostics so far.
+        defines: what it may call besides functions, by name.
     """
 
     def __init__(self, rule: ast.Rule, rule_file: ast.RuleFile) -> None:
@@ -27,6 +28,7 @@ class CheckContext:
         self.text = rule_file.text
         self.header: Header = read_header(rule.meta)
         self.found: list[Diagnostic] = []
+        self.defines = {define.name: define for define in (*rule_file.shared, *rule_file.defines)}
         latest = schema.latest_opset()
         first = max(1, min(self.header.opset.first or 1, latest))
         last = min(self.header.opset.last or latest, latest)

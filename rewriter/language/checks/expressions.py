@@ -9,7 +9,7 @@ from __future__ import annotations
 from rewriter.language import ast, schema
 from rewriter.language.checks import static_types as types
 from rewriter.language.checks.context import CheckContext, did_you_mean
-from rewriter.language.checks.scope import NameScope
+from rewriter.language.checks.scope import Binding, NameScope
 from rewriter.language.dtypes import DTYPES
 from rewriter.language.faults import FAULTS, MODEL_FACTS
 from rewriter.language.functions import FUNCTIONS
@@ -63,6 +63,8 @@ class Types:
             case ast.Choice():
                 self.truth(expr.test, "the test of `if`")
                 return types.join((self.of(expr.then), self.of(expr.other)))
+            case ast.Quantified():
+                return self._quantified(expr)
 
     def want(self, expr: ast.Expr, wanted: str, role: str) -> str:
         """Checks that an expression has the wanted type; returns what it has."""
@@ -188,6 +190,13 @@ class Types:
                 return listed
         return "floats" if items == {"int", "float"} else "list"
 
+    def _quantified(self, expr: ast.Quantified) -> str:
+        over = self.want(expr.over, "tensors|list", f"what `{expr.quantifier} {expr.name} in` goes through")
+        item = "tensor" if over == "tensors" else _ITEM.get(over, "any")
+        with self.scope.item(Binding(expr.name, "item", item, expr.name_span)):
+            self.truth(expr.condition, f"the condition of `{expr.quantifier}`")
+        return "int" if expr.quantifier == "count" else "bool"
+
     # --- Calls -----------------------------------------------------------------------------------------------------------
 
     def _call(self, expr: ast.Call) -> str:
@@ -217,7 +226,15 @@ class Types:
 
     def _unknown_function(self, expr: ast.Call) -> None:
         span = expr.name_span if expr.name_span != ast.NOWHERE else expr.span
-        helps = did_you_mean(expr.function, FUNCTIONS)
+        define = self.context.defines.get(expr.function)
+        if define is not None:
+            if len(define.params) == len(expr.args):
+                return  # in the body of another one
+            few = "few" if len(expr.args) < len(define.params) else "many"
+            message = f"too {few} arguments for `{define.name}`: {len(expr.args)}"
+            self.context.report("E208", message, expr.span, notes=(define.text,))
+            return
+        helps = did_you_mean(expr.function, [*FUNCTIONS, *self.context.defines])
         notes: tuple[str, ...] = ()
         if schema.history(expr.function, ""):
             notes = (f"`{expr.function}` is an operator: new nodes are made by lines of `rewrite`, not inside expressions",)

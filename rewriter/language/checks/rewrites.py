@@ -35,7 +35,7 @@ class BlockCheck:
         """Checks the statements in order; later ones see the tensors that earlier ones make."""
         for statement in self.statements:
             match statement:
-                case ast.Build() | ast.Redirect() if self.context.rule.match.graph:
+                case ast.Build() | ast.Redirect() | ast.Each() if self.context.rule.match.graph:
                     message = "a rule on the model as a whole makes no nodes and replaces no tensors"
                     helps = ("match the nodes that are to change: match { y = Op(x) }",)
                     self.context.report("E210", message, statement.span, "nothing to build on", helps=helps)
@@ -52,11 +52,27 @@ class BlockCheck:
                     self.edits.inline(statement)
                 case ast.Mend():
                     self.edits.mend(statement)
+                case ast.Each():
+                    self._each(statement)
         for binding in self.scope.names.values():
             if binding.kind == "made" and not binding.uses and not binding.name.startswith("_"):
                 message = f"the new tensor `{binding.name}` is never used"
                 helps = ("to replace an output of the match, give the new node that output's name",)
                 self.context.report("W201", message, binding.span, "made for nothing", helps=helps)
+
+    def _each(self, each: ast.Each) -> None:
+        """What it goes through are the operands of a node or a run of them; the new nodes read the item."""
+        found = self.scope.use(each.base, each.span)
+        wanted = "node" if each.inputs else "tensors"
+        if found is not None and (found.type != wanted or found.kind == "made node" or (found.output and not each.inputs)):
+            what = "the label of a matched node" if each.inputs else "a run of operands, as `*xs` binds it"
+            message = f"`each` goes through {what}, and `{each.base}` is {KIND_WORDS[found.kind]}"
+            helps = (f"write each {each.name} in n.inputs, where `n` labels the node",)
+            self.context.report("E210", message, each.span, "not several operands", helps=helps)
+        with self.scope.item(Binding(each.name, "item", "tensor", each.name_span)):
+            if each.test is not None:
+                self.types.truth(each.test, "the condition of `each`")
+            self.build(each.value)
 
     def build(self, build: ast.Build) -> None:
         """A new node and its operands; its outputs are named afterwards, for they are not its own operands."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from rewriter.language import ast
 from rewriter.language.checks.context import CheckContext, did_you_mean
 from rewriter.record import field, record
@@ -16,6 +19,7 @@ KIND_WORDS = {
     "param": "a parameter",
     "made": "a new tensor",
     "made node": "a new node",
+    "item": "one of several tensors or values",
 }
 
 
@@ -51,6 +55,18 @@ class NameScope:
     def child(self) -> NameScope:
         """A scope for one rewrite block: what it defines is not seen outside, what it uses is counted."""
         return NameScope(self.context, dict(self.names), self.later)
+
+    @contextmanager
+    def item(self, new: Binding) -> Iterator[None]:
+        """The name of one of several, within a condition or a statement about each of them."""
+        taken = self.names.get(new.name)
+        self.define(new)
+        yield
+        if taken is None:
+            del self.names[new.name]
+            if not new.uses:
+                helps = (f"ask something of `{new.name}`",)
+                self.context.report("W201", f"`{new.name}` is never used", new.span, "the same for each", helps=helps)
 
     def define(self, new: Binding) -> Binding:
         """Adds a name and returns its binding; a name that is taken is reported and keeps its old meaning."""

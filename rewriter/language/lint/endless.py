@@ -29,8 +29,8 @@ class Circle:
 
 def circles(subjects: Sequence[RuleSubject], possible: bool = False) -> Iterator[Circle]:
     """Every circle in which nothing falls; with `possible`, also those that the rest of a model would have to close."""
-    known = {s.rule.code: s for s in subjects if s.picture is not None}
-    results = {code: outcomes(subject(s.rule, f"{code}'")) for code, s in known.items()}
+    known = {s.names.side: s for s in subjects if s.picture is not None}
+    results = {side: outcomes(subject(s.rule, f"{side}'")) for side, s in known.items()}
     certain = _edges(known, results, certain=True)
     told: set[frozenset[str]] = set()
     for ring in _endless(certain, results):
@@ -56,10 +56,10 @@ def _edges(known: Mapping[str, RuleSubject], results: Mapping[str, list[RewriteR
             ops = {op for ref in _anchors(outcome, certain) for op in outcome.picture.nodes[ref].ops or ()}
             for op in sorted(ops):
                 for reader in readers.get(op, ()):
-                    if reader.rule.code in edges[code] or not meet(known[code], reader):
+                    if reader.names.side in edges[code] or not meet(known[code], reader):
                         continue
                     if _feeds(outcome, reader, certain):
-                        edges[code].add(reader.rule.code)
+                        edges[code].add(reader.names.side)
     return edges
 
 

@@ -201,6 +201,13 @@ class _ResultWriter:
         """What it leaves depends on the model."""
         self._known = False
 
+    def _each(self, each: ast.Each) -> None:
+        """How many nodes it adds, and which operands they replace, depends on the model."""
+        self._known = False
+        if each.inputs and (ref := self._node_of(each.base)) is not None:
+            self._touch(ref)
+            self._nodes[ref] = replace(self._nodes[ref], inputs=(), open=True)
+
     def _node_of(self, label: str) -> TermRef | None:
         found = self._labels.get(label, self._of.names.known.get(label))
         return found if isinstance(found, TermRef) and found.kind == "node" else None
@@ -360,4 +367,5 @@ _STATEMENTS: Mapping[type, Callable[[_ResultWriter, Any], Any]] = {
     ast.Delete: _ResultWriter._delete,
     ast.Inline: _ResultWriter._unforeseen,
     ast.Mend: _ResultWriter._unforeseen,
+    ast.Each: _ResultWriter._each,
 }

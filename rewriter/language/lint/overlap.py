@@ -36,10 +36,10 @@ def pairs(subjects: Iterable[RuleSubject]) -> Iterator[Pair]:
     order = _Before(drawn)
     told: set[tuple[str, str]] = set()
     for pair in _at_one_root(drawn, order):
-        told.add((pair.one.rule.code, pair.other.rule.code))
+        told.add((pair.one.names.side, pair.other.names.side))
         yield pair
     for pair in _inside(drawn):
-        if (pair.one.rule.code, pair.other.rule.code) not in told:
+        if (pair.one.names.side, pair.other.names.side) not in told:
             yield pair
 
 
@@ -47,8 +47,8 @@ def _at_one_root(drawn: list[RuleSubject], order: _Before) -> Iterator[Pair]:
     seen: set[tuple[str, str]] = set()
     for group in _by_operator(drawn).values():
         for one, other in combinations(group, 2):
-            key = (one.rule.code, other.rule.code)
-            if key in seen:
+            key = (one.names.side, other.names.side)
+            if key in seen or one.rule.code == other.rule.code:
                 continue
             seen.add(key)
             if (pair := _judge(one, other, order)) is not None:
@@ -94,7 +94,8 @@ def _inside(drawn: list[RuleSubject]) -> Iterator[Pair]:
             if node.ref == picture.root or len(node.ops or ()) != 1:
                 continue
             for eater in groups.get(next(iter(node.ops or ())), ()):
-                if eater is not victim and eater.phase <= victim.phase and _eats(eater, victim, picture, node.ref):
+                apart = eater.rule.code != victim.rule.code and eater.phase <= victim.phase
+                if apart and _eats(eater, victim, picture, node.ref):
                     yield Pair("shadowed", victim, eater, node.span)
 
 

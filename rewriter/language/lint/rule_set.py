@@ -8,7 +8,7 @@ the compiler must not refuse it, since a rule that is tried out has no tests yet
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rewriter.language import ast
 from rewriter.language.diagnostics import Diagnostic, Related
@@ -26,24 +26,38 @@ _SHOWN = 8  # rules of a circle that are named
 
 def lint(rules: Iterable[Rule], pedantic: bool = False) -> list[Diagnostic]:
     """Everything wrong with the rules as a set, in the order of their codes; with `pedantic`, also what cannot be decided."""
-    subjects = [subject(rule, rule.code) for rule in rules]
-    found = [*_never(subjects), *_pairs(subjects, pedantic), *_circles(subjects, pedantic), *_without_twin(subjects)]
-    place = {one.rule.path: number for number, one in enumerate(subjects)}
+    given = list(rules)
+    subjects = [subject(one, _side(rule, number)) for rule in given for number, one in enumerate(rule.variants)]
+    found = [*_never(subjects), *_pairs(subjects, pedantic), *_circles(subjects, pedantic), *_without_twin(given)]
+    place = {rule.path: number for number, rule in enumerate(given)}
     return sorted(found, key=lambda d: (place.get(d.path, 0), d.path, d.span.start, d.code, d.message))
+
+
+def _side(rule: Rule, number: int) -> str:
+    """What keeps the patterns of one rule apart from each other, and from those of others."""
+    return rule.code if number == 0 else f"{rule.code}/{number + 1}"
+
+
+def _of_rules(subjects: Iterable[RuleSubject]) -> Mapping[str, list[RuleSubject]]:
+    """The patterns of each rule, by its code."""
+    found: dict[str, list[RuleSubject]] = {}
+    for one in subjects:
+        found.setdefault(one.rule.code, []).append(one)
+    return found
 
 
 # --- Rules that can never apply -------------------------------------------------------------------------------------------
 
 
 def _never(subjects: Sequence[RuleSubject]) -> Iterator[Diagnostic]:
-    for one in subjects:
+    for one, *others in _of_rules(subjects).values():
         rule = one.rule
         if not ever_holds(rule):
             span = next((item.value_span for item in rule.ast.meta if item.key == "versions"), rule.ast.code_span)
             yield _report(
                 "E409", f"{rule.code} can never apply: no version is {rule.versions}", rule, span, "contradicts itself"
             )
-        elif one.picture is not None and not _possible(one, one.picture.branches):
+        elif not any(other.picture is None or _possible(other, other.picture.branches) for other in (one, *others)):
             span, label = _contradiction(one)
             helps = ("conditions of one rule must hold together; for one or the other, write `or`",)
             yield _report(
@@ -76,7 +90,15 @@ def _contradiction(one: RuleSubject) -> tuple[ast.Span, str]:
 
 
 def _pairs(subjects: Sequence[RuleSubject], pedantic: bool) -> Iterator[Diagnostic]:
-    for pair in pairs(subjects):
+    found = list(pairs(subjects))
+    covered = {pair.one.names.side for pair in found if pair.kind in ("duplicate", "shadowed")}
+    whole = {code: covered.issuperset(one.names.side for one in of) for code, of in _of_rules(subjects).items()}
+    told: set[tuple[str, str, str]] = set()
+    for pair in found:
+        key = (pair.kind, pair.one.rule.code, pair.other.rule.code)
+        if key in told or (pair.kind in ("duplicate", "shadowed") and not whole[pair.one.rule.code]):
+            continue  # of the other patterns of the rule nothing is taken
+        told.add(key)
         if pair.kind == "duplicate":
             yield _duplicate(pair)
         elif pair.kind == "shadowed":
@@ -139,7 +161,7 @@ def _overlap(pair: Pair) -> Diagnostic:
 
 def _circles(subjects: Sequence[RuleSubject], pedantic: bool) -> Iterator[Diagnostic]:
     for circle in circles(subjects, possible=pedantic):
-        yield _alone(circle) if len(circle.subjects) == 1 else _round(circle)
+        yield _alone(circle) if len({one.rule.code for one in circle.subjects}) == 1 else _round(circle)
 
 
 def _alone(circle: Circle) -> Diagnostic:
@@ -155,7 +177,7 @@ def _alone(circle: Circle) -> Diagnostic:
 
 
 def _round(circle: Circle) -> Diagnostic:
-    rules = [one.rule for one in circle.subjects]
+    rules = list({one.rule.code: one.rule for one in circle.subjects}.values())
     code, verb = ("E408", "undo") if circle.certain else ("W408", "may undo")
     shown = [rule.code for rule in rules[:_SHOWN]]
     more = f" and {len(rules) - _SHOWN} more" if len(rules) > _SHOWN else ""
@@ -170,9 +192,9 @@ def _round(circle: Circle) -> Diagnostic:
 # --- Evidence that nothing shows ----------------------------------------------------------------------------------------------
 
 
-def _without_twin(subjects: Sequence[RuleSubject]) -> Iterator[Diagnostic]:
+def _without_twin(rules: Sequence[Rule]) -> Iterator[Diagnostic]:
     """Repairs that read the framework's file, or what an exporter leaves, and show no correct program that they leave alone."""
-    for rule in (one.rule for one in subjects):
+    for rule in rules:
         if rule.evidence is None or rule.evidence.name not in TWINNED or any(test.twin for test in rule.ast.tests):
             continue
         span = next(item.value_span for item in rule.ast.meta if item.key == "evidence")

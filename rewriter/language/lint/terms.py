@@ -56,6 +56,15 @@ class TermNames:
     def _choice(self, expr: ast.Choice) -> Term:
         return ("if", self.term(expr.then), self.term(expr.test), self.term(expr.other))
 
+    def _quantified(self, expr: ast.Quantified) -> Term:
+        """What the item is called makes no difference."""
+        over, outer = self.term(expr.over), self.known
+        depth = sum(isinstance(term, tuple) and term[0] == "item of" for term in outer.values())
+        self.known = {**outer, expr.name: ("item of", depth)}
+        inner = self.term(expr.condition)
+        self.known = outer
+        return (f"{expr.quantifier} in", over, inner)
+
     def _name(self, expr: ast.Name) -> Term:
         name = expr.id
         if name in self.known:
@@ -97,6 +106,7 @@ _TERMS: Mapping[type, Callable[[TermNames, Any], Term]] = {
     ast.Compare: TermNames._sides,
     ast.Logic: lambda names, expr: (expr.op, *map(names.term, expr.operands)),
     ast.Choice: TermNames._choice,
+    ast.Quantified: TermNames._quantified,
 }
 
 

@@ -258,4 +258,46 @@ name columns. A test can only be for a row that is there.
         _TABLE.replace('test "@op goes', 'test DOC1 "@op goes'),
         _TABLE,
     ),
+    Page(
+        "E018",
+        "a define that cannot be",
+        """
+`define name(a, b) = expression` gives a condition or a value a name. It is written out where it is called, so it
+cannot call itself, and its name is neither that of a function of the language nor that of another define of the file.
+""",
+        """
+define single(x) = size(x) == 1 and not single(x)
+
+rule DOC1 defines <kind: exact>
+match { y = Identity(x) }
+rewrite { y = x }
+""",
+        """
+define single(x) = size(x) == 1
+
+rule DOC1 defines <kind: exact>
+match { y = Identity(x) }
+where single(x)
+rewrite { y = x }
+""",
+    ),
+    Page(
+        "E019",
+        "a choice that cannot be made",
+        """
+Some forms stand for several patterns. Where the node of `maybe Cast(x)` is not there, its first operand stands for
+it; a chain `Mul*(a, b, c)` is of an operator whose operands can be grouped as one likes; `<axes~a>` is an attribute
+in some opsets and an operand in others. At least one of the patterns must be left by the conditions.
+""",
+        """
+rule DOC1 choices <kind: approx(rtol=1e-6)>
+match { y = Sub*(x, {1.0}, {2.0}) }
+rewrite { y = Sub(x, {3.0}) }
+""",
+        """
+rule DOC1 choices <kind: approx(rtol=1e-6)>
+match { y = Add*(x, {1.0}, {2.0}) }
+rewrite { y = Add(x, {3.0}) }
+""",
+    ),
 )

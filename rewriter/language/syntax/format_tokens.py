@@ -56,6 +56,8 @@ class _Spacer:
 
     def before(self, tokens: Sequence[Token], at: int) -> str:
         token = tokens[at]
+        if tokens[0].type == "EACH" and self._braces(token):
+            return " "
         previous = tokens[at - 1].type if at else ""
         place = self.places[-1]
         opens_attributes = token.type == "LESSTHAN" and place in ("node", "header")
@@ -65,10 +67,16 @@ class _Spacer:
             or token.type in _TIGHT_BEFORE
             or (opens_attributes and place == "node")
             or closes_attributes
+            or "TILDE" in (token.type, previous)
+            or (token.type == "TIMES" and place == "node" and previous in ("NAME", "RPAR", "COLUMN"))
             or (token.type == "EQUAL" and (place == "attributes" or self.places[0] == "header"))
             or (
                 token.type == "LPAR"
-                and (previous in ("NAME", "COLUMN", "RPAR") or (previous == "MORETHAN" and place == "node"))
+                and (
+                    previous in ("NAME", "COLUMN", "RPAR")
+                    or (previous == "TIMES" and self.tight)
+                    or (previous == "MORETHAN" and place == "node")
+                )
             )
             or (token.type == "LBRACE" and previous in ("DTYPE", "COLUMN", "RSQB"))
             or (token.type == "RANGE" and previous in _ENDS_OPERAND)
@@ -77,6 +85,18 @@ class _Spacer:
         self.tight = self._tight_after(token, previous, place, opens_attributes)
         self._enter(token, place, opens_attributes, closes_attributes)
         return "" if tight else " "
+
+    def _braces(self, token: Token) -> bool:
+        """`each ... if condition { statement }`: what its words and braces change; whether the token is one of the braces."""
+        if token.type == "IF" and len(self.places) == 1:
+            self.places[0] = "expression"
+        opens, closes = token.type == "LBRACE" and len(self.places) == 1, token.type == "RBRACE" and len(self.places) == 2
+        if opens:
+            self.places.append("node")
+        elif closes:
+            self.places.pop()
+        self.tight = self.tight and not opens
+        return opens or closes
 
     def _tight_after(self, token: Token, previous: str, place: Place, opens_attributes: bool) -> bool:
         if token.type == "EQUAL":

@@ -23,9 +23,10 @@ MAX_PROBLEMS = 20
 
 _MARK = re.compile(
     r""""(?:[^"\\\n]|\\.)*(?P<closed>")?|///|\#[^\n]*|~~~|\[|\(|\{|\]|\)|\}|r(?<![.\w]r)ule(?!\w)"""
+    r"""|d(?<![.\w]d)efine(?=(?:\s|\#[^\n]*\n)+\w)"""
 )  # each way begins with a letter of its own: only then does `re` pass over all others at once
 _KINDS = (
-    {'"': "string", "/": "doc", "#": "comment", "~": "fence", "r": "rule"}
+    {'"': "string", "/": "doc", "#": "comment", "~": "fence", "r": "rule", "d": "rule"}
     | dict.fromkeys("[({", "open")
     | dict.fromkeys("])}", "close")
 )
@@ -33,7 +34,8 @@ _BLANK = re.compile(r"(?:\s|\#[^\n]*)*")
 _DOCS = re.compile(r"(?:\s|\#[^\n]*|///[^\n]*)*")
 _WORD = re.compile(r"\w+")
 _HEAD = re.compile(r"rule\s+[A-Z]+[0-9]+\s+[a-z0-9]")
-_RULE_LINE = re.compile(r"^(?:///|rule[ \t]+[A-Z]+[0-9]+[ \t]+[a-z0-9])", re.MULTILINE)
+_RULE_LINE = re.compile(r"^(?:///|rule[ \t]+[A-Z]+[0-9]+[ \t]+[a-z0-9]|define[ \t]+\w+[ \t]*\()", re.MULTILINE)
+_BEGIN = ("rule", "define")
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]|\r(?!\n)")
 
 
@@ -134,6 +136,8 @@ class _Scanner:
         """Whether the word `rule` begins a rule: anywhere outside of brackets, and on a line of its own even inside."""
         before = self.text[max(0, at - MAX_INDENT) : at].rstrip(" \t")
         on_new_line = not before or before.endswith("\n")
+        if self.text[at] == "d":
+            return on_new_line
         if self.chunk.unclosed:
             return on_new_line and _HEAD.match(self.text, at) is not None
         return on_new_line or _HEAD.match(self.text, at) is not None
@@ -144,14 +148,14 @@ class _Scanner:
         match = _WORD.match(self.text, after)
         word = match[0] if match else ""
         empty = self.chunk.start == 0 and not self.chunks and _end(_BLANK, self.text, 0) >= at
-        if word != "rule" and not empty and (self.chunk.unclosed or word in PARTS):
+        if word not in _BEGIN and not empty and (self.chunk.unclosed or word in PARTS):
             where = Span(at, _line_end(self.text, at))
             helps = ("begin a comment inside a rule with `#`",)
             message = "a `///` comment stands before a rule, not in it"
             self._problem(Diagnostic("E007", message, where, "inside a rule", (), helps))
             return after
         self._finish(at)
-        return after + len(word) if word == "rule" else after
+        return after + len(word) if word in _BEGIN else after
 
     def _fence(self, at: int) -> int:
         """The text between two `~~~`; a line that can only begin a rule shows that the second is missing."""

@@ -29,7 +29,7 @@ _OPERATORS = frozenset(
         *("_TOUCHING", "DOT", "RANGE"),
     )
 )
-_CONTINUATIONS = frozenset(["LPAR", "LESSTHAN", "DOT", "OPTIONAL", "_TOUCHING", "RANGE", "VBAR"])
+_CONTINUATIONS = frozenset(["LPAR", "LESSTHAN", "DOT", "OPTIONAL", "_TOUCHING", "RANGE", "VBAR", "TIMES", "TILDE"])
 """What can go on with a name or a call; not worth telling where something else can follow."""
 
 _BEFORE_NAMES = ("const", "ordered", "tensor")
@@ -41,21 +41,31 @@ _LITERALS = frozenset(["INT", "FLOAT", "STRING", "TRUE", "FALSE", "NONE"])
 _PHRASES: tuple[tuple[frozenset[str], frozenset[str], str], ...] = (
     (
         frozenset(["FLOAT", "NAME", "RANGE", "NOT"]),
-        _LITERALS | {"NAME", "LPAR", "LSQB", "NOT", "MINUS", "DTYPE", "RANGE"},
+        _LITERALS | {"NAME", "LPAR", "LSQB", "NOT", "MINUS", "DTYPE", "RANGE", "QUANTIFIER"},
         "an expression, a range",
     ),
     (
         frozenset(["FLOAT", "NAME", "LBRACE", "LPAR"]),
-        _LITERALS | {"NAME", "LPAR", "LSQB", "NOT", "MINUS", "DTYPE", "LBRACE"},
+        _LITERALS | {"NAME", "LPAR", "LSQB", "NOT", "MINUS", "DTYPE", "LBRACE", "QUANTIFIER"},
         "an expression or a constant such as `{0}`",
     ),
-    (frozenset(["FLOAT", "NAME"]), _LITERALS | {"NAME", "LPAR", "LSQB", "NOT", "MINUS", "DTYPE"}, "an expression"),
+    (
+        frozenset(["FLOAT", "NAME"]),
+        _LITERALS | {"NAME", "LPAR", "LSQB", "NOT", "MINUS", "DTYPE", "QUANTIFIER"},
+        "an expression",
+    ),
     (
         frozenset(["CONST", "ORDERED"]),
-        frozenset(["NAME", "CONST", "DTYPE", "TENSOR", "LBRACE", "TIMES", "ANY", "MORE", "LSQB", "LPAR", "COLUMN", "ORDERED"]),
+        frozenset(
+            ["NAME", "CONST", "DTYPE", "TENSOR", "LBRACE", "TIMES", "ANY", "MORE", "LSQB", "LPAR", "COLUMN", "ORDERED", "MAYBE"]
+        ),
         "an operand such as `const w`",
     ),
-    (frozenset(["ORDERED", "NAME"]), frozenset(["NAME", "LPAR", "COLUMN", "ORDERED"]), "an operator call such as `Relu(x)`"),
+    (
+        frozenset(["ORDERED", "NAME"]),
+        frozenset(["NAME", "LPAR", "COLUMN", "ORDERED", "MAYBE", "LSQB"]),
+        "an operator call such as `Relu(x)`",
+    ),
     (
         frozenset(["ANY", "LBRACE", "NAME", "COLUMN"]),
         frozenset(["NAME", "LBRACE", "DTYPE", "TIMES", "ANY", "LSQB", "COLUMN"]),
@@ -68,7 +78,7 @@ _PHRASES: tuple[tuple[frozenset[str], frozenset[str], str], ...] = (
     ),
     (
         frozenset(["DEL", "NAME"]),
-        frozenset(["NAME", "LSQB", "SPREAD", "ANY", "DEL", "INLINE", "MEND", "COLUMN"]),
+        frozenset(["NAME", "LSQB", "SPREAD", "ANY", "DEL", "INLINE", "MEND", "COLUMN", "EACH"]),
         "a statement such as `y = Relu(x)`",
     ),
     (

@@ -55,6 +55,21 @@ class RuleBuilder(RewriteBuilder):
             table=None if table is None else self._table(table),
         )
 
+    def define(self, tree: Part) -> ast.Define:
+        """`define name(a, b) = expression`."""
+        docs = [part for part in tree.children if getattr(part, "type", "") == "DOC"]
+        begin = self.text.find("define", self.span(docs[-1]).end if docs else self.span(tree).start)
+        name, *params, body = (part for part in tree.children[len(docs) :] if part is not None)
+        return ast.Define(
+            self.new_name(name),
+            tuple(self.new_name(param) for param in params),
+            self.expr(body),
+            tuple(doc[3:].removeprefix(" ").rstrip() for doc in docs),
+            " ".join(self.text[begin : self.span(tree).end].split()),
+            self.span(tree),
+            self.span(name),
+        )
+
     def _table(self, tree: Part) -> ast.Table:
         return as_table(self.text, [ast.Cell(str(cell), self.span(cell)) for cell in tree.children], self.span(tree))
 

@@ -29,7 +29,7 @@ _MAX_DIGITS = 20
 class ExpressionBuilder:
     """Converts the expressions of one rule; `base` is the offset of the rule's text in its file.
 
-    `place` says where the text of a row was written that a table was filled into.
+    `place` says where the text of a row was written that a table was filled into. `calls` are the functions that it calls.
     """
 
     def __init__(self, base: int, path: str, place: Callable[[Span], Span] | None = None) -> None:
@@ -37,6 +37,7 @@ class ExpressionBuilder:
         self.path = path
         self.place = place
         self.problems: list[Diagnostic] = []
+        self.calls: set[str] = set()
         self._expressions: dict[str, Callable[[Part], Expr]] = {
             "name": lambda t: ast.Name(str(t.children[0]), self.span(t)),
             "dtype": lambda t: ast.Name(str(t.children[0]), self.span(t)),
@@ -65,6 +66,7 @@ class ExpressionBuilder:
             "conjunction": lambda t: ast.Logic("and", self.exprs(t.children), self.span(t)),
             "disjunction": lambda t: ast.Logic("or", self.exprs(t.children), self.span(t)),
             "choice": self._choice,
+            "quantified": self._quantified,
         }
 
     def problem(self, code: str, message: str, span: Span, label: str = "", helps: tuple[str, ...] = ()) -> None:
@@ -155,6 +157,13 @@ class ExpressionBuilder:
         then, test, other = self.exprs(tree.children)
         return ast.Choice(then, test, other, self.span(tree))
 
+    def _quantified(self, tree: Part) -> Expr:
+        word, name, over, condition = tree.children
+        quantifier: Any = str(word)
+        items, test = self.expr(over), self.expr(condition)
+        return ast.Quantified(quantifier, self.new_name(name), items, test, self.span(tree), self.span(name))
+
     def _call(self, tree: Part) -> Expr:
         name = tree.children[0]
+        self.calls.add(str(name))
         return ast.Call(str(name), self.exprs(tree.children[1:]), self.span(tree), self.span(name))

@@ -8,17 +8,20 @@ from typing import Any
 
 from rewriter.language import ast
 from rewriter.language.syntax.tree_expressions import ExpressionBuilder, Part
+from rewriter.record import replace
 
 
 class PatternBuilder(ExpressionBuilder):
     """Converts `match` blocks, and what rewrites share with them: labels, outputs, operators.
 
-    `operators` are the places where `@name` is an operator.
+    `operators` are the places where `@name` is an operator; `choices`, whether the pattern or a rewrite has a form that stands
+    for several.
     """
 
     def __init__(self, base: int, path: str, place: Callable[[ast.Span], ast.Span] | None = None) -> None:
         super().__init__(base, path, place)
         self.operators: set[int] = set()
+        self.choices = False
 
     def match(self, tree: Part) -> ast.Match:
         if tree.data == "match_graph":
@@ -44,9 +47,28 @@ class PatternBuilder(ExpressionBuilder):
         return ast.GraphItem(side, self.new_name(name), self._type(kind), self.span(tree))
 
     def _pattern(self, tree: Part) -> ast.NodePattern:
-        label, outputs, node = tree.children
+        label, outputs, first, *others = tree.children
         names, more = self.outputs(outputs)
-        return self._node(node, self.label(label), names, more, self.span(tree))
+        own, node = first.children
+        if own is not None and label is not None:
+            helps = ("label the line, or each of its alternatives",)
+            self.problem("E012", "this node has two labels", self.span(own), "the second", helps)
+        made = self._node(node, self.label(own if label is None else label), names, more, self.span(tree))
+        if not others:
+            if own is not None:
+                helps = ("a label stands at the beginning of the line: [n] y = Relu(x)",)
+                self.problem("E012", "only one of several alternatives has its label here", self.span(own), "not here", helps)
+            return made
+        self.choices = True
+        return replace(made, others=tuple(self._alternative(other, label, names, more) for other in others))
+
+    def _alternative(self, tree: Part, label: Part, names: tuple[ast.Output, ...], more: bool) -> ast.NodePattern:
+        """A further node that a line may be of; the label of the line is that of whichever is there."""
+        own, node = tree.children
+        if own is not None and label is not None:
+            helps = ("label the line, or each of its alternatives",)
+            self.problem("E012", "this node has two labels", self.span(own), "the second", helps)
+        return self._node(node, self.label(label if own is None else own), names, more, self.span(tree))
 
     def label(self, tree: Part) -> str | None:
         return None if tree is None else self.new_name(tree.children[0])
@@ -76,7 +98,8 @@ class PatternBuilder(ExpressionBuilder):
     def _node(
         self, tree: Part, label: str | None, outputs: tuple[ast.Output, ...], more_outputs: bool, span: ast.Span
     ) -> ast.NodePattern:
-        ordered, ops, attrs, *rest = tree.children
+        maybe, ordered, ops, chain, attrs, *rest = tree.children
+        self.choices = self.choices or maybe is not None or chain is not None
         operands, more = self._without_more(rest)
         return ast.NodePattern(
             ops=tuple(self.op(op) for op in ops.children),
@@ -89,6 +112,8 @@ class PatternBuilder(ExpressionBuilder):
             ordered=ordered is not None,
             span=span,
             ops_span=self.span(ops),
+            maybe=maybe is not None,
+            chain=chain is not None,
         )
 
     def op(self, tree: Part) -> ast.Op:
@@ -102,7 +127,8 @@ class PatternBuilder(ExpressionBuilder):
 
     def _attr(self, tree: Part) -> ast.AttrPattern:
         name = tree.children[0]
-        value = self.expr(tree.children[1]) if tree.data == "attr_equals" else None
+        value = self.expr(tree.children[1]) if tree.data in ("attr_equals", "attr_either") else None
+        self.choices = self.choices or tree.data == "attr_either"
         return ast.AttrPattern(str(name), tree.data[len("attr_") :], value, self.span(tree), self.span(name))
 
     def _operand(self, tree: Part) -> ast.Operand:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rewriter.language import ast
 from rewriter.language.syntax.tree_expressions import Part
 from rewriter.language.syntax.tree_patterns import PatternBuilder
+from rewriter.record import replace
 
 
 class RewriteBuilder(PatternBuilder):
@@ -32,8 +33,22 @@ class RewriteBuilder(PatternBuilder):
         if tree.data == "mend":
             base, fault = tree.children
             return ast.Mend(str(base), str(fault), self.span(tree))
+        if tree.data == "each":
+            return self._each(tree)
         label, attr = tree.children
         return ast.Inline(str(label), None if attr is None else str(attr), self.span(tree))
+
+    def _each(self, tree: Part) -> ast.Each:
+        _, name, base, inputs, test, body = tree.children
+        made = self._assign(body)
+        one = isinstance(made, ast.Build) and [output.name for output in made.outputs] == [str(name)]
+        if not isinstance(made, ast.Build) or not one or made.outputs[0].variadic:
+            helps = (f"write {{ {name} = Cast<to=float>({name}) }}",)
+            self.problem("E012", f"`each` makes one node in the place of `{name}`", self.span(body), "another form", helps)
+            made = ast.Build((), ast.Op("Identity"), (), ())
+        condition = None if test is None else self.expr(test)
+        place = self.new_name(name), str(base), inputs is not None
+        return ast.Each(*place, condition, replace(made, outputs=()), self.span(tree), self.span(name))
 
     def _assign(self, tree: Part) -> ast.Build | ast.Redirect:
         """`y = Op(x)` makes a node; `y = x` and `y = {expr}` redirect one named output and have no label."""
@@ -85,7 +100,9 @@ class RewriteBuilder(PatternBuilder):
         name = tree.children[0]
         if tree.data == "attr_copy":
             return ast.AttrCopy(str(name), self.span(tree))
-        return ast.AttrSet(str(name), self.expr(tree.children[1]), self.span(tree), self.span(name))
+        either = tree.data == "attr_set_either"
+        self.choices = self.choices or either
+        return ast.AttrSet(str(name), self.expr(tree.children[1]), self.span(tree), self.span(name), either)
 
     def _operand_of_new(self, tree: Part) -> ast.NewOperand:
         span = self.span(tree)

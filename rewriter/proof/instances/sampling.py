@@ -88,12 +88,17 @@ class Stream:
         dims = Dims(rng, digits, empty=rng.random() < 0.5 and self.rule.kind.name != "repair")
         self._made += 1
         try:
-            instance = pattern_instance(self.rule, opset, dims)
+            instance = pattern_instance(self._variant(index, opset), opset, dims)
         except Rejected:
             return None
         if not digits:
             self._last = index, opset, dims.drawn
         return instance
+
+    def _variant(self, index: int, opset: int) -> Rule:
+        """One of the patterns that the rule stands for; each is drawn in each opset that it is for."""
+        variants = [one for one in self.rule.variants if opset in one.opset] or list(self.rule.variants)
+        return variants[index // max(len(self.forms), 1) % len(variants)]
 
 
 def _hide(instance: Instance, dims: Dims) -> Instance:

@@ -38,12 +38,18 @@ def unneeded(rule: Rule, rejected: Sequence[Instance], seed: int) -> tuple[Unnee
 
 def weakened(rule: Rule) -> Iterator[tuple[Rule, ast.Span]]:
     """The rule without each of its conditions, and where the condition stands."""
-    for position, where in enumerate(rule.ast.wheres):
-        wheres = rule.ast.wheres[:position] + rule.ast.wheres[position + 1 :]
-        yield Rule(replace(rule.ast, wheres=wheres), rule.path, rule.source), where.span
-    for position, private in enumerate(rule.ast.privates):
-        privates = rule.ast.privates[:position] + rule.ast.privates[position + 1 :]
-        yield Rule(replace(rule.ast, privates=privates), rule.path, rule.source), private.span
+    forms = (rule.ast, *rule.ast.variants)
+    parts = dict.fromkeys(part.span for one in forms for part in one.wheres)
+    parts |= dict.fromkeys(part.span for one in forms for part in one.privates)
+    for span in parts:
+        weaker, *variants = (_without(one, span) for one in forms)
+        yield Rule(replace(weaker, variants=tuple(variants)), rule.path, rule.source), span
+
+
+def _without(rule: ast.Rule, span: ast.Span) -> ast.Rule:
+    """A rule without what stands in one place."""
+    wheres = tuple(where for where in rule.wheres if where.span != span)
+    return replace(rule, wheres=wheres, privates=tuple(private for private in rule.privates if private.span != span))
 
 
 def _broke(rule: Rule, weaker: Rule, rejected: Sequence[Instance], seed: int) -> int:

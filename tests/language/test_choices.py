@@ -1,0 +1,154 @@
+"""Forms that stand for several plain ones: what they become, and what is said where they cannot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rewriter.engine.testing import run_tests
+from rewriter.language import ast
+from rewriter.language.expand.variants import MAX_VARIANTS, groupings
+from rewriter.language.load_rules import load_rules
+from rewriter.language.parse import parse
+from rewriter.language.walk import walk
+from tests.language.test_check import check_text
+
+RULES = Path(__file__).parent / "choices.rules"
+
+
+def forms(match: str, more: str = "", rewrite: str = "y = x", header: str = "kind: lossy") -> tuple[ast.Rule, ...]:
+    """The plain rules that one stands for."""
+    file, problems = parse(f"rule T1 t <{header}>\nmatch {{ {match} }}\n{more}\nrewrite {{ {rewrite} }}\n")
+    assert not problems
+    return file.rules[0].variants or file.rules
+
+
+def text(operand: ast.Operand) -> str:
+    """A pattern on one line."""
+    if isinstance(operand, ast.NodePattern):
+        return f"{'|'.join(op.name for op in operand.ops)}({', '.join(map(text, operand.inputs))})"
+    return operand.name if isinstance(operand, ast.Capture) else type(operand).__name__
+
+
+def patterns(match: str, more: str = "") -> list[str]:
+    return [" ".join(f"{node.outputs[0].name}={text(node)}" for node in rule.match.nodes) for rule in forms(match, more)]
+
+
+def test_rules_that_use_them_do_what_they_say() -> None:
+    rules = load_rules([RULES])
+    assert [(result.title, result.message) for result in run_tests(rules) if not result.ok] == []
+
+
+def test_a_node_that_may_be_absent_is_its_first_operand() -> None:
+    assert patterns("y = Relu(maybe Cast(x))") == ["y=Relu(Cast(x))", "y=Relu(x)"]
+    assert patterns("h = maybe Cast(x)  y = Relu(h)") == ["h=Cast(x) y=Relu(h)", "y=Relu(x)"]
+    assert patterns("y = Relu(maybe Cast(maybe Neg(x)))") == [
+        "y=Relu(Cast(Neg(x)))",
+        "y=Relu(Cast(x))",
+        "y=Relu(Neg(x))",
+        "y=Relu(x)",
+    ]
+    assert patterns("h = Neg(x)  y = maybe Cast(h)") == ["h=Neg(x) y=Cast(h)", "h=Neg(x)"]
+
+
+def test_alternatives_are_nodes_of_one_line() -> None:
+    assert patterns("h = Neg(x) | Abs(Neg(x))  y = Relu(h)") == ["h=Neg(x) y=Relu(h)", "h=Abs(Neg(x)) y=Relu(h)"]
+
+
+@pytest.mark.parametrize("operands", [2, 3, 4])
+def test_a_chain_is_grouped_in_every_way_once(operands: int) -> None:
+    found = patterns(f"y = Mul*({', '.join('abcd'[:operands])})")
+    assert len(set(found)) == len(found) == groupings(operands) == [1, 3, 15][operands - 2]
+
+
+def test_what_a_pattern_does_not_bind_is_none_in_conditions_and_absent_in_rewrites() -> None:
+    with_cast, without = forms(
+        "y = Relu([c] maybe Cast<to=t>(x))", "where not matched(c) or t == float\nlet used = t", "y = Neg<..c, to=used>(x)"
+    )
+    assert isinstance(with_cast.wheres[0].condition, ast.Logic | ast.Compare)
+    assert without.wheres[0].condition == ast.Literal(True, without.wheres[0].condition.span)
+    assert not any(isinstance(part, ast.AttrCopy) for part in walk(without.rewrites))
+
+
+def test_a_condition_can_exclude_a_form() -> None:
+    assert patterns("y = Relu([c] maybe Cast(x))", "where matched(c)") == ["y=Relu(Cast(x))"]
+
+
+def test_an_attribute_or_an_operand_follows_the_opset() -> None:
+    old, new = forms("y = ReduceMean<axes~a, keepdims=1>(x)", "where len(a) == 1", "y = ReduceMean<axes~a>(x)")
+    assert [text(rule.match.nodes[0]) for rule in (old, new)] == ["ReduceMean(x)", "ReduceMean(x, a~)"]
+    assert [rule.meta[-1].value for rule in (old, new)] == [ast.OpsetRange(7, 17), ast.OpsetRange(18, None)]
+    assert [let.name for let in new.lets] == ["a"]
+    build = new.rewrites[0].statements[0]
+    assert isinstance(build, ast.Build)
+    assert (len(build.inputs), build.attrs) == (2, ())
+
+
+def test_operators_that_moved_at_different_opsets_stand_apart() -> None:
+    found = forms("y = (ReduceSum | ReduceMean)<axes~a>(x)", "where len(a) == 1")
+    assert [text(rule.match.nodes[0]) for rule in found] == [
+        *("ReduceSum|ReduceMean(x)", "ReduceSum(x, a~)", "ReduceMean(x)", "ReduceSum|ReduceMean(x, a~)"),
+    ]
+
+
+def test_blocks_of_other_opsets_go() -> None:
+    file, _ = parse(
+        "rule T1 t <kind: lossy>\nmatch { y = ReduceMean<axes~[1]>(x) }\n"
+        "rewrite opset ..17 { y = Neg(x) }\nrewrite opset 18.. { y = Abs(x) }\n"
+    )
+    assert [len(rule.rewrites) for rule in file.rules[0].variants] == [1, 1]
+
+
+# --- Defines ------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_define_is_written_out_where_it_is_called() -> None:
+    both = "define one(x) = size(x) == 1\ndefine both(a, b) = one(a) and one(b)\n"
+    rule = "rule T1 t <kind: lossy>\nmatch { y = Mul(a, b) }\nwhere CONDITION\nrewrite { y = a }\n"
+    called, _ = parse(both + rule.replace("CONDITION", "both(b, a)"))
+    written, _ = parse(rule.replace("CONDITION", "size(b) == 1 and size(a) == 1"))
+    from rewriter.language.format import same
+
+    assert same(called.rules, written.rules)
+
+
+def test_an_item_of_a_define_is_no_name_of_its_caller() -> None:
+    file, _ = parse(
+        "define holds_in(xs, y) = any x in xs: x == y\n"
+        "rule T1 t <kind: lossy>\nmatch { y = Concat(x, *xs) }\nwhere holds_in(xs, x)\nrewrite { y = x }\n"
+    )
+    condition = file.rules[0].wheres[0].condition
+    assert isinstance(condition, ast.Quantified)
+    assert condition.name == "holds_in.x"
+    assert isinstance(condition.condition, ast.Compare)
+    assert condition.condition.right == ast.Name("x", condition.condition.right.span)
+
+
+def test_defines_of_a_folder_and_of_the_folder_above(tmp_path: Path) -> None:
+    inner = tmp_path / "pack" / "inner"
+    inner.mkdir(parents=True)
+    (tmp_path / "pack" / "defines.rules").write_text("define one(x) = size(x) == 1\ndefine two(x) = size(x) == 2\n")
+    (inner / "defines.rules").write_text("define two(x) = size(x) == 2 and rank(x) == 1\n")
+    rule = "rule {} t <kind: lossy>\nmatch {{ y = Neg(x) }}\nwhere {}(x)\nrewrite {{ y = x }}\n"
+    (inner / "a.rules").write_text(rule.format("T1", "one") + rule.format("T2", "two"))
+    first, second = load_rules([inner / "a.rules"])
+    assert isinstance(first.ast.wheres[0].condition, ast.Compare)
+    assert isinstance(second.ast.wheres[0].condition, ast.Logic)
+    (inner / "defines.rules").write_text("define two(x) = size(x) == 3\n")
+    assert [rule.digest for rule in load_rules([inner / "a.rules"])] != [first.digest, second.digest]
+
+
+def test_defines_that_grow_without_bound_are_refused(tmp_path: Path) -> None:
+    lines = ["define d0(x) = size(x) == 1"] + [f"define d{n}(x) = d{n - 1}(x) and d{n - 1}(x)" for n in range(1, 40)]
+    found = check_text(tmp_path, "\n".join(lines) + "\nrule T1 t <kind: lossy>\nmatch { y = Neg(x) }\nrewrite { y = x }\n")
+    assert "E003" in {one.code for one in found}
+
+
+def test_choices_that_multiply_are_refused_at_once(tmp_path: Path) -> None:
+    operand = "x"
+    for _ in range(20):
+        operand = f"Add*(maybe Neg({operand}), maybe Abs(z), maybe Relu(w))"
+    found = check_text(tmp_path, f"rule T1 t <kind: lossy>\nmatch {{ y = {operand} }}\nrewrite {{ y = x }}\n")
+    assert [one.code for one in found] == ["E003"]
+    assert str(MAX_VARIANTS) in found[0].message
