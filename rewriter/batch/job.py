@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rewriter.batch.deadline import allowed, undisturbed, within_limits
 from rewriter.batch.work import Job, Outcome, Work
-from rewriter.errors import RewriterError
+from rewriter.errors import RewriterError, reason
 from rewriter.log.clock import Profile, stage
 from rewriter.log.records import Log
 from rewriter.onnxfile.write import make_folder
@@ -39,6 +39,8 @@ def process(job: Job, work: Work) -> Outcome:
             do(job, work, outcome)
     except RewriterError as error:
         outcome.error = str(error)
+    except OSError as error:
+        outcome.error = f"{error.filename or job.path}: {reason(error)}"
     except Exception as error:
         outcome.error = f"internal error: {type(error).__name__}: {error}"
         import traceback
@@ -193,7 +195,7 @@ def _refusal(model: Model, work: Work, outcome: Outcome) -> str | None:
     from rewriter.proof.onnx_runtime import MODERATE
 
     candidate = Candidate(model)
-    if work.keep and work.runtime == "auto" and candidate.too_large(MODERATE):
+    if work.moderate and work.runtime == "auto" and candidate.too_large(MODERATE):
         return None
     refusal = candidate.refusal(SESSION)
     outcome.unjudged = list(candidate.unanswered.values())

@@ -198,7 +198,7 @@ def entry_of(outcome: Outcome, status: str, key: str, limits: Mapping[str, float
         stamps.setdefault(one.role, []).append([one.path, one.sha256, one.stat])
     found: Entry = {"key": key, "input": os.path.abspath(outcome.path), "verdict": status, "files": stamps}
     found["output"] = outcome.output is not None
-    if outcome.error or outcome.unjudged:
+    if outcome.unjudged:
         found["limits"] = dict(limits)
     log = outcome.log
     rest = {

@@ -71,7 +71,7 @@ class Folder:
                     raise RewriterError(f"{self.out}: what is done was done with {what}; --update does it again")
                 found.done.append(number)
             else:
-                found.jobs.append((number, replace(job, adopts=True)))
+                found.jobs.append((number, replace(job, replaces=entry is not None, adopts=entry is None)))
         found.why["missing"] = len(found.jobs)
         return found
 
@@ -97,6 +97,8 @@ class Folder:
         if entry.get("key") != self.keys[job.variant]:
             what = _differing(self.journal.recipes.get(str(entry.get("key"))), self.journal, self.keys[job.variant])
             return f"for {what}"
+        if entry.get("error"):
+            return "failed before"
         if not self._stands(job, entry) or not all(map(self._same_output(job), stamps_in(entry, "output", "output data"))):
             return "missing"
         if entry.get("limits", self.limits) != self.limits:
@@ -104,8 +106,8 @@ class Folder:
         return None if self._same_input(job, entry) else "changed"
 
     def _stands(self, job: Job, entry: Entry) -> bool:
-        """Whether the result that is noted is there."""
-        return bool(entry.get("output")) and job.target is not None and os.path.isfile(job.target)
+        """Whether the result that is noted is there, and not a mere copy since the model failed."""
+        return not entry.get("error") and bool(entry.get("output")) and job.target is not None and os.path.isfile(job.target)
 
     def _same_output(self, job: Job) -> Callable[[FileStamp], bool]:
         target = job.target or ""

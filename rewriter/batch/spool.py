@@ -8,6 +8,8 @@ from array import array
 from collections.abc import Iterator
 from typing import IO, Any, Generic, TypeVar
 
+from rewriter.errors import RewriterError, reason
+
 T = TypeVar("T")
 
 
@@ -23,7 +25,13 @@ class Spool(Generic[T]):
         self._count = 0
 
     def put(self, number: int, one: T) -> None:
-        """Keeps a record under a number that is free. Raises OSError when there is no room."""
+        """Keeps a record under a number that is free. Raises RewriterError when there is no room."""
+        try:
+            self._put(number, one)
+        except OSError as error:
+            raise RewriterError(f"{tempfile.gettempdir()}: {reason(error)}") from error
+
+    def _put(self, number: int, one: T) -> None:
         if self._file is None:
             self._file = tempfile.TemporaryFile(prefix="rewriter-")  # noqa: SIM115 -- it stays open
         while len(self._offsets) <= number:

@@ -129,7 +129,7 @@ def _judged(work: Work, outcome: Outcome, census: Census, data: bytes, size: int
     if census.refers:
         return False
     if size >= files.LARGE:
-        return work.keep and size > onnx_runtime.MODERATE
+        return work.moderate and size > onnx_runtime.MODERATE
     if census.functions and _expands(census):
         return False
     try:

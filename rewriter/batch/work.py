@@ -55,6 +55,7 @@ class Work:
         diff: also compare the result with what it was.
         runtime: whether ONNX Runtime is asked what it refuses: of a check the model, of a repair the result. "auto": models of
             moderate size; "yes": up to what the judges of results load.
+        moderate: "auto" leaves models out that are larger than that.
         before: a repair, too, asks about the model as it is.
         suppress: firings that are not to happen, by the configuration.
         plan: the only firings that may happen, with the name of the file that says so; None: all may.
@@ -81,6 +82,7 @@ class Work:
     diff: bool = False
     profile: bool = False
     runtime: Literal["no", "auto", "yes"] = "no"
+    moderate: bool = True
     before: bool = False
     suppress: tuple[Suppression, ...] = ()
     plan: tuple[str, tuple[Proposal, ...]] | None = None

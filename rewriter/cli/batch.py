@@ -166,5 +166,6 @@ def make_work(command: Command, args: argparse.Namespace) -> Work:
         diff=getattr(args, "diff", False),
         profile=getattr(args, "profile", False),
         runtime=getattr(args, "ask_runtime", "no"),
+        moderate=getattr(args, "moderate", True),
         **limits_of(args),
     )

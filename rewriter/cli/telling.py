@@ -12,14 +12,18 @@ from rewriter.cli.output import say, style_of
 from rewriter.cli.paths import STDOUT
 from rewriter.cli.progress import Display
 from rewriter.cli.report_record import Command, answers_to
-from rewriter.log.records import Blocked
+from rewriter.log.records import Blocked, Log
 from rewriter.record import replace
 from rewriter.report.document import Summary
+from rewriter.report.fleet import pattern_of
 from rewriter.report.style import Style, clean, counted
 from rewriter.report.terminal import check_lines, fix_lines, refusal_lines, remaining_lines, unjudged_lines
 
 _SHOWN = {("check", "findings"): "with findings", ("fix", "refused"): "unchanged and still refused by ONNX Runtime"}
 """Statuses that read differently after a number."""
+
+MESSAGES = 200
+"""Of ONNX Runtime against models of a check, that are told at the end."""
 
 
 class Teller:
@@ -33,6 +37,7 @@ class Teller:
         self._style = style_of(sys.stdout)
         self._blocked: Counter[str] = Counter()
         self._titles: dict[str, str] = {}
+        self._refused: dict[str, tuple[Outcome, int]] = {}
 
     def tell(self, outcome: Outcome) -> None:
         args = self._args
@@ -43,6 +48,11 @@ class Teller:
         for rule, title in {blocked.rule: blocked.title for blocked in grouped(outcome, self._models, args)}.items():
             self._blocked[rule] += 1
             self._titles[rule] = title
+        if outcome.refusal and gathers(self._command, self._models, args):
+            pattern = pattern_of(outcome.refusal)
+            first, times = self._refused.get(pattern, (outcome, 0))
+            if times or len(self._refused) < MESSAGES:
+                self._refused[pattern] = first, times + 1
         if outcome.changed or self._models == 1 or args.verbose or _noted(outcome, self._models, args):
             for line in _lines(self._command, outcome, args, self._style, self._models):
                 self._display.show(line)
@@ -54,6 +64,16 @@ class Teller:
             self._display.show(told)
         if self._blocked:
             self._display.show("    an unknown fact kept these rules from deciding; --verbose tells which, and where")
+        for first, times in self._refused.values():
+            answers = [answer.rule.code for answer in answers_to(first, self._args)]
+            path = first.path if times == 1 else f"{first.path} and {counted(times - 1, 'more model')}"
+            for line in refusal_lines(path, first.refusal or "", answers, first.log or Log(), self._style):
+                self._display.show(line)
+
+
+def gathers(command: Command, models: int, args: argparse.Namespace) -> bool:
+    """Whether refusals are told at the end, those that say the like as one."""
+    return command == "check" and models > 1 and not args.verbose
 
 
 def grouped(outcome: Outcome, models: int, args: argparse.Namespace) -> list[Blocked]:
@@ -71,7 +91,7 @@ def _lines(command: Command, outcome: Outcome, args: argparse.Namespace, style: 
         log = replace(log, blocked=[one for one in log.blocked if one not in apart])
     if command == "check":
         yield from check_lines(outcome.path, log, style)
-        if outcome.refusal:
+        if outcome.refusal and not gathers(command, models, args):
             answers = [answer.rule.code for answer in answers_to(outcome, args)]
             yield from refusal_lines(outcome.path, outcome.refusal, answers, log, style)
         yield from unjudged_lines(outcome.unjudged, f"{clean(outcome.path)}: ", style)

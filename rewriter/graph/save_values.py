@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,10 @@ def _source(tensor: gs.Constant, folder: Path | None) -> Message | None:
         return None
     try:
         before = read_sparse(proto, folder) if isinstance(proto, onnx.SparseTensorProto) else read_tensor(proto, folder)
-    except RewriterError:  # it could not be read before either, so the array is another one
-        return None
+    except RewriterError as error:
+        if isinstance(error.__cause__, OSError) and error.__cause__.errno not in (errno.ENOENT, errno.ENOTDIR):
+            raise  # the system fails; nobody knows whether it is another array
+        return None  # it could not be read before either, so the array is another one
     return proto if same_array(before, values) else None
 
 

@@ -139,9 +139,10 @@ def test_no_cell_is_a_formula(name: str) -> None:
 def test_a_row_for_everything() -> None:
     rows = list(csv.DictReader(io.StringIO(text_of(report(), "csv"), newline="")))
     assert [row["entry"] for row in rows] == [
-        *["firing"] * 11, "rolled back", "blocked", "blocked", "failed", "suppressed", "stopped: Cycle", "model", "model",
+        "model", *["firing"] * 11, "rolled back", "blocked", "blocked", "failed", "suppressed", "stopped: Cycle", "model", "model",
     ]  # fmt: skip
-    first, second = rows[:2]
+    whole, first, second = rows[:3]
+    assert (whole["model"], whole["verdict"], whole["rule"]) == (first["model"], "still refused", "TST001")
     assert (first["number"], first["rule"], first["node"], first["verdict"]) == ("1", "TST001", "n0", "kept")
     assert (first["before"], first["after"]) == ("n0 = Relu(x); old = Abs(x)", "n0 = Elu(x); new = Abs(x)")
     assert first["weights"] == "w float[3,5]#abababababab (both)"

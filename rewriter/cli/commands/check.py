@@ -25,8 +25,8 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         "--runtime",
         choices=("auto", "yes", "no"),
         default="auto",
-        help="whether models are also loaded into ONNX Runtime, to print its refusal and the rules that answer it; auto: a "
-        "single model, when ONNX Runtime is installed (default)",
+        help="whether models are also loaded into ONNX Runtime, to print its refusal and the rules that answer it; auto: "
+        "when ONNX Runtime is installed; of several models those up to 256 MB (default)",
     )
     parser.set_defaults(run=run)
 
@@ -38,5 +38,6 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.cli.paths import find_models, unwritten
 
     jobs = unwritten(find_models(args.paths))
-    args.ask_runtime = runtime_choice(args.runtime if len(jobs) == 1 or args.runtime == "yes" else "no")
+    args.ask_runtime = runtime_choice(args.runtime)
+    args.moderate = len(jobs) > 1
     return run_batch("check", jobs, args)

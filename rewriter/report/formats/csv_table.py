@@ -1,5 +1,5 @@
-"""A report as a table (CSV): one row for each firing, each thing that was blocked or rolled back, and each model that failed or
-of which there is nothing to say.
+"""A report as a table (CSV): a row for each model, with what became of it, and after it one for each firing and each thing that
+was blocked or rolled back.
 
 A spreadsheet takes a cell that begins with `=`, `+`, `-` or `@` for a formula, also when it is quoted; such a text gets an
 apostrophe before it.
@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from collections.abc import Iterator
 
 from rewriter.log.records import Blocked, Change, Firing, Question, RolledBack, Suppressed
 from rewriter.report.document import ModelRecord, Report
+from rewriter.report.fleet import verdict_of
 from rewriter.report.style import clean
 
 COLUMNS = (
@@ -35,6 +37,11 @@ COLUMNS = (
     "verdict",
     "reason",
     "microseconds",
+    "exporter",
+    "folder",
+    "refused before",
+    "refused after",
+    "output",
 )
 FORMULAS = "=+-@\uff1d\uff0b\uff0d\uff20"
 
@@ -61,12 +68,18 @@ def cell(text: str) -> str:
 
 
 def _rows(model: ModelRecord) -> Iterator[dict[str, str]]:
-    empty = True
-    for row in _entries(model):
-        empty = False
-        yield row
-    if empty:
-        yield {"entry": "model", "reason": model.error or model.refused or ""}
+    yield {
+        "entry": "model",
+        "rule": " ".join(model.counts),
+        "verdict": verdict_of(model),
+        "reason": model.error or model.refused or "; ".join(model.unjudged),
+        "exporter": model.exporter or "",
+        "folder": os.path.dirname(model.path) or ".",
+        "refused before": model.refusal or "",
+        "refused after": model.remaining or "",
+        "output": model.output or "",
+    }
+    yield from _entries(model)
 
 
 def _entries(model: ModelRecord) -> Iterator[dict[str, str]]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from rewriter.log.records import Firing
-from rewriter.report.document import ModelRecord, Report
+from rewriter.report.document import ModelRecord, Report, TotalsRecord
 from rewriter.report.entries import by_rule, change_lines, has_something, number, place_text, rolled_place, verb
+from rewriter.report.fleet import COLUMNS
 from rewriter.report.style import clean
 
 SHOWN = 3  # firings of one rule and model whose changes are shown
@@ -35,6 +37,7 @@ def _lines(report: Report) -> Iterator[str]:
     if summary.firings:
         yield from _totals(report)
     if len(report.models) > 1:
+        yield from _fleet(report)
         yield from _models(report)
     for model in report.models:
         if has_something(model):
@@ -49,6 +52,27 @@ def _totals(report: Report) -> Iterator[str]:
         rule = report.rule(code)
         if rule is not None:
             yield f"| {code} | {rule.kind} | {rule.severity} | {count:,} | {escaped(rule.title)} |"
+
+
+def _fleet(report: Report) -> Iterator[str]:
+    fleet = report.summary.fleet
+    yield ""
+    yield f"| | {' | '.join(COLUMNS.values())} |"
+    yield f"|---|{'---:|' * len(COLUMNS)}"
+    yield _row("all", fleet.total)
+    for group in (fleet.exporters, fleet.folders, fleet.rules):
+        yield from (_row(name, totals) for name, totals in islice(group.items(), MODELS))
+    if fleet.reasons:
+        yield ""
+    for one in fleet.reasons[:LISTED]:
+        answers = ", ".join(one.answers) or "no rule"
+        yield f"- refused by ONNX Runtime: {number(one.models, 'model')}, {code_span(one.example)} for one: "
+        yield f"  {code_span(one.reason)}, answered by {answers}"
+
+
+def _row(name: str, totals: TotalsRecord) -> str:
+    cells = " | ".join(f"{getattr(totals, column):,}" for column in COLUMNS)
+    return f"| {code_span(name, table=True)} | {cells} |"
 
 
 def _models(report: Report) -> Iterator[str]:

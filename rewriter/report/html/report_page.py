@@ -12,8 +12,9 @@ from itertools import islice
 
 from rewriter.log.records import Change, Condition, Firing, Weight
 from rewriter.log.snapshot import Snapshot
-from rewriter.report.document import ModelRecord, Report
+from rewriter.report.document import ModelRecord, Report, TotalsRecord
 from rewriter.report.entries import by_rule, has_something, number, place_text, rolled_place, verb
+from rewriter.report.fleet import COLUMNS, verdict_of
 from rewriter.report.html.css import STYLE
 from rewriter.report.picture.drawing import pair
 from rewriter.report.picture.svg import LEAST, panel
@@ -49,6 +50,7 @@ def _body(report: Report) -> Iterator[str]:
     if report.summary.firings:
         yield from _rules(report)
     if len(report.models) > 1:
+        yield from _fleet(report)
         yield from _models(report)
     for place, model in enumerate(report.models):
         if has_something(model):
@@ -98,13 +100,41 @@ def _rules(report: Report) -> Iterator[str]:
     yield "</tbody></table></div></section>\n"
 
 
+def _fleet(report: Report) -> Iterator[str]:
+    """What became of the models, by exporter, folder and rule, and why ONNX Runtime still refuses some."""
+    fleet = report.summary.fleet
+    yield '<section><h2>At a glance</h2><div class="wide"><table><thead><tr><th></th>'
+    yield "".join(f'<th class="num">{_t(name)}</th>' for name in COLUMNS.values()) + "</tr></thead><tbody>"
+    yield _totals("all", fleet.total)
+    for word, group in (("exporter", fleet.exporters), ("folder", fleet.folders), ("rule", fleet.rules)):
+        if group:
+            yield f'<tr><th colspan="{len(COLUMNS) + 1}">by {word}</th></tr>'
+        yield from (_totals(name, totals) for name, totals in islice(group.items(), LISTED))
+        if len(group) > LISTED:
+            yield f'<tr><td class="dim">and {len(group) - LISTED:,} more</td></tr>'
+    yield "</tbody></table></div>"
+    if fleet.reasons:
+        yield '<h3>Refused by ONNX Runtime</h3><ul class="reasons">'
+        for one in fleet.reasons[:LISTED]:
+            answers = ", ".join(one.answers) or "no rule"
+            yield f"<li><b>{number(one.models, 'model')}</b>, {_t(one.example)} for one: {_t(one.reason)} "
+            yield f'<span class="dim">answered by {_t(answers)}</span></li>'
+        yield "</ul>"
+    yield "</section>\n"
+
+
+def _totals(name: str, totals: TotalsRecord) -> str:
+    cells = (getattr(totals, column) for column in COLUMNS)
+    return f'<tr><td class="path">{_t(name)}</td>' + "".join(f'<td class="num">{cell:,}</td>' for cell in cells) + "</tr>"
+
+
 def _models(report: Report) -> Iterator[str]:
-    yield '<section><h2>Models</h2><div class="wide"><table><thead><tr><th>model</th><th>status</th>'
+    yield '<section><h2>Models</h2><div class="wide"><table><thead><tr><th>model</th><th>status</th><th>what became of it</th>'
     yield '<th class="num">firings</th><th class="wider">input</th><th class="wider">output</th></tr></thead><tbody>'
     for place, model in enumerate(report.models):
         name = f'<a href="#m{place}">{_t(model.path)}</a>' if has_something(model) else _t(model.path)
         yield f'<tr><td class="path">{name}</td><td><span class="status {model.status}">{model.status}</span></td>'
-        yield f'<td class="num">{len(model.firings):,}</td>'
+        yield f'<td>{verdict_of(model)}</td><td class="num">{sum(model.counts.values()):,}</td>'
         yield "".join(f'<td class="wider">{_hash(model, role)}</td>' for role in ("input", "output")) + "</tr>"
     yield "</tbody></table></div></section>\n"
 
