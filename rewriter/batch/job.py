@@ -19,6 +19,7 @@ from rewriter.record import replace
 if TYPE_CHECKING:
     from rewriter.batch.untouched import Outlook
     from rewriter.graph.model import Model
+    from rewriter.language.rules import RuleSet
     from rewriter.log.records import Verification
     from rewriter.matching.forecast import Forecast
     from rewriter.plans.execution import Chooser
@@ -86,6 +87,9 @@ def do(job: Job, work: Work, outcome: Outcome) -> Model | None:
     written = None
     if not job.copy:
         model, written = _rewrite(model, work, outcome, outlook)
+    if work.expect is not None and not work.keep:
+        with stage(outcome.profile, "judge"):
+            _expect(job, work, outcome)
     if job.target is None or (in_place and not outcome.changed):
         return model
     target = Path(job.target)
@@ -123,6 +127,26 @@ def _adopt(job: Job, target: str, work: Work, outcome: Outcome) -> Model | None:
         outcome.output = target
         outcome.stamps[:] = [copied_stamp(one, target) if one.path == scratch else one for one in outcome.stamps]
     return model
+
+
+def _expect(job: Job, work: Work, outcome: Outcome) -> None:
+    """Has the framework's own numbers say who is right."""
+    from rewriter.batch.expectation import Expectation, data_of
+
+    assert work.expect is not None
+    data = data_of(work.expect, job.path)
+    if not os.path.isfile(data):
+        if outcome.log is not None:
+            outcome.log.notes.append(f"not compared with the framework: there is no {data}")
+        return
+
+    def repaired(rules: RuleSet) -> tuple[Model | None, list[str]]:
+        found = Outcome(job.path)
+        model = do(Job(job.path), replace(work, rules=rules, keep=True, expect=None, audit=None, runtime="no"), found)
+        counts = {} if found.log is None else found.log.counts
+        return (model if counts else None), list(counts)
+
+    outcome.expectation = Expectation(job.path, data, work.rules, repaired).record()
 
 
 def _stamp_source(outcome: Outcome, work: Work, used: str | None) -> None:

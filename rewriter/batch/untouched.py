@@ -69,7 +69,9 @@ def decided(job: Job, work: Work, outcome: Outcome, outlook: Outlook) -> bool:
         RewriterError: the model cannot be read, or its copy not written.
     """
     table = read_table()
-    asks_more = work.plan is not None or work.coverage is not None or work.audit is not None or work.tidy or work.profile
+    asks_more = (
+        work.plan is not None or work.coverage is not None or work.audit is not None or work.tidy or work.profile or work.expect
+    )
     if table is None or asks_more:
         return False
     with files.opened(Path(job.path)) as (descriptor, size):

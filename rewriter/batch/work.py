@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rewriter.inspect.diff.difference import Difference
     from rewriter.language.rules import RuleSet
     from rewriter.plans.plan_file import Proposal
+    from rewriter.report.document import ExpectationRecord
 
 
 @record(frozen=True, slots=True)
@@ -63,6 +64,7 @@ class Work:
         profile: book where the time goes.
         detail: the log has the texts of nodes and conditions.
         seconds: for one model; None for no limit. `memory`: bytes for the process that works on it, and for that of its judges.
+        expect: where the framework's own numbers are, with `{dir}` and `{name}` for those of the model; None: nobody asks.
         journal: files are hashed, to be noted in a journal.
         audit: what a report wants to know of firings besides; files are then hashed, and the log has its texts, too. None: no
             report is made.
@@ -90,6 +92,7 @@ class Work:
     detail: bool = False
     seconds: float | None = None
     memory: int | None = None
+    expect: str | None = None
     journal: bool = False
     audit: FiringAudit | None = None
 
@@ -118,6 +121,7 @@ class Outcome:
         refusal: why ONNX Runtime does not load the model as it is, "" when it does, None when it was not asked.
         remaining: why it does not load the result of a repair, likewise.
         unjudged: judges that did not say whether they take the model or the result: a sentence of each.
+        expectation: what the framework's own numbers say of it.
         stamps: what was read and written, when a report or a journal is wanted.
         profile: where the time went, when that is wanted.
     """
@@ -135,6 +139,7 @@ class Outcome:
     refusal: str | None = None
     remaining: str | None = None
     unjudged: list[str] = field(default_factory=list)
+    expectation: ExpectationRecord | None = None
     stamps: list[FileStamp] = field(default_factory=list)
     profile: Profile | None = None
     seconds: float = 0.0

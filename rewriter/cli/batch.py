@@ -166,6 +166,7 @@ def make_work(command: Command, args: argparse.Namespace) -> Work:
         diff=getattr(args, "diff", False),
         profile=getattr(args, "profile", False),
         runtime=getattr(args, "ask_runtime", "no"),
+        expect=getattr(args, "expect", None),
         moderate=getattr(args, "moderate", True),
         **limits_of(args),
     )

@@ -80,6 +80,7 @@ def model_record(command: Command, outcome: Outcome, answers: Sequence[Answer] =
         judged=log.judged,
         verification=log.verification,
         unfinished=outcome.unfinished,
+        expectation=outcome.expectation,
     )
 
 

@@ -60,6 +60,7 @@ class Tally:
         self._numbers["unjudged"] += bool(one.unjudged)
         self._numbers["rolled back"] += len(one.rolled_back)
         found = one.unfinished or one.unjudged or refused or one.status == "findings"
+        found = found or (one.expectation is not None and one.expectation.wrong)
         self._worst = max(self._worst, BAD_INPUT if one.error else FINDINGS if found else OK)
         if one.error:
             self.failed = True

@@ -17,7 +17,7 @@ from rewriter.record import replace
 from rewriter.report.document import Summary
 from rewriter.report.fleet import pattern_of
 from rewriter.report.style import Style, clean, counted
-from rewriter.report.terminal import check_lines, fix_lines, refusal_lines, remaining_lines, unjudged_lines
+from rewriter.report.terminal import check_lines, expectation_lines, fix_lines, refusal_lines, remaining_lines, unjudged_lines
 
 _SHOWN = {("check", "findings"): "with findings", ("fix", "refused"): "unchanged and still refused by ONNX Runtime"}
 """Statuses that read differently after a number."""
@@ -94,6 +94,8 @@ def _lines(command: Command, outcome: Outcome, args: argparse.Namespace, style: 
         if outcome.refusal and not gathers(command, models, args):
             answers = [answer.rule.code for answer in answers_to(outcome, args)]
             yield from refusal_lines(outcome.path, outcome.refusal, answers, log, style)
+        if outcome.expectation is not None:
+            yield from expectation_lines(outcome.path, outcome.expectation, style)
         yield from unjudged_lines(outcome.unjudged, f"{clean(outcome.path)}: ", style)
         return
     firings = len(log.firings)
@@ -118,7 +120,8 @@ def _noted(outcome: Outcome, models: int, args: argparse.Namespace) -> bool:
         return False
     blocked = len(log.blocked) > len(grouped(outcome, models, args))
     said = log.stops or log.notes or log.rolled_back or log.suppressed or log.questions
-    return blocked or bool(said or outcome.refusal or outcome.remaining or outcome.unjudged)
+    wrong = outcome.expectation is not None and outcome.expectation.wrong
+    return blocked or wrong or bool(said or outcome.refusal or outcome.remaining or outcome.unjudged)
 
 
 def failure(outcome: Outcome, style: Style, *, debug: bool) -> str:

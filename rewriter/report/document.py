@@ -91,6 +91,32 @@ class AnswerRecord:
     score: float
 
 
+@record(frozen=True, slots=True)
+class ExpectationRecord:
+    """What the framework's own numbers say of a model (`check --expect`).
+
+    Attributes:
+        data: the file with these numbers.
+        before: how the model is off, or why it does not run; "" when it gives them.
+        after: the same after the rules that run by default.
+        first: the first node whose result differs from that of a model that is right.
+        rules: those that are needed to mend it; of a model that was right those that do harm.
+        questions: rules that only ask, each of which mends it.
+    """
+
+    data: str
+    before: str
+    after: str
+    first: str = ""
+    rules: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
+
+    @property
+    def wrong(self) -> bool:
+        """Whether there is something to say against the model, or against the rules."""
+        return bool(self.before or self.after)
+
+
 @record(slots=True)
 class ModelRecord:
     """What became of one model.
@@ -126,6 +152,7 @@ class ModelRecord:
         verification: what a comparison of numbers showed, or null when none was asked for.
         unfinished: whether something is left: a rule failed, the run was stopped, a rewrite was rolled back, or the numbers are
             not those that the framework computed.
+        expectation: what the framework's own numbers say; null when there are none.
         earlier: whether an earlier run did this, and its journal is all that is known of it.
     """
 
@@ -156,6 +183,7 @@ class ModelRecord:
     judged: list[Judged] = field(default_factory=list)
     verification: Verification | None = None
     unfinished: bool = False
+    expectation: ExpectationRecord | None = None
     earlier: bool = False
 
     @property

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from rewriter.log.clock import STAGES, Profile
 from rewriter.log.records import Blocked, Firing, Log, RolledBack
+from rewriter.report.document import ExpectationRecord
 from rewriter.report.entries import place_text
 from rewriter.report.style import Style, clean, counted
 
@@ -45,6 +46,26 @@ def refusal_lines(path: str, refusal: str, answers: Sequence[str], log: Log, sty
     fires = log.counts
     named = [style.paint("cyan", code) + (" (would fire)" if code in fires else "") for code in answers]
     yield "    " + (f"answered by {', '.join(named)}" if named else "no rule answers this")
+
+
+def expectation_lines(path: str, found: ExpectationRecord, style: Style) -> Iterator[str]:
+    """What the framework's own numbers say of a model."""
+    shown = clean(path)
+    if not found.before:
+        yield f"{shown}: {style.paint('green', 'right')}: it gives the numbers of {clean(found.data)}"
+        if found.after:
+            yield f"    {style.paint('red', 'harmed')} by {', '.join(found.rules)}: {clean(found.after)}"
+        return
+    yield f"{shown}: {style.paint('red', 'wrong')} by {clean(found.data)}: {clean(found.before)}"
+    if found.first:
+        yield f"    first at {clean(found.first)}"
+    if not found.after:
+        yield f"    mended by {', '.join(found.rules)}: run `rewriter fix`"
+    elif found.questions:
+        told = (f"{style.paint('cyan', code)} (--select DEFAULT,{code})" for code in found.questions)
+        yield f"    mended by a rule that only asks: {' or '.join(told)}"
+    else:
+        yield "    no rule mends it"
 
 
 def remaining_lines(refusal: str, answers: Sequence[str], log: Log, style: Style) -> Iterator[str]:

@@ -28,6 +28,13 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         help="whether models are also loaded into ONNX Runtime, to print its refusal and the rules that answer it; auto: "
         "when ONNX Runtime is installed; of several models those up to 256 MB (default)",
     )
+    parser.add_argument(
+        "--expect",
+        metavar="FILE",
+        help="an .npz file with inputs and the outputs that the framework gave for them; {dir} stands for the folder of each "
+        "model, {name} for its name: they decide whether the model is right, where it begins to differ, and which rules, or "
+        "questions of rules, mend it",
+    )
     parser.set_defaults(run=run)
 
 

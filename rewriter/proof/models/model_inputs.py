@@ -129,13 +129,20 @@ def read_inputs(path: str) -> Feed:
 def recorded_feed(path: str, model: onnx.ModelProto) -> Feed:
     """The inputs of a model in an .npz file, under their names, or these with `in_` before them.
 
+    Where a file calls its inputs `in_...` otherwise, and has as many as the model, they are in order.
+
     Raises:
         RewriterError: the file cannot be read, or lacks an input.
     """
     found = read_inputs(path)
     feed = {}
-    for info in declared_inputs(model):
+    infos = declared_inputs(model)
+    ordered = [name for name in found if name.startswith("in_")]
+    known = any(info.name in found or f"in_{info.name}" in found for info in infos)
+    for place, info in enumerate(infos):
         name = info.name if info.name in found else f"in_{info.name}"
+        if not known and len(ordered) == len(infos):
+            name = ordered[place]
         if name not in found:
             raise RewriterError(f"{path}: there is no input {info.name!r} in it; it has {', '.join(sorted(found)[:8])}")
         feed[info.name] = found[name]

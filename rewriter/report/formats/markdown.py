@@ -57,8 +57,8 @@ def _totals(report: Report) -> Iterator[str]:
 def _fleet(report: Report) -> Iterator[str]:
     fleet = report.summary.fleet
     yield ""
-    yield f"| | {' | '.join(COLUMNS.values())} |"
-    yield f"|---|{'---:|' * len(COLUMNS)}"
+    yield f"| {' | '.join(COLUMNS.values())} | |"
+    yield f"|{'---:|' * len(COLUMNS)}---|"
     yield _row("all", fleet.total)
     for group in (fleet.exporters, fleet.folders, fleet.rules):
         yield from (_row(name, totals) for name, totals in islice(group.items(), MODELS))
@@ -72,7 +72,7 @@ def _fleet(report: Report) -> Iterator[str]:
 
 def _row(name: str, totals: TotalsRecord) -> str:
     cells = " | ".join(f"{getattr(totals, column):,}" for column in COLUMNS)
-    return f"| {code_span(name, table=True)} | {cells} |"
+    return f"| {cells} | {code_span(name, table=True)} |"
 
 
 def _models(report: Report) -> Iterator[str]:

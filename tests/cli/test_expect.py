@@ -1,0 +1,66 @@
+"""`check --expect`: the framework's own numbers say which model is right, and which rules mend one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.cli.call import Call
+
+pytest.importorskip("onnxruntime")
+
+MODEL = """<ir_version: 8, opset_import: ["": 13]> g (float[4] x) => (float[4] y) { [before] t = Neg(x)  [odd] u = ACT(t)
+ [behind] y = Add(u, x) }"""
+RULES = """
+/// Sinh where Cosh was meant.
+rule TST001 sinh-for-cosh <kind: repair, evidence: refused, opset: 9..>
+match { y = Sinh(x) }
+rewrite { y = Cosh(x) }
+
+/// Perhaps Relu where Abs was meant.
+rule TST002 relu-for-abs <kind: repair, evidence: guess, question: "Is it the magnitude that was meant?">
+match { y = Relu(x) }
+rewrite { y = Abs(x) }
+"""
+X = np.array([-2, -1, 1, 2], np.float32)
+
+
+def write(folder: Path, operator: str, meant: np.ndarray) -> Path:
+    folder.mkdir()
+    onnx.save(onnx.parser.parse_model(MODEL.replace("ACT", operator)), folder / "net.onnx")
+    np.savez(folder / "data.npz", in_0=X, out_0=meant + X)
+    return folder / "net.onnx"
+
+
+def test_the_numbers_of_the_framework_decide(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "my.rules").write_text(RULES)
+    mended = write(tmp_path / "a", "Sinh", np.cosh(X))
+    asked = write(tmp_path / "b", "Relu", np.abs(X))
+    right = write(tmp_path / "c", "Relu", np.maximum(-X, 0))
+    hopeless = write(tmp_path / "d", "Tanh", X)
+    harmed = write(tmp_path / "e", "Sinh", np.sinh(-X))
+    options = "--rules", tmp_path / "my.rules", "--runtime", "no", "--expect", "{dir}/data.npz"
+    done = {}
+    for path in (mended, asked, right, hopeless, harmed):
+        done[path] = call("check", path, *options)
+        assert f"{path}: {'right' if path in (right, harmed) else 'wrong'}" in done[path].out
+    assert [done[path].code for path in (right, hopeless)] == [0, 1]
+    assert "    mended by TST001: run `rewriter fix`" in done[mended].out
+    assert "    mended by a rule that only asks: TST002 (--select DEFAULT,TST002)" in done[asked].out
+    assert "    first at odd (Relu): " in done[asked].out
+    assert "    no rule mends it" in done[hopeless].out
+    assert "    harmed by TST001: output 'y' " in done[harmed].out
+
+
+def test_a_report_has_it(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "my.rules").write_text(RULES)
+    path = write(tmp_path / "b", "Relu", np.abs(X))
+    done = call("check", path, "--rules", tmp_path / "my.rules", "--expect", tmp_path / "b" / "data.npz", "--format", "json")
+    found = json.loads(done.out)["models"][0]["expectation"]
+    assert (found["questions"], found["rules"], found["data"]) == (["TST002"], [], str(tmp_path / "b" / "data.npz"))
+    missing = call("check", path, "--rules", tmp_path / "my.rules", "--expect", "{dir}/{name}.npz")
+    assert f"note: not compared with the framework: there is no {tmp_path / 'b' / 'net.npz'}" in missing.out
