@@ -186,3 +186,10 @@ def test_an_aligned_dimension_keeps_the_order_of_elements(before: list[int], at:
     parts = [np.arange(prod(before)).reshape(before) + 1000 * k for k in range(factor)]
     stacked = np.concatenate(parts, position).reshape([int(size * ratio) for size, ratio in zip(after, found, strict=True)])
     np.testing.assert_array_equal(stacked, np.concatenate([part.reshape(after) for part in parts], place))
+
+
+def test_a_node_without_outputs() -> None:
+    """It is no model, but it must not be a mistake of this program either."""
+    before = model("g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }")
+    before.graph.node.append(helper.make_node("Neg", ["x"], []))
+    assert not named(before, 2)[1].blocked

@@ -96,6 +96,8 @@ class DimensionWalk(Follower):
 
     def _wrong(self, node: gs.Node) -> str | None:
         """Why the outputs of a node are not what they have to be."""
+        if not node.outputs:
+            return None
         growing = False
         for tensor in node.outputs:
             if not tensor.name:
