@@ -30,6 +30,14 @@ if TYPE_CHECKING:
 
 def process(job: Job, work: Work) -> Outcome:
     """Does one job. Never raises: what goes wrong is in the outcome, and a model that could be read is written all the same."""
+    if "://" in f"{job.path} {job.target}" or job.path == "-":
+        from rewriter.batch.remote import process_elsewhere
+
+        return process_elsewhere(job, work, _process)
+    return _process(job, work)
+
+
+def _process(job: Job, work: Work) -> Outcome:
     started = time.monotonic()
     outcome = Outcome(job.path)
     work = work.variants[job.variant] if work.variants else work

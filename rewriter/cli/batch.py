@@ -85,7 +85,7 @@ class _Batch:
         self.tally = Tally(command, args, keeps=keeps)
         self.profile = Profile()
         self.resumed: Resumed | None = None
-        if getattr(args, "out", None) is not None:
+        if getattr(args, "out", None) is not None and "://" not in args.out:
             from rewriter.cli.resumed import Resumed
 
             self.resumed = Resumed(command, jobs, work, args)

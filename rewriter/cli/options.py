@@ -95,7 +95,9 @@ def add_format(parser: argparse.ArgumentParser) -> None:
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
     """Everything that decides what `fix` and `check` do with a model."""
-    parser.add_argument("paths", metavar="PATH", nargs="*", help="model, or folder that is searched for *.onnx")
+    parser.add_argument(
+        "paths", metavar="PATH", nargs="*", help="model, folder that is searched for *.onnx, URL, or - (standard input)"
+    )
     add_which_rules(parser)
     add_what_is_known(parser)
     add_configuration(parser)

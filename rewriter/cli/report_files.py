@@ -66,6 +66,11 @@ def write_reports(report: Report, paths: Sequence[str]) -> None:
     for path in paths:
         if os.path.realpath(path) in sources:  # found beside a model, and therefore not known before
             raise RewriterError(f"--report {path} would overwrite the framework's own file; nothing was written to it")
+        if "://" in path:
+            from rewriter.batch.remote import put_bytes
+
+            put_bytes(path, "".join(pieces_of(report, form_of(path) or "")).encode("utf-8", "backslashreplace"))
+            continue
         make_folder(Path(path).parent)
         write_file(Path(path), partial(_fill, report, form_of(path) or ""), force=True)
 

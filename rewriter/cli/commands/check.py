@@ -44,7 +44,13 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.cli.options import runtime_choice
     from rewriter.cli.paths import find_models, unwritten
 
-    jobs = unwritten(find_models(args.paths))
+    if any("://" in path or path == "-" for path in args.paths):
+        from rewriter.batch.work import Job
+        from rewriter.cli.elsewhere import found_elsewhere
+
+        jobs = [Job(path) for path, _ in found_elsewhere(args.paths)]
+    else:
+        jobs = unwritten(find_models(args.paths))
     args.ask_runtime = runtime_choice(args.runtime)
     args.moderate = len(jobs) > 1
     return run_batch("check", jobs, args)

@@ -88,13 +88,20 @@ def run(args: argparse.Namespace) -> int:
         raise RewriterError("--inputs says what --verify runs the models on; give both")
     args.ask_runtime = runtime_choice(args.runtime)
     for name in ("resume", "update", "journal"):
-        if getattr(args, name) and not args.out:
-            raise RewriterError(f"--{name} is about a folder of results; give it with --out")
+        if getattr(args, name) and (not args.out or "://" in args.out):
+            raise RewriterError(f"--{name} is about a folder of results on this machine; give it with --out")
     if args.inputs is not None:
         from rewriter.proof.models.model_inputs import read_inputs
 
         read_inputs(args.inputs)  # a bad file is one error, before any work is done
     out, beside = args.out, not (args.out or args.output or args.in_place)
+    if any("://" in path or path == "-" for path in args.paths) or "://" in f"{args.output} {out}":
+        from rewriter.cli.elsewhere import planned_elsewhere
+
+        jobs = planned_elsewhere(
+            args.paths, output=args.output, out=out, in_place=args.in_place, force=args.force, skip=args.skip_existing
+        )
+        return _run_to_stdout(jobs, args) if args.output == "-" else run_batch("fix", jobs, args)
     models = find_models(args.paths, leave_out=out, skip_fixed=beside)
     jobs = plan(models, output=args.output, out=out, in_place=args.in_place)
     if not (args.force or args.resume or args.update):
