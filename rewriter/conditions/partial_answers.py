@@ -12,7 +12,6 @@ from typing import Any
 from rewriter.conditions.asked_model import Asked
 from rewriter.conditions.partial_values import (
     ABSENT,
-    ANY,
     UNKNOWN,
     TypeSet,
     arithmetic,
@@ -24,9 +23,9 @@ from rewriter.conditions.partial_values import (
     of_types,
     same,
     truth,
-    union,
 )
 from rewriter.conditions.ruled_out import NONE
+from rewriter.facts.type_sets import ANY, union
 from rewriter.language import ast
 from rewriter.language.dtypes import DTYPES
 from rewriter.onnxfile.census import OPAQUE

@@ -5,12 +5,12 @@ Numbers, texts and lists are themselves, tuples are arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
+from rewriter.facts.type_sets import ANY
 from rewriter.record import record
 
-ANY = -1
 UNKNOWN = object()
 """What the census does not tell. The engine may know it, so that `maybe(UNKNOWN)` is unknown here, too."""
 
@@ -37,14 +37,6 @@ _STEPS: dict[str, Callable[[int, int], int]] = {
     "+": int.__add__, "-": int.__sub__, "*": int.__mul__, "//": int.__floordiv__, "%": int.__mod__,
 }  # fmt: skip
 _INT64, _LARGEST = 7, 2**63
-
-
-def union(types: Iterable[int]) -> int:
-    """All of these sets of types together; one that is left out may be anything."""
-    bits = 0
-    for one in types:
-        bits |= one or ANY
-    return bits
 
 
 def truth(value: Any) -> Any:

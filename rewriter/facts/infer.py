@@ -19,7 +19,7 @@ import onnx_graphsurgeon as gs
 from rewriter.errors import RewriterError
 from rewriter.facts.inference_guards import survives
 from rewriter.facts.node_facts import NodeFacts
-from rewriter.facts.operator_shapes import BOOLEAN, POOLS
+from rewriter.facts.operator_shapes import BOOLEAN, POOLS, SHAPE_OPERANDS
 from rewriter.facts.shape_rules import RULES, output_shape
 from rewriter.graph.attributes import AttributeWriter
 from rewriter.onnxfile.tensor_types import UNKNOWN, Dim, TensorType, decode, encode, refine_shape
@@ -31,24 +31,6 @@ MOST_DATA = 4096
 _BOOL = 9
 _OTHER_DTYPE = ("ConstantOfShape", "Range", "ConvInteger")
 _MOST_CACHED = 1 << 14  # bytes of a node and its constants; trees and lookup tables are asked for once anyway
-_DATA: dict[str, tuple[int, ...]] = {
-    **dict.fromkeys(("Reshape", "Expand", "Tile", "TopK", "OneHot", "Split", "SplitToSequence", "Unsqueeze", "Squeeze"), (1,)),
-    **dict.fromkeys(("CenterCropPad", "AffineGrid", "Upsample"), (1,)),
-    **dict.fromkeys(("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax"), (1,)),
-    **dict.fromkeys(("ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"), (1,)),
-    **dict.fromkeys(("ConstantOfShape", "HannWindow", "HammingWindow", "BlackmanWindow"), (0,)),
-    "Slice": (1, 2, 3, 4),
-    "Pad": (1, 3),
-    "Resize": (1, 2, 3),
-    "Range": (0, 1, 2),
-    "Col2Im": (1, 2),
-    "DFT": (1, 2),
-    "STFT": (1, 3),
-    "MaxUnpool": (2,),
-    "MelWeightMatrix": (0, 1, 2, 3, 4),
-}  # fmt: skip
-"""Operands whose values, not only types, decide the shape of the output."""
-
 _NAMES = tuple((f"i{i}", f"o{i}") for i in range(64))
 
 
@@ -100,7 +82,7 @@ def _data(facts: NodeFacts) -> Iterator[tuple[int, bytes]]:
     """Serialised constants among the operands that decide the shape."""
     if facts.domain:
         return
-    for i in _DATA.get(facts.op, ()):
+    for i in SHAPE_OPERANDS.get(facts.op, ()):
         if facts.has(i):
             array = facts.constant(i)
             if array is not None:

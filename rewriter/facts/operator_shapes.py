@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 SAME_AS_FIRST = frozenset(
     {
         "Abs", "Acos", "Acosh", "Affine", "Asin", "Asinh", "Atan", "Atanh", "BatchNormalization", "BitwiseNot", "Ceil",
@@ -24,3 +26,27 @@ GLOBAL_POOLS = frozenset(("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"))
 
 POOLS = frozenset(("AveragePool", "LpPool", "MaxPool"))
 """Operators that make one of the places under a window."""
+
+SIZE_OPERANDS: Mapping[str, tuple[int, ...]] = {
+    **dict.fromkeys(("Reshape", "Expand", "Tile", "TopK", "OneHot", "Split", "Unsqueeze", "Upsample"), (1,)),
+    "ConstantOfShape": (0,),
+    "Slice": (1, 2, 3, 4),
+    "Pad": (1, 3),
+    "Resize": (1, 2, 3),
+    "Range": (0, 1, 2),
+}
+"""Operands whose values, not only types, decide how large the outputs are."""
+
+SHAPE_OPERANDS: Mapping[str, tuple[int, ...]] = {
+    **SIZE_OPERANDS,
+    **dict.fromkeys(("SplitToSequence", "Squeeze", "CenterCropPad", "AffineGrid"), (1,)),
+    **dict.fromkeys(("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax"), (1,)),
+    **dict.fromkeys(("ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"), (1,)),
+    **dict.fromkeys(("HannWindow", "HammingWindow", "BlackmanWindow"), (0,)),
+    "Col2Im": (1, 2),
+    "DFT": (1, 2),
+    "STFT": (1, 3),
+    "MaxUnpool": (2,),
+    "MelWeightMatrix": (0, 1, 2, 3, 4),
+}
+"""Operands whose values decide the shapes of the outputs, be it only their ranks."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from rewriter.language.cache.operator_table import ANY
 from rewriter.onnxfile.census import Body
 
-ANY = -1
+__all__ = ["ANY", "bits_of", "declared_outputs", "union"]
 
 
 def bits_of(dtype: int) -> int:
@@ -19,3 +22,11 @@ def declared_outputs(body: Body) -> dict[bytes, int]:
         if name in found:
             found[name] |= bits_of(dtype)
     return found
+
+
+def union(types: Iterable[int]) -> int:
+    """All of these sets of types together; one that is left out may be anything."""
+    bits = 0
+    for one in types:
+        bits |= one or ANY
+    return bits

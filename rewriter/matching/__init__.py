@@ -6,7 +6,8 @@ cheap ones first, each asked only where the one before left the rule standing. T
 1. Is the rule meant for this model? Exporter, opset, ir_version, the framework's own file: `conditions.guards`.
 2. Are all operators there that its pattern names? `Rule.wanted`, known without compiling the rule.
 3. May it fire, as far as the bytes tell? `forecast`, which asks the pattern and the conditions about each kind of node in a
-   census of the bytes. When no rule is left, the model is copied, and neither ONNX is imported nor a graph built.
+   census of the bytes. Types, and then ranks, are followed through the model only where a rule is left that asks for them. When
+   no rule is left, the model is copied, and neither ONNX is imported nor a graph built.
 4. Does the graph have what it needs? `requirements`: an inventory of operators, element types and written attributes, to which
    is added what other rules may make. What does not find its own there is not tried anywhere.
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rewriter.conditions.asked_model import Asked
 from rewriter.conditions.partial_answers import NODE, ConditionCompiler, Known
-from rewriter.conditions.partial_values import ANY, UNKNOWN, truth, union
+from rewriter.conditions.partial_values import UNKNOWN, truth
+from rewriter.facts.type_sets import ANY, union
 from rewriter.language import ast, schema
 from rewriter.language.dtypes import DTYPES
 from rewriter.language.pattern import PatternNode, is_run

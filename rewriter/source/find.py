@@ -22,13 +22,13 @@ FIXED = ".fixed"
 
 def find(model: Path | str) -> Path | None:
     """The source file that belongs to a model file, None where there is none or more than one could."""
-    model = Path(model)
-    stem = model.stem.removesuffix(FIXED)
-    if (own := model.with_name(f"{stem}-symbol.json")).is_file():
-        return own
+    parent, name = os.path.split(model)
+    stem = os.path.splitext(name)[0].removesuffix(FIXED)
+    if os.path.isfile(own := os.path.join(parent, f"{stem}-symbol.json")):
+        return Path(own)
     symbols = []
     try:
-        with os.scandir(model.parent) as entries:
+        with os.scandir(parent or ".") as entries:
             for entry in entries:
                 if entry.name.endswith(".onnx"):
                     if entry.name.removesuffix(".onnx").removesuffix(FIXED) != stem:
@@ -37,9 +37,8 @@ def find(model: Path | str) -> Path | None:
                     symbols.append(entry.name)
     except (OSError, ValueError):
         return None
-    plain = model.with_name("symbol.json")
-    found = plain if plain.is_file() else model.with_name(symbols[0]) if len(symbols) == 1 else None
-    return found if found is not None and found.is_file() else None
+    likely = ["symbol.json", *(symbols if len(symbols) == 1 else ())]
+    return next((Path(place) for name in likely if os.path.isfile(place := os.path.join(parent, name))), None)
 
 
 def load_source(path: Path | str) -> SourceInfo:

@@ -11,26 +11,13 @@ from collections.abc import Iterable
 
 import onnx
 
+from rewriter.facts.operator_shapes import SIZE_OPERANDS
+
 SHAPE_ONLY = frozenset({"Shape", "Size", "ConstantOfShape", "EyeLike", "RandomNormalLike", "RandomUniformLike"})
 """Operators whose results hold nothing of the values of their operands."""
 
-SIZES = {
-    "ConstantOfShape": (0,),
-    "Expand": (1,),
-    "Loop": (0,),
-    "OneHot": (1,),
-    "Pad": (1, 3),
-    "Range": (0, 1, 2),
-    "Reshape": (1,),
-    "Resize": (1, 2, 3),
-    "Slice": (1, 2, 3, 4),
-    "Split": (1,),
-    "Tile": (1,),
-    "TopK": (1,),
-    "Unsqueeze": (1,),
-    "Upsample": (1,),
-}
-"""Operands that decide sizes. An operator that is not of ONNX itself may have such operands anywhere."""
+SIZES = {**SIZE_OPERANDS, "Loop": (0,)}
+"""Operands that decide sizes, or turns. An operator that is not of ONNX itself may have such operands anywhere."""
 
 _ONNX = ("", "ai.onnx", "ai.onnx.ml")
 
