@@ -168,19 +168,21 @@ class _GraphBuilder:
         origin = Origin(proto, message)
         origin.constants = [self.constant(names, item, item.name) for item in proto.initializer]
         origin.sparse = [self.constant(names, item, item.values.name) for item in proto.sparse_initializer]
-        for info in proto.input:
-            origin.inputs.append(self.input(names, info))
+        origin.inputs = [self.input(names, info) for info in proto.input]
+        _declare(zip(origin.inputs, proto.input, strict=True))
         origin.nodes = self.nodes(proto.node[:], names)
+        declared: list[tuple[gs.Tensor, onnx.ValueInfoProto]] = []
         for info in proto.output:
             tensor = names.tensors.get(info.name) or names.use(info.name)
             if tensor is names.tensors.get(info.name):  # a body may hand out a tensor of an outer graph, declared there
-                _declare(tensor, info)
+                declared.append((tensor, info))
             origin.outputs.append(tensor)
         for info in proto.value_info:
             own = names.tensors.get(info.name)
             if own is not None:
-                _declare(own, info)
+                declared.append((own, info))
             origin.infos.append(own if own is not None else names.find(info.name))
+        _declare(declared)
         for annotation in proto.quantization_annotation:
             entries = [annotation.tensor_name, *(entry.value for entry in annotation.quant_parameter_tensor_names)]
             origin.annotations.append([names.find(name) for name in entries])
@@ -207,7 +209,6 @@ class _GraphBuilder:
                 names.tensors[name] = tensor
                 names.inputs.add(name)
         check_text(name)
-        _declare(tensor, info)
         return tensor
 
     def nodes(self, encoded: Sequence[bytes], names: _LoadedNames) -> list[Node]:
@@ -284,11 +285,8 @@ class _GraphBuilder:
             origin.inputs.append(tensor)
         origin.nodes = inner.nodes(raw.node[:], names)
         origin.outputs = [names.tensors.get(name) or names.use(name) for name in proto.output]
-        for info in proto.value_info:
-            own = names.tensors.get(info.name)
-            if own is not None:
-                _declare(own, info)
-            origin.infos.append(own)
+        origin.infos = [names.tensors.get(info.name) for info in proto.value_info]
+        _declare((own, info) for own, info in zip(origin.infos, proto.value_info, strict=True) if own is not None)
         origin.note_names([*names.made, *origin.inputs])
         _check_names(names, origin.nodes)
         for name in (proto.name, proto.domain, proto.overload, *proto.attribute):
@@ -310,9 +308,14 @@ def _parsed(data: bytes) -> onnx.NodeProto:
         raise RewriterError(TOO_DEEP) from error
 
 
-def _declare(tensor: gs.Tensor, info: onnx.ValueInfoProto) -> None:
-    if isinstance(tensor, (Variable, Constant)):
-        tensor.infos = (*tensor.infos, info)
+def _declare(declared: Iterable[tuple[gs.Tensor, onnx.ValueInfoProto]]) -> None:
+    """Notes in tensors what else declares them, at once, since one name may be declared thousands of times."""
+    found: dict[int, tuple[gs.Tensor, list[onnx.ValueInfoProto]]] = {}
+    for tensor, info in declared:
+        found.setdefault(id(tensor), (tensor, []))[1].append(info)
+    for tensor, infos in found.values():
+        if isinstance(tensor, (Variable, Constant)):
+            tensor.infos = (*tensor.infos, *infos)
 
 
 def _check_names(names: _LoadedNames, nodes: Sequence[Node]) -> None:

@@ -197,3 +197,16 @@ def test_loading_and_saving_grow_no_faster_than_the_model() -> None:
 
     small = min(seconds(1_000) for _ in range(3))
     assert min(seconds(10_000) for _ in range(2)) < 40 * small
+
+
+@pytest.mark.parametrize("side", ["input", "output", "value_info"])
+def test_a_name_declared_very_often(side: str) -> None:
+    """Where each declaration costs as much as there are before it, this takes more than ten seconds."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 13]> g (float[1] x) => (float[1] y) <float[1] w = {1}> { y = Add(x, w) }'
+    )
+    entry = helper.make_tensor_value_info({"input": "w", "output": "y", "value_info": "y"}[side], onnx.TensorProto.FLOAT, [1])
+    getattr(model.graph, side).extend([entry] * 30_000)
+    started = time.process_time()
+    assert Model.from_proto(model).to_proto() == model
+    assert time.process_time() - started < 3
