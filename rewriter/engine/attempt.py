@@ -67,16 +67,17 @@ class Attempt:
         self.coverage = coverage
         self.chosen: frozenset[str] = frozenset()
         self.blocked: dict[tuple[str, int], Blocked] = {}
+        self._matchers: dict[CompiledRule, Matcher] = {}
 
     def at_node(self, compiled: CompiledRule, root: gs.Node) -> Fired | None:
         """The first match at `root` whose conditions hold, rewritten."""
         if self.blocked:
             self.blocked.pop((compiled.code, id(root)), None)
         started = time.perf_counter()
-        matcher = self._matcher(compiled, root)
         try:
             if not self._inside(compiled, root):
                 return None
+            matcher = self._matcher(compiled, root)
             for _ in matcher.matches(root):
                 bound, nodes = matcher.held()
                 fired = self._try(compiled, root, bound, nodes, started)
@@ -128,11 +129,16 @@ class Attempt:
         self._block(compiled, None, reason, error=True)
 
     def _matcher(self, compiled: CompiledRule, root: gs.Node) -> Matcher:
-        assert compiled.pattern is not None
-        given = compiled.given if compiled.inside is None else self._given(compiled, root)
-        if compiled.ways is None:
-            return Matcher(compiled.pattern, self.context, given, compiled.lets)
-        return StraightMatcher(compiled.ways, compiled.pattern, self.context, given, compiled.lets)
+        """The matcher of a rule, which goes from root to root."""
+        matcher = self._matchers.get(compiled)
+        if matcher is None:
+            assert compiled.pattern is not None
+            arguments = compiled.pattern, self.context, compiled.given, compiled.lets
+            matcher = Matcher(*arguments) if compiled.ways is None else StraightMatcher(compiled.ways, *arguments)
+            self._matchers[compiled] = matcher
+        if compiled.inside is not None:
+            matcher.given = self._given(compiled, root)
+        return matcher
 
     def _given(self, compiled: CompiledRule, root: gs.Node) -> dict[str, Any]:
         owner = self.context.index.scope(root).owner
@@ -235,7 +241,7 @@ class Attempt:
         if block is None:
             return None
         edits, mark = Edits(index), index.naming.mark()
-        matched = tuple([node_name(node) for node in nodes.values()])
+        matched = tuple(map(node_name, nodes.values()))
         try:
             apply_block(Rewriting(self.context, edits, names, root, nodes, scope), block)
             if not edits.any:

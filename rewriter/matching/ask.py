@@ -63,6 +63,16 @@ def _ask_outputs(source: ast.NodePattern) -> Callable[..., bool]:
         return lambda match, node: match.outputs(source, node)
     names = tuple(output.name for output in source.outputs)
     width = max(len(names), 1)
+    if len(names) == 1 and names[0] is not None:
+        only = names[0]
+
+        def ask_only(match: Matcher, node: gs.Node) -> bool:
+            outputs = node.outputs
+            if len(outputs) != 1:
+                return match.outputs(source, node)
+            return bool(outputs[0].name) and match.bind(only, outputs[0])
+
+        return ask_only
 
     def ask(match: Matcher, node: gs.Node) -> bool:
         outputs = node.outputs

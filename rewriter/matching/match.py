@@ -8,10 +8,10 @@ graph hostage.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import permutations
 from operator import is_
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx_graphsurgeon as gs
@@ -32,8 +32,19 @@ from rewriter.matching.operand_shares import Share, given, shares
 ATTEMPTS = 4096
 ORDERED_ABOVE = 4  # commutative operators with more operands are matched in the written order only
 
-Goal = tuple[Any, ...]
-Goals = tuple[Goal, "Goals"] | None
+
+class Goal(NamedTuple):
+    """Something that the search has still to find: `reach(subject, at)` gives the ways, each a (possibly empty) list of further
+    goals. What is `late` is asked when everything else fits.
+    """
+
+    reach: Callable[[Any, Any], Iterator[Sequence[Goal]]]
+    subject: Any
+    at: Any
+    late: bool = False
+
+
+Goals = tuple[Goal, ...]
 
 
 class TooManyAttempts(Exception):
@@ -41,9 +52,10 @@ class TooManyAttempts(Exception):
 
 
 class Matcher:
-    """All matches of one pattern at one root, one after the other.
+    """All matches of one pattern at one root after another.
 
     Attributes:
+        given: names that are bound before anything is matched.
         bound: names of captures, labels, dims and attributes while a match is held.
         nodes: matched node by pattern number.
     """
@@ -51,7 +63,7 @@ class Matcher:
     def __init__(self, pattern: Pattern, context: Context, given: dict[str, Any], lets: Mapping[str, ast.Expr]) -> None:
         self._pattern = pattern
         self.context = context
-        self._given = given
+        self.given = given
         self._lets = lets
         self.bound: dict[str, Any]
         self.nodes: dict[int, gs.Node]
@@ -67,13 +79,11 @@ class Matcher:
         """
         self._start(root)
         self._trail, self._attempts = [], 0
-        goals: Goals = None
-        for join in reversed(self._pattern.joins):
-            goals = (("join", *join), goals)
-        return self._solve((("node", self._pattern.root, root), goals))
+        joins = (Goal(self._join, number, name) for number, _, name in self._pattern.joins)
+        return self._solve((Goal(self._node, self._pattern.nodes[self._pattern.root], root), *joins))
 
     def _start(self, root: gs.Node) -> None:
-        self.bound, self.nodes, self.taken = dict(self._given), {}, set()
+        self.bound, self.nodes, self.taken = self.given.copy(), {}, set()
         self._scope = self.context.index.scope(root)
 
     def held(self) -> tuple[dict[str, Any], dict[int, gs.Node]]:
@@ -83,17 +93,15 @@ class Matcher:
     # --- search ------------------------------------------------------------------------------------------------------------
 
     def _solve(self, goals: Goals) -> Iterator[None]:
-        if goals is None:
+        if not goals:
             yield
             return
-        goal, rest = goals
+        goal, *rest = goals
         mark = len(self._trail)
-        for more in self._expand(goal):
+        for more in goal.reach(goal.subject, goal.at):  # what a way binds is undone here
             self._count()
-            following = rest
-            for item in reversed(more):
-                following = _last(following, item) if item[0] == "late" else (item, following)
-            yield from self._solve(following)
+            late = [item for item in reversed(more) if item.late]
+            yield from self._solve((*(item for item in more if not item.late), *rest, *late))
             self._undo(mark)
         self._undo(mark)
 
@@ -101,21 +109,6 @@ class Matcher:
         self._attempts += 1
         if self._attempts > ATTEMPTS:
             raise TooManyAttempts
-
-    def _expand(self, goal: Goal) -> Iterator[Sequence[Goal]]:
-        """The ways to reach a goal: each is a (possibly empty) list of further goals. Bindings are undone by the caller."""
-        kind = goal[0]
-        if kind == "node":
-            return self._node(self._pattern.nodes[goal[1]], goal[2])
-        if kind == "orders":
-            return self._orders(self._pattern.nodes[goal[1]], goal[2])
-        if kind == "operand":
-            return self._operand(goal[1], goal[2])
-        if kind == "run":
-            return self._run(goal[1], goal[2])
-        if kind == "join":
-            return self._join(goal[1], goal[3])
-        return self._late(goal[1], goal[2])
 
     def _undo(self, mark: int) -> None:
         while len(self._trail) > mark:
@@ -153,7 +146,8 @@ class Matcher:
             return
         if self._takes(pattern, node):
             attrs = pattern.source.attrs
-            yield (("orders", pattern.number, node), *(("late", attr, node) for attr in attrs if is_late(attr)))
+            late = (Goal(self._late, attr, node, late=True) for attr in attrs if is_late(attr))
+            yield (Goal(self._orders, pattern, node), *late)
 
     def _takes(self, pattern: PatternNode, node: gs.Node) -> bool:
         """Whether a node fits by itself: operator, number of operands, outputs, attributes; it is taken then."""
@@ -224,8 +218,8 @@ class Matcher:
     def _orders(self, pattern: PatternNode, node: gs.Node) -> Iterator[Sequence[Goal]]:
         operands = list(node.inputs)
         if pattern.split:
-            found = self.shares(pattern, operands[: given(node)])
-            yield from (sorted(share, key=lambda goal: cost(goal[1])) for share in found)
+            for share in self.shares(pattern, operands[: given(node)]):
+                yield sorted((self._goal(operand, found) for operand, found in share), key=_cost)
             return
         free = pattern.orders and not pattern.source.ordered and 1 < len(operands) <= ORDERED_ABOVE
         free = free and schema.is_commutative(node.op, node.domain or "")
@@ -260,13 +254,17 @@ class Matcher:
         goals: list[Goal] = []
         for position, operand in enumerate(pattern.inputs):
             if is_run(operand):
-                goals.append(("run", operand, list(operands[position:])))
+                goals.append(self._goal(operand, list(operands[position:])))
                 break
             tensor = operands[position] if position < len(operands) else None
             if not self._possible(operand, tensor):
                 return None
-            goals.append(("operand", operand, tensor))
-        return sorted(goals, key=lambda goal: cost(goal[1]))
+            goals.append(self._goal(operand, tensor))
+        return sorted(goals, key=_cost)
+
+    def _goal(self, operand: Operand, found: Any) -> Goal:
+        """What pairs an operand of the pattern with a tensor, or a run of operands with tensors."""
+        return Goal(self._run if is_run(operand) else self._operand, operand, found)
 
     def _possible(self, operand: Operand, tensor: gs.Tensor | None) -> bool:
         there = tensor is not None and bool(tensor.name)
@@ -282,10 +280,10 @@ class Matcher:
             assert tensor is not None
             maker = self.maker(operand, tensor)
             if maker is not None:
-                yield (("node", operand.node, maker),)
+                yield (Goal(self._node, self._pattern.nodes[operand.node], maker),)
         elif isinstance(operand, ast.ConstPattern):
             if not is_plain(operand.value):
-                yield (("late", operand, tensor),)
+                yield (Goal(self._late, operand, tensor, late=True),)
             elif tensor is not None and self.constant(operand, tensor):
                 yield ()
         elif isinstance(operand, ast.Capture) and self.capture(operand, tensor):
@@ -299,7 +297,7 @@ class Matcher:
         assert isinstance(operand, Made)
         maker = self.maker_of_run(tensors)
         if maker is not None:
-            yield (("node", operand.node, maker),)
+            yield (Goal(self._node, self._pattern.nodes[operand.node], maker),)
 
     def maker(self, operand: Made, tensor: gs.Tensor) -> gs.Node | None:
         """The node of which the tensor is the output that the pattern says."""
@@ -372,19 +370,11 @@ class Matcher:
         self.context.count(tensor)
         for user in self.context.index.users_with(tensor, pattern.ops):
             if self.fits(pattern, user):
-                yield (("node", number, user),)
+                yield (Goal(self._node, pattern, user),)
 
 
-def _last(goals: Goals, goal: Goal) -> Goals:
-    """The goals with one more at their end."""
-    listed = []
-    while goals is not None:
-        listed.append(goals[0])
-        goals = goals[1]
-    result: Goals = (goal, None)
-    for item in reversed(listed):
-        result = (item, result)
-    return result
+def _cost(goal: Goal) -> Any:
+    return cost(goal.subject)
 
 
 def _true(answer: Any) -> bool:

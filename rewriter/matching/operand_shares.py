@@ -9,8 +9,8 @@ import onnx_graphsurgeon as gs
 
 from rewriter.language.pattern import Operand, PatternNode, is_run
 
-Share = tuple[str, Operand, Any]
-"""What the search is to look at: ("run", operand, tensors) or ("operand", operand, tensor)."""
+Share = tuple[Operand, Any]
+"""What the search is to look at: a run and its tensors, or an operand and its tensor."""
 
 
 def shares(
@@ -33,10 +33,10 @@ def _from(
         last = at == len(pattern.inputs) - 1 and not pattern.source.more_inputs
         for end in range(len(operands) if last else position, len(operands) + 1):
             for rest in _from(pattern, operands, fits, at + 1, end):
-                yield [("run", operand, list(operands[position:end])), *rest]
+                yield [(operand, list(operands[position:end])), *rest]
     elif position < len(operands) and fits(operand, operands[position]):
         for rest in _from(pattern, operands, fits, at + 1, position + 1):
-            yield [("operand", operand, operands[position]), *rest]
+            yield [(operand, operands[position]), *rest]
 
 
 def given(node: gs.Node) -> int:
