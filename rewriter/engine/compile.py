@@ -135,7 +135,7 @@ def plan(rules: Iterable[CompiledRule]) -> list[PhasePlan]:
             phase.on_graph.append(compiled)
             continue
         pattern = compiled.pattern
-        for op in pattern.nodes[pattern.root].ops:
+        for op in sorted(pattern.nodes[pattern.root].ops):  # roots in the same place are tried in this order
             phase.by_root.setdefault(op, Roots()).add(compiled)
         for number, path in pattern.paths:
             for op in pattern.nodes[number].ops:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Set
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 import onnx_graphsurgeon as gs
@@ -206,7 +207,7 @@ class Run:
     def _accept(self, fired: Fired) -> bool:
         """Books a firing, or takes it back when a limit says so."""
         edits = fired.edits
-        edited = _edited_of(fired)
+        edited = edits.edited.keys() & set(map(id, fired.nodes.values()))
         generation = self._next_generation(edits, edited)
         too_deep = generation > self._watch.limits.generations
         if too_deep or changes_nothing(edits) or (self._watch.is_spent and self._halt(self._watch.out_of_budget())):
@@ -242,13 +243,13 @@ class Run:
             name = node_name(fired.root) if fired.root is not None else ""
             self._halt(cycle_stop(circle, name))
 
-    def _next_generation(self, edits: Edits, edited: list[int]) -> int:
-        """One more than the oldest line among the nodes that a firing consumed or edited; the same when it leaves fewer
-        nodes.
+    def _next_generation(self, edits: Edits, edited: Set[int]) -> int:
+        """One more than the oldest line among the nodes that a firing consumed or edited, those that it matched; the same when
+        it leaves fewer nodes.
         """
         known, highest = self._generation, 0
         if known:
-            highest = max([known.get(number, 0) for number in (*edits.removed, *edited)], default=0)
+            highest = max(map(known.get, (*edits.removed, *edited), repeat(0)), default=0)
         return highest if len(edits.added) < len(edits.removed) else highest + 1
 
     def _spread(self, fired: Fired, worklist: Worklist) -> None:
@@ -279,15 +280,10 @@ class Run:
 
 
 def _outputs(fired: Fired) -> list[gs.Tensor]:
-    edits = fired.edits
-    nodes = (*edits.added.values(), *edits.edited.values(), *edits.removed.values())
-    return [tensor for node in nodes for tensor in node.outputs]
-
-
-def _edited_of(fired: Fired) -> list[int]:
-    """Ids of the matched nodes that were edited."""
-    edited = fired.edits.edited
-    return [number for number in map(id, fired.nodes.values()) if number in edited] if edited else []
+    edits, found = fired.edits, list[gs.Tensor]()
+    for node in (*edits.added.values(), *edits.edited.values(), *edits.removed.values()):
+        found += node.outputs
+    return found
 
 
 def _generation_stop(fired: Fired, limits: Limits) -> Stop:

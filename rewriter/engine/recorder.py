@@ -37,7 +37,7 @@ class Recorder:
         """The firing stands; books it."""
         edits, rule, author = fired.edits, fired.compiled, self._author
         number = len(self._log.firings) + 1
-        parents = sorted({author[n] for n in map(id, fired.nodes.values()) if n in author}) if author else ()
+        parents = set(map(author.get, map(id, fired.nodes.values())))
         most = SHOWN if self._auditor is None else SHOWN_TO_AUDITORS
         changes = tuple(islice(self._changes(fired), most)) if self._detail else ()
         firing = Firing(
@@ -52,7 +52,7 @@ class Recorder:
             fired.names,
             changes,
             fired.conditions,
-            tuple(parents),
+            tuple(sorted(number for number in parents if number)) if any(parents) else (),
             fired.seconds * 1e6,
         )
         if len(changes) == most:

@@ -93,13 +93,14 @@ class Edits:
 
     def remove_only(self, node: gs.Node) -> None:
         """Removes a node and leaves the bodies inside it where they are, for a node that is to stand elsewhere."""
-        self._touch(node)
-        scope, key, owned = self.index.detach(node)
-        if self.added.pop(id(node), None) is None:
-            self.removed[id(node)] = node
+        number, released = id(node), self.released
+        if self.added.pop(number, None) is None:
+            if number not in self.before:
+                self.before[number] = NodeState(node)
+            self.removed[number] = node
+        self._undo.append((self._restore, (node, *self.index.detach(node))))
         for tensor in node.inputs:
-            self.released[id(tensor)] = tensor
-        self._undo.append((self._restore, (node, scope, key, owned)))
+            released[id(tensor)] = tensor
 
     def _restore(self, node: gs.Node, scope: Scope, key: int, owned: Sequence[gs.Tensor]) -> None:
         stolen = [(tensor, self.index.producer(tensor)) for tensor in node.outputs if not any(tensor is t for t in owned)]
@@ -185,19 +186,20 @@ class Edits:
 
     def replace_uses(self, old: gs.Tensor, new: gs.Tensor) -> None:
         """Every node that reads `old` reads `new` instead; outputs of scopes are not touched."""
-        moved = [(user, list(user.inputs)) for user in self.index.uses(old)]
-        if not moved:
-            return
-        edited, kept = self.edited, self.before
-        for user, before in moved:
-            number = id(user)
-            if number not in kept and number not in self.added:
-                kept[number] = NodeState(user)
-            list.__setitem__(user.inputs, slice(None), [new if tensor is old else tensor for tensor in before])
-            edited[number] = user
-        self.index.hand_over(old, new)
-        self.released[id(old)] = old
-        self._undo.append((self._put_back, (moved,)))
+        moved = []
+        for user in self.index.uses(old):
+            self._touch(user)
+            operands = user.inputs
+            before = list(operands)
+            moved.append((user, before))
+            for place, tensor in enumerate(before):
+                if tensor is old:
+                    list.__setitem__(operands, place, new)
+            self.edited[id(user)] = user
+        if moved:
+            self.index.hand_over(old, new)
+            self.released[id(old)] = old
+            self._undo.append((self._put_back, (moved,)))
 
     def _put_back(self, operands: list[tuple[gs.Node, list[gs.Tensor]]]) -> None:
         for node, before in reversed(operands):
@@ -245,23 +247,20 @@ class Edits:
             released, self.released = self.released, {}
             for number, tensor in released.items():
                 if not tensor.name or index.is_used(tensor):
-                    if number in self.freed:
-                        del self.freed[number]
-                    continue
-                maker = index.producer(tensor)
-                if maker is not None:
+                    self.freed.pop(number, None)
+                elif (maker := index.producer(tensor)) is not None:
                     waiting.append(maker)
                 elif isinstance(tensor, gs.Constant):
                     self.freed[number] = tensor
             while waiting:
                 node = waiting.pop()
-                if node in index and not self.is_live(node):
+                if node._scope is not None and not self.is_live(node):
                     self.remove(node)
 
     def is_live(self, node: gs.Node) -> bool:
         """Whether anything needs an output that the node makes."""
         index = self.index
-        return any(tensor.name and index.is_used(tensor) and index.producer(tensor) is node for tensor in node.outputs)
+        return any(tensor.name and index.producer(tensor) is node and index.is_used(tensor) for tensor in node.outputs)
 
 
 def _same(one: Sequence[gs.Tensor], other: Sequence[gs.Tensor]) -> bool:

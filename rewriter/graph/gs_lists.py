@@ -2,12 +2,13 @@
 
 The lists behave as graphsurgeon's own: what is put into `node.inputs` finds the node in its `outputs`. Which list of the other
 side that is belongs to the class and not to the object, the owner is a slot, and making one costs a tenth. A tensor makes its
-two only when somebody looks at them: of most tensors nobody does, and this package asks `makers` and `users`.
+two only when somebody looks at them: of most tensors nobody does. This package asks `makers` and `users`, or the index, which
+while it works keeps what it knows of a tensor in the tensor.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import onnx_graphsurgeon as gs
@@ -36,7 +37,8 @@ class Tied:
     """A tensor, as far as it knows the nodes around it.
 
     Attributes:
-        _makers, _users: the list that was looked at, or until then a plain list, a single node, or None for no node.
+        _makers: the list that was looked at, or until then a plain list, a single node, or None for no node.
+        _users: the same; or, once an index has asked for them, a table of distinct nodes by id().
     """
 
     __slots__ = ("_makers", "_users")
@@ -48,7 +50,7 @@ class Tied:
         """The nodes that make it; one, unless the model is broken."""
         held = self._makers
         if type(held) is not Inputs:
-            held = self._makers = Inputs(_nodes(held))
+            held = self._makers = Inputs(_nodes(self, held))
             held.parent_obj = self
         return held  # type: ignore[no-any-return]
 
@@ -61,7 +63,7 @@ class Tied:
         """The nodes that read it, each as often as it does."""
         held = self._users
         if type(held) is not Outputs:
-            held = self._users = Outputs(_nodes(held))
+            held = self._users = Outputs(_nodes(self, held))
             held.parent_obj = self
         return held  # type: ignore[no-any-return]
 
@@ -70,9 +72,11 @@ class Tied:
         _replace(self.outputs, nodes)
 
 
-def _nodes(held: Any) -> Sequence[gs.Node]:
+def _nodes(tensor: gs.Tensor, held: Any) -> Sequence[gs.Node]:
     if isinstance(held, list):
         return held
+    if isinstance(held, dict):
+        return [node for node in held.values() for operand in node.inputs if operand is tensor]
     return () if held is None else (held,)
 
 
@@ -84,12 +88,12 @@ def _replace(listed: list[gs.Node], nodes: Iterable[gs.Node]) -> None:
 
 def makers(tensor: gs.Tensor) -> Sequence[gs.Node]:
     """`tensor.inputs`, to be looked at now and not to be changed."""
-    return _nodes(tensor._makers) if isinstance(tensor, Tied) else tensor.inputs
+    return _nodes(tensor, tensor._makers) if isinstance(tensor, Tied) else tensor.inputs
 
 
 def users(tensor: gs.Tensor) -> Sequence[gs.Node]:
     """`tensor.outputs`, to be looked at now and not to be changed."""
-    return _nodes(tensor._users) if isinstance(tensor, Tied) else tensor.outputs
+    return _nodes(tensor, tensor._users) if isinstance(tensor, Tied) else tensor.outputs
 
 
 def reading(nodes: Iterable[gs.Node], ops: frozenset[str]) -> list[gs.Node]:
@@ -105,6 +109,30 @@ def reading(nodes: Iterable[gs.Node], ops: frozenset[str]) -> list[gs.Node]:
                 found.append(node)
                 break
     return found
+
+
+def keep(tensor: Tied, wanted: Callable[[gs.Node], bool]) -> None:
+    """Forgets all nodes around a tensor but those that are wanted; lists that somebody may hold stay as they are."""
+    if not isinstance(tensor._makers, list) and tensor._makers is not None and not wanted(tensor._makers):
+        tensor._makers = None
+    if not isinstance(tensor._users, list) and tensor._users is not None:
+        tensor._users = [node for node in _nodes(tensor, tensor._users) if wanted(node)]
+
+
+def is_listed(tensor: gs.Tensor) -> bool:
+    """Whether somebody may hold a list of the nodes around a tensor, or several make it."""
+    return not isinstance(tensor, Tied) or isinstance(tensor._makers, list) or type(tensor._users) is Outputs
+
+
+def put_back(tensor: gs.Tensor, makers: list[gs.Node], readers: list[gs.Node], *, changed: bool) -> None:
+    """Gives a tensor its own lists again, with the nodes that are around it now where they have changed."""
+    maker, users = tensor._makers, _nodes(tensor, tensor._users)
+    if isinstance(tensor, Tied):
+        tensor._makers, tensor._users = makers, readers
+    else:
+        del tensor._makers, tensor._users
+    if changed:
+        tie(tensor, () if maker is None else (maker,), users)
 
 
 def tie(tensor: gs.Tensor, made_by: Sequence[gs.Node], used_by: Sequence[gs.Node]) -> None:
@@ -135,7 +163,7 @@ def tie_user(tensor: gs.Tensor, node: gs.Node) -> None:
     elif isinstance(held, list):
         list.append(held, node)
     else:
-        tensor._users = [held, node]
+        tensor._users = [*_nodes(tensor, held), node]
 
 
 def tie_maker(tensor: gs.Tensor, node: gs.Node) -> None:

@@ -1,30 +1,41 @@
 """Who produces, who uses, in which scope, in what order: the one place that knows how the parts of a graph hang together.
 
-graphsurgeon keeps these relations in lists that search with `==`; detaching a consumer from a tensor with thousands of them
-costs a comparison each. Here they are dictionaries by identity, filled for the tensors that change, and brought back into
-graphsurgeon's lists once, by `finish`. All changes go through an `Edits` transaction (edits.py).
+What is known of a node or a tensor is kept in it: `node._scope` and `node._key` say where it stands, ties.py tells who makes
+and reads a tensor. All changes go through an `Edits` transaction (edits.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain
-from operator import is_
+from itertools import chain, repeat
+from operator import attrgetter, is_
 
 import onnx_graphsurgeon as gs
 
-from rewriter.graph import gs_lists
-from rewriter.graph.by_operator import Kinds, OpKey, operator_key
+from rewriter.graph.by_operator import Kinds, operator_key
 from rewriter.graph.names import NameTable
 from rewriter.graph.naming import Naming
+from rewriter.graph.objects import Function, Graph, note
 from rewriter.graph.order import NoRoom, Order, is_sorted, stable_sort
 from rewriter.graph.scopes import Scope, find_scopes, nested
-from rewriter.graph.uses import CROWD, TensorUses
+from rewriter.graph.ties import CROWD, Ties
 
 __all__ = ["CROWD", "GraphIndex", "operator_key"]
 
+_BODIES = attrgetter("_bodies")
+_set = object.__setattr__  # graphsurgeon's own looks after operands, of which there are none here
 
-class GraphIndex:
+
+def _is_as_loaded(scope: Scope) -> bool:
+    """Whether a scope has the nodes that were read, and none of them has a body, which might be another one."""
+    graph = scope.graph
+    if not isinstance(graph, Graph | Function) or scope.owner is not None:
+        return False
+    nodes = graph.origin.nodes
+    return len(nodes) == len(graph.nodes) and all(map(is_, nodes, graph.nodes)) and not any(map(_BODIES, nodes))
+
+
+class GraphIndex(Ties):
     """Relations of all nodes and tensors of a model, current during a run.
 
     While a run lasts, only `node.inputs`, `node.outputs` and this index are current; `tensor.inputs`, `tensor.outputs` and
@@ -32,33 +43,29 @@ class GraphIndex:
 
     Attributes:
         naming: the names in use.
-        changed: tensors of which the index knows otherwise than their own lists.
-        novelty: counts the edits that may have brought something into the model that was not there; those that take a node
-            away, or hand it other operands that were there, are none of them. While it stays, no fault of new parts can come.
     """
 
     def __init__(self, graph: gs.Graph) -> None:
+        super().__init__()
         self.graph = graph
         self.scopes: list[Scope] = find_scopes(graph)
-        self.novelty = 0
         self.naming = Naming(self)
         self._members: list[dict[int, gs.Node]] = [
             dict(zip(map(id, scope.graph.nodes), scope.graph.nodes, strict=True)) for scope in self.scopes
         ]
         self._kinds: Kinds | None = None
-        self._scope: dict[int, Scope] = {}
-        self._uses: dict[int, TensorUses] = {}
-        self._outputs: dict[int, list[Scope]] = {}
         self._inputs: set[int] = set()
         self._kept: list[gs.Node] = []  # removed objects stay alive: their id() must not be given to a new one
-        self.changed: list[TensorUses] = []
         self._changed_scopes: set[int] = set()
         self._unsorted: set[int] = set()  # scopes whose nodes were not written in the order in which they can run
         for scope in self.scopes:
-            self._scope.update(dict.fromkeys(self._members[scope.number], scope))
+            scope.token = self.token
+            note(scope.graph.nodes, "_scope", repeat(scope))
             for tensor in scope.graph.outputs:
-                self._outputs.setdefault(id(tensor), []).append(scope)
+                self.outputs.setdefault(id(tensor), []).append(scope)
             self._inputs.update(id(tensor) for tensor in scope.graph.inputs)
+        if not all(map(_is_as_loaded, self.scopes)):
+            self.forget_strangers(self.all_nodes())
         self._bodies = nested(self.scopes)
         with_bodies = {scope.parent.number for scope in self.scopes if scope.parent is not None}
         self._orders = [Order(self._arrange(scope, scope.number in with_bodies)) for scope in self.scopes]
@@ -76,65 +83,21 @@ class GraphIndex:
 
     # --- questions ---------------------------------------------------------------------------------------------------------
 
-    def __contains__(self, node: gs.Node) -> bool:
-        return id(node) in self._scope
-
     def has(self, number: int) -> bool:
         """Whether a node of this id() is in the graph."""
-        return number in self._scope
+        return any(number in members for members in self._members)
 
     def scope(self, node: gs.Node) -> Scope:
-        return self._scope[id(node)]
+        return node._scope  # type: ignore[no-any-return]
 
     def position(self, node: gs.Node) -> tuple[int, int]:
         """Sort key of a node among all nodes of the model: scope number, then execution order."""
-        scope = self._scope[id(node)]
-        return scope.number, self._orders[scope.number].key(node)
-
-    def producer(self, tensor: gs.Tensor) -> gs.Node | None:
-        """The node that makes this tensor; None for inputs, initializers and omitted operands."""
-        known = self._uses.get(id(tensor))
-        if known is not None:
-            return known.maker
-        try:
-            held = tensor._makers  # as `gs_lists.makers`, which this asks too often to call
-        except AttributeError:
-            held = tensor.inputs
-        if isinstance(held, list):
-            return next((node for node in held if id(node) in self._scope), None)
-        return held if id(held) in self._scope else None
-
-    def _look(self, tensor: gs.Tensor) -> TensorUses:
-        """Writes down both ends of a tensor."""
-        readers = {id(node): node for node in gs_lists.users(tensor) if id(node) in self._scope} if tensor.name else {}
-        found = self._uses[id(tensor)] = TensorUses(tensor, self.producer(tensor), readers)
-        return found
-
-    def users(self, tensor: gs.Tensor) -> dict[int, gs.Node]:
-        """Distinct consumers by id, those in inner scopes included. The live dictionary: copy before editing."""
-        return (self._uses.get(id(tensor)) or self._look(tensor)).users
-
-    def users_with(self, tensor: gs.Tensor, ops: frozenset[OpKey]) -> Iterable[gs.Node]:
-        """Consumers whose (domain, operator) is one of `ops`; at a tensor with very many, only those are looked at."""
-        return (self._uses.get(id(tensor)) or self._look(tensor)).users_with(ops)
-
-    def uses(self, tensor: gs.Tensor) -> list[gs.Node]:
-        """Distinct consumers of a tensor, those in inner scopes included."""
-        return list(self.users(tensor).values())
-
-    def is_used(self, tensor: gs.Tensor) -> bool:
-        """Whether a node reads the tensor, or it is an output of a scope."""
-        number = id(tensor)
-        if number in self._outputs:
-            return True
-        known = self._uses.get(number)
-        if known is not None:
-            return bool(known.users)
-        return bool(tensor.name) and any(id(node) in self._scope for node in gs_lists.users(tensor))
+        number = node._scope.number
+        return number, self._orders[number].key(node)
 
     def output_of(self, tensor: gs.Tensor) -> bool:
         """Whether the tensor is an output of the model, of a subgraph body or of a function."""
-        return id(tensor) in self._outputs
+        return id(tensor) in self.outputs
 
     def input_of(self, tensor: gs.Tensor) -> bool:
         """Whether the tensor is a declared input of the model, of a subgraph body or of a function."""
@@ -163,21 +126,21 @@ class GraphIndex:
 
     def before(self, node: gs.Node) -> Iterator[gs.Node]:
         """Nodes of the same scope whose outputs this node, or a body inside it, reads."""
-        scope = self._scope[id(node)]
+        scope = node._scope
         for tensor in node.inputs:
             maker = self.producer(tensor)
-            if maker is not None and self._scope[id(maker)] is scope:
+            if maker is not None and maker._scope is scope:
                 yield maker
         for body in self._bodies.get(id(node), ()):
             for inner in self._members[body.number].values():
                 for tensor in inner.inputs:
                     maker = self.producer(tensor)
-                    if maker is not None and self._scope[id(maker)] is scope:
+                    if maker is not None and maker._scope is scope:
                         yield maker
 
     def lift(self, node: gs.Node, scope: Scope) -> gs.Node | None:
         """The node of `scope` that is or contains `node`; None when `node` does not lie inside `scope`."""
-        here: Scope | None = self._scope[id(node)]
+        here: Scope | None = node._scope
         while here is not None and here is not scope:
             owner = here.owner
             if owner is None:
@@ -187,7 +150,7 @@ class GraphIndex:
 
     def followers(self, node: gs.Node) -> Iterator[gs.Node]:
         """Nodes of the same scope that read this node's outputs, directly or from a body inside them."""
-        scope = self._scope[id(node)]
+        scope = node._scope
         for tensor in node.outputs:
             for user in self.users(tensor).values():
                 inside = self.lift(user, scope)
@@ -199,8 +162,8 @@ class GraphIndex:
     def attach(self, node: gs.Node, scope: Scope, key: int) -> None:
         self._kept.append(node)
         self._members[scope.number][id(node)] = node
-        self._scope[id(node)] = scope
-        self._orders[scope.number].set(node, key)
+        _set(node, "_scope", scope)
+        self._orders[scope.number].put(node, key)
         self._changed_scopes.add(scope.number)
         if self._kinds is not None:
             self._kinds.add(node)
@@ -211,54 +174,23 @@ class GraphIndex:
 
     def detach(self, node: gs.Node) -> tuple[Scope, int, list[gs.Tensor]]:
         """Takes a node out; where it stood, and the tensors that it made."""
-        number = id(node)
-        owned = [tensor for tensor in node.outputs if self.producer(tensor) is node]
-        scope = self._scope.pop(number)
-        del self._members[scope.number][number]
-        key = self._orders[scope.number].drop(node)
+        owned = []
+        for tensor in node.outputs:
+            if self.producer(tensor) is node:
+                self.make(tensor, None)
+                owned.append(tensor)
+        for tensor in node.inputs:
+            self.unuse(tensor, node)
+        scope: Scope = node._scope
+        number = scope.number
+        key = self._orders[number].key(node)
+        _set(node, "_scope", None)
+        del self._members[number][id(node)]
         if self._kinds is not None:
             self._kinds.drop(node)
         self._kept.append(node)
-        self._changed_scopes.add(scope.number)
-        for tensor in node.inputs:
-            self.unuse(tensor, node)
-        for tensor in owned:
-            self.make(tensor, None)
+        self._changed_scopes.add(number)
         return scope, key, owned
-
-    def _change(self, tensor: gs.Tensor) -> TensorUses:
-        """Both ends of a tensor that are going to change."""
-        uses = self._uses.get(id(tensor)) or self._look(tensor)
-        if not uses.changed:
-            uses.changed = True
-            self.changed.append(uses)
-        return uses
-
-    def make(self, tensor: gs.Tensor, node: gs.Node | None) -> None:
-        """Notes which node makes a tensor."""
-        self._change(tensor).maker = node
-
-    def use(self, tensor: gs.Tensor, node: gs.Node) -> None:
-        """Notes that a node reads a tensor."""
-        if tensor.name:
-            uses = self._change(tensor)
-            if not uses.users and uses.maker is None:
-                self.novelty += 1  # a new constant, it may be
-            uses.add(node)
-
-    def hand_over(self, old: gs.Tensor, new: gs.Tensor) -> None:
-        """Notes that all who read one tensor read another one instead."""
-        source, target = self._change(old), self._change(new)
-        if not target.users and target.maker is None:
-            self.novelty += 1
-        if new.name:
-            target.take_over(source)
-        source.clear()
-
-    def unuse(self, tensor: gs.Tensor, node: gs.Node) -> None:
-        """Notes that a node does not read a tensor any more."""
-        if tensor.name:
-            self._change(tensor).drop(node)
 
     def set_op(self, node: gs.Node, op: str, domain: str) -> None:
         """Makes a node one of another operator."""
@@ -274,17 +206,18 @@ class GraphIndex:
 
     def unlist_output(self, tensor: gs.Tensor) -> None:
         """Forgets that the tensor is an output of the main graph."""
-        listing = self._outputs[id(tensor)]
+        listing = self.outputs[id(tensor)]
         listing.remove(self.scopes[0])
         if not listing:
-            del self._outputs[id(tensor)]
+            del self.outputs[id(tensor)]
 
     def list_output(self, tensor: gs.Tensor) -> None:
-        self._outputs.setdefault(id(tensor), []).append(self.scopes[0])
+        self.outputs.setdefault(id(tensor), []).append(self.scopes[0])
 
     def inside(self, node: gs.Node) -> list[gs.Node]:
         """All nodes in the bodies of a node, at any depth."""
-        return [inner for scope in self._bodies.get(id(node), ()) for inner in self._members[scope.number].values()]
+        bodies = self._bodies.get(id(node))
+        return [inner for scope in bodies for inner in self._members[scope.number].values()] if bodies else []
 
     def body(self, node: gs.Node, attribute: str) -> Scope | None:
         """The scope of the subgraph that a node holds in an attribute."""
@@ -322,18 +255,18 @@ class GraphIndex:
         return self._orders[scope.number].arranged(self._members[scope.number])
 
     def key_at(self, node: gs.Node) -> int:
-        scope = self._scope[id(node)]
+        scope: Scope = node._scope
         return self._orders[scope.number].key(node)
 
     def keys_before(self, root: gs.Node, operands: Iterable[gs.Tensor], count: int) -> list[int]:
         """Order keys for `count` new nodes right before `root` and, where that can be, behind the makers of `operands`."""
-        scope = self._scope[id(root)]
+        scope: Scope = root._scope
         order = self._orders[scope.number]
         for _ in range(2):
             high, low = order.key(root), 0
             for tensor in operands:
                 maker = self.producer(tensor)
-                if maker is not None and self._scope[id(maker)] is scope and order.key(maker) < high:
+                if maker is not None and maker._scope is scope and order.key(maker) < high:
                     low = max(low, order.key(maker))
             try:
                 return order.room_before(high, low, count)
@@ -343,7 +276,7 @@ class GraphIndex:
 
     def link(self, first: gs.Node, then: gs.Node) -> bool:
         """Orders an edge from `first` to `then` (lifted into one scope); False when it would close a cycle."""
-        scope = self._scope[id(first)]
+        scope: Scope = first._scope
         target = self.lift(then, scope)
         if target is None:
             return True
@@ -356,11 +289,11 @@ class GraphIndex:
 
     def put_behind(self, node: gs.Node) -> bool:
         """Orders a node behind all whose outputs it reads; False when that would close a cycle."""
-        keys = self._orders[self._scope[id(node)].number].keys
-        key = keys[id(node)]
+        scope: Scope = node._scope
+        key = self._orders[scope.number].key(node)
         for tensor in node.inputs:
             maker = self.producer(tensor)
-            if maker is not None and keys.get(id(maker), 0) >= key:
+            if maker is not None and maker._scope is scope and maker._key >= key:
                 break
         else:
             if id(node) not in self._bodies:
@@ -369,9 +302,10 @@ class GraphIndex:
 
     def put_before(self, node: gs.Node) -> bool:
         """Orders a node before all that read its outputs; False when that would close a cycle."""
-        keys = self._orders[self._scope[id(node)].number].keys
-        key = keys[id(node)]
-        if all(keys.get(number, 0) > key for tensor in node.outputs for number in self.users(tensor)):
+        scope: Scope = node._scope
+        key = self._orders[scope.number].key(node)
+        readers = (user for tensor in node.outputs for user in self.users(tensor).values())
+        if all(user._scope is scope and user._key > key for user in readers):
             return True
         return all(self.link(node, follower) for follower in list(self.followers(node)))
 
@@ -386,15 +320,9 @@ class GraphIndex:
         """
         for number in self._changed_scopes:
             self.scopes[number].graph.nodes[:] = self._orders[number].arranged(self._members[number])
-        for uses in self.changed:
-            tensor, maker = uses.tensor, uses.maker
-            users = uses.users.values()
-            readers = [user for user in users for operand in user.inputs if operand is tensor] if users else ()
-            gs_lists.tie(tensor, () if maker is None else (maker,), readers)
-            uses.changed = False
+        self.put_back()
         for node in self._kept:
-            if id(node) not in self._scope:
+            if node._scope is None:
                 list.clear(node.inputs)
                 list.clear(node.outputs)
-        self.changed.clear()
         self._changed_scopes.clear()

@@ -28,10 +28,10 @@ class NodeState:
         self.op: str = node.op
         self.domain: str = node.domain or ""
         self.name: str = node.name or ""
-        self.inputs: tuple[gs.Tensor, ...] = tuple(node.inputs)
-        self.outputs: tuple[gs.Tensor, ...] = tuple(node.outputs)
+        self.inputs: tuple[gs.Tensor, ...] = (*node.inputs,)
+        self.outputs: tuple[gs.Tensor, ...] = (*node.outputs,)
         self._node = node
-        self._attrs: Mapping[str, Any] | None = node._attrs if isinstance(node, Node) else node.attrs
+        self._attrs: Mapping[str, Any] | None = node._attrs if node.__class__ is Node else node.attrs
 
     @property
     def attrs(self) -> Mapping[str, Any]:

@@ -7,6 +7,7 @@ from here.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
@@ -63,7 +64,7 @@ def rules_of(proto: onnx.NodeProto | None) -> tuple[str, ...]:
 
 
 _INNER = ("_attrs", "_bodies", "_loaded", "_proto", "_read", "_rules")
-_SLOTS = ("op", "name", "domain", "inputs", "outputs", "data", "folder", *_INNER)
+_SLOTS = ("op", "name", "domain", "inputs", "outputs", "data", "folder", "_scope", "_key", *_INNER)
 
 
 class Node(gs.Node):  # type: ignore[misc]
@@ -90,11 +91,13 @@ class Node(gs.Node):  # type: ignore[misc]
     _loaded: dict[str, Any] | None
     _bodies: Mapping[str, Graph]
     _rules: tuple[str, ...] | None
+    _scope: Any  # where it stands in the graph that an index knows, and its place in the execution order there: see index.py
+    _key: int
 
     def __new__(cls, *arguments: Any, **named: Any) -> Any:
         """For whoever calls the constructor, which is graphsurgeon's."""
         node = object.__new__(cls)
-        node.data = node.folder = node._proto = node._read = node._attrs = node._loaded = node._rules = None
+        node.data = node.folder = node._proto = node._read = node._attrs = node._loaded = node._rules = node._scope = None
         node._bodies = _NO_BODIES
         return node
 
@@ -354,11 +357,17 @@ def loaded_nodes(
         node.data = data
         node._read = None if data is None else (op, name, domain, operands, results)
         node.folder = folder
-        node._proto = node._attrs = node._loaded = node._rules = None
+        node._proto = node._attrs = node._loaded = node._rules = node._scope = None
         node._bodies = bodies
         node.__class__ = Node
         result.append(node)
     return result
+
+
+def note(nodes: Sequence[gs.Node], name: str, values: Iterable[Any]) -> None:
+    """Notes in each node something that is no business of graphsurgeon's; fast where all are nodes of ours."""
+    setting = getattr(Node, name).__set__ if set(map(type, nodes)) == {Node} else lambda node, value: _set(node, name, value)
+    deque(map(setting, nodes, values), maxlen=0)
 
 
 def written_names(node: gs.Node) -> Iterable[str]:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from heapq import heapify, heappop, heappush
 
 import onnx_graphsurgeon as gs
 
 from rewriter.graph.gs_lists import makers
+from rewriter.graph.objects import note
 
+_set = object.__setattr__  # graphsurgeon's own looks after operands, of which there are none here
 GAP = 1 << 64
 STEP = 1 << 32
 
@@ -56,16 +57,12 @@ def is_sorted(nodes: Sequence[gs.Node], members: Mapping[int, gs.Node]) -> bool:
     """Whether nodes without bodies, the same ones as `members` by id(), stand in an order in which they can run."""
     made = set[int]()
     for node in nodes:
-        for tensor in node.inputs:
-            if id(tensor) not in made and any(id(maker) in members for maker in makers(tensor)):
-                return False
-        for tensor in node.outputs:
-            made.add(id(tensor))
+        if not made.issuperset(map(id, node.inputs)):
+            for tensor in node.inputs:
+                if id(tensor) not in made and any(id(maker) in members for maker in makers(tensor)):
+                    return False
+        made.update(map(id, node.outputs))
     return True
-
-
-def _spread(nodes: Sequence[gs.Node]) -> dict[int, int]:
-    return dict(zip(map(id, nodes), range(GAP, GAP * (len(nodes) + 1), GAP), strict=True))
 
 
 class NoRoom(Exception):
@@ -73,40 +70,32 @@ class NoRoom(Exception):
 
 
 class Order:
-    """Keys of the nodes of one scope.
+    """The order of the nodes of one scope; each has its key in itself, above 0.
 
     Attributes:
         untouched: whether those that are left still stand in the order in which they were given.
     """
 
     def __init__(self, nodes: Sequence[gs.Node]) -> None:
-        self._nodes = list(nodes)
+        self._unnumbered: list[gs.Node] | None = list(nodes)
         self.untouched = True
 
-    @cached_property
-    def keys(self) -> dict[int, int]:
-        """By id() of the node, above 0; in a model in which nothing stands nobody asks for them."""
-        return _spread(self._nodes)
-
-    def __contains__(self, node: gs.Node) -> bool:
-        return id(node) in self.keys
-
     def key(self, node: gs.Node) -> int:
-        return self.keys[id(node)]
+        """The key of a node; in a model in which nothing stands nobody asks for one."""
+        if self._unnumbered is not None:
+            self.relabel(self._unnumbered)
+        return node._key  # type: ignore[no-any-return]
 
     def arranged(self, nodes: Mapping[int, gs.Node]) -> list[gs.Node]:
         """Nodes, given by id() and at first in their order, in the order that they have now."""
-        if self.untouched:
-            return list(nodes.values())
-        return [nodes[number] for number in sorted(nodes, key=self.keys.__getitem__)]
+        return list(nodes.values()) if self.untouched else sorted(nodes.values(), key=self.key)
 
-    def set(self, node: gs.Node, key: int) -> None:
-        self.keys[id(node)] = key
+    def put(self, node: gs.Node, key: int) -> None:
+        """Gives a node that was not there its key."""
+        if self._unnumbered is not None:
+            self.relabel(self._unnumbered)
+        _set(node, "_key", key)
         self.untouched = False
-
-    def drop(self, node: gs.Node) -> int:
-        """Forgets a node; the key it had."""
-        return self.keys.pop(id(node))
 
     def misplaced(self, nodes: Sequence[gs.Node], before: Callable[[gs.Node], Iterable[gs.Node]]) -> list[gs.Node]:
         """Of nodes as they are written those that stand before one whose output they need; none where there is a cycle.
@@ -131,7 +120,8 @@ class Order:
 
     def relabel(self, nodes: Sequence[gs.Node]) -> None:
         """Spreads the keys of `nodes` (in their present order) evenly again."""
-        self.keys = _spread(nodes)
+        self._unnumbered = None
+        note(nodes, "_key", range(GAP, GAP * (len(nodes) + 1), GAP))
 
     def link(self, first: gs.Node, then: gs.Node, followers: Callable[[gs.Node], Iterator[gs.Node]]) -> bool:
         """Makes `first` come before `then`; False (and nothing changed) when `then` already leads to `first`.
@@ -139,8 +129,8 @@ class Order:
         `followers(node)` yields the direct consumers in this scope. Only nodes between the two are looked at and moved.
         Raises NoRoom when the moved nodes find no keys.
         """
-        limit = self.keys[id(first)]
-        if self.keys[id(then)] > limit:
+        limit = self.key(first)
+        if then._key > limit:
             return True
         if first is then:
             return False
@@ -149,7 +139,7 @@ class Order:
             for node in followers(waiting.popleft()):
                 if node is first:
                     return False
-                key = self.keys[id(node)]
+                key = node._key
                 if key > limit:
                     ceiling = min(ceiling, key)
                 elif id(node) not in seen:
@@ -161,5 +151,5 @@ class Order:
             raise NoRoom
         self.untouched = False
         for i, node in enumerate(sorted(moved, key=self.key), 1):
-            self.keys[id(node)] = limit + step * i
+            _set(node, "_key", limit + step * i)
         return True

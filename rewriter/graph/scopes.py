@@ -24,6 +24,7 @@ class Scope:
         parent: the enclosing scope of a subgraph body, otherwise None.
         owner: the node that holds this body in its attribute `attr`, otherwise None.
         number: position among all scopes, outermost first.
+        token: tells the scopes of one index from those of another.
     """
 
     graph: gs.Graph
@@ -34,6 +35,7 @@ class Scope:
     attr: str = ""
     number: int = 0
     is_function: bool = field(default=False)
+    token: object = field(default=None)
 
 
 def opset_versions(graph: gs.Graph) -> dict[str, int]:

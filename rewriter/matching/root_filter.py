@@ -136,7 +136,7 @@ class Roots(Generic[R]):
         """Those of many nodes at which `at` finds any rule."""
         known, producer, shown_by = self._known, index.producer, self._shown
         found = []
-        if self._makers is not None and not index.changed:
+        if self._makers is not None:
             nodes = reading(nodes, self._makers)
         for node in nodes:
             shown = shown_by(node, producer)
