@@ -55,7 +55,8 @@ def _process(job: Job, work: Work) -> Outcome:
         import traceback
 
         outcome.crash = traceback.format_exc()
-    if outcome.error and outcome.output is None and job.target not in (None, job.path) and not job.copy:
+    copied = job.target not in (None, job.path) and not job.copy and not work.static  # which has other inputs than wanted
+    if outcome.error and outcome.output is None and copied:
         with contextlib.suppress(Exception), within_limits(seconds, work.memory):
             do(replace(job, copy=True), work, outcome)
     outcome.seconds = time.monotonic() - started
@@ -83,18 +84,20 @@ def do(job: Job, work: Work, outcome: Outcome) -> Model | None:
     if not job.copy and decided(job, work, outcome, outlook):
         return None
     from rewriter.batch.file_records import stamps_of
-    from rewriter.graph.model import load
+    from rewriter.graph.scopes import node_count
     from rewriter.language.cache.operator_table import write_table
     from rewriter.onnxfile.read import read_model_file
 
     write_table()
     with stage(outcome.profile, "load"):
-        model = load(job.path)
+        model = _load(job.path, Work(work.rules) if job.copy else work)
+    nodes = node_count(model.graph) if work.count else 0
     if work.stamped and not outcome.stamps:
         outcome.stamps.extend(stamps_of("input", job.path, model, Path(job.path).parent))
     written = None
     if not job.copy:
         model, written = _rewrite(model, work, outcome, outlook)
+        outcome.nodes = (nodes, node_count(model.graph)) if work.count else None
     if work.expect is not None and not work.keep:
         with stage(outcome.profile, "judge"):
             _expect(job, work, outcome)
@@ -113,6 +116,18 @@ def do(job: Job, work: Work, outcome: Outcome) -> Model | None:
 
         folders = Path(job.path).absolute().parent, target.absolute().parent
         outcome.differences = list(compare(before.proto, read_model_file(target).proto, *folders))
+    return model
+
+
+def _load(path: str, work: Work) -> Model:
+    """The model as it is when the rules begin. Raises RewriterError."""
+    from rewriter.graph.model import load
+
+    model = load(path)
+    if work.static:
+        from rewriter.graph.static_shapes import fix_shapes
+
+        fix_shapes(model.graph, work.static)
     return model
 
 
@@ -189,6 +204,7 @@ def _rewrite(model: Model, work: Work, outcome: Outcome, outlook: Outlook) -> tu
         with stage(outcome.profile, "guard"):
             attempt = guarded(attempt, runs.again, _numbers(work, runs.again))
     outcome.log = attempt.log
+    outcome.static = bool(work.static)
     outcome.tidied = attempt.tidied
     if work.keep and work.runtime != "no":
         with stage(outcome.profile, "judge"):
@@ -208,7 +224,7 @@ def _record(attempt: ReplayedRun, work: Work, outcome: Outcome, runs: _Runs) -> 
         from rewriter.provenance.stamp import stamp
 
         with stage(outcome.profile, "stamp"):
-            stamp(attempt.model, attempt.log, work.rules, source=runs.source, tidy=work.tidy)
+            stamp(attempt.model, attempt.log, work.rules, source=runs.source, tidy=work.tidy, static=work.static)
 
 
 def _remaining(attempt: ReplayedRun, work: Work, outcome: Outcome) -> str | None:
@@ -275,9 +291,7 @@ class _Runs:
 
     def again(self, plan: Variation) -> ReplayedRun:
         """A run on the model as it is read anew."""
-        from rewriter.graph.model import load
-
-        model = load(self._path)
+        model = _load(self._path, self._work)
         model.constant_inputs = self._work.constant_inputs
         return self.on(model, plan)
 

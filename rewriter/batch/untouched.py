@@ -70,7 +70,14 @@ def decided(job: Job, work: Work, outcome: Outcome, outlook: Outlook) -> bool:
     """
     table = read_table()
     asks_more = (
-        work.plan is not None or work.coverage is not None or work.audit is not None or work.tidy or work.profile or work.expect
+        work.plan is not None
+        or work.coverage is not None
+        or work.audit is not None
+        or work.tidy
+        or work.static
+        or work.count
+        or work.profile
+        or work.expect
     )
     if table is None or asks_more:
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from rewriter.engine.limits import Limits
@@ -50,6 +51,8 @@ class Work:
         keep: False is a check: every edit is taken back.
         force: existing files may be replaced.
         tidy: also remove what was dead before any rule fired.
+        static: inputs that get fixed shapes first.
+        count: the outcome says how many nodes the model and the result have.
         verify: also compare the numbers before and after; `inputs` is an .npz file with the model's inputs, None makes them up.
         stamp: a model that changes gets a record of the run.
         coverage: where to count what rules did, for jobs done in this process.
@@ -77,6 +80,8 @@ class Work:
     keep: bool = True
     force: bool = False
     tidy: bool = False
+    static: tuple[tuple[str, Sequence[int]], ...] = ()
+    count: bool = False
     verify: bool = False
     stamp: bool = False
     inputs: str | None = None
@@ -117,6 +122,8 @@ class Outcome:
         error: why the model failed, "" otherwise; `crash` is the traceback when that was a mistake of this program.
         constant_inputs: whether initializers that are also inputs were taken as constants; None when there are none.
         tidied: how many nodes, initializers and imports were removed because nothing used them.
+        static: whether inputs got fixed shapes.
+        nodes: of the model and of the result, where they were to be counted.
         differences: of the result from the model as it was, when they were asked for.
         refusal: why ONNX Runtime does not load the model as it is, "" when it does, None when it was not asked.
         remaining: why it does not load the result of a repair, likewise.
@@ -135,6 +142,8 @@ class Outcome:
     source: str | None = None
     constant_inputs: bool | None = None
     tidied: int = 0
+    static: bool = False
+    nodes: tuple[int, int] | None = None
     differences: list[Difference] = field(default_factory=list)
     refusal: str | None = None
     remaining: str | None = None
@@ -146,7 +155,7 @@ class Outcome:
 
     @property
     def changed(self) -> bool:
-        return not self.error and self.log is not None and (self.log.changed or self.tidied > 0)
+        return not self.error and self.log is not None and (self.log.changed or self.tidied > 0 or self.static)
 
     @property
     def unfinished(self) -> bool:

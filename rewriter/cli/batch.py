@@ -1,4 +1,4 @@
-"""Many models, one report: the common course of `fix` and `check`."""
+"""Many models, one report: the common course of `fix`, `optimize` and `check`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _run(command: Command, jobs: Sequence[Job], args: argparse.Namespace, interr
     if reports:
         from rewriter.engine.firing_audit import FiringAudit
 
-        work = replace(work, audit=FiringAudit(snapshots=snapshots(args.report, len(jobs))), before=command == "fix")
+        work = replace(work, audit=FiringAudit(snapshots=snapshots(args.report, len(jobs))), before=command != "check")
     work, jobs = vary(work, jobs, args)
     batch = _Batch(command, jobs, work, args, keeps=reports)
     batch.run(interruption)
@@ -111,6 +111,9 @@ class _Batch:
                 number = numbers[outcome.path]
                 if outcome.output is not None and getattr(self._args, "output", None) == STDOUT:
                     outcome.output = STDOUT
+                if self._command == "optimize" and outcome.log is not None and not self._args.verbose:
+                    # what an unknown fact kept from being made smaller is no defect, and there is much of it
+                    outcome.log.blocked = [blocked for blocked in outcome.log.blocked if blocked.error]
                 if self.resumed is not None:
                     self.resumed.note(number, outcome)
                 self.tally.add(number, outcome)
@@ -157,9 +160,11 @@ def make_work(command: Command, args: argparse.Namespace) -> Work:
         source=args.source,
         constant_inputs=args.constant_inputs,
         limits=limits,
-        keep=command == "fix",
+        keep=command != "check",
         force=getattr(args, "force", False),
         tidy=getattr(args, "tidy", False),
+        static=tuple(getattr(args, "static", ())),
+        count=command == "optimize",
         verify=getattr(args, "verify", False),
         stamp=getattr(args, "stamp", False),
         inputs=getattr(args, "inputs", None),

@@ -9,11 +9,11 @@ from pathlib import Path
 from rewriter.batch.remote import STDIN, below_url, beside, exists, is_url, models_at, name_of
 from rewriter.batch.work import Job
 from rewriter.cli.output import say
-from rewriter.cli.paths import FIXED, MODEL, STDOUT, find_models
+from rewriter.cli.paths import MODEL, STDOUT, find_models
 from rewriter.errors import RewriterError
 
 
-def found_elsewhere(paths: Sequence[str], *, leave_out: str | None = None, skip_fixed: bool = False) -> list[tuple[str, str]]:
+def found_elsewhere(paths: Sequence[str], *, leave_out: str | None = None, skip: str = "") -> list[tuple[str, str]]:
     """Models, each with its place under the folder in which it was found.
 
     Raises:
@@ -24,9 +24,9 @@ def found_elsewhere(paths: Sequence[str], *, leave_out: str | None = None, skip_
         if path == STDIN:
             found.setdefault(path, "stdin.onnx")
         elif is_url(path):
-            found.update(models_at(path, skip=FIXED if skip_fixed else None))
+            found.update(models_at(path, skip=skip or None))
         else:
-            models = find_models([path], leave_out=leave_out, skip_fixed=skip_fixed)
+            models = find_models([path], leave_out=leave_out, skip=skip)
             found.update((str(model.path), model.place.as_posix()) for model in models)
     if STDIN in found and len(found) > 1:
         raise RewriterError("- is the model on the standard input, and stands alone")
@@ -34,20 +34,20 @@ def found_elsewhere(paths: Sequence[str], *, leave_out: str | None = None, skip_
 
 
 def planned_elsewhere(
-    paths: Sequence[str], *, output: str | None, out: str | None, in_place: bool, force: bool, skip: bool
+    paths: Sequence[str], ending: str, *, output: str | None, out: str | None, in_place: bool, force: bool, skip: bool
 ) -> list[Job]:
-    """The jobs of a repair, as `paths.plan` has them for files.
+    """The jobs of a repair, as `paths.plan` has them for files; names of results beside the models have the ending.
 
     Raises:
         RewriterError: several models have one target, or one would be overwritten.
     """
     local = None if out is None or is_url(out) else out
-    models = found_elsewhere(paths, leave_out=local, skip_fixed=not (output or out or in_place))
+    models = found_elsewhere(paths, leave_out=local, skip="" if output or out or in_place else ending)
     if output is not None and len(models) > 1:
         raise RewriterError(f"-o {output} names one file, but there are {len(models)} models; use --out")
     if (STDIN, "stdin.onnx") in models and output is None:
         raise RewriterError("say with -o where the result of the standard input goes; -o - is the standard output")
-    jobs = [Job(path, _target(path, place, output, out, in_place=in_place)) for path, place in models]
+    jobs = [Job(path, _target(path, place, output, out, ending, in_place=in_place)) for path, place in models]
     owners: dict[str | None, str] = {}
     for job in jobs:
         if job.target == job.path != STDIN and not in_place:
@@ -63,14 +63,14 @@ def planned_elsewhere(
     return jobs
 
 
-def _target(path: str, place: str, output: str | None, out: str | None, *, in_place: bool) -> str:
+def _target(path: str, place: str, output: str | None, out: str | None, ending: str, *, in_place: bool) -> str:
     if in_place:
         return path
     if output is not None:
         return output
     if out is not None:
         return below_url(out, place) if is_url(out) else str(Path(out) / place)
-    return beside(path, name_of(path).removesuffix(MODEL) + FIXED)
+    return beside(path, name_of(path).removesuffix(MODEL) + ending)
 
 
 def _is_there(job: Job) -> bool:

@@ -168,7 +168,8 @@ def add_which_rules(parser: argparse.ArgumentParser) -> None:
         "--select",
         metavar="CODES",
         action="append",
-        help="comma-separated codes or beginnings of codes, ALL, or NONE (default: DEFAULT, the rules that run unasked)",
+        help="comma-separated codes or beginnings of codes, ALL, NONE, OPTIMIZE or BASIC (default: DEFAULT, the rules that run "
+        "unasked; of `optimize` what --level says)",
     )
     which.add_argument("--ignore", metavar="CODES", action="append", help="codes not to run; the longer name wins")
     which.add_argument(
@@ -225,6 +226,15 @@ def seconds(text: str) -> float:
     if not 0 < number < 1e9:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time in seconds")
     return number
+
+
+def static_shape(text: str) -> tuple[str, tuple[int, ...]]:
+    """An input and its shape, as x:1,3,224,224; a name may have colons itself."""
+    name, colon, dims = text.rpartition(":")
+    lengths = dims.split(",") if dims else []
+    if not (colon and name) or not all(part.isascii() and part.isdigit() and int(part) < 1 << 40 for part in lengths):
+        raise argparse.ArgumentTypeError(f"{text!r} is not an input and its shape, as x:1,3,224,224")
+    return name, tuple(map(int, lengths))
 
 
 def size(text: str) -> int:

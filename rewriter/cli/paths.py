@@ -13,6 +13,7 @@ from rewriter.record import record
 
 MODEL = ".onnx"
 FIXED = ".fixed.onnx"
+OPTIMIZED = ".optimized.onnx"
 STDOUT = "-"
 
 
@@ -24,13 +25,13 @@ class Found:
     place: Path
 
 
-def find_models(paths: Sequence[str], *, leave_out: str | None = None, skip_fixed: bool = False) -> list[Found]:
+def find_models(paths: Sequence[str], *, leave_out: str | None = None, skip: str = "") -> list[Found]:
     """The models given and those below the folders given, each once, folders in the order of their names.
 
     Args:
         paths: files, which need not exist (they fail one by one, later), and folders.
         leave_out: a folder that is not searched, since results go there.
-        skip_fixed: leave out `*.fixed.onnx` found in folders.
+        skip: leave out models found in folders whose names end so, as `.fixed.onnx`; "" leaves out none.
 
     Raises:
         RewriterError: nothing is given, or there is no model in a folder.
@@ -43,7 +44,7 @@ def find_models(paths: Sequence[str], *, leave_out: str | None = None, skip_fixe
         path = Path(text)
         models = [Found(path, Path(path.name))]
         if path.is_dir():
-            models = [Found(model, model.relative_to(path)) for model in _below(path, hidden, skip_fixed)]
+            models = [Found(model, model.relative_to(path)) for model in _below(path, hidden, skip)]
             if not models:
                 raise RewriterError(f"{path}: there is no *{MODEL} in this folder")
         for model in models:
@@ -51,12 +52,12 @@ def find_models(paths: Sequence[str], *, leave_out: str | None = None, skip_fixe
     return list(found.values())
 
 
-def _below(folder: Path, hidden: Path | None, skip_fixed: bool) -> Iterator[Path]:
+def _below(folder: Path, hidden: Path | None, skip: str) -> Iterator[Path]:
     for here, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and _real(Path(here, name)) != hidden)
         for name in sorted(files):
             lower = name.lower()
-            if lower.endswith(MODEL) and not name.startswith(".") and not (skip_fixed and lower.endswith(FIXED)):
+            if lower.endswith(MODEL) and not name.startswith(".") and not (skip and lower.endswith(skip)):
                 yield Path(here, name)
 
 
@@ -70,7 +71,7 @@ def unwritten(models: Sequence[Found]) -> list[Job]:
     return [Job(str(model.path)) for model in models]
 
 
-def plan(models: Sequence[Found], *, output: str | None, out: str | None, in_place: bool) -> list[Job]:
+def plan(models: Sequence[Found], *, output: str | None, out: str | None, in_place: bool, ending: str = FIXED) -> list[Job]:
     """Where the result of each model goes.
 
     Args:
@@ -78,6 +79,7 @@ def plan(models: Sequence[Found], *, output: str | None, out: str | None, in_pla
         output: the file for a single model.
         out: the folder that mirrors what was found.
         in_place: replace the models; with none of the three, results go beside them.
+        ending: of the names of results that go beside the models.
 
     Raises:
         RewriterError: several models have one target, or a model is its own though `in_place` is not given.
@@ -98,7 +100,7 @@ def plan(models: Sequence[Found], *, output: str | None, out: str | None, in_pla
         elif out is not None:
             target = Path(out) / model.place
         elif not in_place:
-            target = model.path.with_name(model.path.name.removesuffix(MODEL) + FIXED)
+            target = model.path.with_name(model.path.name.removesuffix(MODEL) + ending)
         resolved = _real(target)
         if resolved == _real(model.path) and not in_place:
             raise RewriterError(f"{target} is the input itself; use --in-place to overwrite it")

@@ -12,6 +12,7 @@ from rewriter.cli.options import Parser, Raw
 
 GROUPS = {
     "repair": ("fix", "check", "plan", "apply", "why"),
+    "optimize": ("optimize",),
     "inspect": ("show", "view", "picture", "diff", "compare", "history", "audit"),
     "edit": ("extract", "split", "merge", "edit"),
     "rules": ("rules", "rule", "test", "fmt", "verify", "lint", "coverage", "explain"),
@@ -26,6 +27,7 @@ examples:
   rewriter check net.onnx                        what is wrong with a model, and which rules repair it
   rewriter fix net.onnx -o net.fixed.onnx        repair it; rewriter fix exported/ --out repaired/ repairs a folder
   rewriter plan net.onnx -o plan.toml            decide on each rewrite first, then: rewriter apply plan.toml
+  rewriter optimize net.onnx -o small.onnx       make it smaller and faster
   rewriter audit net.onnx net.fixed.onnx         check that a result is what its record says
   rewriter fix --show-settings                   print what a configuration file sets
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rewriter.language.rules import RuleSet
     from rewriter.language.symptoms import Answer
 
-Command = Literal["fix", "check"]
+Command = Literal["fix", "check", "optimize"]
 
 
 def status(command: Command, outcome: Outcome) -> Status:
@@ -25,9 +25,9 @@ def status(command: Command, outcome: Outcome) -> Status:
         return "failed"
     if (outcome.refusal if command == "check" else outcome.remaining) and not outcome.changed:
         return "refused"
-    if command == "fix":
-        return "changed" if outcome.changed else "unchanged"
-    return "findings" if outcome.changed else "clean"
+    if command == "check":
+        return "findings" if outcome.changed else "clean"
+    return "changed" if outcome.changed else "unchanged"
 
 
 def answers_to(outcome: Outcome, args: argparse.Namespace) -> list[Answer]:
@@ -61,6 +61,7 @@ def model_record(command: Command, outcome: Outcome, answers: Sequence[Answer] =
         source=outcome.source,
         constant_inputs=outcome.constant_inputs,
         tidied=outcome.tidied,
+        nodes=outcome.nodes,
         refusal=outcome.refusal,
         remaining=outcome.remaining,
         unjudged=tuple(outcome.unjudged),

@@ -1,4 +1,4 @@
-"""What a call of `fix` or `check` says of models as they come, and of all of them at the end."""
+"""What a call of `fix`, `optimize` or `check` says of models as they come, and of all of them at the end."""
 
 from __future__ import annotations
 
@@ -17,9 +17,18 @@ from rewriter.record import replace
 from rewriter.report.document import Summary
 from rewriter.report.fleet import pattern_of
 from rewriter.report.style import Style, clean, counted
-from rewriter.report.terminal import check_lines, expectation_lines, fix_lines, refusal_lines, remaining_lines, unjudged_lines
+from rewriter.report.terminal import (
+    check_lines,
+    expectation_lines,
+    fix_lines,
+    optimize_lines,
+    refusal_lines,
+    remaining_lines,
+    unjudged_lines,
+)
 
-_SHOWN = {("check", "findings"): "with findings", ("fix", "refused"): "unchanged and still refused by ONNX Runtime"}
+_REFUSED = "unchanged and still refused by ONNX Runtime"
+_SHOWN = {("check", "findings"): "with findings", ("fix", "refused"): _REFUSED, ("optimize", "refused"): _REFUSED}
 """Statuses that read differently after a number."""
 
 MESSAGES = 200
@@ -100,9 +109,11 @@ def _lines(command: Command, outcome: Outcome, args: argparse.Namespace, style: 
         return
     firings = len(log.firings)
     what = counted(firings, "rewrite") if firings else "tidied" if outcome.changed else "unchanged"
+    if outcome.nodes is not None:
+        what = f"{outcome.nodes[0]} nodes, {outcome.nodes[1]} left; {what}"
     where = "" if outcome.output in (None, outcome.path, STDOUT) else f" -> {clean(str(outcome.output))}"
     yield f"{style.paint('bold', clean(outcome.path))}: {style.paint('green', what) if outcome.changed else what}{where}"
-    yield from fix_lines(log, style)
+    yield from optimize_lines(log, style) if command == "optimize" and not args.verbose else fix_lines(log, style)
     if outcome.remaining:
         answers = [answer.rule.code for answer in answers_to(outcome, args)]
         yield from remaining_lines(outcome.remaining, answers, log, style)
@@ -139,12 +150,12 @@ def summary_line(command: Command, summary: Summary) -> str:
     """The last line of results."""
     shown = {word: f"{number} {_SHOWN.get((command, word), word)}" for word, number in summary.statuses.items()}
     refused = summary.refused - summary.statuses.get("refused", 0)
-    if command == "fix" and refused:
+    if command != "check" and refused:
         shown["changed"] += f" ({refused} of them still refused by ONNX Runtime)"
     by_status = ", ".join(shown.values())
     firings = summary.firings
     rules = f" by {counted(len(firings), 'rule')}" if firings else ""
-    verb = "rewrite" if command == "fix" else "finding"
+    verb = "finding" if command == "check" else "rewrite"
     rest = f", {summary.unfinished} unfinished" if summary.unfinished else ""
     rest += f", {summary.unjudged} not judged" if summary.unjudged else ""
     rest += f", {summary.rolled_back} rolled back" if summary.rolled_back else ""

@@ -99,3 +99,10 @@ def nested(scopes: Iterable[Scope]) -> dict[int, list[Scope]]:
             found.setdefault(id(outer.owner), []).append(scope)
             outer = outer.parent
     return found
+
+
+def node_count(graph: gs.Graph) -> int:
+    """Nodes of a model, as optimizers are compared: bodies and local functions counted, and Constant nodes, which compute
+    nothing, not.
+    """
+    return sum(node.op != "Constant" for scope in find_scopes(graph) for node in scope.graph.nodes)

@@ -189,6 +189,11 @@ class Rule:
         return self.header.default
 
     @property
+    def optimizes(self) -> bool:
+        """True when the rule makes models smaller or faster for every consumer, and keeps their numbers within its bound."""
+        return self.kind.name in ("exact", "approx") and self.phase in ("optimize", "cleanup") and not self.targets
+
+    @property
     def targets(self) -> tuple[str, ...]:
         """Consumers for which the rule is; empty: for all."""
         return self.header.targets

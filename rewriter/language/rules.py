@@ -13,6 +13,9 @@ from rewriter.language.settings import parse_setting
 from rewriter.language.targets import targets_meant
 from rewriter.record import field, record, replace
 
+WORDS = ("ALL", "DEFAULT", "NONE", "OPTIMIZE", "BASIC")
+"""Selectors that are no codes."""
+
 
 @record(frozen=True)
 class RuleSet:
@@ -76,8 +79,9 @@ class RuleSet:
     ) -> RuleSet:
         """The rules that are named and not ignored, and those for the chosen targets.
 
-        The first two lists hold codes ("MX001"), prefixes of codes ("MX"), "ALL", "NONE", or "DEFAULT" for what runs by
-        default; nothing selected means "DEFAULT". The longer name decides where both lists name a rule; of equally long ones,
+        The first two lists hold codes ("MX001"), prefixes of codes ("MX"), "ALL", "NONE", "DEFAULT" for what runs by
+        default, "OPTIMIZE" for what makes a model smaller or faster, or "BASIC" for what of that is exact; nothing selected
+        means "DEFAULT". The longer name decides where both lists name a rule; of equally long ones,
         ignoring wins. Targets ("tensorrt", or "all") add their rules of kind exact, approx and repair, and no rule for other
         targets is taken unless its whole code is named. Nor is a repair with `evidence: guess`, unless `guess` says so, which
         also adds those of them to DEFAULT.
@@ -121,9 +125,9 @@ class RuleSet:
         return replace(self, settings={**self.settings, **dict(parse_setting(text, self._by_code) for text in texts)})
 
     def _known(self, name: str) -> None:
-        if name in ("ALL", "DEFAULT", "NONE") or (name and any(rule.code.startswith(name) for rule in self.rules)):
+        if name in WORDS or (name and any(rule.code.startswith(name) for rule in self.rules)):
             return
-        near = suggest(name, [*self._by_code, "ALL", "DEFAULT", "NONE"])
+        near = suggest(name, [*self._by_code, *WORDS])
         hint = f"; did you mean {near}?" if near else ""
         raise RewriterError(f"no rule is called {name!r} and no code begins so{hint}")
 
@@ -136,6 +140,8 @@ def _strength(name: str, rule: Rule) -> int:
         return 0
     if name == "DEFAULT":
         return 0 if rule.default else -1
+    if name in ("OPTIMIZE", "BASIC"):
+        return 0 if rule.optimizes and (name == "OPTIMIZE" or rule.kind.name == "exact") else -1
     return len(name) if rule.code.startswith(name) else -1
 
 

@@ -12,6 +12,7 @@ from rewriter.engine.run import run as run_rules
 from rewriter.errors import RewriterError
 from rewriter.graph.metadata_keys import HISTORY
 from rewriter.graph.model import Model, load
+from rewriter.graph.static_shapes import fix_shapes
 from rewriter.graph.tidy import tidy
 from rewriter.inspect.diff.difference import Difference, compare
 from rewriter.language.rules import RuleSet
@@ -158,6 +159,7 @@ def replay(model: Model, run: RecordedRun, known: RuleSet, source: SourceInfo | 
     rules = replace(known, by_id=frozenset(run.asked), settings=settings_of(run.set))
     if run.constant_inputs is not None:
         model.constant_inputs = "yes" if run.constant_inputs else "no"
+    fix_shapes(model.graph, run.static)
     exporter = detect(model.graph)
     if source is not None:
         exporter = informed(exporter, source.framework, source.version)

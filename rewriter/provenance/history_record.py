@@ -44,6 +44,7 @@ class RecordedRun:
         tidy: whether what nothing used was removed, too.
         command: of a run that was no rules but a surgery, the command with its options; `rules` is empty then.
         others: SHA-256 of further models that it was made of.
+        static: inputs that got fixed shapes first.
     """
 
     version: str
@@ -59,6 +60,7 @@ class RecordedRun:
     tidy: bool = False
     command: str = ""
     others: tuple[str, ...] = ()
+    static: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
 
 _NEEDED = ("version", "input", "rules", "rule_set")
@@ -126,6 +128,7 @@ def _run(value: Any) -> RecordedRun:
             tidy=bool(value.get("tidy", False)),
             command=_text(value.get("command", "")),
             others=tuple(map(_text, value.get("others", ()))),
+            static=tuple((_text(name), tuple(map(int, shape))) for name, shape in value.get("static", ())),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Unreadable("a run in it cannot be understood") from None

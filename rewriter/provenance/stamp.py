@@ -9,6 +9,7 @@ from rewriter import __version__
 from rewriter.errors import RewriterError, reason
 from rewriter.graph.metadata_keys import HISTORY
 from rewriter.graph.model import Model
+from rewriter.graph.static_shapes import Static
 from rewriter.language.rules import RuleSet
 from rewriter.log.records import Log
 from rewriter.provenance.history_record import SHORT, Place, RecordedRun, Unreadable, dumps, history
@@ -19,7 +20,14 @@ _ENDED = ("Budget", "Time")
 
 
 def stamp(
-    model: Model, log: Log, rules: RuleSet, *, source: SourceInfo | None = None, tidy: bool = False, digest: str | None = None
+    model: Model,
+    log: Log,
+    rules: RuleSet,
+    *,
+    source: SourceInfo | None = None,
+    tidy: bool = False,
+    static: Static = (),
+    digest: str | None = None,
 ) -> None:
     """Adds a run to the record in a model's metadata, and has its nodes say which rules made or changed them.
 
@@ -31,18 +39,19 @@ def stamp(
         rules: the rules of the run, as they were selected.
         source: the framework's own file that was used.
         tidy: whether `graph.tidy` was run as well, which by itself is reason enough for a record.
+        static: inputs that got fixed shapes before, which is reason enough, too.
         digest: SHA-256 of what the model was read from; None: of its file.
     Raises:
         RewriterError: the file that the model was read from was changed meanwhile, or cannot be read.
     """
-    if not (log.changed or tidy):
+    if not (log.changed or tidy or static):
         return
     try:
         before = history(model.metadata)
     except Unreadable as error:
         log.notes.append(f"no record was written: the metadata entry {HISTORY} cannot be read ({error})")
         return
-    write(model, (*before, _run(model, log, rules, source, tidy, digest or model.digest_to_record())))
+    write(model, (*before, _run(model, log, rules, source, digest or model.digest_to_record(), tidy=tidy, static=static)))
 
 
 def write(model: Model, runs: tuple[RecordedRun, ...]) -> None:
@@ -70,7 +79,9 @@ def file_digest(path: Path) -> str:
         raise RewriterError(f"{path}: {reason(error)}") from None
 
 
-def _run(model: Model, log: Log, rules: RuleSet, source: SourceInfo | None, tidy: bool, digest: str) -> RecordedRun:
+def _run(
+    model: Model, log: Log, rules: RuleSet, source: SourceInfo | None, digest: str, *, tidy: bool, static: Static
+) -> RecordedRun:
     counts = log.counts
     used = fired_only(rules, frozenset(counts))
     return RecordedRun(
@@ -85,6 +96,7 @@ def _run(model: Model, log: Log, rules: RuleSet, source: SourceInfo | None, tidy
         left_out=_left_out(log),
         firings=len(log.firings) if any(stop.kind in _ENDED for stop in log.stops) else None,
         tidy=tidy,
+        static=tuple((name, tuple(shape)) for name, shape in static),
     )
 
 

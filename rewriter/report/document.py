@@ -131,6 +131,7 @@ class ModelRecord:
         source: the framework's own file that was used, or null.
         constant_inputs: whether initializers that are also inputs were taken as constants; null when there are none.
         tidied: how many unused nodes, initializers and imports were removed.
+        nodes: of the model and of the result of `optimize`, bodies counted and Constant nodes not; null for other commands.
         refusal: why ONNX Runtime does not load the model as it is; "" when it does, null when it was not asked.
         remaining: of fix, why ONNX Runtime does not load the result; "" when it does, null when it was not asked.
         unjudged: judges that did not say whether they take the model or the result, a sentence of each: why they did not.
@@ -164,6 +165,7 @@ class ModelRecord:
     source: str | None = None
     constant_inputs: bool | None = None
     tidied: int = 0
+    nodes: tuple[int, ...] | None = None
     refusal: str | None = None
     remaining: str | None = None
     unjudged: tuple[str, ...] = ()
@@ -296,7 +298,7 @@ class Report:
     """
 
     schema: int
-    command: Literal["fix", "check"]
+    command: Literal["fix", "check", "optimize"]
     version: str
     exit_code: int
     summary: Summary

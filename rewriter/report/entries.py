@@ -42,7 +42,7 @@ def by_rule(firings: Iterable[Firing]) -> dict[str, list[Firing]]:
 
 def verb(report: Report) -> str:
     """What a firing is to the command: it has rewritten something, or it would."""
-    return "rewrite" if report.command == "fix" else "finding"
+    return "finding" if report.command == "check" else "rewrite"
 
 
 def severity(report: Report, code: str) -> str:

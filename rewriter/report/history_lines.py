@@ -62,6 +62,8 @@ def run_lines(run: RecordedRun, style: Style) -> Iterator[str]:
         yield f"            and {len(run.left_out) - MOST} more"
     if run.firings is not None:
         yield f"  stopped   after {run.firings} rewrites"
+    for name, shape in run.static:
+        yield f"  {clean(name)} got the shape {', '.join(map(str, shape))}"
     if run.tidy:
         yield "  tidied"
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from rewriter.log.clock import STAGES, Profile
 from rewriter.log.records import Blocked, Firing, Log, RolledBack
+from rewriter.record import replace
 from rewriter.report.document import ExpectationRecord
 from rewriter.report.entries import place_text
 from rewriter.report.style import Style, clean, counted
@@ -30,6 +31,14 @@ def fix_lines(log: Log, style: Style) -> Iterator[str]:
     if (found := log.verification) is not None:
         yield from (f"  {_finding(clean(finding), style)}" for finding in found.findings)
     yield from _unfinished(log, "  ", style)
+
+
+def optimize_lines(log: Log, style: Style) -> Iterator[str]:
+    """What an optimization did to one model: how often each rule fired, and what went wrong. Indented by two."""
+    titles = {firing.rule: firing.title for firing in log.firings}
+    for code, times in sorted(log.counts.items()):
+        yield f"  {style.paint('cyan', code)} {times:5}  {clean(titles[code])}"
+    yield from fix_lines(replace(log, firings=[]), style)
 
 
 def check_lines(path: str, log: Log, style: Style) -> Iterator[str]:

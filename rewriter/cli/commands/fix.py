@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rewriter.cli.options import Help, Switch, add_selection
-
-if TYPE_CHECKING:
-    from rewriter.batch.work import Job
+from rewriter.cli.options import Help, add_selection
+from rewriter.cli.results import add_results, write_results
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -27,116 +23,12 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         formatter_class=Help,
     )
     add_selection(parser)
-    target = parser.add_argument_group("where results go").add_mutually_exclusive_group()
-    target.add_argument("-o", "--output", metavar="FILE", help="the result of a single model; - is standard output")
-    target.add_argument(
-        "--out", metavar="DIR", help="folder that mirrors the searched ones; every model is written, changed or not"
-    )
-    target.add_argument("--in-place", action="store_true", help="overwrite models that change")
-    existing = parser.add_mutually_exclusive_group()
-    existing.add_argument("--force", action="store_true", help="overwrite existing files")
-    existing.add_argument("--skip-existing", action="store_true", help="leave out models whose result exists")
-    existing.add_argument(
-        "--resume", action="store_true", help="go on with what an earlier run with the same --out did not come to"
-    )
-    existing.add_argument(
-        "--update",
-        action="store_true",
-        help="do only what is new in --out, or changed: the model, its source file, rules, options, version; results whose "
-        "model is gone are removed",
-    )
-    parser.add_argument(
-        "--journal",
-        metavar="FILE",
-        help="where it is noted what became of each model, for --resume and --update (default: DIR.journal.jsonl beside --out)",
-    )
-    parser.add_argument("--tidy", action=Switch, help="also remove nodes, initializers and imports that nothing uses")
-    parser.add_argument(
-        "--verify",
-        action=Switch,
-        help="also run each model before and after, and roll back what changes numbers that its rule promises to keep",
-    )
-    parser.add_argument(
-        "--runtime",
-        choices=("auto", "yes", "no"),
-        default="auto",
-        help="whether ONNX Runtime is asked which results it still refuses; auto: where it is installed, of models that "
-        "change, and of others up to 256 MB (default)",
-    )
-    parser.add_argument(
-        "--inputs",
-        metavar="FILE",
-        help="inputs for --verify (.npz, by name; default: random ones and edge values); if the file also holds outputs, by "
-        "name or as out_0, out_1..., the result must give them",
-    )
-    parser.add_argument(
-        "--stamp", action=Switch, help="leave a record in models that change, for `history` and `audit` (default: yes)"
-    )
-    parser.add_argument("--diff", action="store_true", help="also print how the result differs, as `rewriter diff` does")
-    parser.add_argument("--profile", action="store_true", help="also say where the time went: by stage and by rule")
+    add_results(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Repairs models; returns the exit code."""
-    from rewriter.cli.batch import run_batch
-    from rewriter.cli.options import runtime_choice
-    from rewriter.cli.paths import find_models, plan, unwritten_yet
-    from rewriter.errors import RewriterError
+    from rewriter.cli.paths import FIXED
 
-    if args.inputs is not None and not args.verify:
-        raise RewriterError("--inputs says what --verify runs the models on; give both")
-    args.ask_runtime = runtime_choice(args.runtime)
-    for name in ("resume", "update", "journal"):
-        if getattr(args, name) and (not args.out or "://" in args.out):
-            raise RewriterError(f"--{name} is about a folder of results on this machine; give it with --out")
-    if args.inputs is not None:
-        from rewriter.proof.models.model_inputs import read_inputs
-
-        read_inputs(args.inputs)  # a bad file is one error, before any work is done
-    out, beside = args.out, not (args.out or args.output or args.in_place)
-    if any("://" in path or path == "-" for path in args.paths) or "://" in f"{args.output} {out}":
-        from rewriter.cli.elsewhere import planned_elsewhere
-
-        jobs = planned_elsewhere(
-            args.paths, output=args.output, out=out, in_place=args.in_place, force=args.force, skip=args.skip_existing
-        )
-        return _run_to_stdout(jobs, args) if args.output == "-" else run_batch("fix", jobs, args)
-    models = find_models(args.paths, leave_out=out, skip_fixed=beside)
-    jobs = plan(models, output=args.output, out=out, in_place=args.in_place)
-    if not (args.force or args.resume or args.update):
-        jobs = unwritten_yet(jobs, skip=args.skip_existing)
-    return _run_to_stdout(jobs, args) if args.output == "-" else run_batch("fix", jobs, args)
-
-
-def _run_to_stdout(jobs: Sequence[Job], args: argparse.Namespace) -> int:
-    """`-o -`: the result of a single model goes to standard output, and everything that is said about it to stderr.
-
-    Raises:
-        RewriterError: that is a terminal or busy, or the result does not fit into one file.
-    """
-    import contextlib
-    import os
-    import tempfile
-    from pathlib import Path
-
-    from rewriter.cli.batch import run_batch
-    from rewriter.errors import RewriterError
-    from rewriter.record import replace
-
-    if sys.stdout.isatty():
-        raise RewriterError("-o - writes the model to standard output, which is a terminal; redirect it to a file")
-    if args.format != "text":
-        raise RewriterError(f"-o - and --format {args.format} would both write to standard output; use --report")
-    stdout = sys.stdout.buffer
-    with tempfile.TemporaryDirectory() as folder:
-        name = Path(folder) / "model.onnx"
-        with contextlib.redirect_stdout(sys.stderr):
-            code = run_batch("fix", [replace(job, target=str(name)) for job in jobs], args)
-        written = os.listdir(folder)
-        if len(written) > 1:
-            raise RewriterError("the model keeps weights in other files, which cannot go to standard output; use -o FILE")
-        if written:
-            stdout.write(name.read_bytes())
-            stdout.flush()
-    return code
+    return write_results("fix", args, FIXED)

@@ -28,7 +28,7 @@ def _lines(report: Report, model: ModelRecord) -> Iterator[str]:
         return
     for code, firings in by_rule(model.firings).items():
         title = f"{code} {firings[0].title}"
-        if report.command == "fix":
+        if report.command != "check":
             repaired = f"{number(len(firings), 'rewrite')}: {_places(firings)}"
             yield annotation("notice", model.path, title, f"{repaired}; written to {clean(model.output or 'nowhere')}")
         else:

@@ -49,7 +49,7 @@ def _suite(report: Report, model: ModelRecord) -> Element:
             SubElement(holder, "property", name=f"{role}.sha256", value=str(digest))
     _cases(suite, report, model)
     if suite.find("testcase") is None:
-        _case(suite, model, "nothing to say" if report.command == "fix" else "no rule would fire")
+        _case(suite, model, "no rule would fire" if report.command == "check" else "nothing to say")
     found = {kind: len(suite.findall(f"testcase/{kind}")) for kind in _OUTCOMES}
     suite.set("tests", str(len(suite.findall("testcase"))))
     suite.set("failures", str(found["failure"]))

@@ -67,7 +67,7 @@ def _top(report: Report) -> Iterator[str]:
     name = clean(next(iter(report.models)).path) if len(report.models) == 1 else number(summary.models, "model")
     yield f"<h1>{escape(name)}</h1>"
     yield '<ul class="cards">'
-    yield _card(f"{total:,}", verb(report) + ("" if total == 1 else "s"), "good" if report.command == "fix" else "")
+    yield _card(f"{total:,}", verb(report) + ("" if total == 1 else "s"), "" if report.command == "check" else "good")
     yield _card(f"{len(summary.firings):,}", "rule" if len(summary.firings) == 1 else "rules")
     for word, count in summary.statuses.items():
         if len(report.models) > 1 or word in ("failed", "refused"):

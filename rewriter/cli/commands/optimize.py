@@ -1,0 +1,58 @@
+"""`rewriter optimize`: makes models smaller and faster without changing what they compute."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rewriter.cli.options import Help, add_selection, static_shape
+from rewriter.cli.results import add_results, write_results
+
+LEVELS = {"basic": "BASIC", "all": "OPTIMIZE"}
+"""The selector of each level."""
+
+
+def add(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Declares the command."""
+    parser = commands.add_parser(
+        "optimize",
+        parents=[common],
+        help="make models smaller and faster",
+        description="Folds what is known before a model runs, merges equal nodes, shares equal weights, fuses operators and "
+        "removes dead code, until nothing is left to do. Repairs do not run; that is what `fix` is for. Results are judged and "
+        "recorded as those of `fix`. Without -o, --out or --in-place the result goes to NAME.optimized.onnx beside the input, "
+        "and *.optimized.onnx in folders are left alone.",
+        epilog="examples:\n  rewriter optimize net.onnx -o small.onnx\n"
+        "  rewriter optimize exported/ --out small/ --level basic --jobs 4\n"
+        "  rewriter optimize net.onnx --static image:1,3,224,224 --target tensorrt --verify",
+        formatter_class=Help,
+    )
+    add_selection(parser)
+    parser.add_argument(
+        "--level",
+        choices=tuple(LEVELS),
+        default="all",
+        help="basic: only rules that keep the numbers to the last places; all: also fusions that keep them within the bound "
+        "that each rule states (default)",
+    )
+    parser.add_argument(
+        "--static",
+        metavar="INPUT:SHAPE",
+        type=static_shape,
+        action="append",
+        default=[],
+        help="give an input a fixed shape first, as x:1,3,224,224; may be repeated. Dimensions of one name get one length",
+    )
+    add_results(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Optimizes models; returns the exit code."""
+    from rewriter.cli.paths import OPTIMIZED
+
+    if not args.origins["select"].startswith("--"):  # what a configuration selects, it selects for repairs
+        args.select, args.origins["select"] = [LEVELS[args.level]], "--level"
+    if not args.origins["tidy"].startswith("--"):
+        args.tidy = True
+    return write_results("optimize", args, OPTIMIZED)
