@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from rewriter.batch.file_records import file_records
@@ -14,9 +16,15 @@ from rewriter.report.document import AnswerRecord, ModelRecord, RuleRecord, Stat
 if TYPE_CHECKING:
     from rewriter.language.rule import Rule
     from rewriter.language.rules import RuleSet
-    from rewriter.language.symptoms import Answer
+    from rewriter.language.symptoms import Answer, Symptoms
 
 Command = Literal["fix", "check", "optimize"]
+
+MESSAGES = 1000
+"""Of ONNX Runtime, of which the answers are remembered."""
+
+_NUMBERS = re.compile(r"\d+")
+_known: dict[tuple[tuple[str, ...], str], list[Answer]] = {}
 
 
 def status(command: Command, outcome: Outcome) -> Status:
@@ -38,14 +46,29 @@ def answers_to(outcome: Outcome, args: argparse.Namespace) -> list[Answer]:
     said = outcome.refusal if outcome.remaining is None else outcome.remaining
     if not said or outcome.log is None:
         return []
-    from rewriter.cli.catalogue import read_rules
-    from rewriter.language.symptoms import find_answers
-
     fires = outcome.log.counts
     stands = fires.keys() | {blocked.rule for blocked in outcome.log.blocked}
-    found = [answer for answer in find_answers(read_rules(args.rules), said) if answer.sure]
+    found = [answer for answer in _nearest(tuple(args.rules or ()), said) if answer.sure]
     found = [answer for answer in found if answer.rule.code in stands or not answer.rule.ast.match.graph]
     return sorted(found, key=lambda answer: answer.rule.code not in fires)
+
+
+def _nearest(paths: tuple[str, ...], said: str) -> list[Answer]:
+    """The rules that answer a message; thousands of models are refused with one that differs in numbers, which do not count."""
+    key = paths, _NUMBERS.sub("0", said)
+    if key not in _known:
+        if len(_known) > MESSAGES:
+            _known.clear()
+        _known[key] = _symptoms(paths).nearest(said)
+    return _known[key]
+
+
+@lru_cache(maxsize=1)
+def _symptoms(paths: tuple[str, ...]) -> Symptoms:
+    from rewriter.cli.catalogue import read_rules
+    from rewriter.language.symptoms import Symptoms
+
+    return Symptoms(read_rules(list(paths) or None))
 
 
 def model_record(command: Command, outcome: Outcome, answers: Sequence[Answer] = ()) -> ModelRecord:

@@ -78,6 +78,12 @@ class Symptoms:
                 best[message.rule.code] = Answer(message.rule, message.text, score)
         return sorted(best.values(), key=lambda answer: (-answer.score, answer.rule.code))
 
+    def nearest(self, text: str, most: int = 8) -> list[Answer]:
+        """The rules that answer a message, best first; where none surely does, the nearest ones, at most three."""
+        found = self.answers(text)
+        sure = [answer for answer in found if answer.sure]
+        return sure[:most] or found[:3]
+
     def _score(self, message: _Message, text: str) -> float:
         """The weight of what both say, as part of what the shorter of them says."""
         words = _words(text, message.operators)
@@ -114,9 +120,7 @@ class Symptoms:
 
 def find_answers(rules: Iterable[Rule], text: str, most: int = 8) -> list[Answer]:
     """The rules that answer a message, best first; where none surely does, the nearest ones, at most three."""
-    found = Symptoms(rules).answers(text)
-    sure = [answer for answer in found if answer.sure]
-    return sure[:most] or found[:3]
+    return Symptoms(rules).nearest(text, most)
 
 
 def _messages(rule: Rule) -> Iterator[_Message]:
