@@ -207,7 +207,7 @@ def below_url(url: str, place: str) -> str:
 
 def _filesystem(url: str) -> tuple[Any, str]:
     try:
-        from fsspec.core import url_to_fs  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        from fsspec.core import url_to_fs
     except ImportError:
         raise RewriterError(f"{url}: URLs need fsspec; install it with: pip install 'rewriter[remote]'") from None
     fs, path = url_to_fs(url)

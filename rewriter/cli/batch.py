@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rewriter.batch.interruption import Interrupted, Interruption, heard
@@ -124,11 +124,20 @@ class _Batch:
                 display.advance(outcome)
 
             try:
-                for outcome in run_all(jobs, self._work, self._args.jobs, finish, apart=True, interruption=interruption):
+                for outcome in self._outcomes(jobs, finish, interruption):
                     teller.tell(outcome)
             except Interrupted:
                 pass
             teller.end()
+
+    def _outcomes(
+        self, jobs: Sequence[Job], finish: Callable[[Outcome], None], interruption: Interruption
+    ) -> Iterator[Outcome]:
+        if self._args.scheduler is None:
+            return run_all(jobs, self._work, self._args.jobs, finish, apart=True, interruption=interruption)
+        from rewriter.batch.cluster import run_on_cluster
+
+        return run_on_cluster(jobs, self._work, self._args.scheduler, self._args.jobs, finish, interruption)
 
     def warn(self) -> None:
         """Says which suppressions of a configuration suppressed nothing, where all models were read."""

@@ -103,6 +103,9 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     add_configuration(parser)
     limits = parser.add_argument_group("limits")
     limits.add_argument("--jobs", metavar="N", type=count, help="models worked on at once, each in a process (default: 1)")
+    limits.add_argument(
+        "--scheduler", metavar="WHERE", help="a Dask cluster that works on the models: dask://HOST:PORT, or local"
+    )
     add_limits(limits, "one model")
     limits.add_argument("--max-firings", metavar="N", type=count, help="stop a model after so many rewrites")
     limits.add_argument("--timeout", metavar="SECONDS", type=seconds, help="stop rewriting a model after this time")

@@ -1,0 +1,52 @@
+"""A Dask cluster does what a pool of this machine does; `benchmarks/cluster.py` has one that loses a worker."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.call import GEMM, POOL, Call
+
+
+@pytest.fixture(autouse=True)
+def call(capsys: pytest.CaptureFixture[str]) -> Call:
+    return Call(capsys)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "in").mkdir()
+    for path in (GEMM, POOL):
+        (tmp_path / "in" / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "in" / "none.onnx").write_bytes(b"no model")
+    return tmp_path / "in"
+
+
+def test_as_on_this_machine(call: Call, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DASK_DISTRIBUTED__LOGGING__DISTRIBUTED", "critical")
+    here = call("fix", "in", "--out", "here")
+    there = call("fix", "in", "--out", "there", "--scheduler", "local")
+    assert there.out.replace("there", "here") == here.out
+    assert there.code == here.code == 2
+    for path in (tmp_path / "here").glob("*.onnx"):
+        assert (tmp_path / "there" / path.name).read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--out", "o", "--scheduler", "local"], "--scheduler needs Dask; install it with: pip install 'rewriter[cluster]'"),
+        (["--in-place", "--scheduler", "local"], "--scheduler cannot repair in place"),
+    ],
+)
+def test_what_cannot_be(
+    arguments: list[str], said: str, call: Call, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    done = call("fix", folder, *arguments)
+    assert done.code == 2 and said in done.err
