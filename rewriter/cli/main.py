@@ -17,7 +17,7 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import NoReturn
 
 from rewriter.cli.program import COMMANDS, make_parser
@@ -28,6 +28,7 @@ INTERRUPTED = 130
 BROKEN_PIPE = 141
 _FULL = (errno.ENOSPC, errno.EFBIG, errno.EIO)
 """Of a write to stdout: the disk is full, or broken."""
+_READERS = ("apply", "audit", "coverage", "diff", "history", "picture", "plan", "why")
 OBJECTS = 50_000
 """New objects after which garbage is looked for; with Python's 700 start-up makes a hundred walks over modules, which all stay.
 """
@@ -44,11 +45,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return BAD_INPUT
     args = make_parser(given[:1] if given and given[0] in COMMANDS else COMMANDS).read(given)
     try:
-        code = OK if _settled(args) else int(args.run(args))
+        with _within_memory(args):
+            code = OK if _settled(args) else int(args.run(args))
         sys.stdout.flush()
         return code
     except RewriterError as error:
         _say(_shown(error))
+        return BAD_INPUT
+    except MemoryError:
+        _say("rewriter: error: out of memory: this takes more than three quarters of what the machine has")
         return BAD_INPUT
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -64,6 +69,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return BAD_INPUT
     except Exception as error:
         return _internal(error, debug=args.debug or bool(os.environ.get("REWRITER_DEBUG")))
+
+
+def _within_memory(args: argparse.Namespace) -> AbstractContextManager[None]:
+    """The limit for commands that read models and have no option for it: a few bytes may ask for all the memory there is."""
+    if args.command not in _READERS:
+        return nullcontext()
+    from rewriter.proof.judges.memory import restricted, share_of_machine
+
+    return restricted(share_of_machine(1))
 
 
 def _settled(args: argparse.Namespace) -> bool:

@@ -37,6 +37,10 @@ def gs_dtype(elem_type: int) -> Any:
     return (numpy_dtype(elem_type) if elem_type in NUMPY_NATIVE else elem_type) if elem_type else None
 
 
+_MOST = 1 << 59
+"""Elements, of which NumPy could not count the bytes."""
+
+
 def read_tensor(tensor: onnx.TensorProto, folder: Path | None) -> Array:
     """The values of a tensor as an array of its shape that may be written to; ml_dtypes for what NumPy lacks, objects for
     strings.
@@ -124,11 +128,14 @@ def same_array(first: Array, second: Array) -> bool:
 
 
 def _shape(dims: Any, name: str) -> tuple[tuple[int, ...], int]:
-    shape, count = tuple(dims), 1
+    shape, count, most = tuple(dims), 1, 1
     for dim in shape:
         if dim < 0:
             raise RewriterError(f"tensor {name!r} has the negative dimension {dim}")
         count *= dim
+        most *= dim or 1
+    if most >= _MOST:  # also of one that is empty, as [0, 2**62]
+        raise RewriterError(f"tensor {name!r} has dimensions {list(shape)}, which no array has")
     return shape, count
 
 
