@@ -50,6 +50,8 @@ def split(source: Opened, cuts: Cuts, types: Sequence[str] = (), checks: Checks 
     options = [("--at", list(cuts.at)), ("--every", [str(cuts.every)] if cuts.every else [])]
     options.append(("--max-size", [str(cuts.max_size)] if cuts.max_size else []))
     del splitter
+    if checks.stamp:
+        source.digest()  # once for all parts
     parts, notes = [], list[str]()
     for number, part in enumerate(planned, 1):
         model = source.read()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import onnx
@@ -15,9 +17,12 @@ from rewriter.graph.values import Constant, constant_array, elem_type
 from rewriter.onnxfile import external_data
 from rewriter.onnxfile.weights_apart import digest
 from rewriter.onnxfile.weights_in_files import payload_of
+from rewriter.surgery.data_files import size_of_proto
 from rewriter.surgery.parts import same_each_time
 
+_RAW_DATA = 9  # the field
 _AT_ONCE = 1 << 20
+_BEGINNING = 256  # bytes that mostly tell two initializers apart
 
 
 class Known:
@@ -40,7 +45,9 @@ class Known:
         candidates = self._by_type.get(_type(tensor))
         if not candidates:
             return None
-        wanted = self._digest(tensor)
+        first = beginning(tensor)
+        candidates = [other for other in candidates if first is None or beginning(other) in (None, first)]
+        wanted = self._digest(tensor) if candidates else None
         found = [other for other in candidates if wanted is not None and self._digest(other) == wanted]
         return next((other for other in found if other.name == tensor.name), found[0] if found else None)
 
@@ -53,16 +60,34 @@ class Known:
         return self._digests[id(tensor)]
 
 
+def beginning(tensor: Constant) -> bytes | None:
+    """The first bytes of an initializer that is in a file; None for others, of which the digest costs little."""
+    values = tensor._values
+    if not isinstance(values, LazyTensor) or not isinstance(values.proto, onnx.TensorProto):
+        return None
+    try:
+        left_out = payload_of(values.proto)
+        if left_out is not None and left_out.field == _RAW_DATA:
+            return left_out.file.read(left_out.offset, min(_BEGINNING, left_out.length))
+        if external_data.is_external(values.proto) and values.folder is not None:
+            place = external_data.reference(values.proto)
+            with external_data.opened(values.folder, place.location) as (descriptor, _):
+                return os.pread(descriptor, min(_BEGINNING, size_of_proto(values.proto)), place.offset)
+    except RewriterError:
+        return None
+    return bytes(values.proto.raw_data[:_BEGINNING]) if values.proto.HasField("raw_data") else None
+
+
 def contents_digest(tensor: Constant) -> str:
     """SHA-256 of the bytes of an initializer; equal ones may be stored in different ways. Raises RewriterError."""
     values = tensor._values
     if isinstance(values, LazyTensor) and isinstance(values.proto, onnx.TensorProto):
         proto = values.proto
         left_out = payload_of(proto)
-        if left_out is not None and left_out.field == 9:
+        if left_out is not None and left_out.field == _RAW_DATA:
             return digest([left_out])
         if external_data.is_external(proto) and values.folder is not None:
-            return _external_digest(proto, values)
+            return _external_digest(proto, values.folder)
         if proto.HasField("raw_data"):
             return sha256(proto.raw_data).hexdigest()
     array = constant_array(tensor)
@@ -70,18 +95,12 @@ def contents_digest(tensor: Constant) -> str:
     return sha256(array.tobytes() if data is None else data).hexdigest()
 
 
-def _external_digest(proto: onnx.TensorProto, values: LazyTensor) -> str:
-    import os
-
-    from rewriter.surgery.data_files import size_of_proto
-
+def _external_digest(proto: onnx.TensorProto, folder: Path) -> str:
     place, size = external_data.reference(proto), size_of_proto(proto)
     found = sha256()
-    assert values.folder is not None
-    with external_data.opened(values.folder, place.location) as (descriptor, _):
+    with external_data.opened(folder, place.location) as (descriptor, _):
         for offset in range(place.offset, place.offset + size, _AT_ONCE):
-            part = os.pread(descriptor, min(_AT_ONCE, place.offset + size - offset), offset)
-            found.update(part)
+            found.update(os.pread(descriptor, min(_AT_ONCE, place.offset + size - offset), offset))
     return found.hexdigest()
 
 
