@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rewriter.cli.options import Switch, add_format, add_limits
+from rewriter.cli.options import Switch, add_format, seconds, size, size_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from rewriter.surgery.opened import Opened
 
 STDOUT = "-"
+SECONDS = 600.0
+"""For one command, by default."""
 
 
 def add_result(parser: argparse.ArgumentParser, output: str = "the result; - is standard output") -> None:
@@ -35,8 +38,33 @@ def add_result(parser: argparse.ArgumentParser, output: str = "the result; - is 
     where.add_argument(
         "--stamp", action=Switch, default=True, help="leave a record of the command in the result, for `history` (default: yes)"
     )
-    add_limits(where, "the whole command")
+    where.add_argument(
+        "--time-limit", metavar="SECONDS", type=seconds, default=SECONDS, help="for the whole command (default: 600)"
+    )
+    where.add_argument(
+        "--memory-limit",
+        metavar="SIZE",
+        type=size_text,
+        help="for the whole command, as 512M or 8G (default: three quarters of the machine's memory)",
+    )
     add_format(parser)
+
+
+@contextmanager
+def limited(args: argparse.Namespace) -> Iterator[None]:
+    """The limits of a command: of time mostly for copying, which large weights take; judges have their usual time.
+
+    Raises:
+        RewriterError: it was not done within them.
+    """
+    from rewriter.batch.deadline import within_limits
+    from rewriter.proof.judges.budget import SECONDS as OF_JUDGES
+    from rewriter.proof.judges.budget import Budget, budgeted
+    from rewriter.proof.judges.memory import share_of_machine
+
+    memory = share_of_machine(1) if args.memory_limit is None else size(args.memory_limit)
+    with within_limits(args.time_limit, memory), budgeted(Budget(min(args.time_limit, OF_JUDGES), memory)):
+        yield
 
 
 def checks_of(args: argparse.Namespace) -> Checks:

@@ -9,6 +9,7 @@ import onnx_graphsurgeon as gs
 from rewriter.graph.gs_lists import makers, tie, users
 from rewriter.graph.objects import Function, Graph, Node
 from rewriter.graph.scopes import opset_versions
+from rewriter.surgery.parts import may_hold_bodies, reads
 
 FunctionKey = tuple[str, str, str]
 """Domain, name, overload."""
@@ -18,7 +19,7 @@ def with_inner(nodes: Iterable[gs.Node]) -> Iterator[gs.Node]:
     """Nodes, and those in their bodies at any depth."""
     for node in nodes:
         yield node
-        for graph in node.subgraphs(recursive=True):
+        for graph in node.subgraphs(recursive=True) if may_hold_bodies(node) else ():
             yield from graph.nodes
 
 
@@ -34,6 +35,8 @@ def key_of(function: gs.Function) -> FunctionKey:
 
 def needed_functions(graph: gs.Graph) -> list[gs.Function]:
     """The functions that the nodes of a graph call, those that these call with them, in the order of the model."""
+    if not graph.functions:
+        return []
     known = {key_of(function): function for function in graph.functions}
     found: set[FunctionKey] = set()
     waiting = [graph]
@@ -61,10 +64,11 @@ def keep_nodes(graph: Graph, nodes: list[gs.Node]) -> None:
 
 def drop_unread(graph: Graph) -> None:
     """Takes out the initializers that no node reads and that are no outputs, but for the parameters of quantized tensors."""
-    read = {id(tensor) for node in with_inner(graph.nodes) for tensor in node.inputs}
-    read.update(id(t) for node in graph.nodes for inner in node.subgraphs(recursive=True) for t in inner.outputs)
+    read = {id(tensor) for node in graph.nodes for tensor in reads(node)}
     read.update(map(id, graph.outputs))
-    alive = read | {id(tensor) for node in graph.nodes for tensor in node.outputs} | set(map(id, graph.inputs))
+    alive = set[int]()
+    if graph.origin.annotations:
+        alive = read | {id(tensor) for node in graph.nodes for tensor in node.outputs} | set(map(id, graph.inputs))
     for tensors in graph.origin.annotations:
         if tensors[0] is not None and id(tensors[0]) in alive:
             read.update(id(tensor) for tensor in tensors[1:] if tensor is not None)

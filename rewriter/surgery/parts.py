@@ -9,7 +9,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter.errors import RewriterError
 from rewriter.graph.index import GraphIndex
-from rewriter.graph.objects import Graph
+from rewriter.graph.objects import Graph, Node
 
 OPERATOR = "op:"
 """What begins the name of an operator, which stands for all nodes of it."""
@@ -127,15 +127,22 @@ def names_in(texts: Iterable[str], known: Callable[[str], bool]) -> Iterator[str
 def reads(node: gs.Node) -> Iterator[gs.Tensor]:
     """What a node reads, and what the bodies inside it read and hand out, their own tensors among them."""
     yield from node.inputs
-    for graph in node.subgraphs(recursive=True):
+    for graph in node.subgraphs(recursive=True) if may_hold_bodies(node) else ():
         for inner in graph.nodes:
             yield from inner.inputs
         yield from graph.outputs
 
 
+def may_hold_bodies(node: gs.Node) -> bool:
+    """False for nearly all nodes, at once: they were read without bodies, and nobody has looked at their attributes."""
+    return node.__class__ is not Node or bool(node._bodies) or node._attrs is not None
+
+
 def same_each_time(node: gs.Node) -> bool:
     """Whether a node is known to give the same whenever it reads the same; one without operands only if it is a constant."""
-    if (node.domain or "") not in ("", "ai.onnx") or node.op in _DRAWS or any(True for _ in node.subgraphs()):
+    if (node.domain or "") not in ("", "ai.onnx") or node.op in _DRAWS:
+        return False
+    if may_hold_bodies(node) and any(True for _ in node.subgraphs()):
         return False
     return bool(node.inputs) or node.op == "Constant"
 

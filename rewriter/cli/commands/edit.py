@@ -65,9 +65,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Edits a model; returns 0."""
-    from rewriter.batch.deadline import within_limits
-    from rewriter.cli.options import limits_of
-    from rewriter.cli.surgery import checks_of, deliver, opened, targets
+    from rewriter.cli.surgery import checks_of, deliver, limited, opened, targets
     from rewriter.errors import RewriterError
     from rewriter.surgery.edit.edition import edited
 
@@ -75,6 +73,6 @@ def run(args: argparse.Namespace) -> int:
         raise RewriterError("say what is edited; `rewriter edit --help` lists the edits")
     source = opened(args.model)
     targets(args, [source], [args.output])
-    with within_limits(**limits_of(args)):
+    with limited(args):
         done = edited(source, args.edits, with_children=args.with_children, checks=checks_of(args))
         return deliver(args, "edit", source, done, args.output)

@@ -53,9 +53,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Cuts a part out of a model; returns 0."""
-    from rewriter.batch.deadline import within_limits
-    from rewriter.cli.options import limits_of
-    from rewriter.cli.surgery import checks_of, deliver, opened, targets
+    from rewriter.cli.surgery import checks_of, deliver, limited, opened, targets
     from rewriter.errors import RewriterError
     from rewriter.surgery.cut.extraction import extracted
 
@@ -63,6 +61,6 @@ def run(args: argparse.Namespace) -> int:
         raise RewriterError("say what is cut out with --to, --from or both")
     source = opened(args.model)
     targets(args, [source], [args.output])
-    with within_limits(**limits_of(args)):
+    with limited(args):
         done = extracted(source, args.to, args.start, args.type, auto_inputs=args.auto_inputs, checks=checks_of(args))
         return deliver(args, "extract", source, done, args.output)

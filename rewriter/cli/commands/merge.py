@@ -51,14 +51,12 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Merges models; returns 0."""
-    from rewriter.batch.deadline import within_limits
-    from rewriter.cli.options import limits_of
-    from rewriter.cli.surgery import checks_of, deliver, opened, targets
+    from rewriter.cli.surgery import checks_of, deliver, limited, opened, targets
     from rewriter.surgery.merge.merging import Plan, merged
 
     sources = [opened(model) for model in args.models]
     targets(args, sources, [args.output])
     prefixes = args.prefix.split(",") if args.prefix is not None else ()
     plan = Plan(args.map, prefixes, args.share, args.beside, args.inputs, args.outputs)
-    with within_limits(**limits_of(args)):
+    with limited(args):
         return deliver(args, "merge", sources[0], merged(sources, plan, checks_of(args)), args.output)

@@ -41,10 +41,8 @@ def run(args: argparse.Namespace) -> int:
     """Splits a model; returns 0."""
     import sys
 
-    from rewriter.batch.deadline import within_limits
-    from rewriter.cli.options import limits_of
     from rewriter.cli.output import style_of, tell
-    from rewriter.cli.surgery import checks_of, opened, targets
+    from rewriter.cli.surgery import checks_of, limited, opened, targets
     from rewriter.errors import RewriterError
     from rewriter.report.jsonreport import dumps
     from rewriter.report.style import clean
@@ -55,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         raise RewriterError("--diff compares one result with its input; a split has several")
     source = opened(args.model)
     targets(args, [source], [] if args.output is None else [str(files_of(args.output, 1)[0])])
-    with within_limits(**limits_of(args)):
+    with limited(args):
         done = split(source, Cuts(args.at or (), args.every, args.max_size), args.type, checks_of(args))
         written = []
         if not args.dry_run:
