@@ -76,10 +76,18 @@ def checks_of(args: argparse.Namespace) -> Checks:
 
 
 def opened(text: str) -> Opened:
-    """The model of an argument."""
+    """The model of an argument: a file, a URL, or - for the standard input. Raises RewriterError when it cannot be had."""
     from rewriter.surgery.opened import Opened
 
-    return Opened(text)
+    if text != STDOUT and "://" not in text:
+        return Opened(text)
+    from pathlib import Path
+    from tempfile import TemporaryDirectory
+
+    from rewriter.batch.remote import bring
+
+    folder = TemporaryDirectory(prefix="rewriter-")
+    return Opened(bring(text, Path(folder.name), source="none"), "standard input" if text == STDOUT else text, folder)
 
 
 def targets(args: argparse.Namespace, sources: Sequence[Opened], files: Sequence[str]) -> None:
@@ -102,6 +110,12 @@ def targets(args: argparse.Namespace, sources: Sequence[Opened], files: Sequence
     if args.output == STDOUT:
         if sys.stdout.isatty():
             raise RewriterError("-o - writes the model to standard output, which is a terminal; redirect it to a file")
+        return
+    if "://" in args.output:
+        from rewriter.batch.remote import exists
+
+        if not args.force and exists(args.output):
+            raise RewriterError(f"{args.output} exists; --force overwrites it")
         return
     own = {os.path.realpath(source.path) for source in sources if source.path is not None}
     for file in files:
@@ -169,6 +183,8 @@ def _write(args: argparse.Namespace, model: Model, file: str) -> list[str]:
 
     if args.output == STDOUT:
         return _to_stdout(model)
+    if "://" in file:
+        return _to_url(model, file)
     return [str(path) for path in save(model, Path(file), force=args.force)]
 
 
@@ -187,6 +203,20 @@ def _to_stdout(model: Model) -> list[str]:
         sys.stdout.buffer.write(files[0].read_bytes())
         sys.stdout.buffer.flush()
     return [STDOUT]
+
+
+def _to_url(model: Model, url: str) -> list[str]:
+    from pathlib import Path
+    from tempfile import TemporaryDirectory
+
+    from rewriter.batch.remote import bring_away, name_of
+    from rewriter.surgery.data_files import save
+
+    with TemporaryDirectory(prefix="rewriter-") as folder:
+        path = Path(folder) / name_of(url)
+        save(model, path)
+        bring_away(path, url, alone=False)
+    return [url]
 
 
 def _differences(source: Opened, after: Model) -> list[Any]:

@@ -21,10 +21,12 @@ class Opened:
         name: what people are told it is.
     """
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, given: Given, name: str = "", held: object = None) -> None:
+        """`held` is what has to stay as long as the file is needed, as a folder that it was brought into."""
+        self._held = held
         self._proto = given if isinstance(given, onnx.ModelProto) else None
         self._path = None if isinstance(given, onnx.ModelProto) else Path(given)
-        self.name = "the model" if self._path is None else str(self._path)
+        self.name = name or ("the model" if self._path is None else str(self._path))
         self._digest: str | None = None
 
     @property

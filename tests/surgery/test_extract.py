@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -148,3 +150,27 @@ def test_one_line_says_what_is_wrong(call: Call, tmp_path: Path, out: Path, argu
     assert words in done.err
     inside = call("extract", texts.written(tmp_path, texts.CAPTURES), "--to", "b", "-o", out)
     assert "inside of" in inside.err
+
+
+def test_from_standard_input_to_standard_output(tmp_path: Path) -> None:
+    net = texts.written(tmp_path, texts.CHAIN)
+    with open(net, "rb") as file, open(tmp_path / "out.onnx", "wb") as out:
+        done = subprocess.run(
+            [sys.executable, "-m", "rewriter", "extract", "-", "--to", "b", "-o", "-"],
+            stdin=file,
+            stdout=out,
+            stderr=subprocess.PIPE,
+        )
+    assert done.returncode == 0 and b"standard input -> -" in done.stderr
+    assert names(onnx.load(tmp_path / "out.onnx").graph.output) == ["b"]
+
+
+def test_urls(call: Call, tmp_path: Path) -> None:
+    pytest.importorskip("fsspec")
+    net = texts.with_data(tmp_path)
+    (tmp_path / "there").mkdir()
+    url = f"file://{tmp_path}/there/part.onnx"
+    done = call("extract", f"file://{net}", "--to", "n1", "-o", url)
+    assert done.code == 0, done.err
+    assert texts.ran(tmp_path / "there" / "part.onnx", {"x": np.ones((1, 4096), np.float32)})["t2"].max() == 2
+    assert "exists" in call("extract", net, "--to", "n1", "-o", url).err

@@ -51,6 +51,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.diff:
         raise RewriterError("--diff compares one result with its input; a split has several")
+    if args.output == "-" or "://" in str(args.output):
+        raise RewriterError("a split writes several files; -o names them, as part{}.onnx")
     source = opened(args.model)
     targets(args, [source], [] if args.output is None else [str(files_of(args.output, 1)[0])])
     with limited(args):
