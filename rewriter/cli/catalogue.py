@@ -42,7 +42,7 @@ def find_rule(code: str, paths: Sequence[str] | None) -> Rule:
     wanted = code.upper()
     rules = read_rules(paths)
     for rule in rules:
-        if rule.code.upper() == wanted:
+        if rule.code.upper() == wanted or wanted in rule.header.replaces:
             return rule
     raise no_such_rule(code, rules)
 

@@ -4,6 +4,7 @@ operator.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -148,17 +149,20 @@ def _ranked(rules: list[CompiledRule]) -> list[CompiledRule]:
     order = sorted(rules, key=lambda r: (-r.specificity, r.code))
     if not any(compiled.rule.before for compiled in order):
         return order
-    codes = {r.code: r for r in order}
+    patterns = Counter(compiled.code for compiled in order)
     ranked: list[CompiledRule] = []
-    placed: set[str] = set()
-    blockers: dict[str, set[str]] = {code: set() for code in codes}
+    placed: set[str] = set()  # those of which every pattern has its place
+    blockers: dict[str, set[str]] = {code: set() for code in patterns}
     for compiled in order:
         for later in compiled.rule.before:
             if later in blockers:
                 blockers[later].add(compiled.code)
-    while len(ranked) < len(order):
-        free = next((r for r in order if r.code not in placed and blockers[r.code] <= placed), None)
-        chosen = free if free is not None else next(r for r in order if r.code not in placed)
-        ranked.append(chosen)
-        placed.add(chosen.code)
+    waiting = list(order)
+    while waiting:
+        free = next((r for r in waiting if blockers[r.code] <= placed), waiting[0])
+        waiting.remove(free)
+        ranked.append(free)
+        patterns[free.code] -= 1
+        if not patterns[free.code]:
+            placed.add(free.code)
     return ranked

@@ -193,6 +193,12 @@ def check_codes(rules: Sequence[Rule]) -> Iterator[Diagnostic]:
             notes = (f"the other one is `{other.slug}` at {other.path}:{line}",)
             yield Diagnostic("E401", f"two rules have the code {rule.code}", rule.ast.code_span, "again", notes, path=rule.path)
     for rule in rules:
+        for code in rule.header.replaces:
+            if code in first:
+                message = f"{rule.code} replaces {code}, and there is a rule of this code"
+                span = next(item.value_span for item in rule.ast.meta if item.key == "replaces")
+                yield Diagnostic("E401", message, span, "still there", path=rule.path)
+    for rule in rules:
         item = next((item for item in rule.ast.meta if item.key == "before"), None)
         for code in rule.before if item is not None else ():
             assert item is not None

@@ -30,7 +30,8 @@ class Header:
     """The header of one rule. `opset` and `ir` are ranges of versions; `opset` always has a beginning. `unverified` says why
     running the rule cannot show that it is right. `default` is whether the rule runs by default, which one with `targets` or
     with `evidence: guess` never does, and `on_target` whether it runs as soon as one of its targets is chosen. `evidence` is
-    what makes a repair certain, None for the other kinds; `question` is what only a person can answer about a guess.
+    what makes a repair certain, None for the other kinds; `question` is what only a person can answer about a guess. `replaces`
+    are codes of rules that it took the place of.
     """
 
     kind: ast.Kind
@@ -42,6 +43,7 @@ class Header:
     severity: str
     phase: str
     before: tuple[str, ...]
+    replaces: tuple[str, ...]
     needs_source: bool
     default: bool
     targets: tuple[str, ...]
@@ -77,6 +79,7 @@ def read_header(meta: Iterable[ast.MetaItem]) -> Header:
         severity=severity,
         phase=_choice(items.get("phase"), PHASES) or PHASE_OF_KIND[kind.name],
         before=_words(items.get("before")),
+        replaces=_words(items.get("replaces")),
         needs_source="source" in _words(items.get("needs")),
         default=not targets and not guess and (unasked if written is None else written == "on"),
         targets=targets,

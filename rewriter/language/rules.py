@@ -55,7 +55,7 @@ class RuleSet:
 
     @cached_property
     def _by_code(self) -> Mapping[str, Rule]:
-        return {rule.code: rule for rule in self.rules}
+        return {code: rule for rule in self.rules for code in rule.header.replaces} | {rule.code: rule for rule in self.rules}
 
     @cached_property
     def digest(self) -> str:
@@ -67,7 +67,12 @@ class RuleSet:
         return sha256("\n".join(lines).encode()).hexdigest()
 
     def get(self, code: str) -> Rule | None:
+        """The rule of a code, or the one that took its place."""
         return self._by_code.get(code)
+
+    def _now(self, names: Sequence[str]) -> list[str]:
+        """The names with those codes replaced that rules no longer have."""
+        return [self._by_code[name].code if name in self._by_code else name for name in names]
 
     def select(
         self,
@@ -89,6 +94,7 @@ class RuleSet:
         Raises:
             RewriterError: a name fits no rule, or no rule is for a target.
         """
+        select, ignore = self._now(select), self._now(ignore)
         for name in (*select, *ignore):
             self._known(name)
         wanted_targets = targets_meant(targets, self.rules)

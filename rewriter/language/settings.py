@@ -67,6 +67,7 @@ def parse_setting(text: str, rules: Mapping[str, Rule]) -> tuple[tuple[str, str]
         raise RewriterError(
             f"cannot set {place.strip()}: there is no rule {code}" + (f"; did you mean {near}?" if near else "")
         )
+    code = rule.code  # maybe another rule's once
     params = {param.name: param for param in rule.ast.params}
     if name not in params:
         has = f"it has {', '.join(params)}" if params else "it has none"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rewriter.engine.compile import compile_rule, plan
 from rewriter.engine.testing import run_tests
 from rewriter.language import ast
 from rewriter.language.expand.variants import MAX_VARIANTS, groupings
@@ -100,6 +101,18 @@ def test_blocks_of_other_opsets_go() -> None:
     assert [len(rule.rewrites) for rule in file.rules[0].variants] == [1, 1]
 
 
+def test_all_patterns_of_a_rule_go_before_those_of_another(tmp_path: Path) -> None:
+    path = tmp_path / "a.rules"
+    path.write_text(
+        "rule T1 late <kind: lossy>\nmatch { y = Relu(maybe Neg(Abs(x))) }\nrewrite { y = x }\n"
+        "rule T2 early <kind: lossy, before: T1>\nmatch { y = Relu(maybe Neg(x)) }\nrewrite { y = x }\n"
+    )
+    rules = [compile_rule(variant, {}) for rule in load_rules([path]) for variant in rule.variants]
+    (phase,) = plan(rules)
+    (roots,) = phase.by_root.values()
+    assert [rule.code for rule in roots] == ["T2", "T2", "T1", "T1"]
+
+
 # --- Defines ------------------------------------------------------------------------------------------------------------------
 
 
@@ -152,3 +165,22 @@ def test_choices_that_multiply_are_refused_at_once(tmp_path: Path) -> None:
     found = check_text(tmp_path, f"rule T1 t <kind: lossy>\nmatch {{ y = {operand} }}\nrewrite {{ y = x }}\n")
     assert [one.code for one in found] == ["E003"]
     assert str(MAX_VARIANTS) in found[0].message
+
+
+# --- Codes of rules that one has taken the place of ------------------------------------------------------------------------------
+
+
+def test_a_code_that_is_gone_selects_the_rule_in_its_place() -> None:
+    rules = load_rules()
+    assert [rule.code for rule in rules.select(["OPT015"])] == ["OPT014"]
+    assert rules.select(["OPT015"]).by_id == {"OPT014"}
+    assert "OPT014" not in [rule.code for rule in rules.select(["OPT"], ["OPT016"])]
+    gone = rules.get("OPT011")
+    assert gone is not None
+    assert gone.code == "OPT010"
+
+
+def test_a_code_cannot_be_gone_and_there(tmp_path: Path) -> None:
+    rule = "rule {} t <kind: lossy{}>\nmatch {{ y = {}(x) }}\nrewrite {{ y = x }}\n"
+    found = check_text(tmp_path, rule.format("T1", ", replaces: T2", "Neg") + rule.format("T2", "", "Abs"))
+    assert [one.code for one in found] == ["E401"]

@@ -15,11 +15,11 @@ from rewriter.language.checks.scope import Binding, NameScope
 from rewriter.language.header import KINDS, PHASES, SEVERITIES
 
 KEYS = (
-    "before", "default", "evidence", "exporter", "ir", "issue", "kind", "needs", "opset", "phase", "question", "severity",
-    "symptom", "target", "unverified", "versions",
+    "before", "default", "evidence", "exporter", "ir", "issue", "kind", "needs", "opset", "phase", "question", "replaces",
+    "severity", "symptom", "target", "unverified", "versions",
 )  # fmt: skip
 _CHOICES = {"severity": SEVERITIES, "phase": PHASES, "default": ("on", "off"), "needs": ("source",)}
-_LISTS = ("exporter", "issue", "symptom", "before", "needs", "target")
+_LISTS = ("exporter", "issue", "symptom", "before", "replaces", "needs", "target")
 _VERSIONS = re.compile(r"\s*(==|!=|<=|>=|<|>|~=)\s*\d+(\.\d+)*([a-z0-9.+-]*)(\.\*)?\s*")
 CODE = re.compile(r"[A-Z]+[0-9]+")
 _TARGET = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -71,8 +71,8 @@ def _word(context: CheckContext, item: ast.MetaItem, word: str) -> None:
         message = f"`{item.key}` cannot be `{word}`"
         helps = did_you_mean(word, choices)
         context.report("E252", message, item.value_span, "unknown word", (f"one of: {', '.join(choices)}",), helps)
-    elif item.key == "before" and not CODE.fullmatch(word):
-        message = f"`before` names rules by their codes, and `{word}` is no code"
+    elif item.key in ("before", "replaces") and not CODE.fullmatch(word):
+        message = f"`{item.key}` names rules by their codes, and `{word}` is no code"
         context.report("E252", message, item.value_span, "not a code", helps=("write codes as they stand after `rule`: MX001",))
     elif item.key == "target" and not _TARGET.fullmatch(word):
         helps = ("write small letters, digits and hyphens: tensorrt",)

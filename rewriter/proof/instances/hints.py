@@ -5,12 +5,13 @@ Everything else is left to chance: what violates a condition is thrown away, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Iterable, Iterator
+from functools import lru_cache, partial
 from typing import Any
 
 from rewriter.language import ast
 from rewriter.language.dtypes import DTYPES
+from rewriter.language.expand.rebuild import rebuild
 from rewriter.language.rule import Rule
 from rewriter.language.walk import walk
 from rewriter.proof.instances.dims import Dims
@@ -22,6 +23,9 @@ _HOLDS = {
     "==": lambda a, b: a == b, "!=": lambda a, b: a != b, "<": lambda a, b: a < b, "<=": lambda a, b: a <= b,
     ">": lambda a, b: a > b, ">=": lambda a, b: a >= b,
 }  # fmt: skip
+
+MOST_ITEMS = 6
+"""Operands of a run that conditions about all of them are read for."""
 
 
 class Unsettled(Exception):
@@ -51,10 +55,30 @@ class Hints:
 def hints(rule: Rule, dims: Dims) -> Hints:
     """The hints of a rule; where it offers alternatives one is drawn."""
     found = Hints()
+    any_of = 0
     for where in rule.ast.wheres:
         for condition in _conjuncts(where.condition, dims):
-            _read(condition, found)
+            if isinstance(condition, ast.Quantified):
+                every = condition.quantifier == "all"
+                _read_items(condition, range(MOST_ITEMS) if every else (any_of,), dims, found)
+                any_of += not every  # each `any` is about another operand
+            else:
+                _read(condition, found)
     return found
+
+
+def _renamed(old: str, new: str, part: Any) -> Any:
+    return ast.Name(new, part.span) if isinstance(part, ast.Name) and part.id == old else part
+
+
+def _read_items(expr: ast.Quantified, items: Iterable[int], dims: Dims, found: Hints) -> None:
+    """The operands of a run `xs` are drawn as `xs0`, `xs1` and so on."""
+    if not isinstance(expr.over, ast.Name):
+        return
+    for item in items:
+        own = rebuild(expr.condition, partial(_renamed, expr.name, f"{expr.over.id}{item}"))
+        for condition in _conjuncts(own, dims):
+            _read(condition, found)
 
 
 def constant(expr: ast.Expr, names: dict[str, Any]) -> Any:

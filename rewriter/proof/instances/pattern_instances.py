@@ -155,7 +155,8 @@ class _InstanceBuilder:
                 outputs = self.drafts[operand.node].outputs
                 found += outputs if operand.run else [outputs[operand.output]]
             elif isinstance(operand, ast.Variadic):
-                count = min(room, self.dims.below(_RUN)) if node.split else 1 + self.dims.below(_RUN)
+                least = 0 if node.split else 1 if operator is None else max(1, operator.min_inputs - node.fixed)
+                count = min(max(room, least), least + self.dims.below(_RUN))
                 room -= count
                 found += [self._leaf(f"{operand.name}{i}") for i in range(count)]
             elif isinstance(operand, ast.ConstPattern):
