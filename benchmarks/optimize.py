@@ -36,7 +36,7 @@ import onnxruntime
 from rewriter import load_rules
 from rewriter.batch.job import process
 from rewriter.batch.work import Job, Work
-from rewriter.cli.commands.optimize import LEVELS
+from rewriter.cli.commands.change.optimize import LEVELS
 from rewriter.proof.models.model_inputs import random_feeds
 from rewriter.record import field, record
 

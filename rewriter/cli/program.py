@@ -12,15 +12,16 @@ from rewriter.cli.options import Parser, Raw
 
 GROUPS = {
     "repair": ("fix", "check", "plan", "apply", "why"),
-    "optimize": ("optimize",),
+    "change": ("optimize", "extract", "split", "merge", "edit"),
     "inspect": ("show", "view", "picture", "diff", "compare", "history", "audit"),
-    "edit": ("extract", "split", "merge", "edit"),
     "rules": ("rules", "rule", "test", "fmt", "verify", "lint", "coverage", "explain"),
     "about": ("help",),
 }
-"""Commands by what they are for. Each is a module of `rewriter.cli.commands`; of a call only its own is imported."""
+"""Commands by what they are for. Each is a module of `rewriter.cli.commands.GROUP`; of a call only its own is imported."""
 
-COMMANDS = tuple(command for group in GROUPS.values() for command in group)
+_GROUP_OF = {command: group for group, commands in GROUPS.items() for command in commands}
+
+COMMANDS = tuple(_GROUP_OF)
 
 EPILOG = """\
 examples:
@@ -104,5 +105,5 @@ def make_parser(commands: Sequence[str] = COMMANDS) -> Program:
         title="commands", dest="command", metavar="COMMAND", required=True, prog="rewriter", parser_class=Parser
     )
     for command in commands:
-        import_module(f"rewriter.cli.commands.{command}").add(parser.commands, common)
+        import_module(f"rewriter.cli.commands.{_GROUP_OF[command]}.{command}").add(parser.commands, common)
     return parser

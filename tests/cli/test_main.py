@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import rewriter
-from rewriter.cli.commands import explain
+from rewriter.cli.commands.rules import explain
 from tests.cli.call import GEMM, Call
 
 RULE = """/// Takes out what does nothing.

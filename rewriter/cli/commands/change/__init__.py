@@ -1,0 +1,1 @@
+"""Commands that change models as their user says."""

@@ -1,0 +1,1 @@
+"""Commands that show what models are, and how they differ."""

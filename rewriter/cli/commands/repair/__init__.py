@@ -1,0 +1,1 @@
+"""Commands that repair models, and that show what a repair would do."""
