@@ -1,0 +1,34 @@
+"""`rewriter infer`: types and shapes written into a model."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rewriter.cli.surgery import add_result
+
+
+def add(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Declares the command."""
+    parser = commands.add_parser(
+        "infer",
+        parents=[common],
+        help="write types and shapes of inner tensors into a model",
+        description="Has inner tensors declare their types and shapes, as far as they follow from the inputs; values that "
+        "carry shapes are followed. What is declared already stays, and models of any size will do.",
+        epilog="example: rewriter infer net.onnx -o net.typed.onnx",
+    )
+    parser.add_argument("model", metavar="MODEL", help="the model")
+    add_result(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Infers types; returns 0."""
+    from rewriter.cli.surgery import checks_of, deliver, limited, opened, targets
+    from rewriter.surgery.inferred import inferred
+
+    source = opened(args.model)
+    targets(args, [source], [args.output])
+    with limited(args):
+        return deliver(args, "infer", source, inferred(source, checks_of(args)), args.output)

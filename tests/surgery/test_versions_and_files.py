@@ -1,0 +1,65 @@
+"""`rewriter opset`, `infer` and `save`: what a model says changes, and nothing that it computes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+
+from tests.cli.call import Call
+from tests.surgery import texts
+
+
+def test_a_version_in_which_all_means_the_same(call: Call, tmp_path: Path) -> None:
+    net, out = texts.written(tmp_path, texts.CHAIN), tmp_path / "out.onnx"
+    done = call("opset", net, "12", "-o", out)
+    assert done.code == 0 and "computes the same" in done.out, done.err
+    assert onnx.load(out).opset_import[0].version == 12
+    assert call("opset", net, "21", "-o", out, "--force").code == 0
+    model = onnx.load(out)
+    onnx.checker.check_model(model, full_check=True)
+    assert (model.opset_import[0].version, model.ir_version) == (21, 10)
+
+
+@pytest.mark.parametrize(
+    ("version", "node", "words"),
+    [
+        (13, "Softmax(x)", "Softmax is another operator"),
+        (13, "ReduceSum<axes=[0]>(x)", "ReduceSum is another operator"),
+        (13, "Dropout<ratio=0.2>(x)", "Dropout is another operator"),
+        (99, "Relu(x)", "no version 99"),
+    ],
+)
+def test_what_would_mean_something_else_is_named(call: Call, tmp_path: Path, version: int, node: str, words: str) -> None:
+    net = texts.written(
+        tmp_path, f'<ir_version: 8, opset_import: ["": 11]> g (float[2,3] x) => (float[2,3] y) {{ y = {node} }}'
+    )
+    done = call("opset", net, version, "-o", tmp_path / "out.onnx")
+    assert done.code == 2 and words in done.err and not (tmp_path / "out.onnx").exists()
+
+
+def test_types_are_written(call: Call, tmp_path: Path) -> None:
+    net, out = texts.written(tmp_path, texts.CAPTURES), tmp_path / "out.onnx"
+    assert call("infer", net, "-o", out, "--no-stamp").code == 0
+    declared = {info.name: info.type.tensor_type for info in onnx.load(out).graph.value_info}
+    assert {"scaled", "shifted", "chosen"} <= declared.keys()
+    assert [dim.dim_param or dim.dim_value for dim in declared["chosen"].shape.dim] == ["N", 4]
+    onnx.checker.check_model(onnx.load(out), full_check=True)
+
+
+def test_weights_go_out_and_come_in_again(call: Call, tmp_path: Path) -> None:
+    data = texts.with_data(tmp_path)
+    one, apart, again = tmp_path / "one.onnx", tmp_path / "apart.onnx", tmp_path / "again.onnx"
+    assert call("save", data, "--inline", "-o", one).code == 0
+    assert not any(tensor.external_data for tensor in onnx.load(one, load_external_data=False).graph.initializer)
+    assert call("save", one, "--external", "--location", "weights.bin", "-o", apart).code == 0
+    tensors = onnx.load(apart, load_external_data=False).graph.initializer
+    assert {entry.value for tensor in tensors for entry in tensor.external_data if entry.key == "location"} == {"weights.bin"}
+    assert call("diff", data, apart).code == 0
+    assert call("save", apart, "--inline", "-o", again).code == 0
+    assert again.read_bytes() == one.read_bytes()
+    assert "--threshold" in call("save", one, "--external", "--threshold", "1M", "-o", tmp_path / "none.onnx").err
+    assert "leads out" in call("save", one, "--external", "--location", "../w", "-o", tmp_path / "none.onnx").err
+    assert "exists" in call("save", one, "--external", "--location", "weights.bin", "-o", tmp_path / "none.onnx").err
+    assert not (tmp_path / "none.onnx").exists()
