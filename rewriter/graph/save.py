@@ -352,10 +352,10 @@ def _alive(graph: gs.Graph, constants: Sequence[gs.Constant]) -> set[int]:
 def _value_infos(graph: gs.Graph, origin: Origin, alive: set[int] | None) -> list[onnx.ValueInfoProto]:
     """value_info: the old entries whose tensors still exist, then tensors of a known type that have none yet."""
     result = []
-    ports = {id(tensor) for tensor in (*graph.inputs, *graph.outputs)} - {id(t) for t in (*origin.inputs, *origin.outputs)}
+    ports = set(map(id, graph.inputs)) - set(map(id, origin.inputs))
     for tensor, message in zip(origin.infos, origin.proto.value_info, strict=True):
         if id(tensor) in ports:
-            continue  # it has become an input or output, and is declared there
+            continue  # it has become an input, and is declared there
         if tensor is None:
             result.append(message)
         elif alive is None or id(tensor) in alive:
