@@ -66,7 +66,7 @@ def _parse(sources: Sequence[SourceText]) -> list[Rule]:
     rules: list[Rule] = []
     shared = SharedDefines(sources)
     for source in sources:
-        parsed, found = parse(source.text, source.path, shared.of(source.path))
+        parsed, found = parse(source.text, source.path, shared.of(source.path), as_written=True)
         problems.extend(diagnostic for diagnostic in found if not diagnostic.is_warning)
         rules.extend(Rule(rule, source.path, source) for rule in parsed.rules)
     if problems:

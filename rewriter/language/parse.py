@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def parse(
-    text: str, path: str = "<text>", shared: Mapping[str, ast.Define] = MappingProxyType({})
+    text: str, path: str = "<text>", shared: Mapping[str, ast.Define] = MappingProxyType({}), *, as_written: bool = False
 ) -> tuple[ast.RuleFile, list[Diagnostic]]:
     """Parses a rule file.
 
@@ -32,6 +32,7 @@ def parse(
         text: the whole file; line ends are `\\n` or `\\r\\n`.
         path: what messages call the file.
         shared: defines of its folder and its pack; those of the file itself come before them.
+        as_written: leaves rules as they are written, with their choices: enough to show them, and needs no operator schemas.
 
     Returns:
         The rules that could be read, in their order, and the syntax errors (codes E0xx) by their place. A rule with an
@@ -55,7 +56,7 @@ def parse(
     rules: list[ast.Rule] = []
     written: list[ast.Rule] = []
     for builder, whole, rows in read:
-        made, more = _plain(builder, rows, known)
+        made, more = (rows, []) if as_written else _plain(builder, rows, known)
         rules += made
         written += [whole] if made else []
         found += more
