@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 from rewriter.batch.deadline import limit_processor
 from rewriter.batch.interruption import Interruption
 from rewriter.batch.work import Job, Outcome, Work
+from rewriter.onnxfile.write import folders_synced_later
 from rewriter.record import record, replace
 
 Worker = Callable[[Job, Work], Outcome]
@@ -189,7 +190,7 @@ def serve(connection: Connection[Any, Any], work: Work, worker: Worker) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted, too, and ends this one
     signal.signal(signal.SIGTERM, _end)  # so that no half of a file is left behind
     _outlive_nobody()
-    with suppress(EOFError, OSError):
+    with suppress(EOFError, OSError), folders_synced_later():
         while True:
             job = connection.recv()
             limit_processor(job.path, work.seconds)

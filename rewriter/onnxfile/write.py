@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rewriter.errors import RewriterError, reason
 from rewriter.onnxfile.temporary import LOCKS, collect, temporary_file
 from rewriter.onnxfile.transfer import write_all
+
+_later: set[Path] | None = None
+"""Folders that are to be synced at the end; None: each at once."""
 
 
 def check_target(path: Path, force: bool) -> os.stat_result | None:
@@ -56,7 +60,10 @@ def write_file(path: Path, fill: Callable[[int], None], force: bool) -> None:
                 os.replace(temporary, path)
             else:
                 _take_name(temporary, path, force)
-        sync_folder(path.parent)
+        if _later is None:
+            sync_folder(path.parent)
+        else:
+            _later.add(path.parent)
     except (OSError, ValueError) as error:
         raise RewriterError(f"{path}: {reason(error)}") from error
 
@@ -78,6 +85,20 @@ def _take_name(temporary: Path, path: Path, force: bool) -> None:
     except OSError:  # a file system without hard links
         check_target(path, force=False)
         os.replace(temporary, path)
+
+
+@contextlib.contextmanager
+def folders_synced_later() -> Iterator[None]:
+    """Folders are synced at the end, and not with each file: a batch finds out by itself which of its files have no name."""
+    global _later
+    _later = set()
+    try:
+        yield
+    finally:
+        folders, _later = _later, None
+        for folder in folders:
+            with contextlib.suppress(OSError):
+                sync_folder(folder)
 
 
 def sync_folder(folder: Path) -> None:
