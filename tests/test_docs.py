@@ -47,6 +47,12 @@ def test_the_examples_of_the_language_pass(tmp_path: Path, capsys: pytest.Captur
     assert [d.message for d in lint(load_rules([tmp_path]))] == []
 
 
+def test_titles_of_rules_are_short_and_differ() -> None:
+    """They head lists and reports; somebody who looks for a rule reads them first."""
+    titles = [rule.title for rule in load_rules([ROOT / "rules"])]
+    assert [title for title in titles if len(title) > 70] == [] and len(set(titles)) == len(titles)
+
+
 def test_every_evidence_is_told() -> None:
     table = LANGUAGE.split("### Evidence")[1].split("### Guesses")[0]
     told = re.findall(r"^\| `(\w+)(?:\(\w+\))?` \|", table, re.MULTILINE)

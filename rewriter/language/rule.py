@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 FRONT = ("code", "slug", "doc", "header", "digest", "wanted")
 Front = tuple[str, str, str, Header, str, tuple[frozenset[tuple[str, str]], ...]]
-_LAYOUT = frozenset({"table", "row"})
-"""What does not change what a rule says: a row of a table is the rule that one would write without a table."""
+_LAYOUT = frozenset({"table", "row", "doc"})
+"""What does not change what a rule does: comments, and that it is a row of a table."""
 
 Place = tuple["RuleStore", int, str]
 """Where the tree of a kept rule is, and its part that decides whether the rule may match, packed."""

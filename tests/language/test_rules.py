@@ -185,7 +185,7 @@ def test_settings_that_do_not_fit(rules: RuleSet, text: str, message: str) -> No
 def test_digest_ignores_layout(tmp_path: Path) -> None:
     variants = [
         "rule A1 a\nmatch { y = Relu(x) }\nrewrite { y = x }",
-        "\n# a comment\nrule A1 a\nmatch {\n  y = Relu(x)\n}\nrewrite { y = x }",
+        "\n# a comment\n/// What it is for.\nrule A1 a\nmatch {\n  y = Relu(x)\n}\nrewrite { y = x }",
         "rule A1 a\nmatch { y = Abs(x) }\nrewrite { y = x }",
     ]
     digests = []
