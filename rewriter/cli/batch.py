@@ -20,7 +20,7 @@ from rewriter.cli.report_files import check_reports, printed, snapshots, write_r
 from rewriter.cli.report_record import Command
 from rewriter.cli.selection import selected
 from rewriter.cli.tally import Tally
-from rewriter.cli.telling import Teller, summary_line
+from rewriter.cli.telling import Teller, next_step, summary_line
 from rewriter.engine.limits import Limits
 from rewriter.log.clock import Profile
 from rewriter.record import replace
@@ -67,7 +67,10 @@ def _run(command: Command, jobs: Sequence[Job], args: argparse.Namespace, interr
         _say_profile(batch.profile)
     if args.format != "json":
         sys.stdout.flush()
-        say(summary_line(command, batch.tally.summary(seconds)))
+        summary = batch.tally.summary(seconds)
+        say(summary_line(command, summary))
+        if command == "check" and args.format == "text" and summary.firings:
+            say(next_step(args.paths))
     if interruption.number:
         more = "; continue with --resume" if batch.resumed is not None else ""
         say(f"interrupted: {batch.tally.models:,} of {len(jobs):,} done{more}")

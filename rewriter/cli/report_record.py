@@ -41,7 +41,8 @@ def status(command: Command, outcome: Outcome) -> Status:
 def answers_to(outcome: Outcome, args: argparse.Namespace) -> list[Answer]:
     """The rules that surely answer what ONNX Runtime says against a model or a result, those that fire in it first.
 
-    A rule about the model as a whole was asked, so one that neither fired nor was blocked is no answer.
+    A rule about the model as a whole was asked, so one that neither fired nor was blocked is no answer; nor is one for other
+    exporters than the one that wrote the model, where that is known.
     """
     said = outcome.refusal if outcome.remaining is None else outcome.remaining
     if not said or outcome.log is None:
@@ -50,7 +51,13 @@ def answers_to(outcome: Outcome, args: argparse.Namespace) -> list[Answer]:
     stands = fires.keys() | {blocked.rule for blocked in outcome.log.blocked}
     found = [answer for answer in _nearest(tuple(args.rules or ()), said) if answer.sure]
     found = [answer for answer in found if answer.rule.code in stands or not answer.rule.ast.match.graph]
-    return sorted(found, key=lambda answer: answer.rule.code not in fires)
+    exporter = outcome.exporter.partition(" ")[0].lower()
+    meant = [answer for answer in found if answer.rule.code in stands or _is_meant(answer.rule, exporter)]
+    return sorted(meant, key=lambda answer: answer.rule.code not in fires)
+
+
+def _is_meant(rule: Rule, exporter: str) -> bool:
+    return not exporter or not rule.exporters or exporter in rule.exporters
 
 
 def _nearest(paths: tuple[str, ...], said: str) -> list[Answer]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from shlex import quote
 
 from rewriter.batch.work import Outcome
 from rewriter.cli.output import say, style_of
@@ -161,3 +163,11 @@ def summary_line(command: Command, summary: Summary) -> str:
     rest += f", {summary.rolled_back} rolled back" if summary.rolled_back else ""
     models = counted(summary.models, "model")
     return f"{models}: {by_status}{rest}; {counted(sum(firings.values()), verb)}{rules}; {summary.seconds:.1f} s"
+
+
+def next_step(paths: Sequence[str]) -> str:
+    """What to do about the findings of a check."""
+    if len(paths) != 1 or os.path.isdir(paths[0]):
+        return f"next: rewriter fix {' '.join(map(quote, map(clean, paths)))} --out DIR"
+    name = clean(paths[0])
+    return f"next: rewriter fix {quote(name)} -o {quote(name.removesuffix('.onnx') + '.fixed.onnx')}"

@@ -54,7 +54,12 @@ def refusal_lines(path: str, refusal: str, answers: Sequence[str], log: Log, sty
     yield f"{clean(path)}: {style.paint('red', 'refused')} by ONNX Runtime: {clean(refusal)}"
     fires = log.counts
     named = [style.paint("cyan", code) + (" (would fire)" if code in fires else "") for code in answers]
-    yield "    " + (f"answered by {', '.join(named)}" if named else "no rule answers this")
+    if named:
+        yield f"    answered by {', '.join(named)}"
+    elif fires:
+        yield f"    `rewriter fix` tells whether it is accepted with {', '.join(sorted(fires))}"
+    else:
+        yield "    no rule answers this"
 
 
 def expectation_lines(path: str, found: ExpectationRecord, style: Style) -> Iterator[str]:

@@ -136,7 +136,8 @@ def _retype(graph: onnx.GraphProto, dims: Dims) -> None:
     for tensor in _constants(graph):
         if tensor.data_type in new and dims.chance(0.8):
             array = onnx.numpy_helper.to_array(tensor)
-            _replace(tensor, array.astype(helper.tensor_dtype_to_np_dtype(new[tensor.data_type])))
+            with np.errstate(over="ignore", invalid="ignore"):  # a number that is too large for the other type is infinite
+                _replace(tensor, array.astype(helper.tensor_dtype_to_np_dtype(new[tensor.data_type])))
 
 
 def _perturb(graph: onnx.GraphProto, dims: Dims) -> None:
