@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 1 << 20  # bytes
 
+MOST_HASHED = 1 << 30
+"""Bytes of data: a file may be 64 GiB of nothing, and reading it takes longer than all else."""
+
 Stat = tuple[int, int, int, int]
 """Size, times of change of the content and of the file, in nanoseconds, and number of the file on its disk."""
 
@@ -30,7 +33,7 @@ class FileStamp:
     Attributes:
         role: as in reports; "beside" is a framework's file that was found and not used.
         path: as it was given; of data, as the model refers to it.
-        sha256: None when it cannot be read.
+        sha256: None when it cannot be read, and of data of more than 1 GiB, of which size and times have to do.
         stat: taken before it was read; None when it cannot be.
     """
 
@@ -106,6 +109,8 @@ def file_records(stamps: Iterable[FileStamp]) -> Iterator[FileRecord]:
 def _stamp(role: StampRole, path: str, descriptor: int) -> FileStamp:
     found = os.fstat(descriptor)
     stat, digest = stat_of(found) if role.startswith("output") else _settled(found), sha256()
+    if role.endswith("data") and found.st_size > MOST_HASHED:
+        return FileStamp(role, path, None, stat)
     while data := os.read(descriptor, _AT_ONCE):
         digest.update(data)
     return FileStamp(role, path, digest.hexdigest(), stat)

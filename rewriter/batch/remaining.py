@@ -12,7 +12,6 @@ from rewriter.batch.file_records import FileStamp, data_stamp, file_stamp, stat_
 from rewriter.batch.journal import Entry, Journal, stamps_in
 from rewriter.batch.work import Job
 from rewriter.errors import RewriterError
-from rewriter.onnxfile import external_data
 from rewriter.record import field, record, replace
 from rewriter.source.find import find
 
@@ -140,6 +139,8 @@ class Folder:
                     continue
                 _unlink(target, self.out)
             for stamp in stamps_in(entry, "output data"):
+                from rewriter.onnxfile import external_data
+
                 with contextlib.suppress(RewriterError):
                     path = external_data.resolve(target.parent, stamp.path)
                     if os.path.realpath(path) not in still and _same(stamp, target.parent, str(target)):
@@ -175,7 +176,11 @@ def _same(stamp: FileStamp, folder: Path, path: str) -> bool:
     """Whether a file is what it was; where its times leave that open, its contents decide."""
     data = stamp.role.endswith("data")
     try:
-        found = os.stat(external_data.resolve(folder, stamp.path) if data else path)
+        if data:
+            from rewriter.onnxfile import external_data
+
+            path = str(external_data.resolve(folder, stamp.path))
+        found = os.stat(path)
     except (OSError, ValueError, RewriterError):
         return stamp.stat is None
     if stamp.stat is None or found.st_size != stamp.stat[0]:

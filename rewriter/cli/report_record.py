@@ -57,7 +57,7 @@ def answers_to(outcome: Outcome, args: argparse.Namespace) -> list[Answer]:
 
 
 def _is_meant(rule: Rule, exporter: str) -> bool:
-    return not exporter or not rule.exporters or exporter in rule.exporters
+    return exporter == "unknown" or not rule.exporters or exporter in rule.exporters
 
 
 def _nearest(paths: tuple[str, ...], said: str) -> list[Answer]:

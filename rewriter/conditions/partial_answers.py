@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rewriter.conditions.asked_model import Asked
+from rewriter.conditions.partial_types import Known, TypeCompiler
 from rewriter.conditions.partial_values import (
     ABSENT,
     UNKNOWN,
@@ -25,7 +26,7 @@ from rewriter.conditions.partial_values import (
     truth,
 )
 from rewriter.conditions.ruled_out import NONE
-from rewriter.facts.type_sets import ANY, union
+from rewriter.facts.type_sets import ANY
 from rewriter.language import ast
 from rewriter.language.dtypes import DTYPES
 from rewriter.onnxfile.census import OPAQUE
@@ -34,35 +35,16 @@ NODE = object()
 """The value of a label: the matched node, which is of the kind in question."""
 
 
-Known = Callable[[Asked], Any]
-"""The value of an expression in one case: that of the language where it is known (numbers, texts, lists; tuples for arrays),
-`TypeSet` for an element type, UNKNOWN also where the engine would object.
-"""
-
-
 def nothing(asked: Asked) -> Any:
     return UNKNOWN
 
 
-class ConditionCompiler:
+class ConditionCompiler(TypeCompiler):
     """Makes the expressions of one rule into functions of a case; None for what no census tells."""
 
     def __init__(self, rule: ast.Rule) -> None:
-        self.asks_types = self.asks_ranks = False
-        self.bound: dict[str, Known] = {}
-        self.operands: dict[str, list[int] | None] = {}  # where they stand; None for anywhere
-        self.outputs: dict[str, int] = {}
-        self.free = False
-        self._lets = {let.name: let.value for let in rule.lets}
+        super().__init__({let.name: let.value for let in rule.lets})
         self._made: dict[str, Known | None] = {}
-
-    def operand(self, name: str, position: int | None) -> None:
-        """Notes that a name of the pattern stands for the operand at a position, or, with None, at any."""
-        places = self.operands.setdefault(name, [])
-        if position is None or places is None:
-            self.operands[name] = None
-        else:
-            places.append(position)
 
     def value(self, expr: ast.Expr) -> Known | None:
         compile_ = _EXPRESSIONS.get(type(expr))
@@ -75,7 +57,7 @@ class ConditionCompiler:
             present = pattern.mode == "present"
             return lambda asked: (name in asked.kind.attrs) == present
         variable = pattern.value.id if isinstance(pattern.value, ast.Name) else None
-        binds = variable is not None and variable not in self.bound and variable not in self._lets and variable not in DTYPES
+        binds = variable is not None and variable not in self.bound and variable not in self.lets and variable not in DTYPES
         if variable is not None and binds:
             self.bound[variable] = lambda asked: asked.model.effective(asked.kind, name)
         wanted = None if binds or pattern.value is None else self.value(pattern.value)
@@ -104,7 +86,7 @@ class ConditionCompiler:
     def name(self, expr: ast.Name) -> Known | None:
         if expr.id in self.bound:
             return self.bound[expr.id]
-        if expr.id in self._lets:
+        if expr.id in self.lets:
             if expr.id not in self._made:
                 self._made[expr.id] = self._let(expr.id)
             return self._made[expr.id]
@@ -115,7 +97,7 @@ class ConditionCompiler:
 
     def _let(self, name: str) -> Known | None:
         """Computed once a case, however often it is read."""
-        inner = self.value(self._lets[name])
+        inner = self.value(self.lets[name])
         if inner is None:
             return None
 
@@ -183,8 +165,8 @@ class ConditionCompiler:
         return None if left is None or right is None else lambda asked: arithmetic(op, left(asked), right(asked))
 
     def compare(self, expr: ast.Compare) -> Known | None:
-        wanted = self._named_types(expr)
-        if wanted and (types := self._types(expr.left)) is not None:
+        wanted = self.named_types(expr)
+        if wanted and (types := self.types(expr.left)) is not None:
             positive = expr.op in ("==", "in")
             return lambda asked: of_types(types(asked), wanted, positive=positive)
         left, right, op = self.value(expr.left), self.value(expr.right), expr.op
@@ -224,73 +206,32 @@ class ConditionCompiler:
 
         return value
 
+    def quantified(self, expr: ast.Quantified) -> Known | None:
+        """`any x in xs: ...` is surely false where it is so of every operand of the node; a run may be a part of them."""
+        if expr.quantifier != "any" or not isinstance(expr.over, ast.Name) or expr.over.id not in self.runs:
+            return None
+        at = self.each[expr.name] = [0]
+        condition = self.value(expr.condition)
+        del self.each[expr.name]
+        if condition is None:
+            return None
+        self.asks_types = True
+
+        def value(asked: Asked) -> Any:
+            if asked.types is None:
+                return UNKNOWN
+            for at[0] in range(len(asked.types)):
+                if truth(condition(asked)) is not False:
+                    return UNKNOWN
+            return False
+
+        return value
+
     def call(self, expr: ast.Call) -> Known | None:
         compile_ = _FUNCTIONS.get(expr.function)
         return None if compile_ is None else compile_(self, *expr.args)
 
     # --- functions ---------------------------------------------------------------------------------------------------------
-
-    def _types(self, expr: ast.Expr) -> Callable[[Asked], int] | None:
-        """For `dtype(x)`: the set of types that x may have, as bits."""
-        tensor = expr.args[0] if isinstance(expr, ast.Call) and expr.function == "dtype" else None
-        return self._types_of(tensor) if isinstance(tensor, ast.Name) else None
-
-    def _types_of(self, tensor: ast.Name) -> Callable[[Asked], int] | None:
-        place, operand = self.outputs.get(tensor.id), self.operands.get(tensor.id)
-        if place is None and operand is None:
-            return None
-        self.asks_types = True
-        if place is not None:
-
-            def made(asked: Asked) -> int:
-                found = () if asked.types is None else asked.kind.made[asked.types]
-                return found[place] if place < len(found) else ANY
-
-            return made
-        assert operand is not None
-        positions, free = tuple(operand), self.free
-
-        def read(asked: Asked) -> int:
-            bits, types = ANY, asked.types
-            if types is not None:
-                for position in positions:
-                    one = union(types) if free else types[position] if position < len(types) else ANY
-                    bits &= one or ANY
-            return bits
-
-        return read
-
-    def _named_types(self, expr: ast.Compare) -> int:
-        """The types that `== float` or `in [float, double]` names, as bits; 0 for anything else."""
-        several = isinstance(expr.right, ast.ListOf)
-        items = expr.right.items if isinstance(expr.right, ast.ListOf) else (expr.right,)
-        if expr.op not in (("in", "not in") if several else ("==", "!=")):
-            return 0
-        taken = {*self.bound, *self._lets, *self.operands}
-        names = [item.id for item in items if isinstance(item, ast.Name) and item.id in DTYPES and item.id not in taken]
-        return union(1 << DTYPES[name] for name in names) if len(names) == len(items) else 0
-
-    def dtype(self, tensor: ast.Expr) -> Known | None:
-        types = self._types_of(tensor) if isinstance(tensor, ast.Name) else None
-
-        def value(asked: Asked) -> Any:
-            assert types is not None
-            bits = types(asked)
-            return UNKNOWN if bits == ANY else TypeSet(bits)
-
-        return None if types is None else value
-
-    def rank(self, tensor: ast.Expr) -> Known | None:
-        name = tensor.id if isinstance(tensor, ast.Name) else ""
-        place, operand = self.outputs.get(name), self.operands.get(name)
-        if place == 0:
-            self.asks_ranks = True
-            return lambda asked: UNKNOWN if asked.ranks is None else _number(asked.kind.ranks[asked.ranks])
-        if operand is None or place is not None or self.free:
-            return None
-        self.asks_ranks = True
-        at = operand[0]
-        return lambda asked: UNKNOWN if not asked.ranks or at >= len(asked.ranks) else _number(asked.ranks[at])
 
     def declared_dtype(self, tensor: ast.Expr) -> Known | None:
         place = self._output(tensor)
@@ -368,7 +309,7 @@ _EXPRESSIONS: dict[type, Callable[[ConditionCompiler, Any], Known | None]] = {
     ast.Logic: ConditionCompiler.logic,
     ast.Choice: ConditionCompiler.choice,
     ast.Call: ConditionCompiler.call,
-    ast.Quantified: lambda compiler, expr: None,
+    ast.Quantified: ConditionCompiler.quantified,
 }
 _FUNCTIONS: dict[str, Callable[..., Known | None]] = {
     "dtype": ConditionCompiler.dtype,
@@ -388,7 +329,3 @@ _FUNCTIONS: dict[str, Callable[..., Known | None]] = {
 
 def _always(value: Any) -> Known:
     return lambda asked: value
-
-
-def _number(rank: int | None) -> Any:
-    return UNKNOWN if rank is None or rank < 0 else rank

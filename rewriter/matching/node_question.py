@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rewriter.conditions.asked_model import Asked
-from rewriter.conditions.partial_answers import NODE, ConditionCompiler, Known
+from rewriter.conditions.partial_answers import NODE, ConditionCompiler
+from rewriter.conditions.partial_types import Known
 from rewriter.conditions.partial_values import UNKNOWN, truth
 from rewriter.facts.type_sets import ANY, union
 from rewriter.language import ast, schema
@@ -53,6 +54,8 @@ class NodeQuestion:
             capture = operand if isinstance(operand, ast.Capture) else None
             if capture is not None:
                 compiler.operand(capture.name, None if position >= placed else position)
+            if isinstance(operand, ast.Variadic) and operand.name is not None:
+                compiler.runs.add(operand.name)
             if position < placed and not free and not (capture is not None and capture.optional):
                 self._required.append(position)
             if position < placed and capture is not None and capture.type is not None and capture.type.dtype is not None:

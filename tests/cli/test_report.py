@@ -30,7 +30,7 @@ def without_times(text: str) -> str:
     """A report without what differs from one call to the next."""
     text = re.sub(r'("(?:micro)?seconds": )[\d.e-]+', r"\1T", text)
     text = re.sub(r"<b>[\d.]+</b><span>seconds", "T", text)
-    return re.sub(r'time="[\d.]+"|\d+\.\d s,|"\d+"\r|\d[\d.,]* (?:s|ms|us|\u00b5s)\b', "T", text)
+    return re.sub(r'time="[\d.]+"|\d+\.\d s,|"\d+"\r|(?<="kept","",)"\d+"|\d[\d.,]* (?:s|ms|us|\u00b5s)\b', "T", text)
 
 
 def hash_of(path: Path) -> str:

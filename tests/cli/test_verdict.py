@@ -210,7 +210,7 @@ def test_an_old_opset_is_in_order_where_the_runtime_has_its_operators(
 
 
 def test_what_cannot_fire_is_not_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rules: RuleSet) -> None:
-    text = """<ir_version: 8, opset_import: ["": 13]> g (float[2] x) => (float[2] y) <int64[1] length = {2}, float w = {1}> {
+    text = """<ir_version: 8, opset_import: ["": 13]> g (float[2] x, int64 length) => (float[2] y) <float w = {1}> {
         z = ConstantOfShape(length) d = Cast<to = 11>(x) e = Cast<to = 1>(d) a = Mul(e, w) b = Add(a, w) y = Sub(b, z) }"""
     onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
     tried = set()
