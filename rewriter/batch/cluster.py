@@ -17,6 +17,7 @@ from rewriter import __version__
 from rewriter.batch.interruption import Interruption
 from rewriter.batch.job import process
 from rewriter.batch.processes import Pool
+from rewriter.batch.urls import is_url
 from rewriter.batch.work import Job, Outcome, Work
 from rewriter.errors import RewriterError
 from rewriter.record import replace
@@ -99,9 +100,7 @@ def _outcomes(
 ) -> Iterator[Outcome]:
     from distributed import wait
 
-    there = [
-        not work.force and job.target is not None and "://" not in job.target and os.path.lexists(job.target) for job in jobs
-    ]
+    there = [not work.force and _is_there(job) for job in jobs]
     found = {number: process(job, work) for number, job in enumerate(jobs) if there[number]}  # which says so, and no more
     for outcome in found.values():
         done(outcome)
@@ -135,7 +134,7 @@ def _outcomes(
 
 
 def _is_there(job: Job) -> bool:
-    return job.target is not None and "://" not in job.target and os.path.lexists(job.target)
+    return job.target is not None and not is_url(job.target) and os.path.lexists(job.target)
 
 
 def _replacing(work: Work) -> Work:

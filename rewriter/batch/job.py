@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewriter.batch.deadline import allowed, undisturbed, within_limits
+from rewriter.batch.urls import is_remote, is_url
 from rewriter.batch.work import Job, Outcome, Work
 from rewriter.errors import RewriterError, reason
 from rewriter.log.clock import Profile, stage
@@ -30,10 +31,10 @@ if TYPE_CHECKING:
 
 def process(job: Job, work: Work) -> Outcome:
     """Does one job. Never raises: what goes wrong is in the outcome, and a model that could be read is written all the same."""
-    if "://" in f"{job.path} {job.target}" or job.path == "-":
-        from rewriter.batch.remote import process_elsewhere
+    if is_remote(job.path) or is_url(job.target):
+        from rewriter.batch.remote import process_remote
 
-        return process_elsewhere(job, work, _process)
+        return process_remote(job, work, _process)
     return _process(job, work)
 
 

@@ -14,28 +14,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from rewriter.batch.urls import STDIN, is_remote, is_url
 from rewriter.batch.work import Job, Outcome, Work
 from rewriter.errors import RewriterError
 from rewriter.record import replace
 from rewriter.source.find import FIXED
 
-STDIN = "-"
 _WHOLE = ("http://", "https://")
 """Of these, what stands behind a `?` is no part of the path."""
 
 
-def is_url(path: str) -> bool:
-    """Whether a path is a URL, as s3://bucket/net.onnx or zip://net.onnx::https://example.org/models.zip."""
-    return "://" in path
-
-
-def elsewhere(path: str | None) -> bool:
-    """Whether something is to be brought from, or to, where it is no file."""
-    return path is not None and (path == STDIN or is_url(path))
-
-
-def process_elsewhere(job: Job, work: Work, process: Callable[[Job, Work], Outcome]) -> Outcome:
-    """Does a job of which the model, or its result, is elsewhere; as `process`, it never raises."""
+def process_remote(job: Job, work: Work, process: Callable[[Job, Work], Outcome]) -> Outcome:
+    """Does a job of which the model, or its result, is no file of this machine; as `process`, it never raises."""
     try:
         with TemporaryDirectory(prefix="rewriter-") as folder:
             return _process(job, work, process, Path(folder))
@@ -48,7 +38,7 @@ def _process(job: Job, work: Work, process: Callable[[Job, Work], Outcome], fold
     in_place = target == path != STDIN
     if target is not None and is_url(target) and not in_place and not work.force and exists(target):
         raise RewriterError(f"{target} exists; --force overwrites it")
-    if elsewhere(path):
+    if is_remote(path):
         (inputs := folder / "in").mkdir()
         path = str(bring(job.path, inputs, source=work.source))
         names = {path: job.path, **{str(one): beside(job.path, one.name) for one in inputs.iterdir() if str(one) != path}}

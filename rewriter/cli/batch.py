@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rewriter.batch.interruption import Interrupted, Interruption, heard
 from rewriter.batch.pool import run_all
+from rewriter.batch.urls import is_url
 from rewriter.batch.work import Job, Outcome, Work
 from rewriter.cli.by_path import unused, vary
 from rewriter.cli.options import limits_of
@@ -88,7 +89,7 @@ class _Batch:
         self.tally = Tally(command, args, keeps=keeps)
         self.profile = Profile()
         self.resumed: Resumed | None = None
-        if getattr(args, "out", None) is not None and "://" not in args.out:
+        if getattr(args, "out", None) is not None and not is_url(args.out):
             from rewriter.cli.resumed import Resumed
 
             self.resumed = Resumed(command, jobs, work, args)

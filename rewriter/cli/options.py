@@ -132,13 +132,20 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_limits(parser: Any, what: str) -> None:
+def add_runtime(parser: Any, what: str) -> None:
+    """`--runtime`."""
+    parser.add_argument(
+        "--runtime", choices=("auto", "yes", "no"), default="auto", help=f"whether ONNX Runtime {what} (default)"
+    )
+
+
+def add_limits(parser: Any, what: str, default: str = "60, and more for large files") -> None:
     """`--time-limit`, `--memory-limit`."""
     parser.add_argument(
         "--time-limit",
         metavar="SECONDS",
         type=seconds,
-        help=f"for {what}, whatever it is that takes so long (default: 60, and more for large files)",
+        help=f"for {what}, whatever it is that takes so long (default: {default})",
     )
     parser.add_argument(
         "--memory-limit",
@@ -148,8 +155,11 @@ def add_limits(parser: Any, what: str) -> None:
     )
 
 
-def limits_of(args: argparse.Namespace) -> dict[str, Any]:
-    """What `--time-limit` and `--memory-limit` say, by the names that `Work` has for them; nothing without these options."""
+def limits_of(args: argparse.Namespace, seconds: float | None = None) -> dict[str, Any]:
+    """What `--time-limit` and `--memory-limit` say, by the names that `Work` has for them; nothing without these options.
+
+    `seconds` are those of a command with a default of its own.
+    """
     if "time_limit" not in args:
         return {}
     from rewriter.proof.judges.budget import SECONDS
@@ -157,7 +167,7 @@ def limits_of(args: argparse.Namespace) -> dict[str, Any]:
 
     most, processes = args.memory_limit, getattr(args, "jobs", 1)
     return {
-        "seconds": SECONDS if args.time_limit is None else args.time_limit,
+        "seconds": args.time_limit or seconds or SECONDS,
         "memory": share_of_machine(processes) if most is None else size(most),
     }
 

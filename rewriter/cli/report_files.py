@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from rewriter.batch.urls import is_url
 from rewriter.batch.work import Job
 from rewriter.errors import RewriterError
 from rewriter.onnxfile.write import make_folder
@@ -66,7 +67,7 @@ def write_reports(report: Report, paths: Sequence[str]) -> None:
     for path in paths:
         if os.path.realpath(path) in sources:  # found beside a model, and therefore not known before
             raise RewriterError(f"--report {path} would overwrite the framework's own file; nothing was written to it")
-        if "://" in path:
+        if is_url(path):
             from rewriter.batch.remote import put_bytes
 
             put_bytes(path, "".join(pieces_of(report, form_of(path) or "")).encode("utf-8", "backslashreplace"))

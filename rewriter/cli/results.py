@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rewriter.cli.options import Switch
+from rewriter.cli.options import Switch, add_runtime
 
 if TYPE_CHECKING:
     from rewriter.batch.work import Job
@@ -45,12 +45,10 @@ def add_results(parser: argparse.ArgumentParser) -> None:
         action=Switch,
         help="also run each model before and after, and roll back what changes numbers that its rule promises to keep",
     )
-    parser.add_argument(
-        "--runtime",
-        choices=("auto", "yes", "no"),
-        default="auto",
-        help="whether ONNX Runtime is asked which results it still refuses; auto: where it is installed, of models that "
-        "change, and of others up to 256 MB (default)",
+    add_runtime(
+        parser,
+        "is asked which results it still refuses; auto: where it is installed, of models that change, and of others up to "
+        "256 MB",
     )
     parser.add_argument(
         "--inputs",
@@ -76,6 +74,7 @@ def write_results(command: Command, args: argparse.Namespace, ending: str) -> in
     Raises:
         RewriterError: options that contradict each other, bad rules, or a target that cannot be.
     """
+    from rewriter.batch.urls import is_remote, is_url
     from rewriter.cli.batch import run_batch
     from rewriter.cli.options import runtime_choice
     from rewriter.cli.paths import find_models, plan, unwritten_yet
@@ -85,17 +84,17 @@ def write_results(command: Command, args: argparse.Namespace, ending: str) -> in
         raise RewriterError("--inputs says what --verify runs the models on; give both")
     args.ask_runtime = runtime_choice(args.runtime)
     for name in ("resume", "update", "journal"):
-        if getattr(args, name) and (not args.out or "://" in args.out):
+        if getattr(args, name) and (not args.out or is_url(args.out)):
             raise RewriterError(f"--{name} is about a folder of results on this machine; give it with --out")
     if args.inputs is not None:
         from rewriter.proof.models.model_inputs import read_inputs
 
         read_inputs(args.inputs)  # a bad file is one error, before any work is done
     out, beside = args.out, not (args.out or args.output or args.in_place)
-    if any("://" in path or path == "-" for path in args.paths) or "://" in f"{args.output} {out}":
-        from rewriter.cli.elsewhere import planned_elsewhere
+    if any(map(is_remote, args.paths)) or is_url(args.output) or is_url(out):
+        from rewriter.cli.remote_jobs import planned_remote
 
-        jobs = planned_elsewhere(
+        jobs = planned_remote(
             args.paths, ending, output=args.output, out=out, in_place=args.in_place, force=args.force, skip=args.skip_existing
         )
         return _run_to_stdout(command, jobs, args) if args.output == "-" else run_batch(command, jobs, args)

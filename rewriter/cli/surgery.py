@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rewriter.cli.options import Switch, add_format, seconds, size, size_text
+from rewriter.batch.urls import is_remote, is_url
+from rewriter.cli.options import Switch, add_format, add_limits, add_runtime, limits_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,25 +29,15 @@ def add_result(parser: argparse.ArgumentParser, output: str = "the result; - is 
     where.add_argument("--force", action="store_true", help="overwrite existing files")
     where.add_argument("--dry-run", action="store_true", help="do everything but write the result")
     where.add_argument("--diff", action="store_true", help="also print how the result differs, as `rewriter diff` does")
-    where.add_argument(
-        "--runtime",
-        choices=("auto", "yes", "no"),
-        default="auto",
-        help="whether ONNX Runtime is asked if it takes the result, and small models are run before and after; yes: models up "
-        "to 1 GiB as well (default: auto, where it is installed)",
+    add_runtime(
+        where,
+        "is asked if it takes the result, and small models are run before and after; yes: models up to 1 GiB as well; auto: "
+        "where it is installed",
     )
     where.add_argument(
         "--stamp", action=Switch, default=True, help="leave a record of the command in the result, for `history` (default: yes)"
     )
-    where.add_argument(
-        "--time-limit", metavar="SECONDS", type=seconds, default=SECONDS, help="for the whole command (default: 600)"
-    )
-    where.add_argument(
-        "--memory-limit",
-        metavar="SIZE",
-        type=size_text,
-        help="for the whole command, as 512M or 8G (default: three quarters of the machine's memory)",
-    )
+    add_limits(where, "the whole command", f"{SECONDS:g}")
     add_format(parser)
 
 
@@ -60,10 +51,9 @@ def limited(args: argparse.Namespace) -> Iterator[None]:
     from rewriter.batch.deadline import within_limits
     from rewriter.proof.judges.budget import SECONDS as OF_JUDGES
     from rewriter.proof.judges.budget import Budget, budgeted
-    from rewriter.proof.judges.memory import share_of_machine
 
-    memory = share_of_machine(1) if args.memory_limit is None else size(args.memory_limit)
-    with within_limits(args.time_limit, memory), budgeted(Budget(min(args.time_limit, OF_JUDGES), memory)):
+    limits = limits_of(args, SECONDS)
+    with within_limits(**limits), budgeted(Budget(min(limits["seconds"], OF_JUDGES), limits["memory"])):
         yield
 
 
@@ -79,7 +69,7 @@ def opened(text: str) -> Opened:
     """The model of an argument: a file, a URL, or - for the standard input. Raises RewriterError when it cannot be had."""
     from rewriter.surgery.opened import Opened
 
-    if text != STDOUT and "://" not in text:
+    if not is_remote(text):
         return Opened(text)
     from pathlib import Path
     from tempfile import TemporaryDirectory
@@ -111,7 +101,7 @@ def targets(args: argparse.Namespace, sources: Sequence[Opened], files: Sequence
         if sys.stdout.isatty():
             raise RewriterError("-o - writes the model to standard output, which is a terminal; redirect it to a file")
         return
-    if "://" in args.output:
+    if is_url(args.output):
         from rewriter.batch.remote import exists
 
         if not args.force and exists(args.output):
@@ -183,7 +173,7 @@ def _write(args: argparse.Namespace, model: Model, file: str) -> list[str]:
 
     if args.output == STDOUT:
         return _to_stdout(model)
-    if "://" in file:
+    if is_url(file):
         return _to_url(model, file)
     return [str(path) for path in save(model, Path(file), force=args.force)]
 

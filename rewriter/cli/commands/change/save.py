@@ -33,13 +33,14 @@ def run(args: argparse.Namespace) -> int:
     """Moves weights; returns 0."""
     from pathlib import Path
 
+    from rewriter.batch.urls import is_remote
     from rewriter.cli.output import tell
     from rewriter.cli.surgery import opened
     from rewriter.errors import RewriterError
     from rewriter.report.style import clean
     from rewriter.surgery.moved_weights import move_in, move_out
 
-    if args.output == "-" or "://" in args.output:
+    if is_remote(args.output):
         raise RewriterError("-o names a file of this machine")
     source, target = opened(args.model), Path(args.output)
     if source.path is not None and target.exists() and target.samefile(source.path):

@@ -41,6 +41,7 @@ def run(args: argparse.Namespace) -> int:
     """Splits a model; returns 0."""
     import sys
 
+    from rewriter.batch.urls import is_remote
     from rewriter.cli.output import style_of, tell
     from rewriter.cli.surgery import checks_of, limited, opened, targets
     from rewriter.errors import RewriterError
@@ -51,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
 
     if args.diff:
         raise RewriterError("--diff compares one result with its input; a split has several")
-    if args.output == "-" or "://" in str(args.output):
+    if is_remote(args.output):
         raise RewriterError("a split writes several files; -o names them, as part{}.onnx")
     source = opened(args.model)
     targets(args, [source], [] if args.output is None else [str(files_of(args.output, 1)[0])])

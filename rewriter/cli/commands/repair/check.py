@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rewriter.cli.options import Help, add_selection
+from rewriter.cli.options import Help, add_runtime, add_selection
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -21,12 +21,10 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         formatter_class=Help,
     )
     add_selection(parser)
-    parser.add_argument(
-        "--runtime",
-        choices=("auto", "yes", "no"),
-        default="auto",
-        help="whether models are also loaded into ONNX Runtime, to print its refusal and the rules that answer it; auto: "
-        "when ONNX Runtime is installed; of several models those up to 256 MB (default)",
+    add_runtime(
+        parser,
+        "loads the models too, to print its refusal and the rules that answer it; auto: where it is installed; of several "
+        "models those up to 256 MB",
     )
     parser.add_argument(
         "--expect",
@@ -40,15 +38,16 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Checks models; returns the exit code."""
+    from rewriter.batch.urls import is_remote
     from rewriter.cli.batch import run_batch
     from rewriter.cli.options import runtime_choice
     from rewriter.cli.paths import find_models, unwritten
 
-    if any("://" in path or path == "-" for path in args.paths):
+    if any(map(is_remote, args.paths)):
         from rewriter.batch.work import Job
-        from rewriter.cli.elsewhere import found_elsewhere
+        from rewriter.cli.remote_jobs import found_remote
 
-        jobs = [Job(path) for path, _ in found_elsewhere(args.paths)]
+        jobs = [Job(path) for path, _ in found_remote(args.paths)]
     else:
         jobs = unwritten(find_models(args.paths))
     args.ask_runtime = runtime_choice(args.runtime)

@@ -6,14 +6,15 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from rewriter.batch.remote import STDIN, below_url, beside, exists, is_url, models_at, name_of
+from rewriter.batch.remote import below_url, beside, exists, models_at, name_of
+from rewriter.batch.urls import STDIN, is_url
 from rewriter.batch.work import Job
 from rewriter.cli.output import say
 from rewriter.cli.paths import MODEL, STDOUT, find_models
 from rewriter.errors import RewriterError
 
 
-def found_elsewhere(paths: Sequence[str], *, leave_out: str | None = None, skip: str = "") -> list[tuple[str, str]]:
+def found_remote(paths: Sequence[str], *, leave_out: str | None = None, skip: str = "") -> list[tuple[str, str]]:
     """Models, each with its place under the folder in which it was found.
 
     Raises:
@@ -33,7 +34,7 @@ def found_elsewhere(paths: Sequence[str], *, leave_out: str | None = None, skip:
     return list(found.items())
 
 
-def planned_elsewhere(
+def planned_remote(
     paths: Sequence[str], ending: str, *, output: str | None, out: str | None, in_place: bool, force: bool, skip: bool
 ) -> list[Job]:
     """The jobs of a repair, as `paths.plan` has them for files; names of results beside the models have the ending.
@@ -42,7 +43,7 @@ def planned_elsewhere(
         RewriterError: several models have one target, or one would be overwritten.
     """
     local = None if out is None or is_url(out) else out
-    models = found_elsewhere(paths, leave_out=local, skip="" if output or out or in_place else ending)
+    models = found_remote(paths, leave_out=local, skip="" if output or out or in_place else ending)
     if output is not None and len(models) > 1:
         raise RewriterError(f"-o {output} names one file, but there are {len(models)} models; use --out")
     if (STDIN, "stdin.onnx") in models and output is None:
