@@ -108,7 +108,7 @@ class Attempt:
         Raises:
             DoesNotFlow: the dimensions cannot be followed; the graph is as it was.
         """
-        sizes = named_dimensions(fired.edits for fired in group)
+        sizes = named_dimensions(fired.edits for fired in group if not fired.edits.added)  # else it says itself what it takes
         if not sizes:
             return None
         index, started = self.context.index, time.perf_counter()

@@ -36,7 +36,7 @@ class CompiledRule:
         glance, ways: what is asked of a root first, and all questions of a pattern that leaves few choices.
         inside, private, wheres: of the rule: where it matches, names of its private tensors, its conditions with their texts.
         blocks: the rewrite blocks, made ready.
-        title, kind, phase, opset, runtime: of the rule.
+        title, kind, phase, opset, runtime, once: of the rule.
     """
 
     rule: Rule
@@ -55,13 +55,14 @@ class CompiledRule:
     phase: str = field(init=False)
     runtime: bool = field(init=False)
     opset: ast.OpsetRange = field(init=False)
+    once: str | None = field(init=False)
     _specificity: int | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         tree = self.rule.ast
         self.code, self.title, self.opset = self.rule.code, self.rule.title, self.rule.opset
         self.kind, self.phase, self.runtime = self.rule.kind.name, self.rule.phase, bool(self.rule.runtimes)
-        self.inside = tree.match.inside
+        self.inside, self.once = tree.match.inside, self.rule.header.once
         self.private = tuple(name for private in tree.privates for name in private.names)
         self.wheres = tuple((where, self.rule.words(where.condition.span)) for where in tree.wheres)
         self.blocks = tuple(Block(block) for block in tree.rewrites)

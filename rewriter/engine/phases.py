@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Set
-from itertools import repeat
+from collections.abc import Callable, Collection, Iterator, Set
+from itertools import count, repeat
 from typing import TYPE_CHECKING
 
 import onnx_graphsurgeon as gs
@@ -69,6 +69,7 @@ class Run:
         self._done: list[Fired] = []
         self._freed: dict[int, gs.Tensor] = {}
         self._halted: Stop | None = None
+        self._met: set[tuple[object, ...]] = set()
         self._rules = rules
         attempt.chosen = rules.chosen_runtimes
         self._plans = self._planned()
@@ -149,6 +150,8 @@ class Run:
                 continue
             if self._veto and (compiled.code, self.index.scope(root).path, node_name(root)) in self._veto:
                 continue
+            if compiled.once and self._met and not self._met.isdisjoint(((compiled.code,), (compiled.code, id(root)))):
+                continue
             self.context.forget()
             fired = self._attempt.at_node(compiled, root)
             if fired is None:
@@ -161,10 +164,13 @@ class Run:
                 return
 
     def _interface(self, phase: PhasePlan) -> None:
-        """Rules on the model's interface: each fires once for each of its matches, as long as it finds any."""
+        """Rules on the model's interface: each fires once for each of its matches; one on the model as a whole, which has no
+        others, as long as its conditions hold.
+        """
         for compiled in phase.on_graph:
             before = len(self._done)
-            for _ in range(self._watch.limits.per_root):
+            times = count() if compiled.rule.ast.match.items else range(self._watch.limits.per_root)
+            for _ in times:
                 fired = self._fire_on_graph(compiled)
                 if not fired or self._halted is not None:
                     break
@@ -189,14 +195,20 @@ class Run:
             self._recorder.depict(fired)
 
     def _fire_on_graph(self, compiled: CompiledRule) -> bool:
-        for bound in interface_matches(compiled.rule.ast.match, self.context, compiled.given):
-            fired = self._attempt.on_graph(compiled, bound, hash(tuple(id(item) for item in bound.values())))
+        match = compiled.rule.ast.match
+        for bound in interface_matches(match, self.context, compiled.given):
+            place = compiled.code, *(id(bound[item.name]) for item in match.items if compiled.once != "model")
+            if place in self._met:
+                continue
+            fired = self._attempt.on_graph(compiled, bound, hash(place))
             if fired is None:
                 continue
             if self._veto and (compiled.code, fired.scope.path, "") in self._veto:
                 fired.edits.rollback()
             elif self._accept(fired):
                 edits = fired.edits
+                if match.items or compiled.once:
+                    self._met.add(place)
                 refresh(self.context.facts, [*edits.retyped.values(), *edits.corrected.values(), *_outputs(fired)])
                 self._recorder.depict(fired)
                 return True
@@ -223,6 +235,8 @@ class Run:
         if edits.freed:
             self._freed.update(edits.freed)
         self.index.naming.release(edits.removed.values(), edits.freed.values())
+        if fired.compiled.once and fired.root is not None:
+            self._met.update(_places(fired))
         self._done.append(fired)
         self._recorder.record(fired)
         if edits.before or edits.added:
@@ -277,6 +291,15 @@ class Run:
         """Notes a reason that ends one rule at one place and not the run."""
         if not any((s.kind, s.rules) == (stop.kind, stop.rules) for s in self.log.stops):
             self.log.stops.append(stop)
+
+
+def _places(fired: Fired) -> Iterator[tuple[object, ...]]:
+    """Where a rule that fires but once is not tried again: at the node and at those that it made, or anywhere."""
+    code, edits = fired.compiled.code, fired.edits
+    if fired.compiled.once == "model":
+        return iter([(code,)])
+    matched = set(map(id, fired.nodes.values()))
+    return ((code, number) for number in (id(fired.root), *edits.added, *(edits.edited.keys() & matched)))
 
 
 def _outputs(fired: Fired) -> list[gs.Tensor]:

@@ -44,6 +44,7 @@ from rewriter.language.ast_patterns import (
 )
 from rewriter.language.ast_rewrites import (
     Absent,
+    AddOutput,
     AttrCopy,
     AttrSet,
     Build,
@@ -64,6 +65,7 @@ from rewriter.record import record
 __all__ = [
     "NOWHERE",
     "Absent",
+    "AddOutput",
     "AttrCopy",
     "AttrPattern",
     "AttrSet",

@@ -138,4 +138,12 @@ class Each:
     name_span: Span = NOWHERE
 
 
-Statement = Build | Redirect | Edit | Delete | Inline | Mend | Each
+@record(frozen=True, slots=True)
+class AddOutput:
+    """`output t`: the model gives out a tensor of its main graph, too."""
+
+    name: str
+    span: Span = NOWHERE
+
+
+Statement = Build | Redirect | Edit | Delete | Inline | Mend | Each | AddOutput

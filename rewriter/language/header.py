@@ -16,6 +16,7 @@ KINDS = ("exact", "approx", "repair", "lossy", "interface")
 SAME_NUMBERS = ("exact", "approx", "repair")
 """Kinds that change no result that was right, so that choosing a target is asking for them."""
 EVIDENCE = ("refused", "contradiction", "source", "exporter", "guess")
+ONCE = ("model", "node")
 RUNTIMES = ("onnxruntime",)
 """Runtimes that `refused(...)` may name: those that the guard can ask."""
 SEVERITIES = ("error", "warning", "info")
@@ -31,7 +32,7 @@ class Header:
     running the rule cannot show that it is right. `default` is whether the rule runs by default, which one with `targets` or
     with `evidence: guess` never does, and `on_target` whether it runs as soon as one of its targets is chosen. `evidence` is
     what makes a repair certain, None for the other kinds; `question` is what only a person can answer about a guess. `replaces`
-    are codes of rules that it took the place of.
+    are codes of rules that it took the place of. `once` is "model" or "node": where it fires but once.
     """
 
     kind: ast.Kind
@@ -52,6 +53,7 @@ class Header:
     symptoms: tuple[str, ...]
     unverified: str | None
     question: str | None
+    once: str | None = None
 
 
 def read_header(meta: Iterable[ast.MetaItem]) -> Header:
@@ -88,6 +90,7 @@ def read_header(meta: Iterable[ast.MetaItem]) -> Header:
         symptoms=_words(items.get("symptom")),
         unverified=unverified if isinstance(unverified, str) else None,
         question=question if isinstance(question, str) else None,
+        once=_choice(items.get("once"), ONCE),
     )
 
 

@@ -46,10 +46,32 @@ def _outputs(rewriting: Rewriting, output: ast.Output, op: str) -> list[gs.Tenso
     else:
         found = rewriting.names.bound.get(output.name) if output.name else None
         old = [found] if isinstance(found, gs.Tensor) else []
+        if rewriting.root is None and old:
+            return [_at_the_end(rewriting, output.name or "", old[0], op)]
     for tensor in old:
         if tensor.name:
             rewriting.release(tensor)
     return old if old or output.variadic else [rewriting.fresh(output.name or op.lower())]
+
+
+def _at_the_end(rewriting: Rewriting, name: str, old: gs.Tensor, op: str) -> gs.Tensor:
+    """What a new node makes in the place of an input of the model, for all that read it, or of an output, for callers alone."""
+    index, edits = rewriting.index, rewriting.edits
+    if index.producer(old) is not None:
+        if name not in rewriting.kept:
+            rewriting.kept[name] = rewriting.fresh("before", old)
+        inner = rewriting.kept[name]
+        rewriting.release(old)
+        edits.replace_uses(old, inner)
+        edits.retyped[id(inner)] = inner  # so that the output is declared as what it becomes
+        return old
+    if index.output_of(old):
+        raise Refused(f"input {old.name!r} is an output of the model, too")
+    new = rewriting.fresh(op.lower(), old)
+    for user in index.uses(old):
+        if not any(user is node for node in rewriting.new_nodes):
+            edits.set_inputs(user, [new if tensor is old else tensor for tensor in user.inputs])
+    return new
 
 
 def operand_tensor(rewriting: Rewriting, operand: Any, value: Any, op: str = "") -> gs.Tensor:

@@ -11,10 +11,10 @@ from typing import Any
 import onnx_graphsurgeon as gs
 
 from rewriter.conditions.array_functions import element_type
-from rewriter.conditions.context import Context
+from rewriter.conditions.context import Context, label
 from rewriter.conditions.rule_values import Failure
 from rewriter.graph.objects import new_variable
-from rewriter.rewriting.transaction import Rewriting
+from rewriter.rewriting.transaction import Refused, Rewriting, Undecided
 
 
 def set_outputs(rewriting: Rewriting, names: list[Any]) -> None:
@@ -38,17 +38,50 @@ def set_outputs(rewriting: Rewriting, names: list[Any]) -> None:
             _hand_over(rewriting, old, new)
             after = [old if tensor is new else tensor for tensor in after]
         dropped, gained = [], []
-    rewriting.edits.later(setattr, graph, "outputs", before)
-    rewriting.edits.declare("model", "outputs", [tensor.name for tensor in before], [tensor.name for tensor in after])
-    graph.outputs = after
+    _put(rewriting, after)
     for tensor in dropped:
         index.unlist_output(tensor)
         rewriting.edits.later(index.list_output, tensor)
         rewriting.edits.released[id(tensor)] = tensor
     for tensor in gained:
-        index.list_output(tensor)
-        rewriting.edits.later(index.unlist_output, tensor)
-        rewriting.context.gained[id(tensor)] = tensor
+        _gain(rewriting, tensor)
+
+
+def add_output(rewriting: Rewriting, name: str) -> None:
+    """`output t`: makes a tensor of the main graph an output, the last one; nothing happens where it is one.
+
+    Raises:
+        Refused: it stands in a body or a function, no node makes it, or its element type is not known.
+    """
+    context, index, graph = rewriting.context, rewriting.index, rewriting.index.graph
+    tensor = rewriting.made.get(name, rewriting.names.bound.get(name))
+    if not isinstance(tensor, gs.Tensor):
+        raise Refused(f"`{name}` is not there")
+    if _among(tensor, graph.outputs):
+        return
+    if rewriting.scope is not index.scopes[0]:
+        raise Refused("only tensors of the main graph can be outputs of the model")
+    if index.producer(tensor) is None:
+        raise Refused(f"{label(tensor)} is made by no node, which an output of the model is")
+    if name not in rewriting.made and not context.facts.dtype(tensor):
+        raise Undecided(f"element type of {label(tensor)} is unknown", "run shape inference")
+    _put(rewriting, [*graph.outputs, tensor])
+    _gain(rewriting, tensor)
+
+
+def _put(rewriting: Rewriting, after: list[gs.Tensor]) -> None:
+    graph = rewriting.index.graph
+    before = list(graph.outputs)
+    rewriting.edits.later(setattr, graph, "outputs", before)
+    rewriting.edits.declare("model", "outputs", [tensor.name for tensor in before], [tensor.name for tensor in after])
+    graph.outputs = after
+
+
+def _gain(rewriting: Rewriting, tensor: gs.Tensor) -> None:
+    index = rewriting.index
+    index.list_output(tensor)
+    rewriting.edits.later(index.unlist_output, tensor)
+    rewriting.context.gained[id(tensor)] = tensor
 
 
 def _hand_over(rewriting: Rewriting, old: gs.Tensor, new: gs.Tensor) -> None:

@@ -59,6 +59,9 @@ def _edit_node(rewriting: Rewriting, node: gs.Node, edit: ast.Edit, value: Any, 
 
 
 def _edit_tensor(rewriting: Rewriting, tensor: gs.Tensor, place: ast.Place, value: Any, at: Any) -> None:
+    if place.field == "name":
+        _rename(rewriting, tensor, value)
+        return
     if not isinstance(tensor, gs.Variable):
         raise Failure("the type of a constant cannot be edited")
     if place.field == "dtype":
@@ -78,6 +81,17 @@ def _edit_tensor(rewriting: Rewriting, tensor: gs.Tensor, place: ast.Place, valu
         position = _position(at, len(shape))
         shape[position] = _dim(value)
     rewriting.edits.set_type(tensor, tensor.dtype, shape)
+
+
+def _rename(rewriting: Rewriting, tensor: gs.Tensor, name: Any) -> None:
+    """Gives a tensor another name, which no other one may have in any graph of the model."""
+    if not isinstance(name, str) or not name:
+        raise Failure("a name is a text that is not empty")
+    if name == tensor.name:
+        return
+    if name in rewriting.index.names:
+        raise Failure(f"{tensor.name!r} cannot be named {name!r}: another tensor has this name")
+    rewriting.edits.rename(tensor, rewriting.index.names.fresh(name))
 
 
 def _dim(value: Any) -> Any:

@@ -16,6 +16,7 @@ from rewriter.rewriting.build import build, redirect
 from rewriter.rewriting.each_operand import apply_each, prepare_each
 from rewriter.rewriting.inline import inline
 from rewriter.rewriting.model_faults.fault_table import MEND
+from rewriter.rewriting.model_outputs import add_output
 from rewriter.rewriting.place import apply_delete, apply_edit
 from rewriter.rewriting.prepare import NOTHING, computes, prepare
 from rewriter.rewriting.transaction import Refused, Rewriting
@@ -43,8 +44,9 @@ def apply_block(rewriting: Rewriting, block: Block) -> None:
     """Builds and wires. Raises Failure or Refused; the caller rolls back."""
     prepared = [_prepared(rewriting, statement) if computed else NOTHING for statement, computed, _ in block.steps]
     for name in block.reread:
-        if isinstance(rewriting.names.bound.get(name), gs.Tensor):
-            rewriting.kept[name] = rewriting.fresh("before")
+        if isinstance(found := rewriting.names.bound.get(name), gs.Tensor):
+            is_input = rewriting.index.producer(found) is None  # which goes on being what it is
+            rewriting.kept[name] = found if is_input else rewriting.fresh("before", found)
     for (statement, _, perform), (value, at) in zip(block.steps, prepared, strict=True):
         perform(rewriting, statement, value, at)
     _order(rewriting)
@@ -71,6 +73,10 @@ def _mend(rewriting: Rewriting, statement: ast.Mend, value: Any, at: Any) -> Non
     MEND[statement.fault](rewriting)
 
 
+def _add_output(rewriting: Rewriting, statement: ast.AddOutput, value: Any, at: Any) -> None:
+    add_output(rewriting, statement.name)
+
+
 def _inline(rewriting: Rewriting, statement: ast.Inline, value: Any, at: Any) -> None:
     inline(rewriting, statement)
 
@@ -83,6 +89,7 @@ _PERFORM: Mapping[type, Callable[[Rewriting, Any, Any, Any], None]] = {
     ast.Mend: _mend,
     ast.Inline: _inline,
     ast.Each: apply_each,
+    ast.AddOutput: _add_output,
 }
 
 

@@ -105,15 +105,15 @@ class Rewriting:
     @property
     def _base(self) -> str:
         """What new names begin with."""
-        if self.root is None:
-            return self.scope.path
-        return next((tensor.name for tensor in self.root.outputs if tensor.name), "")
+        found = self.names.bound.values() if self.root is None else self.root.outputs
+        return next((tensor.name for tensor in found if isinstance(tensor, gs.Tensor) and tensor.name), self.scope.path)
 
     # --- making -----------------------------------------------------------------------------------------------------------
 
-    def fresh(self, name: str) -> gs.Tensor:
-        """A new tensor, named after the root's output and `name`."""
-        return new_variable(self.index.names.fresh(f"{self._base}_{name}"))
+    def fresh(self, name: str, old: gs.Tensor | None = None) -> gs.Tensor:
+        """A new tensor, named after the root's output, or after an input or output of the model (`old`), and `name`."""
+        base = self._base if old is None or self.root is not None else old.name
+        return new_variable(self.index.names.fresh(f"{base}_{name}"))
 
     def constant(self, array: Any, dtype: int, op: str) -> gs.Tensor:
         """A new initializer for an operand of a new `op` node (or of none, "")."""
@@ -128,18 +128,27 @@ class Rewriting:
         if name is None and maker.name and len(maker.outputs) == 1 and any(maker is node for node in self.matched):
             self.edits.set_outputs(maker, [])  # nobody needs what it makes: it is going to be swept away
             return
-        spare = self.kept[name] if name else self.fresh("before")
+        spare = self.kept[name] if name else self.fresh("before", tensor)
         self.edits.set_outputs(maker, [spare if made is tensor else made for made in maker.outputs])
 
     def insert(
         self, op: str, domain: str, name: str, attributes: dict[str, Any], operands: list[gs.Tensor], outputs: list[gs.Tensor]
     ) -> gs.Node:
-        """A new node right before the root. Raises Failure where there is no root."""
-        if self.root is None:
-            raise Failure("a rule on the model as a whole cannot build nodes")
+        """A new node right before the root; of a rule on the interface, behind the inputs or before the outputs. Raises Failure
+        where the graph has no nodes.
+        """
+        root = self.root or self._end(operands)
         node = new_node(op, domain, self.index.node_names.fresh(name), attributes, [], [])
         list.extend(node.inputs, operands)  # the index keeps the tensors' own lists
         list.extend(node.outputs, outputs)
-        self.edits.add(node, self.scope, self.index.keys_before(self.root, operands, 1)[0])
+        self.edits.add(node, self.scope, self.index.keys_before(root, operands, 1)[0])
         self.new_nodes.append(node)
         return node
+
+    def _end(self, operands: list[gs.Tensor]) -> gs.Node:
+        """The first node of the graph, or the last one for what reads the results of nodes."""
+        nodes = self.index.nodes_of(self.scope)
+        if not nodes:
+            raise Failure("the model has no nodes")
+        made = any(self.index.producer(tensor) is not None for tensor in operands)
+        return max(nodes, key=self.index.key_at) if made else min(nodes, key=self.index.key_at)

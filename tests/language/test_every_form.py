@@ -50,25 +50,25 @@ CONSUMERS: Mapping[str, tuple[tuple[Any, ...], Any, Mapping[Any, str]]] = {
     "statements: parser": (STATEMENTS, RewriteBuilder, {}),
     "statements: checks": (STATEMENTS, BlockCheck.check, {}),
     "statements: preparation": (
-        STATEMENTS, (prepare.computes, prepare.prepare), dict.fromkeys((ast.Inline, ast.Mend), "computes nothing")
+        STATEMENTS, (prepare.computes, prepare.prepare), dict.fromkeys((ast.Inline, ast.Mend, ast.AddOutput), "computes nothing")
     ),
     "statements: rewriting": (STATEMENTS, rewrite._PERFORM, {}),
     "statements: names that are read": (
-        STATEMENTS, rewrite._read, dict.fromkeys((ast.Redirect, ast.Delete, ast.Inline, ast.Mend), "reads no old value of a name"),
+        STATEMENTS, rewrite._read, dict.fromkeys((ast.Redirect, ast.Delete, ast.Inline, ast.Mend, ast.AddOutput), "reads no old value of a name"),
     ),
     "statements: inventory": (
         STATEMENTS,
         (requirements.needs, written_attributes.made_attributes),
         {
             **dict.fromkeys((ast.Redirect, ast.Each), "its constant, or node, is walked to"),
-            **dict.fromkeys((ast.Delete, ast.Inline, ast.Mend), _NO_NODE),
+            **dict.fromkeys((ast.Delete, ast.Inline, ast.Mend, ast.AddOutput), _NO_NODE),
         },
     ),
     "statements: lint, outcome": (STATEMENTS, outcome._STATEMENTS, {}),
     "statements: lint, independence": (
         STATEMENTS,
         independence._writes,
-        dict.fromkeys((ast.Redirect, ast.Inline, ast.Mend, ast.Each), "may write anywhere, as everything else that has no place"),
+        dict.fromkeys((ast.Redirect, ast.Inline, ast.Mend, ast.Each, ast.AddOutput), "may write anywhere, as everything else that has no place"),
     ),
     "operands: parser": (OPERANDS, (PatternBuilder._operand, PatternBuilder._node), {}),
     "operands: checks": (OPERANDS, checked_names.Pattern._operand, {}),

@@ -11,7 +11,7 @@ from rewriter.language.checks.operators import check_operator, check_value, chec
 from rewriter.language.checks.scope import KIND_WORDS, Binding, NameScope
 from rewriter.language.faults import FAULTS, MODEL_FACTS
 
-_TENSOR_EDITS = {"shape": "list", "dtype": "dtype"}
+_TENSOR_EDITS = {"shape": "list", "dtype": "dtype", "name": "string"}
 Value = ast.Expr | ast.Constant | ast.Absent | ast.Build
 
 
@@ -97,7 +97,7 @@ class EditCheck:
             return
         self._whole_model(mend.span)
         if fault.interface and not self.context.is_interface:
-            self._interface_only(f"model.{fault.name}, which belong to what callers see,", mend.span)
+            self.interface_only(f"model.{fault.name}, which belong to what callers see,", mend.span)
 
     # --- Places ----------------------------------------------------------------------------------------------------------
 
@@ -173,8 +173,8 @@ class EditCheck:
             notes = (f"its parts: {', '.join(_TENSOR_EDITS)}",)
             self.context.report("E210", message, place.span, "not a place", notes)
             return
-        if self.context.rule.match.graph and not self.context.is_interface:
-            self._interface_only(f"the {field} of a model's input or output", place.span)
+        if (self.context.rule.match.graph or field == "name") and not self.context.is_interface:
+            self.interface_only(f"the {field} of a model's input or output", place.span)
         if field == "shape" and place.index is not None:
             self.types.want(place.index, "int", "a position")
             self._value(value, "int|dim|string", "a dimension")
@@ -187,13 +187,14 @@ class EditCheck:
             helps = ("label the node that makes it, `[n] ... = ...`, and write `del n`",)
             self.context.report("E210", message, place.span, "a tensor", helps=helps)
         elif not self.context.is_interface:
-            self._interface_only("an input or output of the model", place.span)
+            self.interface_only("an input or output of the model", place.span)
 
     def _deleted_attribute(self, place: ast.Place, found: Binding) -> None:
         assert place.field is not None
         self.types.attribute_of(place.base, place.field, place.span)
 
-    def _interface_only(self, what: str, span: ast.Span) -> None:
+    def interface_only(self, what: str, span: ast.Span) -> None:
+        """Reports a change that callers of the model see, in a rule of another kind."""
         self.context.report(
             "E212",
             f"{what} changes only in rules of kind `interface`",
@@ -218,7 +219,7 @@ class EditCheck:
         self._whole_model(place.span)
         informed = self.context.is_repair and self.context.header.needs_source
         if place.field == "outputs" and not (self.context.is_interface or informed):
-            self._interface_only("which tensors the model gives out", place.span)
+            self.interface_only("which tensors the model gives out", place.span)
         if place.index is not None and place.field == "opset":
             self.types.want(place.index, "string", "a domain")
         elif place.index is not None:

@@ -12,13 +12,13 @@ from rewriter.language.checks.expressions import Types
 from rewriter.language.checks.names import PARAM_TYPES
 from rewriter.language.checks.operators import check_operator
 from rewriter.language.checks.scope import Binding, NameScope
-from rewriter.language.header import KINDS, PHASES, SEVERITIES
+from rewriter.language.header import KINDS, ONCE, PHASES, SEVERITIES
 
 KEYS = (
-    "before", "default", "evidence", "exporter", "ir", "issue", "kind", "needs", "opset", "phase", "question", "replaces",
-    "severity", "symptom", "target", "unverified", "versions",
+    "before", "default", "evidence", "exporter", "ir", "issue", "kind", "needs", "once", "opset", "phase", "question",
+    "replaces", "severity", "symptom", "target", "unverified", "versions",
 )  # fmt: skip
-_CHOICES = {"severity": SEVERITIES, "phase": PHASES, "default": ("on", "off"), "needs": ("source",)}
+_CHOICES = {"severity": SEVERITIES, "phase": PHASES, "default": ("on", "off"), "needs": ("source",), "once": ONCE}
 _LISTS = ("exporter", "issue", "symptom", "before", "replaces", "needs", "target")
 _VERSIONS = re.compile(r"\s*(==|!=|<=|>=|<|>|~=)\s*\d+(\.\d+)*([a-z0-9.+-]*)(\.\*)?\s*")
 CODE = re.compile(r"[A-Z]+[0-9]+")

@@ -35,10 +35,8 @@ class BlockCheck:
         """Checks the statements in order; later ones see the tensors that earlier ones make."""
         for statement in self.statements:
             match statement:
-                case ast.Build() | ast.Redirect() | ast.Each() if self.context.rule.match.graph:
-                    message = "a rule on the model as a whole makes no nodes and replaces no tensors"
-                    helps = ("match the nodes that are to change: match { y = Op(x) }",)
-                    self.context.report("E210", message, statement.span, "nothing to build on", helps=helps)
+                case ast.Build() | ast.Redirect() | ast.Each() if not self._has_room(statement):
+                    pass
                 case ast.Build():
                     self.build(statement)
                     self._outputs(statement)
@@ -54,11 +52,38 @@ class BlockCheck:
                     self.edits.mend(statement)
                 case ast.Each():
                     self._each(statement)
+                case ast.AddOutput():
+                    self._add_output(statement)
         for binding in self.scope.names.values():
             if binding.kind == "made" and not binding.uses and not binding.name.startswith("_"):
                 message = f"the new tensor `{binding.name}` is never used"
                 helps = ("to replace an output of the match, give the new node that output's name",)
                 self.context.report("W201", message, binding.span, "made for nothing", helps=helps)
+
+    def _has_room(self, statement: ast.Build | ast.Redirect | ast.Each) -> bool:
+        """A rule on the interface may put nodes behind inputs and before outputs, and has nothing else to build on."""
+        match = self.context.rule.match
+        if not match.graph:
+            return True
+        if not match.items or not isinstance(statement, ast.Build):
+            message = "a rule on the model as a whole makes no nodes and replaces no tensors"
+            helps = ("match the nodes that are to change: match { y = Op(x) }",)
+            self.context.report("E210", message, statement.span, "nothing to build on", helps=helps)
+            return False
+        if not self.context.is_interface:
+            self.edits.interface_only("what stands behind an input or before an output of the model", statement.span)
+        return True
+
+    def _add_output(self, statement: ast.AddOutput) -> None:
+        """`output t`: a tensor that the pattern or the block makes, or that the pattern reads."""
+        if not self.context.is_interface:
+            self.edits.interface_only("the list of the outputs of the model", statement.span)
+        if self.context.rule.match.graph:
+            helps = ("match the node that makes it: match { y = Op(x) }",)
+            message = "a rule on the interface sees no inner tensors"
+            self.context.report("E210", message, statement.span, "no such tensor", helps=helps)
+            return
+        self.ref(ast.Ref(statement.name, span=statement.span))
 
     def _each(self, each: ast.Each) -> None:
         """What it goes through are the operands of a node or a run of them; the new nodes read the item."""
@@ -187,7 +212,7 @@ class BlockCheck:
             self.context.report("E211", f"`{name}` is made twice in this block", span, "again")
         elif old is None:
             self.scope.define(Binding(name, "made", "tensor", span))
-        elif old.kind in ("tensor", "variadic") and not old.output:
+        elif old.kind in ("tensor", "variadic") and not old.output and not self.context.rule.match.graph:
             self._input_redefined(name, span)
         elif old.kind not in ("tensor", "variadic"):
             self.scope.define(Binding(name, "made", "tensor", span))

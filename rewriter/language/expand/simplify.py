@@ -69,6 +69,12 @@ def _each(node: ast.Each, missing: Collection[str], same: Mapping[str, str]) -> 
     return None if node.base in missing else node
 
 
+def _add_output(node: ast.AddOutput, missing: Collection[str], same: Mapping[str, str]) -> Any:
+    if node.name in missing:
+        return None
+    return replace(node, name=same[node.name]) if node.name in same else node
+
+
 def _output(node: ast.Output, missing: Collection[str], same: Mapping[str, str]) -> Any:
     return replace(node, name=same[node.name]) if node.name is not None and node.name in same else node
 
@@ -129,6 +135,7 @@ _RULES: Mapping[type, Any] = {
     ast.Delete: _at_place,
     ast.Inline: _inline,
     ast.Each: _each,
+    ast.AddOutput: _add_output,
     ast.Output: _output,
     ast.Redirect: _redirect,
     ast.Private: _private,

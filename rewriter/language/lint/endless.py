@@ -56,11 +56,17 @@ def _edges(known: Mapping[str, RuleSubject], results: Mapping[str, list[RewriteR
             ops = {op for ref in _anchors(outcome, certain) for op in outcome.picture.nodes[ref].ops or ()}
             for op in sorted(ops):
                 for reader in readers.get(op, ()):
-                    if reader.names.side in edges[code] or not meet(known[code], reader):
+                    if reader.names.side in edges[code] or not meet(known[code], reader) or _once(known[code], reader):
                         continue
                     if _feeds(outcome, reader, certain):
                         edges[code].add(reader.names.side)
     return edges
+
+
+def _once(maker: RuleSubject, reader: RuleSubject) -> bool:
+    """Whether one of two rules fires but once in all, or once at a node and never at what it made itself."""
+    times = {maker.rule.header.once, reader.rule.header.once}
+    return "model" in times or ("node" in times and maker.rule.code == reader.rule.code)
 
 
 def _anchors(outcome: RewriteResult, certain: bool) -> list[TermRef]:

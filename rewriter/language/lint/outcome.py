@@ -201,6 +201,9 @@ class _ResultWriter:
         """What it leaves depends on the model."""
         self._known = False
 
+    def _add_output(self, statement: ast.AddOutput) -> None:
+        """No node comes or goes."""
+
     def _each(self, each: ast.Each) -> None:
         """How many nodes it adds, and which operands they replace, depends on the model."""
         self._known = False
@@ -368,4 +371,5 @@ _STATEMENTS: Mapping[type, Callable[[_ResultWriter, Any], Any]] = {
     ast.Inline: _ResultWriter._unforeseen,
     ast.Mend: _ResultWriter._unforeseen,
     ast.Each: _ResultWriter._each,
+    ast.AddOutput: _ResultWriter._add_output,
 }

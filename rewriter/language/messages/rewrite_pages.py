@@ -11,7 +11,8 @@ PAGES = (
         """
 A rewrite changes in place what was matched: attributes, inputs and the operator of a labelled node, type and
 shape of a tensor, and, after `match graph`, the model's ir_version, opset and texts. Nodes and attributes can
-be deleted; tensors vanish by themselves when nothing reads them. `mend` takes the faults of the model as a whole, which
+be deleted; tensors vanish by themselves when nothing reads them. A rule on the interface may make nodes behind
+inputs and before outputs, `x = Cast<to=float>(x)`, and no others. `mend` takes the faults of the model as a whole, which
 are found and not set: `mend model.unsorted_nodes`. `inline` needs a subgraph, or a call of a
 local function.
 """,
@@ -49,8 +50,8 @@ rewrite { flat = Flatten(x)   gemm.inputs[0] = flat }
         "E212",
         "only rules of kind `interface` may change this",
         """
-Callers rely on the names, types and shapes of a model's inputs and outputs. A rule that changes them says so
-in its kind, and then runs only when it is selected.
+Callers rely on the names, types and shapes of a model's inputs and outputs, and on which there are. A rule that
+changes them says so in its kind, and then runs only when it is selected.
 """,
         """
 rule DOC1 any-batch <kind: exact>

@@ -78,7 +78,7 @@ _PHRASES: tuple[tuple[frozenset[str], frozenset[str], str], ...] = (
     ),
     (
         frozenset(["DEL", "NAME"]),
-        frozenset(["NAME", "LSQB", "SPREAD", "ANY", "DEL", "INLINE", "MEND", "COLUMN", "EACH"]),
+        frozenset(["NAME", "LSQB", "SPREAD", "ANY", "DEL", "INLINE", "MEND", "COLUMN", "EACH", "ADD_OUTPUT"]),
         "a statement such as `y = Relu(x)`",
     ),
     (

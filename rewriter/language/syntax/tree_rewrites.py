@@ -33,6 +33,8 @@ class RewriteBuilder(PatternBuilder):
         if tree.data == "mend":
             base, fault = tree.children
             return ast.Mend(str(base), str(fault), self.span(tree))
+        if tree.data == "add_output":
+            return ast.AddOutput(str(tree.children[-1]), self.span(tree))
         if tree.data == "each":
             return self._each(tree)
         label, attr = tree.children

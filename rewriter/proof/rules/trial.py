@@ -23,7 +23,7 @@ from rewriter.proof.instances.instance import Array, Instance
 from rewriter.proof.instances.random_arrays import EDGES, LARGE, STYLES
 from rewriter.proof.models.run_agreement import RunBound, RunDifference, compare
 from rewriter.proof.oracles import ORACLES, Answer, Loaded, Refusal
-from rewriter.proof.rules.declared import asks_otherwise, outputs_as_before
+from rewriter.proof.rules.declared import Interface, asks_otherwise
 from rewriter.proof.rules.doubt import (
     DISAGREE,
     ORACLES_AGREE,
@@ -106,7 +106,7 @@ def attempt(rule: Rule, instance: Instance, rng: np.random.Generator, styles: Se
     if kind == "repair":
         return _Repair(instance, after, feeds).judged()
     bound = RunBound(rtol=rule.kind.rtol, atol=rule.kind.atol, scale=True) if kind == "approx" else RunBound()
-    return _equal(instance, after, feeds, bound, interface=kind == "interface")
+    return _equal(instance, after, feeds, bound, Interface(rule, instance.model, after) if kind == "interface" else None)
 
 
 def _suited(kind: str, styles: Sequence[str], instance: Instance) -> list[str]:
@@ -165,12 +165,10 @@ def _equal(
     after: onnx.ModelProto,
     feeds: Sequence[tuple[str, Mapping[str, Array]]],
     bound: RunBound,
-    *,
-    interface: bool,
+    interface: Interface | None,
 ) -> Trial:
     if interface and asks_otherwise(instance.model, after):
         return _lossy(instance, after)
-    kept = outputs_as_before(instance.model, after) if interface else None
     found: list[Trial] = []
     answers: dict[tuple[str, str], tuple[Answer, Answer]] = {}
     if draws(instance.model):
@@ -186,9 +184,13 @@ def _equal(
             if isinstance(wanted, Refusal):
                 refusal = refusal or ("" if wanted.no_kernel else wanted.reason)
                 continue
-            if kept is not None:
-                wanted = {name: array for name, array in wanted.items() if name in kept}
-            result = changed if isinstance(changed, Refusal) else changed(_known(after, inputs) if interface else inputs)
+            if interface:
+                wanted = {name: array for name, array in wanted.items() if name in interface.kept}
+            result: Answer
+            if isinstance(changed, Refusal):
+                result = changed
+            else:
+                result = interface.read(changed(interface.fed(inputs))) if interface else changed(inputs)
             answers[oracle.name, style] = wanted, result
             if isinstance(result, Refusal) and oracle is not ORACLES[0]:
                 continue  # the reference lacks much; that it refuses what ONNX Runtime does not run says nothing
@@ -267,11 +269,6 @@ def _disagree(answers: Mapping[tuple[str, str], tuple[Answer, Answer]]) -> bool:
         ):
             return True
     return False
-
-
-def _known(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    names = {info.name for info in model.graph.input}
-    return {name: array for name, array in inputs.items() if name in names}
 
 
 # --- lossy -------------------------------------------------------------------------------------------------------------------
