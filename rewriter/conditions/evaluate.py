@@ -20,6 +20,7 @@ from rewriter.conditions.format_versions import least_ir_version
 from rewriter.conditions.model_fields import FIND, MODEL_TEXTS, find
 from rewriter.conditions.operators import arithmetic, compare, contains, truth
 from rewriter.conditions.rule_values import ABSENT, LIST_LIMIT, UNKNOWN, DType, Failure, checked, plain, show
+from rewriter.graph.metadata import node_texts
 from rewriter.language import ast
 from rewriter.language.dtypes import DTYPES
 
@@ -92,6 +93,8 @@ def _node_field(node: gs.Node, name: str, context: Context) -> Any:
         return list(node.outputs)
     if name == "op":
         return node.op
+    if name == "doc_string":
+        return node_texts(node).doc_string
     return effective(context, node, name)
 
 

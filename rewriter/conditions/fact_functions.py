@@ -12,6 +12,7 @@ import onnx_graphsurgeon as gs
 from rewriter.conditions.context import Context, label
 from rewriter.conditions.other_opsets import obstacle
 from rewriter.conditions.rule_values import ABSENT, UNKNOWN, DType, Failure, Symbol
+from rewriter.graph.metadata import node_texts
 
 
 def _shape(context: Context, part: Any) -> Any:
@@ -78,8 +79,7 @@ def _in_node_order(context: Context, names: list[str]) -> list[str]:
 
 
 def _metadata(context: Context, node: gs.Node, key: str) -> str:
-    proto = getattr(node, "proto", None)
-    return "" if proto is None else next((str(entry.value) for entry in proto.metadata_props if entry.key == key), "")
+    return node_texts(node).metadata.get(key, "")
 
 
 def _model_metadata(context: Context, key: str) -> str:

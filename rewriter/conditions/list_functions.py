@@ -71,9 +71,15 @@ def _count(context: Context, items: Any, item: Any) -> Any:
     return UNKNOWN if UNKNOWN in answers else answers.count(True)
 
 
-def _take(context: Context, items: Any, at: Any) -> Any:
+def _take(context: Context, items: Any, at: Any, axis: int | None = None) -> Any:
     if isinstance(items, np.ndarray):
-        return np.take(items, np.asarray(at, dtype=np.int64))
+        if isinstance(at, slice):
+            at = range(*at.indices(items.size if axis is None else items.shape[axis]))
+        return np.take(items, np.asarray(at, dtype=np.int64), axis)
+    if axis not in (None, 0):
+        raise Failure("a list has one axis")
+    if isinstance(at, slice):
+        return items[at]
     places = np.asarray(at, dtype=np.int64)
     return items[int(places)] if places.ndim == 0 else [items[place] for place in places.ravel().tolist()]
 
@@ -110,6 +116,23 @@ def _replace(context: Context, text: str, old: str, new: str) -> str:
     return text.replace(old, new)
 
 
+def _glob(context: Context, text: str, pattern: str) -> bool:
+    """In time proportional to the product of both lengths, whatever they are."""
+    at = place = 0
+    star, resumed = -1, 0
+    while at < len(text):
+        if place < len(pattern) and pattern[place] == "*":
+            star, resumed, place = place, at, place + 1
+        elif place < len(pattern) and pattern[place] in ("?", text[at]):
+            at, place = at + 1, place + 1
+        elif star < 0:
+            return False
+        else:
+            resumed += 1
+            at, place = resumed, star + 1
+    return not pattern[place:].strip("*")
+
+
 def _last_part(context: Context, text: str, separator: str) -> str:
     if not separator:
         raise Failure("the separator is empty")
@@ -136,6 +159,7 @@ BODIES: dict[str, Callable[..., Any]] = {
     "startswith": lambda context, text, part: text.startswith(part),
     "endswith": lambda context, text, part: text.endswith(part),
     "contains": lambda context, items, item: contains(item, items),
+    "glob": _glob,
     "lower": lambda context, text: text.lower(),
     "replace": _replace,
     "last_part": _last_part,

@@ -113,7 +113,7 @@ class ConditionCompiler(TypeCompiler):
         if isinstance(expr.value, ast.Name) and expr.value.id == "model" and "model" not in self.bound:
             return (lambda asked: asked.model.field(name)) if name == "ir_version" or name in NONE else None
         base = self.value(expr.value)
-        if base is None or name in ("inputs", "outputs", "op"):
+        if base is None or name in ("inputs", "outputs", "op", "doc_string"):
             return None
         return lambda asked: asked.model.effective(asked.kind, name) if base(asked) is NODE else UNKNOWN
 

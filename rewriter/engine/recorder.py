@@ -100,6 +100,9 @@ def _declaration(what: str, name: str, before: Any, after: Any) -> Change:
         prefix = f"{shown}: " if what == "type" else f"{what} {shown}: "
         texts = [None if value is None else prefix + _type_text(*value) for value in (before, after)]
         return Change(shown, texts[0], texts[1])
+    if what == "text":
+        texts = [f"{shown} = {_worth(value)}" if value else None for value in (before, after)]
+        return Change(shown, texts[0], texts[1])
     if what in ("node", "tensor", "initializer", "function", "order"):
         texts = [None if value is None else f"{what} {_worth(value)}" for value in (before, after)]
         return Change(shown, texts[0], texts[1])

@@ -12,7 +12,9 @@ from typing import Any
 import onnx_graphsurgeon as gs
 
 from rewriter.graph.index import GraphIndex
+from rewriter.graph.metadata import NodeTexts
 from rewriter.graph.node_state import NodeState
+from rewriter.graph.objects import Node
 from rewriter.graph.scopes import Scope
 from rewriter.graph.signature import attribute_key
 
@@ -181,6 +183,11 @@ class Edits:
         node.attrs = after
         self.edited[id(node)] = node
         self.later(setattr, node, "attrs", before)
+
+    def set_texts(self, node: Node, texts: NodeTexts) -> None:
+        """Sets the doc_string and the metadata_props of a node; nothing that is computed changes by that."""
+        self.later(setattr, node, "texts", node.texts)
+        node.texts = texts
 
     # --- tensors -----------------------------------------------------------------------------------------------------------
 

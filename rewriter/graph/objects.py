@@ -18,7 +18,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter.graph.attributes import read_attributes
 from rewriter.graph.gs_lists import Inputs, Outputs, tie_maker, tie_user
-from rewriter.graph.metadata_keys import RULES
+from rewriter.graph.metadata import RULES, NodeTexts
 from rewriter.graph.values import (
     Constant,
     Variable,
@@ -63,7 +63,7 @@ def rules_of(proto: onnx.NodeProto | None) -> tuple[str, ...]:
     return next((tuple(str(entry.value).split()) for entry in proto.metadata_props if entry.key == RULES), ())
 
 
-_INNER = ("_attrs", "_bodies", "_loaded", "_proto", "_read", "_rules")
+_INNER = ("_attrs", "_bodies", "_loaded", "_proto", "_read", "_rules", "texts")
 _SLOTS = ("op", "name", "domain", "inputs", "outputs", "data", "folder", "_scope", "_key", *_INNER)
 
 
@@ -74,6 +74,7 @@ class Node(gs.Node):  # type: ignore[misc]
         op, name, domain (None: not written), inputs, outputs: as in graphsurgeon.
         data: the message it came from, as protobuf writes it; None for a new node.
         folder: of the model, for tensor attributes whose data are elsewhere.
+        texts: its doc_string and metadata_props where they are not those of its message (`metadata.py`), else None.
         rules: those that made or changed it, and that made what it came from, first to last.
     """
 
@@ -91,13 +92,16 @@ class Node(gs.Node):  # type: ignore[misc]
     _loaded: dict[str, Any] | None
     _bodies: Mapping[str, Graph]
     _rules: tuple[str, ...] | None
+    texts: NodeTexts | None
     _scope: Any  # where it stands in the graph that an index knows, and its place in the execution order there: see index.py
     _key: int
 
     def __new__(cls, *arguments: Any, **named: Any) -> Any:
         """For whoever calls the constructor, which is graphsurgeon's."""
         node = object.__new__(cls)
-        node.data = node.folder = node._proto = node._read = node._attrs = node._loaded = node._rules = node._scope = None
+        node.data = node.folder = node._proto = node._read = node._attrs = node._loaded = node._rules = node._scope = (
+            node.texts
+        ) = None
         node._bodies = _NO_BODIES
         return node
 
@@ -181,7 +185,7 @@ class Node(gs.Node):  # type: ignore[misc]
         """A copy with other inputs and outputs; subgraphs are copied too, and what else its message says stays with it."""
         attrs = {k: v.copy(tensor_map) if isinstance(v, gs.Graph) else v for k, v in self.attrs.items()}
         copy = new_node(self.op, self.domain, self.name, attrs, inputs or [], outputs or [])
-        copy.data, copy._proto, copy.folder = self.data, self._proto, self.folder
+        copy.data, copy._proto, copy.folder, copy.texts = self.data, self._proto, self.folder, self.texts
         return copy
 
 
@@ -357,7 +361,7 @@ def loaded_nodes(
         node.data = data
         node._read = None if data is None else (op, name, domain, operands, results)
         node.folder = folder
-        node._proto = node._attrs = node._loaded = node._rules = node._scope = None
+        node._proto = node._attrs = node._loaded = node._rules = node._scope = node.texts = None
         node._bodies = bodies
         node.__class__ = Node
         result.append(node)

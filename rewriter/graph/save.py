@@ -21,7 +21,7 @@ from rewriter.errors import RewriterError
 from rewriter.graph.attributes import AttributeWriter
 from rewriter.graph.imports import written_imports
 from rewriter.graph.load import MOST_LEVELS, TOO_DEEP
-from rewriter.graph.metadata_keys import RULES
+from rewriter.graph.metadata import RULES, write_texts
 from rewriter.graph.objects import Function, Graph, Node, Origin
 from rewriter.graph.save_values import Message, has_type, info_message, tensor_message
 from rewriter.graph.values import Constant, Variable
@@ -202,6 +202,7 @@ class Writer:
                 and node._attrs is None
                 and not node._bodies
                 and (node._rules is None or not self.marks)
+                and node.texts is None
                 and read[0] is node.op
                 and read[1] is node.name
                 and read[2] is node.domain
@@ -252,6 +253,9 @@ class Writer:
             differs = True
             message.ClearField("attribute")
             message.attribute.extend(attributes)
+        if isinstance(node, Node) and node.texts is not None:
+            differs = True
+            write_texts(message, node.texts)
         if self.marks and isinstance(node, Node) and node.rules != node.rules_read:
             differs = True
             kept = [entry for entry in message.metadata_props if entry.key != RULES]

@@ -62,7 +62,7 @@ def same(a: Any, b: Any) -> bool:
     if isinstance(a, tuple):
         return len(a) == len(b) and all(map(same, a, b))
     found = names(type(a))
-    return bool(a == b) if found is None else all(same(getattr(a, name), getattr(b, name)) for name in found)
+    return a is b or bool(a == b) if found is None else all(same(getattr(a, name), getattr(b, name)) for name in found)
 
 
 class _Layout:

@@ -125,7 +125,7 @@ reversed(list|array) -> same                      : back to front
 set(list|array) -> list                           : the distinct items, ascending
 index(list|array, any) -> int                     : position of an item; an error where it is not there
 count(list|array, any) -> int                     : how often an item occurs
-take(list|array, int|list|array) -> same          : the items at these positions
+take(list|array, int|list|array|range, int?) -> same : the items at these positions or in this range; of arrays, along an axis
 without(list, list) -> list                       : the items of the first that are not in the second
 array(array|list|number|bool) -> array            : as an array, on which arithmetic goes element by element
 nonzero(array|list) -> ints                       : positions of what is not zero or false
@@ -155,6 +155,7 @@ str(any) -> string                                : as text
 startswith(string, string) -> bool                : text begins with
 endswith(string, string) -> bool                  : text ends with
 contains(string|list, any) -> bool                : text or list contains
+glob(string, string) -> bool                      : text fits a pattern, in which `*` is any text and `?` one letter
 lower(string) -> string                           : text in lower case
 replace(string, string, string) -> string         : text with every occurrence of one part replaced
 last_part(string, string) -> string               : text after the last occurrence of a separator; all of it where there is none

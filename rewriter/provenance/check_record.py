@@ -10,7 +10,7 @@ from rewriter import __version__
 from rewriter.engine.limits import Limits
 from rewriter.engine.run import run as run_rules
 from rewriter.errors import RewriterError
-from rewriter.graph.metadata_keys import HISTORY
+from rewriter.graph.metadata import HISTORY
 from rewriter.graph.model import Model, load
 from rewriter.graph.static_shapes import fix_shapes
 from rewriter.graph.tidy import tidy

@@ -15,7 +15,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from rewriter.graph.metadata_keys import HISTORY
+from rewriter.graph.metadata import HISTORY
 from rewriter.record import as_dict, field, record
 
 SCHEMA = 1

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rewriter import __version__
 from rewriter.errors import RewriterError, reason
-from rewriter.graph.metadata_keys import HISTORY
+from rewriter.graph.metadata import HISTORY
 from rewriter.graph.model import Model
 from rewriter.graph.static_shapes import Static
 from rewriter.language.rules import RuleSet

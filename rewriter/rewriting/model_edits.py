@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import onnx_graphsurgeon as gs
 
 from rewriter.conditions.model_fields import MODEL_TEXTS
 from rewriter.conditions.rule_values import Failure
+from rewriter.graph.metadata import HISTORY, RULES
 from rewriter.rewriting.model_outputs import set_outputs
 from rewriter.rewriting.opset_edits import set_opset
 from rewriter.rewriting.transaction import Rewriting
@@ -22,6 +24,8 @@ def set_model_field(rewriting: Rewriting, field: str, at: Any, value: Any) -> No
         set_opset(rewriting.index, rewriting.edits, rewriting.scope, "" if at is None else str(at), value)
     elif field == "outputs" and at is None and isinstance(value, list):
         set_outputs(rewriting, value)
+    elif field == "metadata_props" and isinstance(at, str) and isinstance(value, str):
+        _set_metadata(rewriting, at, value)
     elif (field == "ir_version" and isinstance(value, int)) or _is_text(graph, field, value):
         kept = MODEL_TEXTS.get(field, field)
         before = getattr(graph, kept, None)
@@ -31,6 +35,31 @@ def set_model_field(rewriting: Rewriting, field: str, at: Any, value: Any) -> No
             setattr(graph, kept, value)
     else:
         raise Failure(f"model.{field} cannot be set to this")
+
+
+def changed_entry(entries: Mapping[str, str], key: str, value: str) -> dict[str, str]:
+    """Entries with another value, or without the key where the value is empty. Raises Failure for keys that rewriter writes."""
+    if key in (HISTORY, RULES):
+        raise Failure(f"metadata_props[{key!r}] is written by rewriter itself")
+    return {name: text for name, text in {**entries, key: value}.items() if text or name != key}
+
+
+def _set_metadata(rewriting: Rewriting, key: str, value: str) -> None:
+    graph = rewriting.index.graph
+    entries = getattr(graph, "model_metadata", None)
+    if entries is None:
+        raise Failure("this graph is not that of a model, and has no metadata_props")
+    before = dict(entries)
+    after = changed_entry(before, key, value)
+    if after != before:
+        rewriting.edits.later(_replace_entries, entries, before)
+        rewriting.edits.declare("model", f'metadata_props["{key}"]', before.get(key, ""), value)
+        _replace_entries(entries, after)
+
+
+def _replace_entries(entries: dict[str, str], now: Mapping[str, str]) -> None:
+    entries.clear()
+    entries.update(now)
 
 
 def _is_text(graph: gs.Graph, field: str, value: Any) -> bool:

@@ -11,11 +11,13 @@ from typing import Any
 import onnx_graphsurgeon as gs
 
 from rewriter.conditions.rule_values import ABSENT, Failure
-from rewriter.graph.objects import new_variable
+from rewriter.graph.metadata import node_texts
+from rewriter.graph.node_text import node_name
+from rewriter.graph.objects import Node, new_variable
 from rewriter.language import ast
 from rewriter.onnxfile.tensors import gs_dtype
 from rewriter.rewriting.build import operand_tensor
-from rewriter.rewriting.model_edits import drop_input, drop_output, set_model_field
+from rewriter.rewriting.model_edits import changed_entry, drop_input, drop_output, set_model_field
 from rewriter.rewriting.new_values import attribute_value
 from rewriter.rewriting.transaction import Rewriting
 
@@ -48,6 +50,8 @@ def _edit_node(rewriting: Rewriting, node: gs.Node, edit: ast.Edit, value: Any, 
     elif field == "op":
         domain, _, op = str(value).replace("::", ".").rpartition(".")
         rewriting.edits.set_op(node, op, domain or node.domain)
+    elif field in ("doc_string", "metadata_props"):
+        _say(rewriting, node, field, at, value)
     elif field is not None and at is None:
         domain = node.domain or ""
         version = rewriting.scope.opsets.get(domain, 1)
@@ -55,7 +59,24 @@ def _edit_node(rewriting: Rewriting, node: gs.Node, edit: ast.Edit, value: Any, 
             node, field, None if value is ABSENT else attribute_value(node.op, domain, version, field, value)
         )
     else:
-        raise Failure("only attributes, `op` and `inputs[i]` of a node can be set")
+        raise Failure("only attributes, `op`, `inputs[i]` and texts of a node can be set")
+
+
+def _say(rewriting: Rewriting, node: gs.Node, field: str, key: Any, value: Any) -> None:
+    """Sets the doc_string of a node or an entry of its metadata_props; an empty text takes it away."""
+    if not isinstance(node, Node) or not isinstance(value, str):
+        raise Failure(f"{field} of this node cannot be set to this")
+    texts = node_texts(node)
+    before = texts.doc_string if field == "doc_string" else texts.metadata.get(key, "")
+    if value == before:
+        return
+    if field == "doc_string":
+        texts = texts._replace(doc_string=value)
+    else:
+        texts = texts._replace(metadata=changed_entry(texts.metadata, key, value))
+    shown = field if key is None else f'{field}["{key}"]'
+    rewriting.edits.declare("text", f"{node_name(node)}.{shown}", before, value)
+    rewriting.edits.set_texts(node, texts)
 
 
 def _edit_tensor(rewriting: Rewriting, tensor: gs.Tensor, place: ast.Place, value: Any, at: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rewriter import __version__
-from rewriter.graph.metadata_keys import HISTORY
+from rewriter.graph.metadata import HISTORY
 from rewriter.graph.model import Model
 from rewriter.provenance.history_record import RecordedRun, Unreadable, dumps, history
 

@@ -43,3 +43,43 @@ def test_of_the_model(rules: RuleSet) -> None:
 
 def test_a_plain_graph_has_none(rules: RuleSet) -> None:
     assert not run(gs.import_onnx(model()), rules).changed
+
+
+WRITES = """
+rule TST002 says <kind: exact>
+match { [n] y = Relu(x) }
+where metadata(n, "seen") != "yes" or n.doc_string != "an activation"
+rewrite { n.doc_string = "an activation"   n.metadata_props["seen"] = "yes"   n.metadata_props["old"] = "" }
+
+rule TST003 says-of-the-model <kind: exact>
+match graph { }
+where model_metadata("seen") != "yes"
+rewrite { model.metadata_props["seen"] = "yes"   model.metadata_props["old"] = ""   model.doc_string = "a model" }
+"""
+
+
+def test_what_a_node_and_the_model_say_is_written(tmp_path: Path) -> None:
+    (tmp_path / "my.rules").write_text(WRITES)
+    rules = load_rules([tmp_path]).select(["TST002", "TST003"])
+    before = model()
+    for part in (before, before.graph.node[0]):
+        part.metadata_props.add(key="old", value="1")
+        part.metadata_props.add(key="kept", value="2")
+    loaded = Model.from_proto(before)
+    log = run(loaded.graph, rules)
+    assert [firing.rule for firing in log.firings] == ["TST003", "TST002"]
+    after = loaded.to_proto()
+    for part, said in ((after, "a model"), (after.graph.node[0], "an activation")):
+        assert part.doc_string == said
+        assert [(entry.key, entry.value) for entry in part.metadata_props][:2] == [("kept", "2"), ("seen", "yes")]
+    assert not run(Model.from_proto(after).graph, rules).changed
+    again = Model.from_proto(before)
+    run(again.graph, rules, keep=False)
+    assert again.to_proto() == before
+
+
+def test_the_record_of_runs_is_not_written_by_rules(tmp_path: Path) -> None:
+    text = 'rule TST004 record <kind: exact> match graph { } rewrite { model.metadata_props["rewriter.history"] = "" }'
+    (tmp_path / "my.rules").write_text(text)
+    log = run(Model.from_proto(model()).graph, load_rules([tmp_path]).select(["TST004"]))
+    assert [blocked.reason for blocked in log.blocked] == ["metadata_props['rewriter.history'] is written by rewriter itself"]

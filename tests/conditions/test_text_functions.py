@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rewriter.conditions.list_functions import BODIES
 from tests.engine.helpers import rewrite_text
 
 
@@ -21,3 +22,24 @@ def test_last_part_is_what_follows_the_last_separator(name: str, part: str) -> N
 def test_last_part_needs_a_separator() -> None:
     rule = 'rule X1 f <kind: exact> match { [n] y = Neg(t) } where last_part(name(n), "") == "" rewrite { y = Abs(t) }'
     assert rewrite_text("g (float[2] t) => (float[2] y) { [a] y = Neg(t) }", rule).fired == []
+
+
+@pytest.mark.parametrize(
+    "text, pattern, fits",
+    [
+        ("/encoder/layer.0/attn/MatMul", "/encoder/*/attn/MatMul*", True),
+        ("/encoder/layer.0/attn/MatMul_1", "/encoder/*/attn/MatMul", False),
+        ("Conv_12", "Conv_??", True),
+        ("Conv_1", "Conv_??", False),
+        ("a[0]", "a[0]", True),
+        ("a0", "a[0]", False),
+        ("", "*", True),
+        ("", "?", False),
+        ("", "", True),
+        ("abcab", "*ab", True),
+        ("abcabc", "*ab", False),
+        ("a" * 2000, "*a" * 200 + "b", False),
+    ],
+)
+def test_glob(text: str, pattern: str, fits: bool) -> None:
+    assert BODIES["glob"](None, text, pattern) is fits

@@ -9,7 +9,7 @@ from typing import Any
 import onnx
 
 from rewriter.graph.message_text import attribute_text, type_text
-from rewriter.graph.metadata_keys import HISTORY
+from rewriter.graph.metadata import HISTORY
 from rewriter.inspect.diff import sides
 from rewriter.inspect.diff.constants import ConstantContents, Statistics, statistics
 from rewriter.inspect.diff.pairing import Pairing

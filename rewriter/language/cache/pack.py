@@ -7,6 +7,7 @@ can neither run code nor break the interpreter, whoever wrote it.
 from __future__ import annotations
 
 import json
+from math import inf, nan
 from typing import Any
 
 from rewriter.language import ast, diagnostics
@@ -32,6 +33,9 @@ _NOWHERE = [0, NOWHERE.start, NOWHERE.end]
 _TUPLE, _SET, _ELLIPSIS = -1, -2, -3
 """What stands in the place of a position in the table for what is no record."""
 
+_decode = json.JSONDecoder(parse_constant={"NaN": nan, "Infinity": inf, "-Infinity": -inf}.__getitem__).decode
+"""One NaN, which is equal to itself as part of a record."""
+
 
 def pack(value: Any, *, places: bool = True) -> str:
     """A record, or tuples of records, numbers and texts, as one line that means something to `unpack` of the same version only.
@@ -43,7 +47,7 @@ def pack(value: Any, *, places: bool = True) -> str:
 
 def unpack(data: str) -> Any:
     """What was packed. It must be whole: whoever keeps it also keeps a checksum."""
-    return built(json.loads(data))
+    return built(_decode(data))
 
 
 def flat(value: Any, *, places: bool = True) -> Any:

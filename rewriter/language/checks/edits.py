@@ -11,6 +11,7 @@ from rewriter.language.checks.operators import check_operator, check_value, chec
 from rewriter.language.checks.scope import KIND_WORDS, Binding, NameScope
 from rewriter.language.faults import FAULTS, MODEL_FACTS
 
+_MODEL_EDITS = {**MODEL_FIELDS, "metadata_props": "string"}
 _TENSOR_EDITS = {"shape": "list", "dtype": "dtype", "name": "string"}
 Value = ast.Expr | ast.Constant | ast.Absent | ast.Build
 
@@ -123,6 +124,11 @@ class EditCheck:
         if field == "inputs":
             self._position(place, ops)
             self._new_input(value)
+        elif field == "metadata_props":
+            self._entry(place)
+            self._value(value, "string", "an entry of metadata_props")
+        elif field == "doc_string":
+            self._value(value, "string", "`doc_string`")
         elif field == "outputs" or field is None or (place.index is not None):
             what = "outputs of a matched node" if field == "outputs" else "this"
             helps = ("to replace an output, write `y = ...`",) if field == "outputs" else ()
@@ -165,6 +171,14 @@ class EditCheck:
             if history and all(limit is not None and place.index.value >= limit for limit in limits):
                 message = f"`{op.name}` has no {(place.field or '')[:-1]} {place.index.value}"
                 self.context.report("E104", message, place.span, "counted from 0", (f"it is {history[-1].signature}",))
+
+    def _entry(self, place: ast.Place) -> None:
+        """`metadata_props["key"]`."""
+        if place.index is None:
+            helps = (f'write {place.base}.metadata_props["key"]',)
+            self.context.report("E210", "entries of metadata_props are set one by one", place.span, "which one?", helps=helps)
+        else:
+            self.types.want(place.index, "string", "a key of metadata_props")
 
     def _tensor(self, place: ast.Place, found: Binding, value: Value) -> None:
         field = place.field
@@ -209,18 +223,20 @@ class EditCheck:
             mends = (f"write `mend model.{place.field}`",) if place.field in FAULTS else ()
             self.context.report("E210", f"model.{place.field} is found, not set", place.span, "not a place", helps=mends)
             return
-        actual_type = MODEL_FIELDS.get(place.field or "")
+        actual_type = _MODEL_EDITS.get(place.field or "")
         if actual_type is None:
-            notes = (f"its parts: {', '.join(MODEL_FIELDS)}",)
+            notes = (f"its parts: {', '.join(_MODEL_EDITS)}",)
             message = f"the model has no part `{place.field}`" if place.field else "the model cannot be assigned"
-            helps = did_you_mean(place.field or "", MODEL_FIELDS)
+            helps = did_you_mean(place.field or "", _MODEL_EDITS)
             self.context.report("E210", message, place.span, "not a place", notes, helps)
             return
         self._whole_model(place.span)
         informed = self.context.is_repair and self.context.header.needs_source
         if place.field == "outputs" and not (self.context.is_interface or informed):
             self.interface_only("which tensors the model gives out", place.span)
-        if place.index is not None and place.field == "opset":
+        if place.field == "metadata_props":
+            self._entry(place)
+        elif place.index is not None and place.field == "opset":
             self.types.want(place.index, "string", "a domain")
         elif place.index is not None:
             self.context.report("E210", f"model.{place.field} has no items", place.span, "not a place")

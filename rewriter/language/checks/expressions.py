@@ -6,6 +6,8 @@ silent about what it does not know (`any`), so everything that it says is certai
 
 from __future__ import annotations
 
+from math import isnan
+
 from rewriter.language import ast, schema
 from rewriter.language.checks import static_types as types
 from rewriter.language.checks.context import CheckContext, did_you_mean
@@ -13,8 +15,9 @@ from rewriter.language.checks.scope import Binding, NameScope
 from rewriter.language.dtypes import DTYPES
 from rewriter.language.faults import FAULTS, MODEL_FACTS
 from rewriter.language.functions import FUNCTIONS
+from rewriter.language.walk import canonical
 
-NODE_FIELDS = {"inputs": "tensors", "outputs": "tensors", "op": "string"}
+NODE_FIELDS = {"inputs": "tensors", "outputs": "tensors", "op": "string", "doc_string": "string"}
 TENSOR_FIELDS = {"shape": "list", "dtype": "dtype", "name": "string"}
 MODEL_FIELDS = {
     "ir_version": "int", "opset": "int", "producer_name": "string", "producer_version": "string", "name": "string",
@@ -108,6 +111,11 @@ class Types:
         message = f"the elements of {what} are not known while rewriting"
         self.context.report("E205", message, expr.span, "a run-time value", helps=helps)
 
+    def nothing_is_nan(self, span: ast.Span) -> None:
+        """Reports a comparison that nothing passes."""
+        message, helps = "nothing is equal to `nan`, less or greater", ("ask for it: isnan(x), or any(isnan(x))",)
+        self.context.report("E206", message, span, "never true", helps=helps)
+
     # --- Names and fields ------------------------------------------------------------------------------------------------
 
     def _name(self, expr: ast.Name) -> str:
@@ -174,6 +182,10 @@ class Types:
     def _index(self, expr: ast.Index) -> str:
         base = self.of(expr.value)
         index = self.want(expr.index, "int|range", "a position")
+        if isinstance(expr.index, ast.Range) and (end := _counted(expr.value, expr.index.stop)):
+            helps = (f"write ..{end} - 1, or no end",)
+            message = "this range ends one behind the last item: both ends belong to it"
+            self.context.report("E206", message, expr.index.span, "off by one", helps=helps)
         if base == "tensor":
             self.runtime(expr.value)
             return "any"
@@ -235,6 +247,8 @@ class Types:
             self.context.report("E208", message, expr.span, notes=(define.text,))
             return
         helps = did_you_mean(expr.function, [*FUNCTIONS, *self.context.defines])
+        if expr.function in DTYPES:
+            helps = (f"write cast(x, {expr.function}) for a constant of this element type",)
         notes: tuple[str, ...] = ()
         if schema.history(expr.function, ""):
             notes = (f"`{expr.function}` is an operator: new nodes are made by lines of `rewrite`, not inside expressions",)
@@ -271,6 +285,9 @@ class Types:
 
     def _compare(self, expr: ast.Compare) -> str:
         left, right = self.of(expr.left), self.of(expr.right)
+        if any(map(is_nan, (expr.left, expr.right))):
+            self.nothing_is_nan(expr.span)
+            return "bool"
         if expr.op in ("in", "not in"):
             if not types.fits(right, "list|array|string|tensors"):
                 self.mismatch(expr.right, right, f"the right side of `{expr.op}` must be a list or a text", "list|array|string")
@@ -295,6 +312,19 @@ class Types:
 
 _TENSORS = ("tensor", "const")
 _ITEM = {"ints": "int", "floats": "number", "strings": "string", "string": "string", "tensors": "tensor"}
+
+
+def _counted(items: ast.Expr, end: ast.Expr | None) -> str:
+    """`rank(x)` of `shape(x)`, or `len(p)` of `p`, where that is the end."""
+    if not isinstance(end, ast.Call) or len(end.args) != 1 or end.function not in ("rank", "len"):
+        return ""
+    of = items.args[0] if end.function == "rank" and isinstance(items, ast.Call) and items.function == "shape" else items
+    same = (end.function == "len" or of is not items) and canonical(of) == canonical(end.args[0])
+    return f"{end.function}(...)" if same else ""
+
+
+def is_nan(expr: object) -> bool:
+    return isinstance(expr, ast.Literal) and isinstance(expr.value, float) and isnan(expr.value)
 
 
 def _unquoted(expr: ast.Compare, left: str, right: str) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rewriter.language import ast, schema
 from rewriter.language.checks import static_types as types
 from rewriter.language.checks.context import CheckContext, did_you_mean
-from rewriter.language.checks.expressions import Types
+from rewriter.language.checks.expressions import Types, is_nan
 from rewriter.language.checks.operators import check_value
 from rewriter.language.checks.scope import Binding, NameScope
 from rewriter.language.dtypes import DTYPES
@@ -89,6 +89,8 @@ class Pattern:
             case ast.Variadic():
                 self._tensor(operand.name, operand.span, "tensors", output=operand.name in made)
             case ast.ConstPattern():
+                if is_nan(operand.value):
+                    self.types.nothing_is_nan(operand.span)
                 self.types.want(operand.value, "array|list|number|bool|string", "a constant of the pattern")
                 self._dtype(operand.dtype, operand.span)
             case ast.NodePattern():
@@ -146,6 +148,8 @@ class Pattern:
                 self.context.report("E203", message, attr.span, "the alternatives disagree")
             self.scope.define(Binding(value.id, "attribute", types.join(kinds), value.span))
             return
+        if is_nan(value):
+            self.types.nothing_is_nan(attr.span)
         actual = self.types.of(value)
         for op in node.ops:
             check_value(self.context, op, attr.name, value, actual)

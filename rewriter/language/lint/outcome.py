@@ -223,8 +223,9 @@ class _ResultWriter:
     def _edit(self, edit: ast.Edit) -> None:
         ref = self._node_of(edit.place.base)
         name = edit.place.field
-        if ref is None or name is None:
+        if ref is None or name in (None, "doc_string", "metadata_props"):
             return
+        assert name is not None
         written = self._touch(ref)
         node = self._nodes[ref]
         if name == "inputs":

@@ -9,8 +9,8 @@ PAGES = (
         "E210",
         "this cannot be changed",
         """
-A rewrite changes in place what was matched: attributes, inputs and the operator of a labelled node, type and
-shape of a tensor, and, after `match graph`, the model's ir_version, opset and texts. Nodes and attributes can
+A rewrite changes in place what was matched: attributes, inputs, the operator and the texts of a labelled node, type
+and shape of a tensor, and, after `match graph`, the model's ir_version, opset and texts. Nodes and attributes can
 be deleted; tensors vanish by themselves when nothing reads them. A rule on the interface may make nodes behind
 inputs and before outputs, `x = Cast<to=float>(x)`, and no others. `mend` takes the faults of the model as a whole, which
 are found and not set: `mend model.unsorted_nodes`. `inline` needs a subgraph, or a call of a

@@ -73,7 +73,7 @@ class _Spacer:
             or (
                 token.type == "LPAR"
                 and (
-                    previous in ("NAME", "COLUMN", "RPAR")
+                    previous in ("NAME", "COLUMN", "DTYPE", "ANY", "RPAR")
                     or (previous == "TIMES" and self.tight)
                     or (previous == "MORETHAN" and place == "node")
                 )

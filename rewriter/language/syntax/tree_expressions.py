@@ -16,7 +16,7 @@ from rewriter.language import ast
 from rewriter.language.ast import Expr, Span
 from rewriter.language.diagnostics import Diagnostic
 from rewriter.language.syntax.syntax_limits import MAX_INT, MAX_STRING_LENGTH, MIN_INT
-from rewriter.language.syntax.words import reserved
+from rewriter.language.syntax.words import NUMBERS, reserved
 
 Part = Any
 """A `lalr.Node`, a `lalr.Word`, or None for an optional part that is missing; only the grammar knows which child is which."""
@@ -39,7 +39,7 @@ class ExpressionBuilder:
         self.problems: list[Diagnostic] = []
         self.calls: set[str] = set()
         self._expressions: dict[str, Callable[[Part], Expr]] = {
-            "name": lambda t: ast.Name(str(t.children[0]), self.span(t)),
+            "name": self._name,
             "dtype": lambda t: ast.Name(str(t.children[0]), self.span(t)),
             "column": lambda t: ast.Name(str(t.children[0]), self.span(t)),
             "integer": self._integer,
@@ -127,6 +127,10 @@ class ExpressionBuilder:
         helps = (r"known are \n, \t, \r, \", \\ and \uXXXX; write `\\` for a backslash",)
         self.problem("E010", f"`{escape[0]}` is no escape sequence", where, "in this string", helps)
         return ""
+
+    def _name(self, tree: Part) -> Expr:
+        word = str(tree.children[0])
+        return ast.Literal(NUMBERS[word], self.span(tree)) if word in NUMBERS else ast.Name(word, self.span(tree))
 
     def _integer(self, tree: Part) -> Expr:
         return ast.Literal(self.integer(tree.children[0]), self.span(tree))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf, nan
+
 from rewriter.language.dtypes import DTYPES
 
 PARTS = ("param", "match", "private", "where", "let", "rewrite", "test")
@@ -20,12 +22,18 @@ OWNERS = frozenset({"model", "outer"})
 """Names that the language binds: the model as a whole, the node around a subgraph."""
 
 
+NUMBERS = {"inf": inf, "nan": nan}
+"""Numbers that are written as words."""
+
+
 def reserved(name: str) -> str | None:
     """Why the name cannot be given to a tensor, node, parameter or value; None when it can."""
     if name in DTYPES:
         return "is an element type"
     if name in KEYWORDS:
         return "is a word of the language"
+    if name in NUMBERS:
+        return "is a number"
     if name in OWNERS:
         return "is bound by the language itself"
     return "means anything" if name == "_" else None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import onnx
 
 from rewriter.errors import RewriterError
-from rewriter.graph.metadata_keys import HISTORY
+from rewriter.graph.metadata import HISTORY
 from rewriter.graph.model import Model
 from rewriter.graph.objects import Graph
 from rewriter.surgery.edit.editing import Editing, pair

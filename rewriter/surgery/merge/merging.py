@@ -9,7 +9,7 @@ from pathlib import Path
 import onnx_graphsurgeon as gs
 
 from rewriter.errors import RewriterError
-from rewriter.graph.metadata_keys import HISTORY
+from rewriter.graph.metadata import HISTORY
 from rewriter.graph.model import Model
 from rewriter.proof.models.validity import Candidate
 from rewriter.provenance.history_record import Unreadable, dumps, history

@@ -1,0 +1,50 @@
+"""Numbers that are words, `float(...)`, and parts of lists and constants along an axis."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+from rewriter.language.check import check
+from rewriter.language.parse import parse
+from tests.engine.helpers import rewrite_text
+
+W = "<float[2,4] w = {0, 1, 2, 3, 4, 5, 6, 7}>"
+
+
+@pytest.mark.parametrize(
+    "value, wanted",
+    [
+        ("take(w, 0..1, 1)", [[0, 1], [4, 5]]),
+        ("take(w, -1.., 1)", [[3], [7]]),
+        ("take(w, [2, 0], 1)", [[2, 0], [6, 4]]),
+        ("take(w, 1, 0)", [4, 5, 6, 7]),
+        ("take(w, 1..2)", [1, 2]),
+        ("take(to_list(w), 1..2)", [1, 2]),
+        ("take(shape(w), 0..)", [2, 4]),
+        ("w[1..]", [[4, 5, 6, 7]]),
+        ('[inf, -inf, float("1.5")]', [np.inf, -np.inf, 1.5]),
+        ("float{nan}", np.nan),
+    ],
+)
+def test_values(value: str, wanted: object) -> None:
+    constant = value if value.startswith("float{") else f"float{{{value}}}"
+    rule = f"rule VAL001 v <kind: lossy> match {{ y = MatMul(x, const w) }} rewrite {{ y = Mul(x, {constant}) }}"
+    outcome = rewrite_text(f"g (float[1,2] x) => (float[1,4] y) {W} {{ y = MatMul(x, w) }}", rule)
+    assert outcome.fired == ["VAL001"], outcome.log.blocked
+    made = onnx.numpy_helper.to_array(outcome.proto.graph.initializer[-1])
+    assert np.array_equal(made, np.array(wanted, np.float32), equal_nan=True)
+
+
+def test_a_list_has_one_axis() -> None:
+    rule = "rule VAL002 v <kind: exact> match { y = Relu(x) } where all(take(shape(x), 0, 1) == 1) rewrite { y = x }"
+    assert [b.reason for b in rewrite_text("g (float[1] x) => (float[1] y) { y = Relu(x) }", rule).log.blocked] == [
+        "a list has one axis"
+    ]
+
+
+def test_nan_is_kept_as_it_is_written() -> None:
+    file, problems = parse("rule VAL003 v <kind: lossy> match { y = Relu(x) } rewrite { y = Mul(x, {nan}) }", "<test>")
+    assert not problems and not check(file)
+    assert parse(file.text, "<test>")[0] == file
