@@ -12,7 +12,7 @@ from rewriter.cli.options import Parser, Raw
 
 GROUPS = {
     "repair": ("fix", "check", "plan", "apply", "why"),
-    "change": ("optimize", "extract", "split", "merge", "edit", "opset", "infer", "save"),
+    "change": ("optimize", "extract", "split", "merge", "edit", "reduce", "opset", "infer", "save"),
     "inspect": ("show", "view", "picture", "diff", "compare", "history", "audit"),
     "rules": ("rules", "rule", "test", "fmt", "verify", "lint", "coverage", "explain"),
     "about": ("help",),

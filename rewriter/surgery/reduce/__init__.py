@@ -1,0 +1,1 @@
+"""The smallest model that still shows something."""
