@@ -15,6 +15,7 @@ PACKAGE = Path(__file__).parent.parent / "rewriter"
 LAYERS = (
     "cli",
     "batch",
+    "authoring",
     "surgery",
     "report",
     "provenance",

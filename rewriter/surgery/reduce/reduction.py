@@ -47,7 +47,7 @@ def reduced(
     seconds: float = 600.0,
     checks: Checks | None = None,
 ) -> Surgery:
-    """The smallest model that still shows what `keep` says; without any, the same nodes with the smallest weights.
+    """The smallest model that still shows what `keep` says; without any, the same nodes with the smallest weights and no texts.
 
     Raises:
         RewriterError: the model does not show it.
@@ -59,8 +59,7 @@ def reduced(
     if keep:
         work.fewer_nodes()
     work.smaller_weights()
-    if keep:
-        work.fewer_words()
+    work.fewer_words()
     result = trials.loaded(work.finished())
     before, after = _counts(model.sketch()), _counts(work.model)
     did = [f"{counted(after[0], 'node')} of {before[0]:,}, weights of {after[1]:,} bytes of {before[1]:,}"]

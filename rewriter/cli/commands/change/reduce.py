@@ -16,9 +16,9 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         parents=[common],
         help="make the smallest model that still shows something",
         description="Leaves out nodes, outputs, weights and declarations as long as the model still shows what --keep says, "
-        "and makes dimensions smaller. Whoever takes the model takes the small one, too. Without --keep all nodes stay and "
-        "only weights become smaller, as long as the same rules fire at the same nodes and the same tools refuse the model: a "
-        "way to share a model without its weights.",
+        "and makes dimensions smaller. Whoever takes the model takes the small one, too. Without --keep all nodes stay; only "
+        "weights become smaller and texts go, as long as the same rules fire at the same nodes and the same tools refuse the "
+        "model: a way to share a model without its weights.",
         epilog="examples:\n  rewriter reduce net.onnx --keep 'refused: incorrect size' -o small.onnx\n"
         "  rewriter reduce net.onnx --keep 'rule: PT030' -o small.onnx\n"
         "  rewriter reduce net.onnx -o without-weights.onnx",

@@ -1,0 +1,1 @@
+"""What helps those who write rules: rules begun from a model, expected models of tests, packs."""

@@ -1,0 +1,291 @@
+"""A rule file begun from a real model: pattern, header, tests and a rewrite that still says what stands there.
+
+What the model tells is filled in. What only the author knows is marked, and until it is filled in the rule fires nowhere.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+
+import onnx
+import onnx.parser
+import onnx.printer
+
+from rewriter.authoring.around_node import around_node
+from rewriter.errors import RewriterError
+from rewriter.graph.model import Model
+from rewriter.language.check import check
+from rewriter.language.checks.header import CODE
+from rewriter.language.diagnostics import Diagnostic, escape
+from rewriter.language.format import format_text
+from rewriter.language.parse import parse
+from rewriter.language.rules import RuleSet
+from rewriter.language.schema import OLDEST_OPSET, history, normal, qualified, schema, versions
+from rewriter.language.syntax.words import reserved
+from rewriter.proof.judges.judges import CHECKER, FULL_CHECK, SESSION
+from rewriter.proof.models.validity import Candidate
+from rewriter.source.exporter import detect
+
+FILL = "FILL IN"
+"""What marks a line that wants an answer of the author."""
+
+_LONGEST = 100  # characters of a message that is taken as a symptom
+_WORDS = 4  # that a part of a message has to have to say what is wrong
+_SLUG = 40  # characters of a slug
+
+
+def new_rule(
+    model: Model, code: str, name: str, *, depth: int = 1, rules: RuleSet, origin: str = "", runtime: bool = True
+) -> str:
+    """The text of a rule file for what stands around a node.
+
+    Args:
+        model: as an exporter wrote it.
+        code: of the rule.
+        name: of the node, or of a tensor that it makes.
+        depth: how many steps away from it a node may be.
+        rules: that there are already.
+        origin: what the model is called in the text.
+        runtime: whether ONNX Runtime is asked about the part.
+
+    Raises:
+        RewriterError: the code is none or is taken, there is no such node, or no pattern can say what stands there.
+    """
+    if not CODE.fullmatch(code):
+        raise RewriterError(f"{code!r} is no code of a rule: capital letters and a number, as MY001")
+    taken = rules.get(code)
+    if taken is not None:
+        raise RewriterError(f"{code} is the code of a rule already: {taken.title} ({taken.path})")
+    part, root = around_node(model, name, depth, rules, runtime=runtime)
+    text = _model_text(part)
+    skeleton = Skeleton(part, root, code, escape(origin), text, model, runtime)
+    problems: list[Diagnostic] = []
+    opsets = f"{skeleton.oldest}..", str(skeleton.version)
+    for opset, anew in ((opset, anew) for anew in (True, False) for opset in opsets):
+        written = skeleton.written(opset, anew=anew)
+        rule_file, problems = parse(written, "new.rules")
+        problems = problems or [found for found in check(rule_file) if not found.is_warning]
+        if not problems:
+            return format_text(written, "new.rules")
+    raise RewriterError(f"no pattern can say what stands around {name!r}: {problems[0].message}; try another --depth")
+
+
+def _model_text(part: onnx.ModelProto) -> str:
+    """A model as ONNX text that is read as what it is. Raises RewriterError when there is none."""
+    try:
+        text = str(onnx.printer.to_text(part))
+        onnx.parser.parse_model(text)
+    except Exception as error:  # of the parser, which has a class of its own
+        raise RewriterError(f"the part cannot be written as ONNX text: {' '.join(str(error).split())[:200]}") from None
+    if "~~~" in text or not text.replace("\n", "").isprintable():
+        raise RewriterError("the part has names or texts that no rule file may hold; rename them first: rewriter edit --rename")
+    return text
+
+
+class Skeleton:
+    """The parts of the file.
+
+    Attributes:
+        version: of ONNX's operators in the model; `oldest` the first one from which all of the pattern is as it is there.
+    """
+
+    def __init__(
+        self, part: onnx.ModelProto, root: int, code: str, origin: str, text: str, model: Model, runtime: bool
+    ) -> None:
+        self.code, self._origin, self._text = code, origin, text
+        self._exporter = detect(model.graph).name
+        graph = part.graph
+        self._root = graph.node[root]
+        self._nodes = [node for node in graph.node if node.op_type != "Constant"]
+        self._constants = {tensor.name for tensor in graph.initializer}
+        self._constants.update(name for node in graph.node if node.op_type == "Constant" for name in node.output)
+        self._imports = {normal(entry.domain): entry.version for entry in part.opset_import}
+        self.version = self._imports.get("", 1)
+        self.oldest = max((self._since(node) for node in self._nodes), default=min(OLDEST_OPSET, self.version))
+        self._names: dict[str, str] = {}
+        self._taken: set[str] = set()
+        self._name_all()
+        self._refusal = _refusal(part, model, runtime)
+
+    def written(self, opset: str, *, anew: bool) -> str:
+        """The file, not yet laid out; `anew` if the rewrite makes the nodes of the pattern, which can be more than ONNX has."""
+        lines = [
+            f"# Begun by `rewriter new` from {self._origin}, around {escape(self._root.name or self._root.output[0])}.",
+            f"# Answer what is marked {FILL}; until then the rule fires nowhere. `rewriter test` runs the tests below.",
+            "",
+            f"/// {FILL}: what is wrong, in at most 70 characters that name operator, exporter and symptom.",
+            "///",
+            f"/// {FILL}: how one notices, which versions of the exporter write this, and what keeps the rule from firing",
+            "/// where nothing is wrong.",
+            f"rule {self.code} {self._slug()}",
+            f"<{', '.join(self._header(opset))}>",
+            "",
+            "match {",
+            *(f"  {line}" for line in self._pattern()),
+            "}",
+            f"# {FILL}: leave out above what need not stand there, and say in `where` lines when the rule is right.",
+            "where false",
+            "",
+            "rewrite {",
+            f"  # {FILL}: {'this makes the nodes anew, as they are' if anew else 'what should stand there'}.",
+            *(f"  {line}" for line in (self._rewrite() if anew else self._stand_in())),
+            "}",
+            "",
+            f"# {FILL}: write `becomes ~~~ ~~~` for `unchanged`, and have `rewriter test --bless` write what the rule makes.",
+            f'test "{self._slug()}, as it was exported" unchanged ~~~',
+            self._text,
+            "~~~",
+            f"# {FILL}: change this model into one that is as near to the pattern as can be, and right.",
+            "# A twin is what the exporter made of a correct program; say in a comment of which, and with which version."
+            if self._exporter
+            else "# It should be kept from firing by one `where` line alone.",
+            f'test "{FILL}: why this one is left alone" {"twin" if self._exporter else "unchanged"} ~~~',
+            self._text,
+            "~~~",
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _header(self, opset: str) -> Iterator[str]:
+        if self._exporter:
+            yield f'exporter: "{self._exporter}"'
+        if self._refusal:
+            yield "kind: repair"
+            yield "evidence: refused"
+        else:
+            yield "kind: exact"
+        yield f"opset: {opset}"
+        if self._refusal:
+            yield f"symptom: {_quoted(self._refusal)}"
+
+    def _slug(self) -> str:
+        words = ["".join(c if c.isalnum() else "-" for c in node.op_type.lower()).strip("-") for node in self._nodes]
+        slug = "-".join(word for word in words if word and word.isascii())
+        return slug[:_SLUG].rstrip("-") or "rule"
+
+    def _pattern(self) -> Iterator[str]:
+        known: set[str] = set()
+        for number, node in enumerate(self._nodes):
+            label = f"[{self._label(number)}] " if node.attribute else ""
+            operands = []
+            for name in node.input:
+                constant = name in self._constants and name not in known
+                operands.append(("const " if constant else "") + self._names[name] if name else self._absent(node))
+                known.add(name)
+            attributes = ", ".join(self._attributes(node))
+            shown = f"<{attributes}>" if attributes else ""
+            yield f"{label}{self._outputs(node)} = {_operator(node)}{shown}({', '.join(operands)})"
+
+    def _rewrite(self) -> Iterator[str]:
+        """The nodes of the pattern anew. What only they read gets names of its own."""
+        ends = self._ends()
+        for number, node in enumerate(self._nodes):
+            names = {name: f"{self._names[name]}_new" for n in self._nodes for name in n.output if name and name not in ends}
+            outputs = ", ".join(names.get(name, self._names[name]) if name else "_" for name in _used(node.output))
+            operands = ", ".join(names.get(name, self._names[name]) if name else "_" for name in node.input)
+            copied = f"<..{self._label(number)}>" if node.attribute else ""
+            yield f"{outputs} = {_operator(node)}{copied}({operands})"
+
+    def _stand_in(self) -> Iterator[str]:
+        operand = next((self._names[name] for node in self._nodes for name in node.input if name), None)
+        for node in self._nodes:
+            for name in node.output:
+                if name in self._ends():
+                    yield f"{self._names[name]} = " + (f"Identity({operand})" if operand else "{0.0}")
+
+    def _ends(self) -> set[str]:
+        read = {name for node in self._nodes for name in node.input}
+        return {name for node in self._nodes for name in node.output if name and name not in read}
+
+    def _outputs(self, node: onnx.NodeProto) -> str:
+        return ", ".join(self._names[name] if name else "_" for name in _used(node.output))
+
+    def _absent(self, node: onnx.NodeProto) -> str:
+        return f"{self._fresh('absent')}?"
+
+    def _attributes(self, node: onnx.NodeProto) -> Iterator[str]:
+        """Those that are written, and that are not what holds anyway."""
+        domain = normal(node.domain)
+        past = history(node.op_type, domain)
+        operator = schema(node.op_type, domain, self._imports.get(domain, 1))
+        for attribute in node.attribute:
+            known = None if operator is None else operator.attributes.get(attribute.name)
+            shown = _value(onnx.helper.get_attribute_value(attribute))
+            if not any(attribute.name in one.attributes for one in past) and past:
+                continue  # a mark of some exporters, which no schema has
+            if shown is not None and (known is None or known.default is None or _value(known.default) != shown):
+                yield f"{attribute.name}={shown}"
+
+    def _label(self, number: int) -> str:
+        return f"n{number + 1}"
+
+    def _name_all(self) -> None:
+        self._taken.update(self._label(number) for number in range(len(self._nodes)))
+        for node in self._nodes:
+            for name in node.input:
+                if name and name not in self._names:
+                    self._names[name] = self._fresh("w" if name in self._constants else "x")
+            for name in node.output:
+                if name and name not in self._names:
+                    self._names[name] = self._fresh("".join(c for c in node.op_type.lower() if c.isascii() and c.isalnum()))
+
+    def _fresh(self, wish: str) -> str:
+        wish = wish if wish[:1].isalpha() else f"t{wish}"
+        number, name = 1, wish
+        while name in self._taken or reserved(name):
+            number += 1
+            name = f"{wish}{number}"
+        self._taken.add(name)
+        return name
+
+    def _since(self, node: onnx.NodeProto) -> int:
+        """The version of ONNX's operators from which on this one is as it is in the model."""
+        least: int = min(OLDEST_OPSET, self.version)
+        if normal(node.domain):
+            return least
+        return max([least, *(version for version in versions(str(node.op_type)) if version <= self.version)])
+
+
+def _refusal(part: onnx.ModelProto, whole: Model, runtime: bool) -> str:
+    """Why somebody refuses the part who refuses the whole, too; "" when all take it."""
+    candidate, before = Candidate(Model.from_proto(part)), Candidate(whole)
+    asked = [*([SESSION] if runtime else []), FULL_CHECK, CHECKER]
+    found = next((reason for judge in asked if (reason := candidate.refusal(judge)) and before.refusal(judge)), "")
+    clauses = [clause for clause in re.split(r"\] |, Error |: ", escape(found)) if len(clause.split()) >= _WORDS]
+    return (clauses or [found])[-1].strip()[:_LONGEST]
+
+
+def _used(names: list[str]) -> list[str]:
+    """Outputs without those at the end that are absent."""
+    count = max((place + 1 for place, name in enumerate(names) if name), default=0)
+    return list(names)[:count]
+
+
+def _operator(node: onnx.NodeProto) -> str:
+    return qualified(node.op_type, node.domain)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _value(value: object) -> str | None:
+    """An attribute's value as a pattern has it; None for what has no such form."""
+    if isinstance(value, bytes):
+        text = value.decode(errors="replace")
+        return _quoted(text) if text.isprintable() else None
+    if isinstance(value, str):
+        return _quoted(value) if value.isprintable() else None
+    if isinstance(value, bool | int):
+        return str(int(value))
+    if isinstance(value, float):
+        return f"{value:.7g}" if math.isfinite(value) else None
+    try:
+        items = [_value(item) for item in value]  # type: ignore[attr-defined]
+    except TypeError:
+        return None
+    return None if any(item is None for item in items) else f"[{', '.join(map(str, items))}]"
+
+
+__all__ = ["FILL", "new_rule"]
