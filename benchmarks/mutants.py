@@ -21,7 +21,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from rewriter.engine.testing import run_test
+from rewriter.explain.testing import run_test
 from rewriter.inspect.model_text import canonical_text
 from rewriter.language import ast
 from rewriter.language.load_rules import load_rules

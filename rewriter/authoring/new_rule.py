@@ -10,10 +10,9 @@ import re
 from collections.abc import Iterator
 
 import onnx
-import onnx.parser
-import onnx.printer
 
 from rewriter.authoring.around_node import around_node
+from rewriter.authoring.text_of_model import model_text
 from rewriter.errors import RewriterError
 from rewriter.graph.model import Model
 from rewriter.language.check import check
@@ -59,7 +58,7 @@ def new_rule(
     if taken is not None:
         raise RewriterError(f"{code} is the code of a rule already: {taken.title} ({taken.path})")
     part, root = around_node(model, name, depth, rules, runtime=runtime)
-    text = _model_text(part)
+    text = model_text(part)
     skeleton = Skeleton(part, root, code, escape(origin), text, model, runtime)
     problems: list[Diagnostic] = []
     opsets = f"{skeleton.oldest}..", str(skeleton.version)
@@ -70,18 +69,6 @@ def new_rule(
         if not problems:
             return format_text(written, "new.rules")
     raise RewriterError(f"no pattern can say what stands around {name!r}: {problems[0].message}; try another --depth")
-
-
-def _model_text(part: onnx.ModelProto) -> str:
-    """A model as ONNX text that is read as what it is. Raises RewriterError when there is none."""
-    try:
-        text = str(onnx.printer.to_text(part))
-        onnx.parser.parse_model(text)
-    except Exception as error:  # of the parser, which has a class of its own
-        raise RewriterError(f"the part cannot be written as ONNX text: {' '.join(str(error).split())[:200]}") from None
-    if "~~~" in text or not text.replace("\n", "").isprintable():
-        raise RewriterError("the part has names or texts that no rule file may hold; rename them first: rewriter edit --rename")
-    return text
 
 
 class Skeleton:

@@ -202,11 +202,12 @@ class Private:
 
 @record(frozen=True, slots=True)
 class Test:
-    """`test "title" [set name = literal]* [source ~~~json~~~] ~~~model~~~ (becomes ~~~model~~~ | unchanged | twin)`.
+    """`test "title" [with CODE, ...] [set name = literal]* [source ~~~json~~~] ~~~model~~~ (becomes ~~~model~~~ | unchanged |
+    twin)`.
 
     Texts are ONNX text format; `after` None means that the rule must not fire. `source` is a JSON table of source information
     ({"node": {"attr": value}}), `settings` are parameter values. A `twin` is a correct model of the rule's exporter, as close
-    to the pattern as possible.
+    to the pattern as possible. `beside` are codes of rules that run together with this one.
     """
 
     title: str
@@ -218,6 +219,7 @@ class Test:
     span: Span = NOWHERE
     before_span: Span = NOWHERE
     after_span: Span = NOWHERE
+    beside: tuple[str, ...] = ()
 
 
 @record(frozen=True, slots=True)

@@ -77,6 +77,15 @@ def why_lines(found: Explanation, notes: Sequence[str], most: int, style: Style)
     yield from _order(found, most, style)
 
 
+def miss_lines(found: Explanation, most: int, style: Style) -> Iterator[str]:
+    """The guards, and the nearest misses, of a rule that was to fire and did not."""
+    yield from (f"{style.paint('yellow', 'not tried')}: {clean(guard)}" for guard in found.guards)
+    if not found.answers:
+        yield _summary(found)
+    for answer in found.answers[:most]:
+        yield from _answer(answer, bool(found.guards), style)
+
+
 def _summary(found: Explanation) -> str:
     number = counts(found)
     if found.ops == ("",):

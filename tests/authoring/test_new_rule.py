@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rewriter.authoring.new_rule import new_rule
-from rewriter.engine.testing import run_tests
+from rewriter.explain.testing import run_tests
 from rewriter.graph.model import Model, load
 from rewriter.language.load_rules import load_rules
 from rewriter.language.rules import RuleSet

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rewriter.engine.compile import compile_rule, plan
-from rewriter.engine.testing import run_tests
+from rewriter.explain.testing import run_tests
 from rewriter.language import ast
 from rewriter.language.expand.variants import MAX_VARIANTS, groupings
 from rewriter.language.load_rules import load_rules

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rewriter.cli.main import main
-from rewriter.engine.testing import run_tests
+from rewriter.explain.testing import run_tests
 from rewriter.language.format import format_text
 from rewriter.language.load_rules import load_rules
 from rewriter.language.parse import parse

@@ -10,7 +10,7 @@ import pytest
 
 from rewriter.engine.limits import Limits
 from rewriter.engine.run import run
-from rewriter.engine.testing import read_model
+from rewriter.explain.testing import read_model
 from rewriter.graph.model import Model
 from rewriter.language import ast
 from rewriter.language.lint.rule_set import TWINNED

@@ -11,8 +11,8 @@ import pytest
 from rewriter.conditions.context import Context
 from rewriter.conditions.rule_values import Failure
 from rewriter.engine.compile import CompiledRule, compile_rule
-from rewriter.engine.testing import read_model
 from rewriter.errors import RewriterError
+from rewriter.explain.testing import read_model
 from rewriter.facts.facts import Facts
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model

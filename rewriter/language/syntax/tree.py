@@ -158,7 +158,7 @@ class RuleBuilder(RewriteBuilder):
         return ast.Let(self.new_name(name), self.expr(value), self.span(tree))
 
     def _test(self, tree: Part) -> ast.Test:
-        code, title, *rest = tree.children
+        code, title, beside, *rest = tree.children
         rest = [part for part in rest if part is not None]
         if code is not None:
             self.test_codes.append((ast.Cell(str(code), self.span(code)), self.span(tree)))
@@ -183,6 +183,7 @@ class RuleBuilder(RewriteBuilder):
             span=self.span(tree),
             before_span=texts[0][1],
             after_span=after_span,
+            beside=() if beside is None else tuple(map(str, beside.children)),
         )
 
     def _fence(self, token: Part) -> tuple[str, ast.Span]:

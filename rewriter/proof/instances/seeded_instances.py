@@ -13,7 +13,7 @@ import onnx
 from onnx import AttributeProto, TensorProto, helper
 
 from rewriter.engine.compile import default_value
-from rewriter.engine.testing import read_model
+from rewriter.explain.testing import read_model
 from rewriter.language import ast, schema
 from rewriter.language.rule import Rule
 from rewriter.proof.instances.dims import Dims

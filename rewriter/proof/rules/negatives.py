@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from rewriter.engine.testing import run_test
+from rewriter.explain.testing import run_test
 from rewriter.language import ast
 from rewriter.language.rule import Rule
 from rewriter.proof.instances.instance import Instance

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import onnx
 
-from rewriter.engine.testing import run_test
+from rewriter.explain.testing import run_test
 from rewriter.language import schema
 from rewriter.language.dtypes import DTYPE_NAMES
 from rewriter.language.rule import Rule

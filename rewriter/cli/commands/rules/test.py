@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
-from rewriter.cli.options import add_format
+from rewriter.cli.options import Help, add_format
+
+if TYPE_CHECKING:
+    from rewriter.explain.testing import TestResult
+
+MISSES = 2
+"""Places that are shown where a rule does not fire."""
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -15,21 +21,46 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         "test",
         parents=[common],
         help="run the inline tests of rules",
-        description="Runs the inline tests of rule files and shows the difference where one fails.",
-        epilog="example: rewriter test my_rules/",
+        description="Runs the inline tests of rule files. Where one fails it shows the difference, or why nothing fires.",
+        epilog="examples:\n  rewriter test my_rules/\n  rewriter test my_rules/ --watch\n"
+        "  rewriter test my_rules/MY001_pool.rules --bless",
+        formatter_class=Help,
     )
     parser.add_argument("rules", metavar="RULES", nargs="*", help="rule file or folder (default: the shipped rules)")
+    parser.add_argument(
+        "--bless",
+        action="store_true",
+        help="write what a rule makes into tests that expect something else, and show the difference first",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="of --bless only show the difference")
+    parser.add_argument("--watch", action="store_true", help="run the tests again whenever a rule file changes")
     add_format(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Runs the tests; returns 1 when one fails."""
-    from rewriter.cli.output import say, style_of, tell
+    from rewriter.errors import RewriterError
+
+    if args.watch and (args.bless or args.format == "json"):
+        raise RewriterError(f"--watch does not go with {'--bless' if args.bless else '--format json'}")
+    if args.bless and (args.format == "json" or not args.rules):
+        raise RewriterError("--bless writes rule files: name them, and leave --format out")
+    if args.watch:
+        from rewriter.cli.watching import watched
+
+        return watched(args.rules, lambda: _run(args))
+    return _bless(args) if args.bless else _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
+    import sys
+
+    from rewriter.cli.output import say
     from rewriter.cli.selection import load
-    from rewriter.engine.testing import run_tests
+    from rewriter.explain.testing import run_tests
     from rewriter.report.jsonreport import dumps
-    from rewriter.report.style import clean, counted
+    from rewriter.report.style import counted
 
     rules = load(args.rules)
     results = run_tests(rules)
@@ -41,16 +72,58 @@ def run(args: argparse.Namespace) -> int:
             for r in results
         ]
         print(dumps({"schema": 1, "command": "test", "tests": tests, "untested": untested}))
-    else:
-        style = style_of(sys.stdout)
-        for result in failed:
-            tell(f"{style.paint('red', 'failed')} {clean(result.path)}:{result.line}: {result.rule} {clean(result.title)}")
-            for line in result.message.splitlines():
-                color = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
-                tell("    " + (style.paint(color, clean(line)) if color else clean(line)))
-        sys.stdout.flush()
-        if untested:
-            say(f"without a test: {', '.join(untested)}")
-        passed = f"{len(results) - len(failed)} passed, {len(failed)} failed"
-        say(f"{counted(len(results), 'test')} of {counted(len(rules), 'rule')}: {passed}")
+        return 1 if failed else 0
+    _tell(failed)
+    sys.stdout.flush()
+    if untested:
+        say(f"without a test: {', '.join(untested)}")
+    passed = f"{len(results) - len(failed)} passed, {len(failed)} failed"
+    say(f"{counted(len(results), 'test')} of {counted(len(rules), 'rule')}: {passed}")
+    return 1 if failed else 0
+
+
+def _tell(failed: Iterable[TestResult]) -> None:
+    import sys
+
+    from rewriter.cli.output import style_of, tell
+    from rewriter.report.style import clean
+    from rewriter.report.why_lines import miss_lines
+
+    style = style_of(sys.stdout)
+    for result in failed:
+        tell(f"{style.paint('red', 'failed')} {clean(result.path)}:{result.line}: {result.rule} {clean(result.title)}")
+        _difference(result.message.splitlines())
+        for line in () if result.why is None else miss_lines(result.why, MISSES, style):
+            tell(f"    {line}", hang=8)
+
+
+def _difference(lines: Sequence[str]) -> None:
+    import sys
+
+    from rewriter.cli.output import style_of, tell
+    from rewriter.report.style import clean
+
+    style = style_of(sys.stdout)
+    for line in lines:
+        color = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
+        tell("    " + (style.paint(color, clean(line)) if color else clean(line)))
+
+
+def _bless(args: argparse.Namespace) -> int:
+    """Writes expected models; returns 1 when a test fails that is none of them."""
+    from rewriter.authoring.bless import Blessing, blessings, write_blessings
+    from rewriter.cli.output import say, tell
+    from rewriter.cli.selection import load
+    from rewriter.report.style import clean, counted
+
+    found = list(blessings(load(args.rules)))
+    blessed = [one for one in found if isinstance(one, Blessing)]
+    failed = [one for one in found if not isinstance(one, Blessing)]
+    for one in blessed:
+        tell(f"{clean(one.result.path)}:{one.result.line}: {one.result.rule} {clean(one.result.title)}")
+        _difference(one.diff)
+    _tell(failed)
+    files = [] if args.dry_run else write_blessings(blessed)
+    done = f"written to {counted(len(files), 'file')}" if files else "not written" if blessed else "to bless"
+    say(f"{counted(len(blessed), 'expected model')} {done}; {counted(len(failed), 'other failure')}")
     return 1 if failed else 0
