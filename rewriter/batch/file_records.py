@@ -60,12 +60,21 @@ def stat_of(found: os.stat_result) -> Stat:
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
 
 
-def stamps_of(role: Literal["input", "output"], path: str, model: Model | None, folder: Path) -> Iterator[FileStamp]:
-    """The stamps of a model's file and, when the model is given, of the files beside it with its weights."""
-    yield file_stamp(role, path)
+def stamps_of(
+    role: Literal["input", "output"], path: str, model: Model, read: tuple[bytes, os.stat_result] | None = None
+) -> Iterator[FileStamp]:
+    """The stamps of a model's file and of the files beside it with its weights.
+
+    Args:
+        role: of the file.
+        path: of the file.
+        model: what is in it.
+        read: the bytes of the input, where they are known and there are no files with weights.
+    """
+    yield read_stamp(path, *read) if role == "input" and read is not None else file_stamp(role, path)
     data_role: StampRole = "input data" if role == "input" else "output data"
-    for location in () if model is None else _locations(model):
-        yield data_stamp(data_role, folder, location)
+    for location in () if read is not None else _locations(model):
+        yield data_stamp(data_role, Path(path).parent, location)
 
 
 def file_stamp(role: StampRole, path: str) -> FileStamp:

@@ -92,9 +92,10 @@ def do(job: Job, work: Work, outcome: Outcome) -> Model | None:
     write_table()
     with stage(outcome.profile, "load"):
         model = _load(job.path, Work(work.rules) if job.copy else work)
+    outlook.check(job.path)
     nodes = node_count(model.graph) if work.count else 0
     if work.stamped and not outcome.stamps:
-        outcome.stamps.extend(stamps_of("input", job.path, model, Path(job.path).parent))
+        outcome.stamps.extend(stamps_of("input", job.path, model, outlook.read))
     written = None
     if not job.copy:
         model, written = _rewrite(model, work, outcome, outlook)
@@ -104,6 +105,12 @@ def do(job: Job, work: Work, outcome: Outcome) -> Model | None:
             _expect(job, work, outcome)
     if job.target is None or (in_place and not outcome.changed):
         return model
+    if outlook.read is not None and not in_place and not work.diff and (written is not None or not outcome.changed):
+        from rewriter.batch.group_commit import write_result
+
+        with stage(outcome.profile, "save"), undisturbed():
+            write_result(job, work, outcome, written if outcome.changed and written is not None else outlook.read[0])
+        return model
     target = Path(job.target)
     make_folder(target.parent)
     before = read_model_file(Path(job.path)) if work.diff and outcome.changed else None
@@ -111,7 +118,7 @@ def do(job: Job, work: Work, outcome: Outcome) -> Model | None:
         model.save(target, force=force or in_place, as_read=not outcome.changed, serialised=written)
     outcome.output = job.target
     if work.stamped:
-        outcome.stamps.extend(stamps_of("output", job.target, model, target.parent))
+        outcome.stamps.extend(stamps_of("output", job.target, model, outlook.read))
     if before is not None:
         from rewriter.inspect.diff.difference import compare
 
@@ -141,9 +148,10 @@ def _adopt(job: Job, target: str, work: Work, outcome: Outcome) -> Model | None:
     from filecmp import cmp
 
     from rewriter.batch.file_records import copied_stamp
+    from rewriter.batch.group_commit import named_at_once
     from rewriter.onnxfile.temporary import temporary_folder
 
-    with temporary_folder() as folder:
+    with temporary_folder() as folder, named_at_once():
         scratch = str(folder / "model.onnx")
         model = do(replace(job, target=scratch, adopts=False), work, outcome)
         if not os.path.isfile(target) or not cmp(scratch, target, shallow=False):
@@ -190,11 +198,12 @@ def _rewrite(model: Model, work: Work, outcome: Outcome, outlook: Outlook) -> tu
     What the judges get is what is written, record included, so that it is serialised once. Only the record of a large model is
     put in afterwards: it holds a digest that takes as long as writing does.
     """
+    read = None if outlook.read is None or work.static else outlook.read[0]
     if work.asks_before:
         with stage(outcome.profile, "judge"):
-            outcome.refusal = _refusal(model, work, outcome)
+            outcome.refusal = _refusal(model, work, outcome, read)
     runs = _Runs(model, work, outcome)
-    attempt = runs.on(model, forecast=outlook.forecast if outlook.holds(outcome.path) else None)
+    attempt = runs.on(model, forecast=outlook.forecast)
     recorded: Model | None = None
     if work.keep and attempt.log.changed:
         from rewriter.proof.models.guard import guarded
@@ -209,7 +218,7 @@ def _rewrite(model: Model, work: Work, outcome: Outcome, outlook: Outlook) -> tu
     outcome.tidied = attempt.tidied
     if work.keep and work.runtime != "no":
         with stage(outcome.profile, "judge"):
-            outcome.remaining = _remaining(attempt, work, outcome)
+            outcome.remaining = _remaining(attempt, work, outcome, read)
     if work.keep and outcome.changed:
         outcome.unjudged = list(attempt.candidate.unanswered.values())
     if attempt.model is recorded:
@@ -228,22 +237,22 @@ def _record(attempt: ReplayedRun, work: Work, outcome: Outcome, runs: _Runs) -> 
             stamp(attempt.model, attempt.log, work.rules, source=runs.source, tidy=work.tidy, static=work.static)
 
 
-def _remaining(attempt: ReplayedRun, work: Work, outcome: Outcome) -> str | None:
+def _remaining(attempt: ReplayedRun, work: Work, outcome: Outcome, read: bytes | None) -> str | None:
     """Why ONNX Runtime refuses the result; mostly it has been asked already."""
     from rewriter.proof.judges.judges import SESSION
 
     if outcome.changed:
         return attempt.candidate.refusal(SESSION)
-    return outcome.refusal if work.asks_before else _refusal(attempt.model, work, outcome)
+    return outcome.refusal if work.asks_before else _refusal(attempt.model, work, outcome, read)
 
 
-def _refusal(model: Model, work: Work, outcome: Outcome) -> str | None:
-    """Why ONNX Runtime refuses a model that has not changed."""
+def _refusal(model: Model, work: Work, outcome: Outcome, read: bytes | None) -> str | None:
+    """Why ONNX Runtime refuses a model that has not changed; `read` are its bytes, where they are known."""
     from rewriter.proof.judges.judges import SESSION
     from rewriter.proof.models.validity import Candidate
     from rewriter.proof.onnx_runtime import MODERATE
 
-    candidate = Candidate(model)
+    candidate = Candidate(model, read)
     if work.moderate and work.runtime == "auto" and candidate.too_large(MODERATE):
         return None
     refusal = candidate.refusal(SESSION)

@@ -20,10 +20,10 @@ from multiprocessing.process import BaseProcess
 from typing import Any, NoReturn
 
 from rewriter.batch.deadline import limit_processor
+from rewriter.batch.group_commit import GroupCommit
 from rewriter.batch.interruption import Interruption
 from rewriter.batch.work import Job, Outcome, Work
-from rewriter.onnxfile.write import folders_synced_later
-from rewriter.record import record, replace
+from rewriter.record import field, record, replace
 
 Worker = Callable[[Job, Work], Outcome]
 
@@ -35,15 +35,20 @@ _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 
 @record(slots=True)
 class _Started:
-    """A process and the job that it is at."""
+    """A process, the number of the job that it is at (-1: none), and those of the jobs whose outcomes it has not said."""
 
     process: BaseProcess
     connection: Connection[Any, Any]
-    position: int
+    current: int = -1
+    open: list[int] = field(default_factory=list)
 
 
 class Pool:
-    """Jobs, and the processes that are at them."""
+    """Jobs, and the processes that are at them.
+
+    A process is given a job, or, once there is no other, None. It answers with the outcomes that it has, numbered: those of a
+    group of models are only said once the results of all of them are on the disk (`group_commit`).
+    """
 
     def __init__(self, jobs: Sequence[Job], work: Work, worker: Worker, interruption: Interruption | None = None) -> None:
         self._interruption = interruption
@@ -54,6 +59,7 @@ class Pool:
         self._next = 0
         self._again: list[tuple[int, Job]] = []
         self._failed: dict[int, Outcome] = {}
+        self._unsaid: set[int] = set()
         self._current: dict[int, Job] = {}
         self._processes: list[_Started] = []
 
@@ -70,7 +76,7 @@ class Pool:
         with _uninterrupted():
             process.start()
         theirs.close()
-        one = _Started(process, ours, -1)
+        one = _Started(process, ours)
         self._processes.append(one)
         self._give(one)
         return True
@@ -82,17 +88,20 @@ class Pool:
         ready = wait(waited if self._interruption is None else [*waited, self._interruption.reader])
         for one in [one for one in self._processes if one.connection in ready]:
             try:
-                outcome: Outcome = one.connection.recv()
+                said: list[tuple[int, Outcome]] = one.connection.recv()
             except (EOFError, OSError):
                 found.extend(self._lost(one))
                 continue
-            position = one.position
-            self._current.pop(position, None)
-            lost = self._failed.pop(position, None)
-            if lost is not None:
-                lost.output = outcome.output
-            found.append((position, outcome if lost is None else lost))
             self._give(one)
+            for position, outcome in said:
+                one.open.remove(position)
+                del self._current[position]
+                lost = self._failed.pop(position, None)
+                if lost is not None:
+                    lost.output = outcome.output
+                found.append((position, outcome if lost is None else lost))
+            if one.current < 0 and not one.open:
+                self._end(one)
         return found
 
     def stop(self) -> None:
@@ -108,39 +117,51 @@ class Pool:
                 one.process.join()
 
     def _give(self, one: _Started) -> None:
-        if not self._left:
-            one.connection.close()
-            self._processes.remove(one)
-            one.process.join()
-            return
+        """The next job, or the word that there is none."""
+        given: tuple[int, Job] | None = None
         if self._again:
-            one.position, job = self._again.pop()
-        else:
-            one.position, job = self._next, self._given[self._next]
+            given = self._again.pop()
+        elif self._left:
+            given = self._next, self._given[self._next]
             self._next += 1
-        self._current[one.position] = job
+        one.current = -1
+        if given is not None:
+            one.current = given[0]
+            one.open.append(given[0])
+            self._current[given[0]] = given[1]
         with suppress(OSError):  # a process that has died meanwhile is found out by `collect`
-            one.connection.send(job)
+            one.connection.send(given)
 
     @property
     def _left(self) -> bool:
         """Whether there is a job that nobody is at."""
         return bool(self._again) or self._next < len(self._given)
 
-    def _lost(self, one: _Started) -> list[tuple[int, Outcome]]:
-        """A process has died: its job failed, and is tried once more as a mere copy."""
+    def _end(self, one: _Started) -> None:
         one.connection.close()
-        one.process.join()
         self._processes.remove(one)
-        position = one.position
-        job = self._current.pop(position)
-        again = position not in self._failed and not job.copy and job.target not in (None, job.path)
-        lost = self._failed.setdefault(position, Outcome(job.path, error=_cause(one.process.exitcode)))
-        if again:
-            self._again.append((position, replace(job, copy=True)))
-        else:
-            del self._failed[position]
-        return [] if again else [(position, lost)]
+        one.process.join()
+
+    def _lost(self, one: _Started) -> list[tuple[int, Outcome]]:
+        """A process has died: the job that it was at failed, and is tried once more as a mere copy.
+
+        Jobs before it whose results were not yet named are done again; one whose process dies a second time so has failed.
+        """
+        self._end(one)
+        found = []
+        for position in one.open:
+            job = self._current.pop(position)
+            if position != one.current and position not in self._unsaid:
+                self._unsaid.add(position)
+                self._again.append((position, replace(job, adopts=True)))
+                continue
+            again = position not in self._failed and not job.copy and job.target not in (None, job.path)
+            self._failed.setdefault(position, Outcome(job.path, error=_cause(one.process.exitcode)))
+            if again:
+                self._again.append((position, replace(job, copy=True, adopts=False)))
+            else:
+                found.append((position, self._failed.pop(position)))
+        return found
 
 
 def _cause(exit_code: int | None) -> str:
@@ -190,8 +211,12 @@ def serve(connection: Connection[Any, Any], work: Work, worker: Worker) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted, too, and ends this one
     signal.signal(signal.SIGTERM, _end)  # so that no half of a file is left behind
     _outlive_nobody()
-    with suppress(EOFError, OSError), folders_synced_later():
+    with suppress(EOFError, OSError), GroupCommit() as group:
         while True:
-            job = connection.recv()
+            given: tuple[int, Job] | None = connection.recv()
+            if given is None:
+                connection.send(group.commit())
+                continue
+            number, job = given
             limit_processor(job.path, work.seconds)
-            connection.send(worker(job, work))
+            connection.send(group.add(number, worker(job, work)))

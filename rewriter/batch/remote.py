@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from rewriter.batch.group_commit import named_at_once
 from rewriter.batch.urls import STDIN, is_remote, is_url
 from rewriter.batch.work import Job, Outcome, Work
 from rewriter.errors import RewriterError
@@ -27,7 +28,7 @@ _WHOLE = ("http://", "https://")
 def process_remote(job: Job, work: Work, process: Callable[[Job, Work], Outcome]) -> Outcome:
     """Does a job of which the model, or its result, is no file of this machine; as `process`, it never raises."""
     try:
-        with TemporaryDirectory(prefix="rewriter-") as folder:
+        with TemporaryDirectory(prefix="rewriter-") as folder, named_at_once():
             return _process(job, work, process, Path(folder))
     except RewriterError as error:
         return Outcome(job.path, error=str(error))

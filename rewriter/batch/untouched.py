@@ -42,22 +42,25 @@ class Outlook:
 
     Attributes:
         forecast: None where the bytes tell nothing, or nobody wants to know.
+        read: the bytes and what the system says of their file; None where it is large, or the model has data in other files.
     """
 
     def __init__(self) -> None:
         self.forecast: Forecast | None = None
+        self.read: tuple[bytes, os.stat_result] | None = None
         self._stamp: tuple[int, int] | None = None
 
-    def note(self, forecast: Forecast, stamp: tuple[int, int]) -> None:
-        """Remembers a forecast of a file of this size and time."""
-        self.forecast, self._stamp = forecast, stamp
+    def note(self, census: Census, data: bytes, found: os.stat_result) -> None:
+        """Remembers what was read of a file."""
+        self._stamp = found.st_size, found.st_mtime_ns
+        self.read = (data, found) if len(data) == found.st_size and not census.refers else None
 
-    def holds(self, path: str) -> bool:
-        """Whether there is a forecast, and the file is what it was."""
-        if self.forecast is None:
-            return False
-        found = os.stat(path)
-        return (found.st_size, found.st_mtime_ns) == self._stamp
+    def check(self, path: str) -> None:
+        """Forgets what does not hold any more, since the file is not what it was."""
+        if self._stamp is not None:
+            found = os.stat(path)
+            if (found.st_size, found.st_mtime_ns) != self._stamp:
+                self.forecast = self.read = None
 
 
 def decided(job: Job, work: Work, outcome: Outcome, outlook: Outlook) -> bool:
@@ -79,7 +82,7 @@ def decided(job: Job, work: Work, outcome: Outcome, outlook: Outlook) -> bool:
         or work.profile
         or work.expect
     )
-    if table is None or asks_more:
+    if table is None:
         return False
     with files.opened(Path(job.path)) as (descriptor, size):
         large = size >= files.LARGE
@@ -90,8 +93,10 @@ def decided(job: Job, work: Work, outcome: Outcome, outlook: Outlook) -> bool:
             census = take_census(data)
         except MalformedError:
             return False
-        forecast = Forecast(census, table)
-        outlook.note(forecast, (size, found.st_mtime_ns))
+        outlook.note(census, data, found)
+        if asks_more:
+            return False
+        outlook.forecast = forecast = Forecast(census, table)
         return not _asks_elsewhere(job, work) and _decided(job, work, outcome, forecast, data, found, large=large)
 
 
@@ -118,10 +123,7 @@ def _decided(
     if writes and census.refers and (work.journal or not _beside(job)):
         return False
     if writes and job.target is not None:
-        _copy(Path(job.path), Path(job.target), None if large else data, found, force=work.force or job.replaces)
-        outcome.output = job.target
-        if work.journal:
-            _stamp(job.path, job.target, outcome, None if large else data, found)
+        copy(job, work, outcome, None if large else data, found)
     outcome.log, outcome.exporter = log, str(exporter)
     listed = {name for name, _ in census.graph.inputs} & {name for name, _ in census.graph.constants}
     if listed:
@@ -198,15 +200,41 @@ def _beside(job: Job) -> bool:
     return os.path.realpath(os.path.dirname(job.path) or ".") == os.path.realpath(os.path.dirname(job.target) or ".")
 
 
-def _copy(source: Path, target: Path, data: bytes | None, found: os.stat_result, *, force: bool) -> None:
-    """Writes the model to another place: the bytes that were read, or what is in the file when that was large."""
-    from rewriter.onnxfile.transfer import transfer, write_all
+def copy(job: Job, work: Work, outcome: Outcome, data: bytes | None, found: os.stat_result) -> None:
+    """Writes the model to where its result goes, and notes both files where that is wanted.
+
+    Args:
+        job: has a target.
+        work: says whether that may be replaced.
+        outcome: gets the output and the notes.
+        data: the bytes that were read; None when they are many, and are copied from the file.
+        found: the file as it was when it was read.
+
+    Raises:
+        RewriterError: the target may not be replaced, the system refuses, or the file was changed meanwhile.
+    """
+    from rewriter.batch.file_records import copied_stamp, file_stamp, read_stamp
+
+    assert job.target is not None
+    if data is not None:
+        from rewriter.batch.group_commit import write_result
+
+        if work.stamped and not outcome.stamps:
+            outcome.stamps.append(read_stamp(job.path, data, found))
+        write_result(job, work, outcome, data)
+        return
+    _copy_large(Path(job.path), Path(job.target), found, force=work.force or job.replaces)
+    outcome.output = job.target
+    if work.stamped:
+        read = file_stamp("input", job.path)
+        outcome.stamps += [read, copied_stamp(read, job.target)]
+
+
+def _copy_large(source: Path, target: Path, found: os.stat_result, *, force: bool) -> None:
+    from rewriter.onnxfile.transfer import transfer
     from rewriter.onnxfile.write import make_folder
 
     make_folder(target.parent)
-    if data is not None:
-        write_file(target, lambda descriptor: write_all(descriptor, data), force)
-        return
     opened = os.open(source, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     try:
 
@@ -219,10 +247,3 @@ def _copy(source: Path, target: Path, data: bytes | None, found: os.stat_result,
         write_file(target, fill, force)
     finally:
         os.close(opened)
-
-
-def _stamp(path: str, target: str, outcome: Outcome, data: bytes | None, found: os.stat_result) -> None:
-    from rewriter.batch.file_records import copied_stamp, file_stamp, read_stamp
-
-    read = file_stamp("input", path) if data is None else read_stamp(path, data, found)
-    outcome.stamps += [read, copied_stamp(read, target)]

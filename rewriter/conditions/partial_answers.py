@@ -270,6 +270,19 @@ class ConditionCompiler(TypeCompiler):
             return None
         return lambda asked: next(iter(asked.model.versions)) if len(asked.model.versions) == 1 else UNKNOWN
 
+    def axis(self, axis: ast.Expr, tensor: ast.Expr) -> Known | None:
+        known, rank = self.value(axis), self.rank(tensor)
+        if known is None or rank is None:
+            return None
+
+        def value(asked: Asked) -> Any:
+            found, count = known(asked), rank(asked)
+            if not isinstance(found, int) or not isinstance(count, int) or not -max(count, 1) <= found < max(count, 1):
+                return UNKNOWN
+            return found % count if count else 0
+
+        return value
+
     def length(self, items: ast.Expr) -> Known | None:
         known = self.value(items)
 
@@ -315,6 +328,7 @@ _FUNCTIONS: dict[str, Callable[..., Known | None]] = {
     "dtype": ConditionCompiler.dtype,
     "declared_dtype": ConditionCompiler.declared_dtype,
     "rank": ConditionCompiler.rank,
+    "axis": ConditionCompiler.axis,
     "has": ConditionCompiler.has,
     "is_output": ConditionCompiler.is_output,
     "opset": ConditionCompiler.opset,

@@ -13,9 +13,6 @@ from rewriter.errors import RewriterError, reason
 from rewriter.onnxfile.temporary import LOCKS, collect, temporary_file
 from rewriter.onnxfile.transfer import write_all
 
-_later: set[Path] | None = None
-"""Folders that are to be synced at the end; None: each at once."""
-
 
 def check_target(path: Path, force: bool) -> os.stat_result | None:
     """What stands at `path` now, or None. RewriterError when it may not be replaced.
@@ -47,25 +44,76 @@ def write_file(path: Path, fill: Callable[[int], None], force: bool) -> None:
     disk before they have the name, and the name is, too, when this returns.
     Raises RewriterError when the target may not be replaced or the system refuses.
     """
+    with new_file(path, fill, force) as file:
+        file.sync_and_name()
+    try:
+        sync_folder(path.parent)
+    except OSError as error:
+        raise RewriterError(f"{path}: {reason(error)}") from error
+
+
+class NewFile:
+    """A file with all its bytes, which has only a temporary name yet.
+
+    Args:
+        path: the name that it is to have.
+        place: the temporary one.
+        descriptor: of the file.
+        before: the file that it replaces; None for none.
+        force: one that came meanwhile may be replaced.
+    """
+
+    def __init__(self, path: Path, place: Path, descriptor: int, before: os.stat_result | None, force: bool) -> None:
+        self._path = path
+        self._place = place
+        self._descriptor = descriptor
+        self._before = before
+        self._force = force
+
+    def begin_sync(self) -> None:
+        """Has the system begin to write the bytes to the disk, where it can: those of several files then arrive together."""
+        with contextlib.suppress(AttributeError, OSError):
+            os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+
+    def sync_and_name(self) -> None:
+        """Waits until the bytes are on the disk, and gives the file its name. Raises RewriterError."""
+        try:
+            os.fsync(self._descriptor)
+            if not LOCKS:  # a system that renames no open file
+                os.close(self._descriptor)
+            if self._before is not None:
+                os.chmod(self._place, stat.S_IMODE(self._before.st_mode))
+                os.replace(self._place, self._path)
+            else:
+                _take_name(self._place, self._path, self._force)
+        except (OSError, ValueError) as error:
+            raise RewriterError(f"{self._path}: {reason(error)}") from error
+
+
+@contextlib.contextmanager
+def new_file(path: Path, content: bytes | Callable[[int], None], force: bool) -> Iterator[NewFile]:
+    """Writes a file that is to have a name later; without one it is removed at the end.
+
+    Args:
+        path: the name.
+        content: its bytes, or what writes them to a descriptor.
+        force: an existing file may be replaced.
+
+    Raises:
+        RewriterError: the target may not be replaced, or the system refuses.
+    """
     before = check_target(path, force)
     collect(path.parent)
-    try:
-        with temporary_file(path.parent) as (descriptor, temporary):
-            fill(descriptor)
-            os.fsync(descriptor)
-            if not LOCKS:  # a system that renames no open file
-                os.close(descriptor)
-            if before is not None:
-                os.chmod(temporary, stat.S_IMODE(before.st_mode))
-                os.replace(temporary, path)
+    with contextlib.ExitStack() as stack:
+        try:
+            descriptor, place = stack.enter_context(temporary_file(path.parent))
+            if isinstance(content, bytes):
+                write_all(descriptor, content)
             else:
-                _take_name(temporary, path, force)
-        if _later is None:
-            sync_folder(path.parent)
-        else:
-            _later.add(path.parent)
-    except (OSError, ValueError) as error:
-        raise RewriterError(f"{path}: {reason(error)}") from error
+                content(descriptor)
+        except (OSError, ValueError) as error:
+            raise RewriterError(f"{path}: {reason(error)}") from error
+        yield NewFile(path, place, descriptor, before, force)
 
 
 def write_bytes(path: Path, data: bytes, force: bool) -> None:
@@ -85,20 +133,6 @@ def _take_name(temporary: Path, path: Path, force: bool) -> None:
     except OSError:  # a file system without hard links
         check_target(path, force=False)
         os.replace(temporary, path)
-
-
-@contextlib.contextmanager
-def folders_synced_later() -> Iterator[None]:
-    """Folders are synced at the end, and not with each file: a batch finds out by itself which of its files have no name."""
-    global _later
-    _later = set()
-    try:
-        yield
-    finally:
-        folders, _later = _later, None
-        for folder in folders:
-            with contextlib.suppress(OSError):
-                sync_folder(folder)
 
 
 def sync_folder(folder: Path) -> None:

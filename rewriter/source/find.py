@@ -8,6 +8,7 @@ input. What is found is not believed yet: `acceptance` holds the file against th
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 64 << 20
 FIXED = ".fixed"
+SETTLED = 2_000_000_000
+"""Nanoseconds after a change from which on the time of a folder tells whether it changed again: clocks are coarse."""
 
 
 def find(model: Path | str) -> Path | None:
@@ -26,19 +29,40 @@ def find(model: Path | str) -> Path | None:
     stem = os.path.splitext(name)[0].removesuffix(FIXED)
     if os.path.isfile(own := os.path.join(parent, f"{stem}-symbol.json")):
         return Path(own)
-    symbols = []
     try:
-        with os.scandir(parent or ".") as entries:
-            for entry in entries:
-                if entry.name.endswith(".onnx"):
-                    if entry.name.removesuffix(".onnx").removesuffix(FIXED) != stem:
-                        return None  # another model; a folder may hold 100,000 of them
-                elif entry.name.endswith("-symbol.json"):
-                    symbols.append(entry.name)
+        models, symbols = _listed(parent or ".")
     except (OSError, ValueError):
+        return None
+    if models - {stem}:
         return None
     likely = ["symbol.json", *(symbols if len(symbols) == 1 else ())]
     return next((Path(place) for name in likely if os.path.isfile(place := os.path.join(parent, name))), None)
+
+
+_last: dict[tuple[str, int, int], tuple[frozenset[str], list[str]]] = {}
+"""What is in the folder that was listed last, by its name, number and time: thousands of models may share it."""
+
+
+def _listed(folder: str) -> tuple[frozenset[str], list[str]]:
+    """Stems of models, of which two are enough to know, and the names of symbol files, as long as there is one stem."""
+    found = os.stat(folder)
+    key = os.path.abspath(folder), found.st_ino, found.st_mtime_ns
+    if key in _last:
+        return _last[key]
+    models, symbols = set(), []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(".onnx"):
+                models.add(entry.name.removesuffix(".onnx").removesuffix(FIXED))
+                if len(models) > 1:
+                    break  # a folder may hold 100,000 of them
+            elif entry.name.endswith("-symbol.json"):
+                symbols.append(entry.name)
+    result = frozenset(models), symbols
+    _last.clear()
+    if time.time_ns() - found.st_mtime_ns > SETTLED:
+        _last[key] = result
+    return result
 
 
 def load_source(path: Path | str) -> SourceInfo:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -157,3 +158,13 @@ def test_the_file_beside_the_model(tmp_path: Path) -> None:
     (tmp_path / "net-symbol.json").write_text("{}")
     assert find(model) == tmp_path / "net-symbol.json"
     assert find(tmp_path / "net.fixed.onnx") == tmp_path / "net-symbol.json"
+
+
+def test_a_folder_that_was_listed_is_listed_again_when_it_changes(tmp_path: Path) -> None:
+    (tmp_path / "net.onnx").touch()
+    os.utime(tmp_path, ns=(0, 0))
+    assert find(tmp_path / "net.onnx") is None
+    (tmp_path / "other-symbol.json").touch()
+    assert find(tmp_path / "net.onnx") == tmp_path / "other-symbol.json"
+    (tmp_path / "b.onnx").touch()
+    assert find(tmp_path / "net.onnx") is None

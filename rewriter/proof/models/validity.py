@@ -44,9 +44,10 @@ class Candidate:
         unanswered: judges that were asked, or would have been, and did not say: a sentence of each.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, data: bytes | None = None) -> None:
+        """`data`: the bytes of the model, where they are known and nothing is left out of them."""
         self.model = model
-        self._outline: Outline | None = None
+        self._outline = None if data is None else Outline(data, {})
         self._answers: dict[str, str | None] = {}
         self._session: Session | None = None
         self.unanswered: dict[str, str] = {}

@@ -1,0 +1,99 @@
+"""Results of several models are named together; none is told of before it has its name."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from rewriter.batch.file_records import stat_of
+from rewriter.batch.group_commit import MOST, GroupCommit, named_at_once, write_result
+from rewriter.batch.pool import run_all
+from rewriter.batch.work import Job, Outcome, Work
+from rewriter.language.rules import RuleSet
+
+WORK = Work(RuleSet(), journal=True)
+
+
+def result(folder: Path, name: str) -> Outcome:
+    outcome = Outcome(name)
+    write_result(Job(name, str(folder / name)), WORK, outcome, name.encode())
+    return outcome
+
+
+def named(folder: Path) -> list[str]:
+    return sorted(name for name in os.listdir(folder) if not name.startswith("."))
+
+
+def test_a_result_is_told_of_when_it_has_its_name(tmp_path: Path) -> None:
+    with GroupCommit() as group:
+        assert group.add(0, result(tmp_path, "a")) == [] and named(tmp_path) == []
+        assert [number for number, _ in group.add(1, Outcome("clean"))] == [1]  # which writes nothing
+        (tmp_path / "sub").mkdir()
+        assert group.add(2, result(tmp_path / "sub", "b")) == []
+        found = dict(group.commit())
+        assert sorted(found) == [0, 2] and named(tmp_path) == ["a", "sub"]
+        (stamp,) = found[2].stamps
+        assert stamp.stat == stat_of(os.stat(tmp_path / "sub" / "b"))
+        assert group.commit() == []
+    assert (tmp_path / "a").read_bytes() == b"a" and os.listdir(tmp_path / "sub") == ["b"]
+
+
+def test_a_full_group_is_named_at_once(tmp_path: Path) -> None:
+    with GroupCommit() as group:
+        told = [group.add(number, result(tmp_path, f"m{number}")) for number in range(MOST)]
+    assert [len(one) for one in told] == [0] * (MOST - 1) + [MOST]
+
+
+def test_what_has_no_name_at_the_end_is_removed(tmp_path: Path) -> None:
+    with GroupCommit() as group:
+        group.add(0, result(tmp_path, "a"))
+    assert os.listdir(tmp_path) == []
+
+
+def test_whoever_reads_a_result_again_has_it_named_at_once(tmp_path: Path) -> None:
+    with GroupCommit(), named_at_once():
+        result(tmp_path, "a")
+        assert named(tmp_path) == ["a"]
+
+
+def test_a_result_that_cannot_be_named_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, calls = os.fsync, []
+
+    def fsync(descriptor: int) -> None:
+        calls.append(descriptor)
+        if len(calls) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(descriptor)
+
+    with GroupCommit() as group:
+        for number, name in enumerate(("a", "b", "c", "d")):
+            group.add(number, result(tmp_path, name))
+        (tmp_path / "d").write_bytes(b"of somebody else")
+        monkeypatch.setattr(os, "fsync", fsync)
+        found = [outcome for _, outcome in group.commit()]
+    assert [bool(outcome.error) for outcome in found] == [False, True, False, True]
+    assert "no space left" in found[1].error.lower() and "exists" in found[3].error
+    assert found[1].output is None and found[1].stamps == []
+    assert sorted(os.listdir(tmp_path)) == ["a", "c", "d"] and (tmp_path / "d").read_bytes() == b"of somebody else"
+
+
+def dying(job: Job, work: Work) -> Outcome:
+    """Writes results; the first process that comes to "poison" dies, and so does the next."""
+    if job.path == "poison" and not job.copy:
+        os.kill(os.getpid(), signal.SIGKILL)
+    outcome = Outcome(job.path)
+    write_result(job, work, outcome, job.path.encode())
+    return outcome
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no signals here")
+def test_a_process_that_dies_costs_only_the_model_it_was_at(tmp_path: Path) -> None:
+    names = ["a", "b", "poison", "c"]
+    outcomes = list(run_all([Job(name, str(tmp_path / name)) for name in names], WORK, 1, worker=dying, apart=True))
+    assert [outcome.path for outcome in outcomes] == names
+    assert [bool(outcome.error) for outcome in outcomes] == [False, False, True, False]
+    assert {name: (tmp_path / name).read_text() for name in os.listdir(tmp_path) if name[0] != "."} == {n: n for n in names}
