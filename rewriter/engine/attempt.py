@@ -116,9 +116,11 @@ class Attempt:
         try:
             DimensionWalk(self.context, edits, sizes).follow()
             edits.sweep(())
-        except DoesNotFlow:
+        except (DoesNotFlow, Failure, RewriterError, *MISTAKES) as failure:
             self._take_back(edits, mark)
-            raise
+            if isinstance(failure, DoesNotFlow):
+                raise
+            raise DoesNotFlow(f"a node has attributes that its operator does not take: {_words(failure)}") from None
         seconds = time.perf_counter() - started
         last = group[-1]
         scope, seen = index.scopes[0], (last.conditions, seconds)

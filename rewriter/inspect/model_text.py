@@ -110,7 +110,10 @@ def _attribute(attribute: onnx.AttributeProto) -> str:
 def constant_text(tensor: onnx.TensorProto) -> str:
     """`float[2]{1.0, 2.0}`; large ones as `float[64,64]#hash`."""
     head = f"{DTYPE_NAMES.get(tensor.data_type, tensor.data_type)}[{','.join(map(str, tensor.dims))}]"
-    array = numpy_helper.to_array(tensor)
+    try:
+        array = numpy_helper.to_array(tensor)
+    except (TypeError, ValueError):  # less data than its dimensions say, or of no type
+        return f"{head}#malformed {hashlib.sha256(tensor.SerializeToString(deterministic=True)).hexdigest()[:16]}"
     if array.size <= SHOWN:
         return head + "{" + ", ".join(map(str, array.ravel().tolist())) + "}"
     return f"{head}#{hashlib.sha256(array.tobytes()).hexdigest()[:16]}"

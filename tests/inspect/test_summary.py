@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from rewriter.errors import RewriterError
 from rewriter.graph.message_text import attribute_text, type_text
+from rewriter.inspect.model_text import canonical_text
 from rewriter.inspect.summary import summarise
 
 NESTED = """<ir_version: 9, opset_import: ["": 17, "local": 1, "com.acme": 2], producer_name: "tf2onnx", producer_version: "1.16">
@@ -136,3 +137,9 @@ def test_the_version_of_an_unsigned_model_is_told_by_its_nodes(tmp_path: Path) -
     model = onnx.load(path)
     model.opset_import[0].version = 13
     assert summarise(written(tmp_path, model)).exporter.startswith("mxnet 1.3")
+
+
+def test_a_tensor_with_less_data_than_it_says_has_a_text() -> None:
+    tensor = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[3], float_data=[1, 2])
+    graph = helper.make_graph([helper.make_node("Add", ["x", "w"], ["y"])], "g", [], [], [tensor])
+    assert "float[3]#malformed" in canonical_text(helper.make_model(graph))

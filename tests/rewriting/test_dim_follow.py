@@ -193,3 +193,10 @@ def test_a_node_without_outputs() -> None:
     before = model("g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }")
     before.graph.node.append(helper.make_node("Neg", ["x"], []))
     assert not named(before, 2)[1].blocked
+
+
+def test_attributes_of_a_wrong_type_stop_it() -> None:
+    before = model("g (float[2,3] x) => (float[2,3] y) { y = Slice<starts=[0], ends=[2], axes=1.5>(x) }", 9)
+    after, log = named(before, 2)
+    assert after == before
+    assert "attributes that its operator does not take" in " ".join(blocked.reason for blocked in log.blocked)
