@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from rewriter.report.style import Style
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def wants_color(stream: TextIO) -> bool:
@@ -32,6 +35,30 @@ def tell(line: str, hang: int = 4) -> None:
 def say(text: str) -> None:
     """Everything that is no result. What has several lines is laid out already and stays so."""
     print(text if "\n" in text else folded(text, sys.stderr), file=sys.stderr)
+
+
+def check_stdout() -> None:
+    """Raises RewriterError where a model, for `-o -`, would go to a terminal."""
+    if sys.stdout.isatty():
+        from rewriter.errors import RewriterError
+
+        raise RewriterError("-o - writes the model to standard output, which is a terminal; redirect it to a file")
+
+
+def model_to_stdout(folder: Path) -> None:
+    """Writes the only file of a folder, if there is one, to standard output.
+
+    Raises:
+        RewriterError: there are data files as well.
+    """
+    files = list(folder.iterdir())
+    if len(files) > 1:
+        from rewriter.errors import RewriterError
+
+        raise RewriterError("the model keeps weights in other files, which cannot go to standard output; use -o FILE")
+    for file in files:
+        sys.stdout.buffer.write(file.read_bytes())
+        sys.stdout.buffer.flush()
 
 
 def folded(line: str, stream: TextIO, hang: int = 4) -> str:

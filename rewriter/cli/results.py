@@ -87,7 +87,7 @@ def write_results(command: Command, args: argparse.Namespace, ending: str) -> in
         if getattr(args, name) and (not args.out or is_url(args.out)):
             raise RewriterError(f"--{name} is about a folder of results on this machine; give it with --out")
     if args.inputs is not None:
-        from rewriter.proof.models.model_inputs import read_inputs
+        from rewriter.proof.models.array_files import read_inputs
 
         read_inputs(args.inputs)  # a bad file is one error, before any work is done
     out, beside = args.out, not (args.out or args.output or args.in_place)
@@ -112,27 +112,20 @@ def _run_to_stdout(command: Command, jobs: Sequence[Job], args: argparse.Namespa
         RewriterError: that is a terminal or busy, or the result does not fit into one file.
     """
     import contextlib
-    import os
     import tempfile
     from pathlib import Path
 
     from rewriter.cli.batch import run_batch
+    from rewriter.cli.output import check_stdout, model_to_stdout
     from rewriter.errors import RewriterError
     from rewriter.record import replace
 
-    if sys.stdout.isatty():
-        raise RewriterError("-o - writes the model to standard output, which is a terminal; redirect it to a file")
+    check_stdout()
     if args.format != "text":
         raise RewriterError(f"-o - and --format {args.format} would both write to standard output; use --report")
-    stdout = sys.stdout.buffer
     with tempfile.TemporaryDirectory() as folder:
         name = Path(folder) / "model.onnx"
         with contextlib.redirect_stdout(sys.stderr):
             code = run_batch(command, [replace(job, target=str(name)) for job in jobs], args)
-        written = os.listdir(folder)
-        if len(written) > 1:
-            raise RewriterError("the model keeps weights in other files, which cannot go to standard output; use -o FILE")
-        if written:
-            stdout.write(name.read_bytes())
-            stdout.flush()
+        model_to_stdout(Path(folder))
     return code

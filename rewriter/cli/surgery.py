@@ -11,8 +11,6 @@ from rewriter.batch.urls import is_remote, is_url
 from rewriter.cli.options import Switch, add_format, add_limits, add_runtime, limits_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rewriter.graph.model import Model
     from rewriter.surgery.finish import Checks, Surgery
     from rewriter.surgery.opened import Opened
@@ -87,9 +85,9 @@ def targets(args: argparse.Namespace, sources: Sequence[Opened], files: Sequence
         RewriterError: a result exists already, or is one of the inputs.
     """
     import os
-    import sys
     from pathlib import Path
 
+    from rewriter.cli.output import check_stdout
     from rewriter.errors import RewriterError
     from rewriter.onnxfile.write import check_target
 
@@ -98,8 +96,7 @@ def targets(args: argparse.Namespace, sources: Sequence[Opened], files: Sequence
     if args.output is None:
         raise RewriterError("say where the result goes with -o FILE, or try with --dry-run")
     if args.output == STDOUT:
-        if sys.stdout.isatty():
-            raise RewriterError("-o - writes the model to standard output, which is a terminal; redirect it to a file")
+        check_stdout()
         return
     if is_url(args.output):
         from rewriter.batch.remote import exists
@@ -179,19 +176,15 @@ def _write(args: argparse.Namespace, model: Model, file: str) -> list[str]:
 
 
 def _to_stdout(model: Model) -> list[str]:
-    import sys
     import tempfile
     from pathlib import Path
 
-    from rewriter.errors import RewriterError
+    from rewriter.cli.output import model_to_stdout
     from rewriter.surgery.data_files import save
 
     with tempfile.TemporaryDirectory() as folder:
-        files: list[Path] = save(model, Path(folder) / "model.onnx")
-        if len(files) > 1:
-            raise RewriterError("the model keeps weights in other files, which cannot go to standard output; use -o FILE")
-        sys.stdout.buffer.write(files[0].read_bytes())
-        sys.stdout.buffer.flush()
+        save(model, Path(folder) / "model.onnx")
+        model_to_stdout(Path(folder))
     return [STDOUT]
 
 

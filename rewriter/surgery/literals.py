@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from rewriter.errors import RewriterError, reason
+from rewriter.errors import RewriterError
+from rewriter.proof.models.array_files import opened_arrays
 
 FILE = "@"
 """What begins the name of a file with a value."""
@@ -46,20 +47,12 @@ def array(text: str, name: str, dtype: np.dtype[Any] | None) -> np.ndarray[Any, 
 
 
 def _from_file(path: Path, name: str) -> np.ndarray[Any, Any]:
-    try:
-        found = np.load(path, allow_pickle=False)
-        if isinstance(found, np.ndarray):
-            return found
-        with found as arrays:
-            if name not in arrays.files:
-                raise RewriterError(f"{path}: there is no array {name!r} in it; it has {', '.join(arrays.files[:8])}")
-            return np.asarray(arrays[name])
-    except RewriterError:
-        raise
-    except (OSError, ValueError, EOFError) as error:
-        raise RewriterError(f"{path}: {reason(error)}") from error
-    except Exception as error:  # zipfile and NumPy's reader have errors of their own for damaged files
-        raise RewriterError(f"{path}: no .npy or .npz file: {error}") from error
+    with opened_arrays(path) as arrays:
+        if isinstance(arrays, np.ndarray):
+            return arrays
+        if name not in arrays.files:
+            raise RewriterError(f"{path}: there is no array {name!r} in it; it has {', '.join(arrays.files[:8])}")
+        return np.asarray(arrays[name])
 
 
 def _number(text: str) -> float | int | None:

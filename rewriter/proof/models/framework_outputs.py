@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from rewriter.proof.models.model_inputs import read_inputs, recorded_feed
+from rewriter.proof.models.array_files import read_inputs
+from rewriter.proof.models.model_inputs import recorded_feed
 from rewriter.proof.models.model_runs import CannotRun, GaveUp, ModelRun, runtimes
 from rewriter.proof.models.output_agreement import Bound, differences
 from rewriter.proof.models.validity import Candidate

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 
-from rewriter.errors import RewriterError, reason
+from rewriter.errors import RewriterError
 from rewriter.proof.instances.named_types import float_types
+from rewriter.proof.models.array_files import read_inputs
 from rewriter.proof.models.drawn_values import EDGES, INFINITE, LARGE, LIMITS, ORDINARY, POSITIVE, Slot, draw, narrowest_limit
 from rewriter.proof.models.value_reach import sizing_inputs
 from rewriter.record import record
@@ -104,26 +104,6 @@ def _choices(slots: Sequence[Slot], style: str, turn: int) -> Iterator[Feed]:
     if any(slot.code in _INDICES for slot in slots):
         yield {**values, **{slot.name: draw(slot, ORDINARY, turn) for slot in slots if slot.code in _INDICES}}
         yield {**values, **{slot.name: np.zeros_like(values[slot.name]) for slot in slots if slot.code in _INDICES}}
-
-
-def read_inputs(path: str) -> Feed:
-    """All arrays of an .npz file by their names.
-
-    Raises:
-        RewriterError: the file cannot be read, or is none.
-    """
-    try:
-        arrays = np.load(Path(path), allow_pickle=False)
-        if isinstance(arrays, np.ndarray):
-            raise RewriterError(f"{path}: no .npz file, but a single array")
-        with arrays as file:
-            return {name: file[name] for name in file.files}
-    except RewriterError:
-        raise
-    except (OSError, ValueError, EOFError) as error:
-        raise RewriterError(f"{path}: {reason(error)}") from error
-    except Exception as error:  # zipfile and NumPy's reader have errors of their own for damaged files
-        raise RewriterError(f"{path}: no .npz file: {error}") from error
 
 
 def recorded_feed(path: str, model: onnx.ModelProto) -> Feed:
