@@ -20,15 +20,22 @@ class Limits:
         generations: how often a node may descend from rewritten nodes. A firing that leaves fewer nodes than it took does not
             count, since that cannot go on forever; nor do nodes that were only matched, so that a rewrite may run along a
             chain of any length.
+        growth: how many nodes a rule may add in all by rewriting what rules have made: so many, or eight times as many as
+            the model had where that is more.
         firings: of all rules on one model.
         per_root: of one rule at one node.
         seconds: wall clock for one model, None for no limit.
     """
 
     generations: int = 32
+    growth: int = 10_000
     firings: int = 1_000_000
     per_root: int = 64
     seconds: float | None = None
+
+
+OF_MODEL = 8
+"""A model may become so many times as large by rules that rewrite what rules have made."""
 
 
 class Watch:
@@ -41,6 +48,8 @@ class Watch:
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
+        self._grown: dict[str, int] = {}
+        self._overgrown: dict[str, Stop] = {}
         self._deadline = None if limits.seconds is None else time.monotonic() + limits.seconds
         self.is_timed = self._deadline is not None
         self.recalls = False
@@ -91,9 +100,29 @@ class Watch:
             return None
         return Stop("Budget", f"the limit of {self.limits.firings} firings was reached", tuple(self._last()))
 
+    def overgrown(self, code: str, generation: int, more: int, nodes: Callable[[], int]) -> Stop | None:
+        """The reason to stop a rule, once it has added too many nodes by rewriting what rules have made.
+
+        Args:
+            code, generation: of a firing; that of what it took and made.
+            more: how many nodes it added.
+            nodes: gives how many the model has.
+        """
+        if generation < SUSPICIOUS or more <= 0:
+            return None
+        grown = self._grown[code] = self._grown.get(code, 0) + more
+        if grown > self.limits.growth and grown > OF_MODEL * (nodes() - sum(self._grown.values())):
+            text = f"adding {grown:,} nodes by rewriting what rules had made; does it match what it makes?"
+            self._overgrown[code] = Stop("Growth", f"{code} was stopped after {text}", (code,))
+        return self._overgrown.get(code)
+
     def exhausted(self, code: str, root: int) -> bool:
         """Whether a rule fired as often at this root as it may."""
         return self._per_root.get((code, root), 0) >= self.limits.per_root
+
+    def is_stopped(self, code: str) -> bool:
+        """Whether a rule may not fire any more."""
+        return code in self._overgrown
 
     def suspects(self, code: str, root: int, generation: int) -> bool:
         """Whether a firing may bring back what was there before: at a node where the rule fired already, or of nodes that

@@ -145,6 +145,8 @@ class Run:
             self._halt(self._watch.out_of_time(lambda: f"{node_name(root)} ({root.op})"))
         roots = phase.by_root.get(operator_key(root))
         for compiled in () if roots is None else roots.at(root, self.index):
+            if self._watch.is_stopped(compiled.code):
+                continue
             if self._watch.exhausted(compiled.code, id(root)):
                 self._once(Stop("Budget", "a rule fired too often at one node", (compiled.code,), (node_name(root),)))
                 continue
@@ -230,6 +232,11 @@ class Run:
         if self._permit is not None and not self._permit(fired):
             self._attempt.take_back(fired)
             return False
+        stop = self._watch.overgrown(fired.compiled.code, generation, len(edits.added) - len(edits.removed), self._count_nodes)
+        if stop is not None:
+            self._attempt.take_back(fired)
+            self._once(stop)
+            return False
         for number in (*edits.added, *edited):
             self._generation[number] = generation
         if edits.freed:
@@ -242,6 +249,9 @@ class Run:
         if edits.before or edits.added:
             self._watch_over(fired, generation)
         return True
+
+    def _count_nodes(self) -> int:
+        return sum(1 for _ in self.index.all_nodes())
 
     def _watch_over(self, fired: Fired, generation: int) -> None:
         """Counts a firing that changed nodes, and stops the run when it closes a circle."""

@@ -173,12 +173,14 @@ def escape(text: str, newline: str = "\\n") -> str:
     return "".join(newline if c == "\n" else _visible(c) for c in text)
 
 
-def suggest(word: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that a misspelled word probably meant: the nearest by edits, at most a third of the letters; else None."""
+def suggest(word: str, candidates: Iterable[str], most: int | None = None) -> str | None:
+    """The candidate that a misspelled word probably meant: the nearest by edits, at most a third of the letters, or `most`;
+    else None.
+    """
     if not word or len(word) > 64:
         return None
     best: tuple[int, str] | None = None
-    limit = max(1, len(word) // 3)
+    limit = most or max(1, len(word) // 3)
     for candidate in candidates:
         if candidate == word or abs(len(candidate) - len(word)) > limit:
             continue

@@ -230,6 +230,11 @@ def latest_opset(domain: str = "") -> int:
     return _domains().get(normal(domain), 1)
 
 
+def domains() -> tuple[str, ...]:
+    """The domains whose operators have schemas here."""
+    return tuple(_domains())
+
+
 def operators(domain: str = "") -> tuple[str, ...]:
     """All operators that a domain has or had, sorted; material for "did you mean"."""
     return tuple(sorted(name for where, name in _registry() if where == normal(domain)))

@@ -136,7 +136,7 @@ class Skipped:
 
 @record(slots=True)
 class Stop:
-    """Why a run ended before its fixpoint: `kind` is one of Budget, Generation, Cycle, Time."""
+    """Why a run ended before its fixpoint: `kind` is one of Budget, Generation, Growth, Cycle, Time."""
 
     kind: str
     message: str

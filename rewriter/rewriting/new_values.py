@@ -40,7 +40,18 @@ def attribute_value(op: str, domain: str, version: int, name: str, value: Any) -
         raise Failure(f"{show(value)} does not fit attribute `{name}` of {op}, which is of type {kind}") from error
 
 
+def settled(context: Context, op: str, domain: str, version: int, name: str, value: Any) -> Any:
+    """A captured constant stands for its values, unless the attribute holds a tensor. Raises Failure for other tensors."""
+    declared = schema.attribute(op, domain, version, name)
+    held = not isinstance(value, gs.Tensor) or (declared is not None and declared.kind == "tensor")
+    return value if held else context.array(value)
+
+
 def _guess(value: Any) -> str:
+    """The type of an attribute that no schema declares: a number, a list, or a tensor for what has more dimensions."""
+    if isinstance(value, np.ndarray) and value.ndim > 1:
+        return "tensor"
+
     items = value.ravel().tolist() if isinstance(value, np.ndarray) else value if isinstance(value, list) else [value]
     base = (
         "float"
@@ -49,7 +60,7 @@ def _guess(value: Any) -> str:
         if any(isinstance(i, str) for i in items)
         else "int"
     )
-    return base + "s" if isinstance(value, list | np.ndarray) else base
+    return base + "s" if isinstance(value, list) or (isinstance(value, np.ndarray) and value.ndim) else base
 
 
 def _items(value: Any) -> list[Any]:

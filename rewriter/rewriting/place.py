@@ -18,7 +18,7 @@ from rewriter.language import ast
 from rewriter.onnxfile.tensors import gs_dtype
 from rewriter.rewriting.build import operand_tensor
 from rewriter.rewriting.model_edits import changed_entry, drop_input, drop_output, set_model_field
-from rewriter.rewriting.new_values import attribute_value
+from rewriter.rewriting.new_values import attribute_value, settled
 from rewriter.rewriting.transaction import Rewriting
 
 
@@ -55,6 +55,8 @@ def _edit_node(rewriting: Rewriting, node: gs.Node, edit: ast.Edit, value: Any, 
     elif field is not None and at is None:
         domain = node.domain or ""
         version = rewriting.scope.opsets.get(domain, 1)
+        if not isinstance(edit.value, ast.Constant):
+            value = settled(rewriting.context, node.op, domain, version, field, value)
         rewriting.edits.set_attribute(
             node, field, None if value is ABSENT else attribute_value(node.op, domain, version, field, value)
         )

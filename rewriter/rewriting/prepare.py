@@ -10,7 +10,7 @@ from rewriter.conditions.rule_values import ABSENT
 from rewriter.language import ast
 from rewriter.language.pattern import operator_names
 from rewriter.record import record
-from rewriter.rewriting.new_values import attribute_value, constant_array, operand_types
+from rewriter.rewriting.new_values import attribute_value, constant_array, operand_types, settled
 from rewriter.rewriting.transaction import Rewriting
 
 
@@ -55,7 +55,8 @@ def prepare_node(rewriting: Rewriting, build: ast.Build) -> NewNode:
     domain, op = operator_names(build.op, rewriting.names.bound)
     version = rewriting.scope.opsets.get(domain, 1)
     attributes = {
-        name: attribute_value(op, domain, version, name, value) for name, value in _attributes(rewriting, build).items()
+        name: attribute_value(op, domain, version, name, value)
+        for name, value in _attributes(rewriting, build, op, domain, version).items()
     }
     return NewNode(op, domain, attributes, _operands(rewriting, build, op, domain, version))
 
@@ -68,7 +69,7 @@ def _operands(rewriting: Rewriting, build: ast.Build, op: str, domain: str, vers
     return [prepare_operand(rewriting, operand, dtype) for operand, dtype in zip(build.inputs, wanted, strict=True)]
 
 
-def _attributes(rewriting: Rewriting, build: ast.Build) -> dict[str, Any]:
+def _attributes(rewriting: Rewriting, build: ast.Build, op: str, domain: str, version: int) -> dict[str, Any]:
     """Attributes as written, later ones winning; one whose value is absent is left out."""
     attributes: dict[str, Any] = {}
     for item in build.attrs:
@@ -77,7 +78,7 @@ def _attributes(rewriting: Rewriting, build: ast.Build) -> dict[str, Any]:
         elif (value := rewriting.value(item.value)) is ABSENT:
             attributes.pop(item.name, None)
         else:
-            attributes[item.name] = value
+            attributes[item.name] = settled(rewriting.context, op, domain, version, item.name, value)
     return attributes
 
 

@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from rewriter.engine import limits
+from rewriter.engine.limits import Limits
 from tests.engine.helpers import Outcome, rewrite_model, rewrite_text
 
 DROP_IDENTITY = "rule X1 drop <kind: exact> match { y = Identity(x) } rewrite { y = x }"
@@ -41,6 +42,29 @@ def test_a_growing_rule_stops_at_its_generation() -> None:
     assert outcome.log.stops[0].rules == ("X1",)
     assert len(outcome.fired) == 32
     onnx.checker.check_model(outcome.proto)
+
+
+@pytest.mark.parametrize("bounds, most", [(Limits(growth=300), 302), (Limits(growth=10), 2 * 8 * 12)])
+def test_a_rule_that_doubles_what_it_makes_stops_and_is_named(bounds: Limits, most: int) -> None:
+    """Each Add becomes three, each of which becomes three: 32 generations would be more nodes than anybody has room for."""
+    rule = "rule X1 triple <kind: lossy> match { y = Add(a, b) } rewrite { y = Add(Add(a, b), Add(b, a)) }"
+    chain = " ".join(f"h{i} = Add(h{i - 1}, x)" for i in range(1, 12))
+    text = f"g (float[2] x) => (float[2] h11) {{ h0 = Add(x, x) {chain} }}"
+    outcome = soon(lambda: rewrite_text(text, rule, limits=bounds))
+    growth = next(stop for stop in outcome.log.stops if stop.kind == "Growth")
+    assert growth.rules == ("X1",)
+    assert "X1 was stopped after adding" in growth.message
+    assert len(outcome.ops) - 12 <= most + 24
+    onnx.checker.check_model(outcome.proto)
+
+
+def test_a_rule_may_add_as_many_nodes_as_there_are_places() -> None:
+    rule = 'rule X1 pair <kind: lossy> match { y = Neg(x) } where producer(x) != "Abs" rewrite { y = Neg(Abs(x)) }'
+    chain = " ".join(f"h{i} = Neg(h{i - 1})" for i in range(1, 40))
+    text = f"g (float[2] x) => (float[2] h39) {{ h0 = Neg(x) {chain} }}"
+    outcome = rewrite_text(text, rule, limits=Limits(growth=10))
+    assert not outcome.log.stops
+    assert outcome.ops.count("Abs") == 40
 
 
 def test_rules_that_undo_each_other_are_named() -> None:

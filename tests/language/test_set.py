@@ -221,6 +221,8 @@ ENDING = {
     "a rank": ("kind: repair, evidence: refused; rank(x) > 2", "[n] y = Gemm(x, _)", "n.inputs[0] = Flatten(x)"),
     "one of two values": (
         "kind: repair, evidence: refused; m in [1, 2]", "[n] y = Flatten<axis=m>(x)", "n.axis = 3 if m == 1 else 4"),
+    "folded": ("kind: exact; known(computed(y))", "y = Neg(const c)", "y = {computed(y)}"),
+    "folded, several operators": ("kind: exact; is_const(y) and size(y) < 9", "y = (Neg | Add | Mul)(...)", "y = {constant(y)}"),
     "readers": ('kind: repair, evidence: refused; any(users(y) != "Cast")', "y = ArgMax(x)", "y = Cast<to=float>(y)"),
 }  # fmt: skip
 

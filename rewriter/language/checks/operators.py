@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from rewriter.language import ast, schema
 from rewriter.language.checks import static_types as types
 from rewriter.language.checks.context import CheckContext, did_you_mean
+from rewriter.language.contrib_names import CONTRIB_DOMAIN, CONTRIB_NAMES
+from rewriter.language.diagnostics import suggest
 from rewriter.language.header import SAME_NUMBERS
 from rewriter.language.schema import Operator
 from rewriter.language.walk import pattern_nodes
@@ -19,7 +21,10 @@ from rewriter.language.walk import pattern_nodes
 
 def check_operator(context: CheckContext, op: ast.Op, in_pattern: bool) -> bool:
     """Reports an operator that ONNX does not know; True when there is a schema to check against."""
-    if op.param or not schema.is_known_domain(op.domain):
+    if op.param:
+        return False
+    if not schema.is_known_domain(op.domain):
+        _foreign(context, op)
         return False
     if schema.history(op.name, op.domain):
         return True
@@ -45,6 +50,18 @@ def check_operator(context: CheckContext, op: ast.Op, in_pattern: bool) -> bool:
         notes = ("operators outside the standard are written with their domain: com.acme.Name",)
     context.report("E101", f"{where} has no operator `{op.name}`", op.span, "unknown operator", notes, helps)
     return False
+
+
+def _foreign(context: CheckContext, op: ast.Op) -> None:
+    """Reports what is one or two letters away from something known; others may have any domains and operators."""
+    domain = suggest(op.domain, (*schema.domains(), CONTRIB_DOMAIN), 2) if op.domain != CONTRIB_DOMAIN else None
+    known = op.domain != CONTRIB_DOMAIN or op.name in CONTRIB_NAMES
+    near = (domain and f"{domain}.{op.name}") or (not known and suggest(op.name, CONTRIB_NAMES, 1))
+    if not near:
+        return
+    what = f"there is no domain `{op.domain}` that is known" if domain else f"ONNX Runtime has no operator `{op.name}`"
+    near = near if domain else f"{CONTRIB_DOMAIN}.{near}"
+    context.report("W101", what, op.span, "misspelled?", helps=(f"did you mean `{near}`?",))
 
 
 def check_reach(context: CheckContext) -> None:

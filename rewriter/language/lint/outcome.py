@@ -83,8 +83,10 @@ def _redefined(block: ast.Rewrite) -> set[str]:
 
 
 def _reads(block: ast.Rewrite) -> set[str]:
-    """Names of tensors that the block reads."""
-    return {r.name for r in walk(block) if isinstance(r, ast.Ref)} | {r.id for r in walk(block) if isinstance(r, ast.Name)}
+    """Names of tensors that what the block makes reads; what it computes from a tensor reads it no more."""
+    edited = [s.value for s in block.statements if isinstance(s, ast.Edit) and s.place.field == "inputs"]
+    names = {value.id for value in edited if isinstance(value, ast.Name)}
+    return names | {one.name for one in walk(block) if isinstance(one, ast.Ref | ast.AddOutput)}
 
 
 def _taken(of: RuleSubject, block: ast.Rewrite) -> set[TermRef]:

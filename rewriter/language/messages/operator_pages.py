@@ -29,6 +29,24 @@ rewrite { y = com.acme.Swish(x) }
 """,
     ),
     Page(
+        "W101",
+        "an operator that looks misspelled",
+        """
+Operators of other domains have no schemas, so any name is accepted. This one is a letter or two away from a domain
+of ONNX or of ONNX Runtime (`com.microsoft`), or from an operator of ONNX Runtime.
+""",
+        """
+rule DOC1 gelu <kind: exact>
+match { y = com.microsft.Gelu(x) }
+rewrite { y = com.acme.Gelu(x) }
+""",
+        """
+rule DOC1 gelu <kind: exact>
+match { y = com.microsoft.Gelu(x) }
+rewrite { y = com.acme.Gelu(x) }
+""",
+    ),
+    Page(
         "E102",
         "the operator never had such an attribute",
         """
