@@ -28,7 +28,7 @@ INTERRUPTED = 130
 BROKEN_PIPE = 141
 _FULL = (errno.ENOSPC, errno.EFBIG, errno.EIO)
 """Of a write to stdout: the disk is full, or broken."""
-_READERS = ("apply", "audit", "coverage", "diff", "history", "picture", "plan", "why")
+_READERS = ("apply", "audit", "coverage", "diff", "history", "new", "picture", "plan", "why")
 OBJECTS = 50_000
 """New objects after which garbage is looked for; with Python's 700 start-up makes a hundred walks over modules, which all stay.
 """
@@ -82,11 +82,14 @@ def _within_memory(args: argparse.Namespace) -> AbstractContextManager[None]:
 
 def _settled(args: argparse.Namespace) -> bool:
     """Brings the configuration in, for commands that have one; whether to show it was all that was asked for."""
-    if "no_config" not in args:
-        return False
-    from rewriter.cli.configured import settle
+    shown = False
+    if "no_config" in args:
+        from rewriter.cli.configured import settle
 
-    return settle(args)
+        shown = settle(args)
+    if getattr(args, "extend", None):
+        args.rules = [*(args.rules or ["shipped"]), *args.extend]
+    return shown
 
 
 def entry() -> NoReturn:

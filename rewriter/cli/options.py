@@ -63,6 +63,9 @@ def add_rule_paths(parser: argparse.ArgumentParser) -> None:
         help="rule file or folder, or pack:NAME of an installed package, instead of the shipped rules; may be repeated, and "
         "the word `shipped` adds those again",
     )
+    parser.add_argument(
+        "--extend", metavar="PATH", action="append", help="rule file, folder or pack:NAME besides those; may be repeated"
+    )
 
 
 def add_target(parser: argparse.ArgumentParser, what: str) -> None:

@@ -14,7 +14,7 @@ GROUPS = {
     "repair": ("fix", "check", "plan", "apply", "why"),
     "change": ("optimize", "extract", "split", "merge", "edit", "reduce", "opset", "infer", "save"),
     "inspect": ("show", "view", "picture", "diff", "compare", "history", "audit"),
-    "rules": ("rules", "rule", "new", "test", "fmt", "verify", "lint", "coverage", "explain"),
+    "rules": ("rules", "rule", "new", "new-pack", "test", "fmt", "verify", "lint", "coverage", "explain"),
     "about": ("help",),
 }
 """Commands by what they are for. Each is a module of `rewriter.cli.commands.GROUP`; of a call only its own is imported."""
@@ -105,5 +105,5 @@ def make_parser(commands: Sequence[str] = COMMANDS) -> Program:
         title="commands", dest="command", metavar="COMMAND", required=True, prog="rewriter", parser_class=Parser
     )
     for command in commands:
-        import_module(f"rewriter.cli.commands.{_GROUP_OF[command]}.{command}").add(parser.commands, common)
+        import_module(f"rewriter.cli.commands.{_GROUP_OF[command]}.{command.replace('-', '_')}").add(parser.commands, common)
     return parser

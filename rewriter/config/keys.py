@@ -69,6 +69,7 @@ def _is_parameter(value: Any) -> bool:
 
 SETTINGS: dict[str, Setting] = {
     "rules": Setting(None, 'a list of rule files and folders, "shipped" or "pack:NAME"', is_texts),
+    "extend": Setting([], 'a list of rule files and folders, or "pack:NAME"', is_texts),
     "select": Setting([], 'a list of codes, such as ["DEFAULT", "PT"]', is_texts, one_path=True),
     "ignore": Setting([], 'a list of codes, such as ["MX003"]', is_texts, one_path=True),
     "target": Setting([], 'a list of consumers, such as ["tensorrt"]', is_texts),

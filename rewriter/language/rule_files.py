@@ -88,6 +88,12 @@ def read_unchanged(state: State) -> str:
     return text
 
 
+def is_shipped(path: str) -> bool:
+    """Whether a rule file is one of those that come with this program."""
+    real = os.path.realpath(path)
+    return any(real.startswith(os.path.realpath(folder) + os.sep) for folder in _shipped())
+
+
 def _shipped() -> list[Path]:
     folder = resource("rules")
     if isinstance(folder, Path):

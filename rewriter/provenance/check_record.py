@@ -112,7 +112,8 @@ class _Replay:
         for code, (_, digest) in run.rules.items():
             rule = self.known.get(code)
             if rule is None:
-                findings.append(f"rule {code} is not among the rules (--rules)")
+                brought = f"; rules of {', '.join(run.packs)} fired" if run.packs else ""
+                findings.append(f"rule {code} is not among the rules (--rules, --extend){brought}")
             elif rule.digest[:SHORT] != digest:
                 findings.append(f"rule {code} has changed: recorded {digest}, now {rule.digest[:SHORT]}")
         source = self.source_of(run)

@@ -45,6 +45,7 @@ class RecordedRun:
         command: of a run that was no rules but a surgery, the command with its options; `rules` is empty then.
         others: SHA-256 of further models that it was made of.
         static: inputs that got fixed shapes first.
+        packs: name and version of the packages that brought rules which fired.
     """
 
     version: str
@@ -61,6 +62,7 @@ class RecordedRun:
     command: str = ""
     others: tuple[str, ...] = ()
     static: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    packs: tuple[str, ...] = ()
 
 
 _NEEDED = ("version", "input", "rules", "rule_set")
@@ -129,6 +131,7 @@ def _run(value: Any) -> RecordedRun:
             command=_text(value.get("command", "")),
             others=tuple(map(_text, value.get("others", ()))),
             static=tuple((_text(name), tuple(map(int, shape))) for name, shape in value.get("static", ())),
+            packs=tuple(map(_text, value.get("packs", ()))),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Unreadable("a run in it cannot be understood") from None

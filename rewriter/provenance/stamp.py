@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 from rewriter import __version__
@@ -10,6 +11,7 @@ from rewriter.errors import RewriterError, reason
 from rewriter.graph.metadata import HISTORY
 from rewriter.graph.model import Model
 from rewriter.graph.static_shapes import Static
+from rewriter.language.rule_files import is_shipped
 from rewriter.language.rules import RuleSet
 from rewriter.log.records import Log
 from rewriter.provenance.history_record import SHORT, Place, RecordedRun, Unreadable, dumps, history
@@ -97,7 +99,19 @@ def _run(
         firings=len(log.firings) if any(stop.kind in _ENDED for stop in log.stops) else None,
         tidy=tidy,
         static=tuple((name, tuple(shape)) for name, shape in static),
+        packs=_packs(used),
     )
+
+
+def _packs(rules: RuleSet) -> tuple[str, ...]:
+    """Of the packages that bring some of these rules name and version; nobody is asked where all of them are shipped."""
+    others = [os.path.realpath(rule.path) for rule in rules if not is_shipped(rule.path)]
+    if not others:
+        return ()
+    from rewriter.config.packs import packs
+
+    folders = {pack.distribution: os.path.realpath(pack.folder) + os.sep for pack in packs()}
+    return tuple(sorted(name for name, folder in folders.items() if any(path.startswith(folder) for path in others)))
 
 
 def _left_out(log: Log) -> tuple[Place, ...]:

@@ -100,7 +100,7 @@ def test_lines_are_not_led_astray_by_what_stands_in_texts(pairs: list[tuple[str,
     [
         ("\nselct = []", 2, "there is no key `selct`; did you mean `select`?"),
         ("max_firings = 3", 1, "there is no key `max_firings`; did you mean `max-firings`?"),
-        ("xyz = 1", 1, "there is no key `xyz`; there are rules, select"),
+        ("xyz = 1", 1, "there is no key `xyz`; there are rules, extend, select"),
         ('select = "MX"', 1, "`select` is a list of codes"),
         ("\n\njobs = true", 3, "`jobs` is a positive number"),
         ("timeout = -1", 1, "`timeout` is a time in seconds"),
