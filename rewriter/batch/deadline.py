@@ -24,6 +24,10 @@ BYTES = 1 << 25
 """Of a model file, for which a second more is allowed: reading, hashing and writing take their time."""
 
 
+class BeyondLimitsError(RewriterError):
+    """The work on a model takes more time or memory than it may."""
+
+
 class OutOfTimeError(BaseException):
     """The time for a model is over. No `Exception`, since nothing may take it for a mere failure and go on."""
 
@@ -69,21 +73,55 @@ def _end(*_: object) -> NoReturn:
     raise OutOfTimeError
 
 
+STAGES = {
+    "onnxfile": "reading or writing the file",
+    "graph": "building or writing the graph",
+    "facts": "inferring types and shapes",
+    **dict.fromkeys(("conditions", "matching", "rewriting", "engine"), "running the rules"),
+    "explain": "explaining the rule",
+    "proof": "judging the model",
+    "inspect": "looking at the model",
+    "source": "reading the framework's file",
+    "provenance": "checking the record",
+    "surgery": "changing the model",
+    "report": "writing down what was found",
+}
+"""What a package of this program is at, for who asks what took the time."""
+
+
 @contextmanager
-def within_limits(seconds: float | None, memory: int | None) -> Iterator[None]:
+def within_limits(seconds: float | None, memory: int | None, path: str = "") -> Iterator[None]:
     """The limits of the work on one model; without `seconds` only its judges have one.
 
+    Args:
+        seconds: of the clock.
+        memory: bytes.
+        path: of the model, where nobody else says which one it is.
+
     Raises:
-        RewriterError: it was not done within them.
+        BeyondLimitsError: it was not done within them.
     """
+    of = f"{path}: " if path else ""
     try:
         with budgeted(Budget(SECONDS if seconds is None else seconds, memory)), restricted(memory), ended_after(seconds):
             yield
-    except OutOfTimeError:
-        raise RewriterError(f"not done within the time limit of {seconds:.3g} s") from None
+    except OutOfTimeError as error:
+        if seconds is None:
+            raise  # somebody else has a limit
+        raise BeyondLimitsError(f"{of}not done within the time limit of {seconds:.3g} s{_stage(error)}") from None
     except MemoryError:
         least = "" if memory is None else f": it needs more than the memory limit of {told(memory)}"
-        raise RewriterError(f"out of memory{least}") from None
+        raise BeyondLimitsError(f"{of}out of memory{least}") from None
+
+
+def _stage(error: BaseException) -> str:
+    """What was going on when an error was raised, by the innermost package that has a name for it."""
+    found, trace = "", error.__traceback__
+    while trace is not None:
+        parts = str(trace.tb_frame.f_globals.get("__name__", "")).split(".")
+        found = STAGES.get(parts[1], found) if parts[0] == "rewriter" and len(parts) > 2 else found
+        trace = trace.tb_next
+    return f", while {found}" if found else ""
 
 
 @contextmanager

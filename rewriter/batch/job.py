@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rewriter.batch.deadline import allowed, undisturbed, within_limits
+from rewriter.batch.deadline import BeyondLimitsError, allowed, undisturbed, within_limits
 from rewriter.batch.urls import is_remote, is_url
 from rewriter.batch.work import Job, Outcome, Work
 from rewriter.errors import RewriterError, reason
@@ -44,11 +44,12 @@ def _process(job: Job, work: Work) -> Outcome:
     work = work.variants[job.variant] if work.variants else work
     outcome.profile = Profile() if work.profile else None
     seconds = None if work.seconds is None else allowed(job.path, work.seconds)
+    stopped = False
     try:
-        with within_limits(seconds, work.memory):
+        with within_limits(seconds, work.memory, job.path):
             do(job, work, outcome)
     except RewriterError as error:
-        outcome.error = str(error)
+        outcome.error, stopped = str(error), isinstance(error, BeyondLimitsError)
     except OSError as error:
         outcome.error = f"{error.filename or job.path}: {reason(error)}"
     except Exception as error:
@@ -58,8 +59,11 @@ def _process(job: Job, work: Work) -> Outcome:
         outcome.crash = traceback.format_exc()
     copied = job.target not in (None, job.path) and not job.copy and not work.static  # which has other inputs than wanted
     if outcome.error and outcome.output is None and copied:
+        from rewriter.batch.untouched import copied_blindly
+
         with contextlib.suppress(Exception), within_limits(seconds, work.memory):
-            do(replace(job, copy=True), work, outcome)
+            if not (stopped and copied_blindly(job, work, outcome)):
+                do(replace(job, copy=True), work, outcome)
     outcome.seconds = time.monotonic() - started
     return outcome
 

@@ -100,6 +100,20 @@ def decided(job: Job, work: Work, outcome: Outcome, outlook: Outlook) -> bool:
         return not _asks_elsewhere(job, work) and _decided(job, work, outcome, forecast, data, found, large=large)
 
 
+def copied_blindly(job: Job, work: Work, outcome: Outcome) -> bool:
+    """Copies a small model that names no other file, of which there is no time to find out more."""
+    from rewriter.onnxfile.copy_external_data import may_refer
+
+    with files.opened(Path(job.path)) as (descriptor, size):
+        if size >= files.LARGE:
+            return False
+        data, found = files.all_bytes(descriptor), os.fstat(descriptor)
+    if may_refer(data):
+        return False
+    copy(job, work, outcome, data, found)
+    return True
+
+
 def _asks_elsewhere(job: Job, work: Work) -> bool:
     """Whether something beside the model has to be asked: a runtime, or the framework's own file."""
     if work.runtime == "yes":

@@ -28,7 +28,6 @@ INTERRUPTED = 130
 BROKEN_PIPE = 141
 _FULL = (errno.ENOSPC, errno.EFBIG, errno.EIO)
 """Of a write to stdout: the disk is full, or broken."""
-_READERS = ("apply", "audit", "coverage", "diff", "history", "new", "picture", "plan", "why")
 OBJECTS = 50_000
 """New objects after which garbage is looked for; with Python's 700 start-up makes a hundred walks over modules, which all stay.
 """
@@ -45,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return BAD_INPUT
     args = make_parser(given[:1] if given and given[0] in COMMANDS else COMMANDS).read(given)
     try:
-        with _within_memory(args):
+        with _within_limits(args):
             code = OK if _settled(args) else int(args.run(args))
         sys.stdout.flush()
         return code
@@ -71,13 +70,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _internal(error, debug=args.debug or bool(os.environ.get("REWRITER_DEBUG")))
 
 
-def _within_memory(args: argparse.Namespace) -> AbstractContextManager[None]:
-    """The limit for commands that read models and have no option for it: a few bytes may ask for all the memory there is."""
-    if args.command not in _READERS:
+def _within_limits(args: argparse.Namespace) -> AbstractContextManager[None]:
+    """The limits of a command that reads models one at a time: a few bytes may ask for any time, and for all the memory."""
+    if "limited" not in args:
         return nullcontext()
-    from rewriter.proof.judges.memory import restricted, share_of_machine
+    from rewriter.batch.deadline import allowed, within_limits
+    from rewriter.cli.options import limits_of
 
-    return restricted(share_of_machine(1))
+    limits = limits_of(args)
+    given = [getattr(args, name, None) for name in ("model", "other", "before", "after", "input", "output", "plan")]
+    files = [one for one in given if isinstance(one, str)]
+    seconds = limits["seconds"] + sum(allowed(one, 0.0) for one in files)
+    return within_limits(seconds, limits["memory"], files[0])
 
 
 def _settled(args: argparse.Namespace) -> bool:

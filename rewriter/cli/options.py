@@ -142,8 +142,18 @@ def add_runtime(parser: Any, what: str) -> None:
     )
 
 
-def add_limits(parser: Any, what: str, default: str = "60, and more for large files") -> None:
-    """`--time-limit`, `--memory-limit`."""
+def add_limits(parser: Any, what: str, default: str = "", *, whole: float | None = None) -> None:
+    """`--time-limit`, `--memory-limit`.
+
+    Args:
+        parser: of a command, or a group of its options.
+        what: they are for.
+        default: of the time, in words, where it is not `whole` or 60 seconds, and more for large files.
+        whole: seconds by default, where the limits are for all that the command does; `main` sees to them then.
+    """
+    default = default or f"{whole or 60:g}, and more for large files"
+    if whole is not None:
+        parser.set_defaults(limited=whole)
     parser.add_argument(
         "--time-limit",
         metavar="SECONDS",
@@ -170,7 +180,7 @@ def limits_of(args: argparse.Namespace, seconds: float | None = None) -> dict[st
 
     most, processes = args.memory_limit, getattr(args, "jobs", 1)
     return {
-        "seconds": args.time_limit or seconds or SECONDS,
+        "seconds": args.time_limit or seconds or getattr(args, "limited", SECONDS),
         "memory": share_of_machine(processes) if most is None else size(most),
     }
 

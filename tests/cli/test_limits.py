@@ -12,6 +12,7 @@ from rewriter.batch.deadline import OutOfTimeError, allowed, ended_after, undist
 from rewriter.cli.options import size
 from rewriter.errors import RewriterError
 from rewriter.proof.judges.memory import share_of_machine, told
+from rewriter.proof.models.replay import first_bad
 from tests.cli.call import GAMMA, Call
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timers")
@@ -28,6 +29,32 @@ def test_whatever_takes_so_long_is_ended(call: Call, tmp_path: Path, monkeypatch
     assert "not done within the time limit of 0.3 s; written unchanged to" in done.err
     assert (tmp_path / GAMMA.name).read_bytes() == GAMMA.read_bytes()
     assert signal.getitimer(signal.ITIMER_REAL)[0] == 0 and signal.getsignal(signal.SIGALRM) == signal.SIG_DFL
+
+
+def test_what_was_going_on_is_told(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless(*_: object) -> str:
+        while True:
+            pass
+
+    said = r"^a: not done within the time limit of 0.1 s, while judging the model$"
+    with pytest.raises(RewriterError, match=said), within_limits(0.1, None, "a"):
+        first_bad(0, 2, "", endless)
+    monkeypatch.setattr("rewriter.inspect.diff.difference.compare_files", endless)
+    done = call("diff", GAMMA, GAMMA, "--time-limit", 0.2)
+    assert done.code == 2 and f"{GAMMA}: not done within the time limit of 0.2" in done.err
+
+
+def test_a_model_that_takes_too_long_is_copied_without_being_looked_at(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def endless(*_: object) -> None:
+        while True:
+            pass
+
+    monkeypatch.setattr(job, "_load", endless)
+    done = call("fix", GAMMA, "--out", tmp_path, "--time-limit", 0.3, "--runtime", "no")
+    assert done.code == 2 and "written unchanged to" in done.err
+    assert (tmp_path / GAMMA.name).read_bytes() == GAMMA.read_bytes()
 
 
 def test_who_catches_everything_is_ended_the_second_time() -> None:

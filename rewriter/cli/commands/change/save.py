@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rewriter.cli.options import size
+from rewriter.cli.options import add_limits, size
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -26,6 +26,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--location", metavar="NAME", help="the data file, relative to the result (default: FILE.data)")
     parser.add_argument("--threshold", metavar="SIZE", type=size, default=1024, help="bytes of the weights that go there (1K)")
     parser.add_argument("--force", action="store_true", help="overwrite existing files")
+    add_limits(parser, "the whole command", whole=600)
     parser.set_defaults(run=run)
 
 

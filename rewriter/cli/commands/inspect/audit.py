@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rewriter.cli.options import add_configuration, add_format, add_rule_paths
+from rewriter.cli.options import add_configuration, add_format, add_limits, add_rule_paths
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -24,6 +24,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     add_rule_paths(parser)
     add_configuration(parser)
     add_format(parser)
+    add_limits(parser, "the audit", whole=600)
     parser.set_defaults(run=run)
 
 

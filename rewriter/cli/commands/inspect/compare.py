@@ -36,7 +36,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         default=256 << 20,
         help="for tensors looked at together, as 64M or 2G (default: 256M)",
     )
-    add_limits(parser, "the comparison")
+    add_limits(parser, "the comparison", whole=60)
     add_format(parser)
     parser.set_defaults(run=run)
 
@@ -46,23 +46,20 @@ def run(args: argparse.Namespace) -> int:
     import sys
     from pathlib import Path
 
-    from rewriter.batch.deadline import within_limits
-    from rewriter.cli.options import limits_of
     from rewriter.cli.output import style_of, tell
     from rewriter.proof.layers.comparison import compare_models
     from rewriter.report.jsonreport import dumps
     from rewriter.report.layer_lines import layers_lines, layers_object
 
-    with within_limits(**limits_of(args)):
-        found = compare_models(
-            Path(args.before),
-            Path(args.after),
-            inputs=args.inputs,
-            rtol=args.rtol,
-            atol=args.atol,
-            memory=args.memory,
-            layers=args.layers,
-        )
+    found = compare_models(
+        Path(args.before),
+        Path(args.after),
+        inputs=args.inputs,
+        rtol=args.rtol,
+        atol=args.atol,
+        memory=args.memory,
+        layers=args.layers,
+    )
     if args.format == "json":
         print(dumps(layers_object(args.before, args.after, found)))
     else:

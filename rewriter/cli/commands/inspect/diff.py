@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rewriter.cli.options import add_format
+from rewriter.cli.options import add_format, add_limits
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -23,6 +23,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument("before", metavar="A", help="a model")
     parser.add_argument("after", metavar="B", help="the model it is compared with")
     add_format(parser)
+    add_limits(parser, "the comparison", whole=600)
     parser.set_defaults(run=run)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rewriter.cli.options import add_format
+from rewriter.cli.options import add_format, add_limits
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -20,6 +20,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("model", metavar="MODEL", help="the model")
     add_format(parser)
+    add_limits(parser, "the command", whole=600)
     parser.set_defaults(run=run)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from rewriter.cli.options import Help, add_configuration, add_what_is_known, add_which_rules, count
+from rewriter.cli.options import Help, add_configuration, add_limits, add_what_is_known, add_which_rules, count
 
 if TYPE_CHECKING:
     from rewriter.graph.model import Model
@@ -39,6 +39,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     add_which_rules(parser)
     add_what_is_known(parser)
     add_configuration(parser)
+    add_limits(parser, "the picture", whole=600)
     parser.set_defaults(run=run)
 
 

@@ -20,7 +20,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("model", metavar="MODEL", help="the model")
     parser.add_argument("--nodes", action="store_true", help="also a line for each node")
-    add_limits(parser, "the summary")
+    add_limits(parser, "the summary", whole=60)
     add_format(parser)
     parser.set_defaults(run=run)
 
@@ -30,18 +30,15 @@ def run(args: argparse.Namespace) -> int:
     import sys
     from pathlib import Path
 
-    from rewriter.batch.deadline import within_limits
-    from rewriter.cli.options import limits_of
     from rewriter.cli.output import style_of, tell
     from rewriter.inspect.summary import summarise
     from rewriter.report.jsonreport import dumps
     from rewriter.report.summary_lines import summary_lines, summary_object
 
-    with within_limits(**limits_of(args)):
-        found = summarise(Path(args.model), nodes=args.nodes)
-        if args.format == "json":
-            print(dumps(summary_object(found, nodes=args.nodes)))
-        else:
-            for line in summary_lines(found, style_of(sys.stdout)):
-                tell(line, hang=11)
+    found = summarise(Path(args.model), nodes=args.nodes)
+    if args.format == "json":
+        print(dumps(summary_object(found, nodes=args.nodes)))
+    else:
+        for line in summary_lines(found, style_of(sys.stdout)):
+            tell(line, hang=11)
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from rewriter.cli.options import Help, add_configuration, add_what_is_known, add_which_rules
+from rewriter.cli.options import Help, add_configuration, add_limits, add_what_is_known, add_which_rules
 
 if TYPE_CHECKING:
     from rewriter.inspect.viewed_graph import NodeNote
@@ -31,6 +31,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     add_which_rules(parser)
     add_what_is_known(parser)
     add_configuration(parser)
+    add_limits(parser, "the page", whole=600)
     parser.set_defaults(run=run)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from rewriter.cli.options import Switch, add_format
+from rewriter.cli.options import Switch, add_format, add_limits
 
 if TYPE_CHECKING:
     from rewriter.batch.work import Outcome, Work
@@ -31,6 +31,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--verify", action="store_true", help="also run the model before and after, as `fix --verify` does")
     parser.add_argument("--stamp", action=Switch, help="leave a record in the result (default: yes)")
     add_format(parser)
+    add_limits(parser, "the command", whole=600)
     parser.set_defaults(run=run)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from rewriter.cli.options import Help, Switch, add_configuration, add_what_is_known, add_which_rules
+from rewriter.cli.options import Help, Switch, add_configuration, add_limits, add_what_is_known, add_which_rules
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +35,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="overwrite an existing plan")
     parser.add_argument("--interactive", action="store_true", help="show each rewrite and ask whether to apply it")
     parser.add_argument("--tidy", action=Switch, help="also remove nodes, initializers and imports that nothing uses")
+    add_limits(parser, "the plan", whole=600)
     parser.set_defaults(run=run)
 
 
@@ -62,7 +63,11 @@ def run(args: argparse.Namespace) -> int:
         raise RewriterError(outcome.error or f"{args.model}: nothing is known of it")
     plan = _document(job, work.variants[job.variant] if work.variants else work, outcome, args.rules)
     if args.interactive:
-        plan = replace(plan, proposals=_decided(plan.proposals, outcome.log.firings))
+        from rewriter.batch.deadline import undisturbed
+
+        with undisturbed():  # somebody thinks
+            decided = _decided(plan.proposals, outcome.log.firings)
+        plan = replace(plan, proposals=decided)
     told = written(plan, outcome.log.firings, Path.cwd() if output is None else output.parent)
     if output is None:
         print(told, end="")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from rewriter.cli.options import add_configuration, add_format, add_what_is_known, add_which_rules, count
+from rewriter.cli.options import add_configuration, add_format, add_limits, add_what_is_known, add_which_rules, count
 
 if TYPE_CHECKING:
     from rewriter.language.rule import Rule
@@ -41,6 +41,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         "--limit", metavar="N", type=count, default=PLACES, help=f"places shown in full (default: {PLACES}); JSON has all"
     )
     add_format(parser)
+    add_limits(parser, "the command", whole=600)
     parser.set_defaults(run=run)
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rewriter.cli.options import add_format
+from rewriter.cli.options import add_format, add_limits
 
 if TYPE_CHECKING:
     from rewriter.engine.coverage import Coverage
@@ -32,6 +32,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         "--set", metavar="CODE.param=value", action="append", default=[], help="a rule's parameter; may be repeated"
     )
     parser.add_argument("--all", action="store_true", help="also print the counts of rules with nothing to say about")
+    add_limits(parser, "each model")
     add_format(parser)
     parser.set_defaults(run=run)
 
@@ -40,6 +41,7 @@ def run(args: argparse.Namespace) -> int:
     """Prints what was never exercised; returns 2 when a model cannot be read, otherwise 0."""
     from rewriter.batch.job import process
     from rewriter.batch.work import Work
+    from rewriter.cli.options import limits_of
     from rewriter.cli.output import say, style_of, tell
     from rewriter.cli.paths import find_models, unwritten
     from rewriter.cli.selection import load
@@ -49,11 +51,11 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.report.style import clean, counted
 
     rules = load([args.rules]).with_settings(args.set)
-    coverage, failed = Coverage(), 0
+    coverage, failed, limits = Coverage(), 0, limits_of(args)
     jobs = unwritten(find_models(args.paths))
     for job in jobs:
         for part in parts(rules):
-            outcome = process(job, Work(part, keep=False, coverage=coverage))
+            outcome = process(job, Work(part, keep=False, coverage=coverage, **limits))
             if outcome.error:
                 say(failure(outcome, style_of(sys.stderr), debug=args.debug))
                 failed += 1

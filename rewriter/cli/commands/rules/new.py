@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rewriter.cli.options import add_rule_paths, add_runtime
+from rewriter.cli.options import add_limits, add_rule_paths, add_runtime
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -27,6 +27,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", help="the rule file (default: it is printed)")
     add_rule_paths(parser)
     add_runtime(parser, "is asked if it refuses the part, where it is installed")
+    add_limits(parser, "the command", whole=600)
     parser.set_defaults(run=run)
 
 

@@ -1,0 +1,78 @@
+"""The models of `tests/hostile` through every command: each call has to end within its limits, with one clear line.
+
+    python benchmarks/poison.py [--limit 5] [--slack 1] [--only NAME] [--command NAME]
+
+Each model goes alone through every command that reads one, then all of them as a folder, with `--jobs 1` and with `--jobs 2`. A
+traceback, exit code 3, or more time than the limit and what a process needs to start is wrong; `--slack 4` allows four times
+of the latter, on a machine with other work. Prints what is wrong and the slowest calls; exits with 1 when anything is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from rewriter.cli.program import COMMANDS
+from tests.hostile.every_command import CALLS, FOLDERS, GRACE, arguments_of, called
+from tests.hostile.poison_models import POISON
+
+RULES = next((Path(__file__).resolve().parent.parent / "rules").rglob("HYG003_*.rules"))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--limit", type=float, default=5.0, help="seconds for a model")
+    parser.add_argument("--slack", type=float, default=1.0)
+    parser.add_argument("--only", help="this model")
+    parser.add_argument("--command", help="this command")
+    args = parser.parse_args()
+    started, calls, slow, wrong = time.monotonic(), 0, [], 0
+    with tempfile.TemporaryDirectory() as name:
+        (models := Path(name, "models")).mkdir()
+        for poison, make in POISON.items():
+            if args.only in (None, poison):
+                make(models)
+        for path in sorted(models.glob("*.onnx")):
+            (out := Path(name, path.stem)).mkdir()
+            for call, words in CALLS.items():
+                if args.command not in (None, call) and call != "fix":
+                    continue
+                if call == "apply" and not (out / "plan.toml").exists():
+                    continue
+                more = ("--verify",) if "--verify" in call else ()
+                found = called(call, [*arguments_of(words, path, out, RULES), *more], args.limit, args.slack)
+                calls += 1
+                slow.append((found.seconds, f"{call} {path.name}"))
+                if found.wrong:
+                    wrong += 1
+                    print(f"{call} {path.name}: {found.wrong}", flush=True)
+            shutil.rmtree(out)
+        for jobs in ("1", "2") if args.only is None else ():
+            (out := Path(name, f"all{jobs}")).mkdir()
+            for call, words in FOLDERS.items():
+                most = len(POISON) * (args.limit + 1) + GRACE * args.slack
+                given = arguments_of(words, models, out, RULES)
+                found = called(call, [*given, "--jobs", jobs], args.limit, args.slack, most)
+                calls += 1
+                lines = found.said.strip().splitlines() or [""]
+                print(f"{call} of all of them, --jobs {jobs}: {found.seconds:.0f} s: {lines[-1]}", flush=True)
+                if found.wrong:
+                    wrong += 1
+                    print(f"    {found.wrong}", flush=True)
+    tried = {call.split()[0] for call in CALLS}
+    others = sorted({*COMMANDS} - tried - {"rules", "rule", "test", "fmt", "verify", "lint", "explain", "help"})
+    print(f"commands that are not tried: {', '.join(others) or 'none that reads a model'}")
+    print(f"{calls} calls of {len(POISON)} models in {time.monotonic() - started:.0f} s, {wrong} of them wrong; slowest:")
+    for seconds, text in sorted(slow, reverse=True)[:10]:
+        print(f"{seconds:8.1f}  {text}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
