@@ -6,6 +6,11 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+MANY = 500_000
+"""Objects of models, graphs among them, which are circular: so many may have become garbage before somebody looks."""
+
+_made = 0
+
 
 @contextmanager
 def collector_off() -> Iterator[None]:
@@ -21,6 +26,16 @@ def collector_off() -> Iterator[None]:
     finally:
         if enabled:
             if not gc.get_freeze_count():
+                global _made
+                _made += gc.get_count()[0]
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()
+
+
+def collect_between_models() -> None:
+    """Collects what earlier models left, once that may be much: objects that count as old at once never have Python do it."""
+    global _made
+    if _made > MANY:
+        gc.collect()
+        _made = 0

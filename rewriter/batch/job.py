@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rewriter.batch.deadline import BeyondLimitsError, allowed, undisturbed, within_limits
 from rewriter.batch.urls import is_remote, is_url
 from rewriter.batch.work import Job, Outcome, Work
+from rewriter.collector import collect_between_models
 from rewriter.errors import RewriterError, reason
 from rewriter.log.clock import Profile, stage
 from rewriter.log.records import Log
@@ -79,6 +80,7 @@ def do(job: Job, work: Work, outcome: Outcome) -> Model | None:
     """
     from rewriter.batch.untouched import Outlook, decided
 
+    collect_between_models()
     in_place = job.target == job.path
     force = work.force or job.replaces
     if job.target is not None and not in_place and not force and os.path.lexists(job.target):
