@@ -53,6 +53,10 @@ def _run(command: Command, jobs: Sequence[Job], args: argparse.Namespace, interr
         work = replace(work, audit=FiringAudit(snapshots=snapshots(args.report, len(jobs))), before=command != "check")
     work, jobs = vary(work, jobs, args)
     batch = _Batch(command, jobs, work, args, keeps=reports)
+    if args.sandbox:
+        from rewriter.cli.sandboxed import confine
+
+        confine(jobs, args)
     batch.run(interruption)
     seconds = time.monotonic() - started
     code = interruption.code if interruption.number else batch.tally.code

@@ -110,6 +110,11 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
         "--scheduler", metavar="WHERE", help="a Dask cluster that works on the models: dask://HOST:PORT, or local"
     )
     add_limits(limits, "one model")
+    limits.add_argument(
+        "--sandbox",
+        action="store_true",
+        help="work without network, and with no files but those of the models, their results and reports, and Python's (Linux)",
+    )
     limits.add_argument("--max-firings", metavar="N", type=count, help="stop a model after so many rewrites")
     limits.add_argument("--timeout", metavar="SECONDS", type=seconds, help="stop rewriting a model after this time")
     results = parser.add_argument_group("what is told")
