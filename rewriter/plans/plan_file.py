@@ -211,6 +211,8 @@ class _PlanReader:
         return self.path_of(self.get(table, way, "path", str)), self.get(table, way, "sha256", str)
 
     def path_of(self, text: str) -> Path:
+        if "\0" in text:
+            raise RewriterError(f"{self.path}: no file has a name with a null character, as {text!r}")
         return Path(os.path.normpath(self.path.parent / text))
 
     def proposal(self, entry: Any, number: int) -> Proposal:

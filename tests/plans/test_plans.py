@@ -202,6 +202,7 @@ def test_to_standard_output(call: Call, tmp_path: Path, net: Path) -> None:
         (("apply = true", "apply = 1"), "`apply` is not true or false"),
         (('rule-paths = ["', 'rule-paths = [3, "'), "each item of `rule-paths` is a text"),
         (("schema = 1", "schema = = 1"), "4: not TOML"),
+        (('model = "', r'model = "\u0000'), "no file has a name with a null character"),
     ],
 )
 def test_what_is_no_plan(call: Call, tmp_path: Path, net: Path, change: tuple[str, str], message: str) -> None:
