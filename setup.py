@@ -1,5 +1,7 @@
-"""Which packages are installed: all under `rewriter/`, found, and the folders of grammar and rules among them."""
+"""Which packages are installed: all under `rewriter/`, found, and the folders of grammar, rules and conversions."""
 
 from setuptools import find_packages, setup
 
-setup(packages=[*find_packages(include=["rewriter", "rewriter.*"]), "rewriter.grammar", "rewriter.rules"])
+setup(
+    packages=[*find_packages(include=["rewriter", "rewriter.*"]), "rewriter.grammar", "rewriter.rules", "rewriter.conversions"]
+)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rewriter.api import check, edit, extract, merge, rewrite, split
+    from rewriter.api import check, edit, extract, merge, opset, rewrite, split
     from rewriter.batch.repair import Result, fix
     from rewriter.engine.limits import Limits
     from rewriter.errors import RewriterError
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Limits", "Log", "Model", "Result", "RewriterError", "__version__", "check", "edit", "extract", "fix", "load",
-    "load_rules", "merge", "rewrite", "split", "stamp",
+    "Limits", "Log", "Model", "Result", "RewriterError", "__version__", "check", "edit", "extract", "fix",
+    "load", "load_rules", "merge", "opset", "rewrite", "split", "stamp",
 ]  # fmt: skip
 
 _HOMES = {
@@ -42,6 +42,7 @@ _HOMES = {
     "load": "rewriter.graph.model",
     "load_rules": "rewriter.language.load_rules",
     "merge": "rewriter.api",
+    "opset": "rewriter.api",
     "rewrite": "rewriter.api",
     "split": "rewriter.api",
     "stamp": "rewriter.provenance.stamp",

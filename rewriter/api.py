@@ -1,4 +1,4 @@
-"""Rewriting, checking, cutting, joining and editing from Python, in one call each."""
+"""Rewriting, checking, cutting, joining, editing and converting from Python, in one call each."""
 
 from __future__ import annotations
 
@@ -190,6 +190,25 @@ def edit(
 
     checks, force = _checks(**options)
     return _saved(edited(Opened(model), edits, with_children=with_children, checks=checks).model, output, force)
+
+
+def opset(
+    model: Given,
+    version: int,
+    *,
+    ir_version: int | None = None,
+    restamp: bool = False,
+    output: Path | str | None = None,
+    **options: Any,
+) -> Model:
+    """A model in another version of ONNX's operators, as `rewriter opset` converts it; `restamp` converts nothing. Otherwise as
+    `extract`.
+    """
+    from rewriter.surgery.opened import Opened
+    from rewriter.surgery.versions.reversion import reversioned
+
+    checks, force = _checks(**options)
+    return _saved(reversioned(Opened(model), version, ir_version, restamp=restamp, checks=checks).model, output, force)
 
 
 def _texts(given: Sequence[str]) -> Sequence[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import onnx
-import pytest
 
 from tests.cli.call import Call
 from tests.surgery import texts
@@ -20,23 +19,6 @@ def test_a_version_in_which_all_means_the_same(call: Call, tmp_path: Path) -> No
     model = onnx.load(out)
     onnx.checker.check_model(model, full_check=True)
     assert (model.opset_import[0].version, model.ir_version) == (21, 10)
-
-
-@pytest.mark.parametrize(
-    ("version", "node", "words"),
-    [
-        (13, "Softmax(x)", "Softmax is another operator"),
-        (13, "ReduceSum<axes=[0]>(x)", "ReduceSum is another operator"),
-        (13, "Dropout<ratio=0.2>(x)", "Dropout is another operator"),
-        (99, "Relu(x)", "no version 99"),
-    ],
-)
-def test_what_would_mean_something_else_is_named(call: Call, tmp_path: Path, version: int, node: str, words: str) -> None:
-    net = texts.written(
-        tmp_path, f'<ir_version: 8, opset_import: ["": 11]> g (float[2,3] x) => (float[2,3] y) {{ y = {node} }}'
-    )
-    done = call("opset", net, version, "-o", tmp_path / "out.onnx")
-    assert done.code == 2 and words in done.err and not (tmp_path / "out.onnx").exists()
 
 
 def test_types_are_written(call: Call, tmp_path: Path) -> None:

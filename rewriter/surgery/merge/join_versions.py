@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import onnx
-import onnx_graphsurgeon as gs
 
 from rewriter.errors import RewriterError
 from rewriter.graph.model import Model
-from rewriter.graph.objects import written_names
 from rewriter.graph.scopes import opset_versions
 from rewriter.surgery.keep import key_of, with_inner
-
-Schema = Any
-Formal = Any
-
-_CHANGED_SILENTLY = frozenset({"GroupNormalization"})
-"""Operators that compute something else in a later version, with the operands and attributes that they had."""
+from rewriter.surgery.versions.opset_steps import keeps
 
 
 def align(models: Sequence[Model], names: Sequence[str]) -> dict[str, int]:
@@ -64,47 +56,9 @@ def changes(model: Model, domain: str, before: int, after: int) -> Iterator[str]
         own = node.domain or ""
         if ("" if own == "ai.onnx" else own) != domain or (own, node.op) in functions:
             continue
-        if not _means_the_same(node, _schema(node, domain, before), _schema(node, domain, after)):
+        if not keeps(node, before, after, domain):
             what = f"{node.op} {node.name!r}" if node.name else node.op
             yield f"{what} is another operator in version {after} of {domain or 'ai.onnx'} than in {before}"
-
-
-def _schema(node: gs.Node, domain: str, version: int) -> Schema | None:
-    try:
-        return onnx.defs.get_schema(node.op, version, domain)
-    except onnx.defs.SchemaError:
-        return None
-
-
-def _means_the_same(node: gs.Node, before: Schema | None, after: Schema | None) -> bool:
-    """Whether a node reads alike in two versions of its operator: what it has written, and the defaults of what it has not.
-
-    The element types that a version allows are looked at by those who judge the result.
-    """
-    if before is None or after is None:
-        return before is after
-    if before.since_version == after.since_version:
-        return True
-    if after.deprecated or node.op in _CHANGED_SILENTLY:
-        return False
-    written = set(written_names(node))
-    for name in {*before.attributes, *after.attributes}:
-        one, other = before.attributes.get(name), after.attributes.get(name)
-        if one is None or other is None:
-            if name in written or (other is not None and other.required):
-                return False
-        elif (one.type, one.default_value) != (other.type, other.default_value):
-            return False
-    ports = (node.inputs, before.inputs, after.inputs), (node.outputs, before.outputs, after.outputs)
-    return all(_fit(*port) for port in ports)
-
-
-def _fit(tensors: Sequence[gs.Tensor], before: Sequence[Formal], after: Sequence[Formal]) -> bool:
-    """Whether operands, or results, stand for the same in two versions."""
-    used = max((i + 1 for i, tensor in enumerate(tensors) if tensor.name), default=0)
-    names = [[formal.name for formal in side[:used]] for side in (before, after)]
-    single = onnx.defs.OpSchema.FormalParameterOption.Single
-    return names[0] == names[1] and not any(formal.option == single for formal in after[used:])
 
 
 def set_versions(model: Model, versions: dict[str, int], ir_version: int | None) -> None:

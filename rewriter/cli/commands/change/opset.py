@@ -14,14 +14,16 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         "opset",
         parents=[common],
-        help="give a model another operator set version, where nothing changes its meaning",
-        description="Gives a model another version of ONNX's operators. A model with nodes that mean something else in that "
-        "version is refused, and the nodes are named. The IR version is raised where the version needs it.",
+        help="convert a model to another operator set version, up or down",
+        description="Converts a model to another version of ONNX's operators, up or down, with its subgraphs and local "
+        "functions. A model with nodes that cannot be said in that version is refused, and the nodes are named with the "
+        "reason. The IR version is raised where the version needs it.",
         epilog="example: rewriter opset net.onnx 18 -o net18.onnx",
     )
     parser.add_argument("model", metavar="MODEL", help="the model")
     parser.add_argument("version", metavar="N", type=count, help="the version of ONNX's own operators")
     parser.add_argument("--ir", metavar="K", type=count, help="the IR version")
+    parser.add_argument("--restamp", action="store_true", help="only where no node has to be converted")
     add_result(parser)
     parser.set_defaults(run=run)
 
@@ -29,9 +31,10 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Gives a model another version; returns 0."""
     from rewriter.cli.surgery import checks_of, deliver, limited, opened, targets
-    from rewriter.surgery.restamp import restamped
+    from rewriter.surgery.versions.reversion import reversioned
 
     source = opened(args.model)
     targets(args, [source], [args.output])
     with limited(args):
-        return deliver(args, "opset", source, restamped(source, args.version, args.ir, checks_of(args)), args.output)
+        done = reversioned(source, args.version, args.ir, restamp=args.restamp, checks=checks_of(args))
+        return deliver(args, "opset", source, done, args.output)

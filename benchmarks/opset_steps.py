@@ -1,0 +1,173 @@
+"""What `rewriter opset` does about each step of each operator of ONNX, and whether it holds for onnx's own tests.
+
+    python benchmarks/opset_steps.py                 the table: all steps of all operators, up and down
+    python benchmarks/opset_steps.py --run           onnx's backend tests, converted to the versions of their operators and back
+    python benchmarks/opset_steps.py --run FOLDER    the same with every model.onnx below a folder
+
+Nothing is done about a step where neither the schemas nor the reviewed tables of `opset_steps` know of a difference that a node
+could notice. A test model is converted to each version at and before a step of one of its operators, and back; what it gives is
+held against what it gave before, with ONNX Runtime where it loads the model, else with onnx's reference.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from no_harm import cases
+from onnx.reference import ReferenceEvaluator
+
+from rewriter.errors import RewriterError
+from rewriter.graph.model import Model
+from rewriter.language import schema
+from rewriter.proof.models.output_agreement import Bound, differences
+from rewriter.surgery.finish import Checks
+from rewriter.surgery.opened import Opened
+from rewriter.surgery.versions.opset_conversion import convert_opset
+from rewriter.surgery.versions.reversion import reversioned
+from rewriter.surgery.versions.step_table import step_table
+
+LOWEST = 7
+"""ONNX Runtime has no older operators."""
+NEWEST_RUN = 26
+FEW = 8
+
+
+def print_table() -> None:
+    rows = list(step_table())
+    for row in rows:
+        print(f"{row.op:28} {row.before or 'new':>3} -> {row.version:<3} up:   {row.up}\n{'':42} down: {row.down}")
+    for direction in ("up", "down"):
+        kinds = Counter(getattr(row, direction).split(" ")[0].rstrip(":;") for row in rows)
+        print(
+            f"{direction}: {sum(kinds.values())} steps: {', '.join(f'{count} {kind}' for kind, count in kinds.most_common())}"
+        )
+
+
+class Runner:
+    """Runs a model, in whatever can run it."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self.names = [output.name for output in model.graph.output]
+        self.inputs = [entry.name for entry in model.graph.input]
+        try:
+            import onnxruntime
+
+            options = onnxruntime.SessionOptions()
+            options.log_severity_level = 4
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+            session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+            self.run, self.kind = session.run, "onnxruntime"
+        except Exception:
+            self.run, self.kind = ReferenceEvaluator(model).run, "reference"
+
+    def outputs(self, values: list[Any]) -> dict[str, Any]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return dict(zip(self.names, self.run(None, dict(zip(self.inputs, values, strict=False))), strict=False))
+
+
+def targets(model: onnx.ModelProto) -> list[int]:
+    """The versions just before and at each step of an operator of the model."""
+    known = {since for node in model.graph.node for since in schema.versions(node.op_type, node.domain or "")}
+    found = {version for since in known for version in (since, since - 1)}
+    fitting = sorted(version for version in found if LOWEST <= version <= NEWEST_RUN)
+    return fitting if len(model.graph.node) < FEW else fitting[:: max(1, len(fitting) // 4)]
+
+
+def try_cases() -> None:
+    totals: Counter[str] = Counter()
+    bound = Bound(ulps=64, rtol=1e-3, atol=1e-5)
+    for case in cases():
+        own = next((entry.version for entry in case.model.opset_import if entry.domain in ("", "ai.onnx")), None)
+        if own is None or not case.records or case.name.endswith("_expanded"):  # bodies are tried where they are written out
+            continue
+        try:
+            before = [Runner(case.model).outputs(inputs) for inputs, _ in case.records]
+        except Exception:
+            totals["not run as it is"] += 1
+            continue
+        for version in targets(case.model):
+            if version == own:
+                continue
+            verdict = one(case, own, version, before, bound)
+            totals[verdict.split(":")[0]] += 1
+            if not verdict.startswith("equal"):
+                print(f"{case.name}  {own} -> {version}  {verdict[:300]}", flush=True)
+    print(dict(totals))
+
+
+def one(case: Any, own: int, version: int, before: list[dict[str, Any]], bound: Bound) -> str:
+    """Converts a test there and back; what came of it."""
+    made = Model.from_proto(case.model)
+    for target, way in ((version, "there"), (own, "back")):
+        try:
+            convert_opset(made, target)
+        except RewriterError as error:
+            return f"refused {way}: {error}"
+        except Exception as error:
+            return f"FAILED {way}: {type(error).__name__}: {error}"
+        proto = made.to_proto()
+        proto.ir_version = max(proto.ir_version, 8 if target < 19 else 10)
+        try:
+            onnx.checker.check_model(proto)
+        except Exception as error:
+            return f"INVALID {way}: {error}"
+        try:
+            runner = Runner(proto)
+            for (inputs, _), expected in zip(case.records, before, strict=True):
+                for found in differences(expected, runner.outputs(inputs), bound):
+                    if found.message:
+                        return f"OTHER {way} ({runner.kind}): {found.message}"
+        except Exception as error:
+            if target == own:
+                return f"DOES NOT RUN {way}: {error}"
+            return f"not run {way}: {error}"
+        made = Model.from_proto(proto)
+    return "equal there and back"
+
+
+def try_folder(folder: Path, versions: list[int]) -> None:
+    totals: Counter[str] = Counter()
+    for path in sorted({*folder.rglob("model.onnx"), *folder.glob("*/model.onnx")}):
+        for version in versions:
+            start = time.process_time()
+            try:
+                done = reversioned(Opened(path), version, checks=Checks(stamp=False))
+                verdict = "same numbers" if done.same else f"not run: {'; '.join(done.notes)[:160]}"
+            except RewriterError as error:
+                verdict = f"refused: {error}"
+            except Exception as error:
+                verdict = f"FAILED: {type(error).__name__}: {error}"
+            took = time.process_time() - start
+            totals[f"{version}: {verdict.split(':')[0]}"] += 1
+            if verdict != "same numbers":
+                print(f"{path.parent} -> {version} ({took:.1f} s): {verdict[:300]}", flush=True)
+    for what, count in sorted(totals.items()):
+        print(f"{count:5}  {what}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--run", nargs="?", const="", metavar="FOLDER")
+    parser.add_argument(
+        "--to", type=int, action="append", metavar="N", help="with a folder: the versions (default: 11, 17 and 21)"
+    )
+    args = parser.parse_args()
+    np.seterr(all="ignore")
+    if args.run is None:
+        print_table()
+    elif args.run:
+        try_folder(Path(args.run), args.to or [11, 17, 21])
+    else:
+        try_cases()
+
+
+if __name__ == "__main__":
+    main()

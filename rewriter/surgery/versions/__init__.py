@@ -1,0 +1,1 @@
+"""Models in another version of ONNX's operators."""

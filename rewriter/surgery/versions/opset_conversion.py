@@ -1,0 +1,174 @@
+"""A model in another version of ONNX's operators, step by step from one version to the next.
+
+In each step the nodes that would mean something else are put into a domain of their own, `older` or `newer`; the rules in
+`conversions/` say what each of them is in the version that the step leads to. What none of them knows is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+
+import onnx
+import onnx_graphsurgeon as gs
+
+from rewriter.engine.run import run
+from rewriter.errors import RewriterError
+from rewriter.facts.facts import Facts
+from rewriter.graph.by_operator import operator_key
+from rewriter.graph.edits import Edits
+from rewriter.graph.index import GraphIndex
+from rewriter.graph.model import Model
+from rewriter.graph.node_text import node_name
+from rewriter.graph.scopes import Scope, opset_versions
+from rewriter.language import schema
+from rewriter.language.dtypes import DTYPE_NAMES
+from rewriter.language.load_rules import load_rules
+from rewriter.language.meaning import takes
+from rewriter.language.rules import RuleSet
+from rewriter.log.records import Log
+from rewriter.resources import resource
+from rewriter.surgery.keep import key_of
+from rewriter.surgery.versions.opset_bodies import has_body, write_out
+from rewriter.surgery.versions.opset_steps import CHANGED, NEWER, OLDER, WIDENED, keeps, settled_attributes, stepped
+
+_SHOWN = 8  # nodes that an error names
+
+
+@cache
+def conversions() -> RuleSet:
+    """The rules that convert nodes in one step."""
+    return load_rules([resource("conversions")]).select(["ALL"])
+
+
+def convert_opset(model: Model, version: int) -> Counter[str]:
+    """Changes a model, and its functions, to another version of ONNX's operators; how many nodes of each operator it converted.
+
+    Raises:
+        RewriterError: some nodes cannot be said in that version; the text names them. The model may be half converted then.
+    """
+    done: Counter[str] = Counter()
+    held = [opset_versions(graph)[""] for graph in (model.graph, *model.graph.functions) if "" in opset_versions(graph)]
+    if not held:
+        return done
+    for before in range(min(held), version):
+        _step(model, before, before + 1, done)
+    for before in range(max(held), version, -1):
+        _step(model, before, before - 1, done)
+    _refuse(_untyped(model, version))
+    return done
+
+
+def _step(model: Model, before: int, after: int, done: Counter[str]) -> None:
+    """One version up or down, for the graph or those functions that are of the version before."""
+    noticed = stepped(before, after)
+    if after < before:
+        _write_out(model, before, after, noticed, done)
+    index = GraphIndex(model.graph)
+    edits = Edits(index)
+    marked: list[gs.Node] = []
+    for node in _nodes(index, before, noticed):
+        for name, value in settled_attributes(node, before, after).items():
+            edits.set_attribute(node, name, value)
+        if not keeps(node, before, after):
+            done[node.op] += 1
+            edits.set_op(node, node.op, OLDER if before < after else NEWER)
+            marked.append(node)
+    index.finish()
+    for graph in (model.graph, *model.graph.functions):
+        if opset_versions(graph).get("") == before:
+            _stamp(graph, after)
+    if not marked:
+        return
+    log = run(model.graph, conversions(), overridable=model.overridable)
+    index = GraphIndex(model.graph)
+    edits = Edits(index)
+    for node in marked:
+        if node in index and node.domain == "ai.onnx":
+            edits.set_op(node, node.op, "")
+    left = [node for node in index.all_nodes() if node.domain in (OLDER, NEWER)]
+    index.finish()
+    _refuse([f"{_shown(node)}: {_reason(node, before, after, log)}" for node in left])
+
+
+def _write_out(model: Model, before: int, after: int, noticed: frozenset[str], done: Counter[str]) -> None:
+    """Writes out those nodes whose operators the version below lacks."""
+    index = GraphIndex(model.graph)
+    gone = [node for node in _nodes(index, before, noticed) if not schema.exists(node.op, "", after)]
+    gone = [node for node in gone if has_body(node.op, before)]
+    if gone:
+        ops = [node.op for node in gone]
+        done.update(ops)
+        done.subtract(Counter(node.op for node in write_out(index, model.overridable, gone, before)))
+
+
+def _nodes(index: GraphIndex, version: int, ops: frozenset[str]) -> Iterator[gs.Node]:
+    """The nodes of these operators of ONNX in graphs and functions of a version."""
+    own = {key_of(function)[:2] for function in index.graph.functions}
+    for scope in index.scopes:
+        if scope.opsets.get("") == version:
+            for node in index.members(scope):
+                domain, op = operator_key(node)
+                if not domain and op in ops and (domain, op) not in own:
+                    yield node
+
+
+def _stamp(graph: gs.Graph, version: int) -> None:
+    own = ("", "ai.onnx")
+    graph.import_domains = [
+        onnx.OperatorSetIdProto(domain=entry.domain, version=version) if entry.domain in own else entry
+        for entry in graph.import_domains
+    ]
+    graph.opset = version
+
+
+def _reason(node: gs.Node, before: int, after: int, log: Log) -> str:
+    """Why no rule has converted a node."""
+    for blocked in log.blocked:
+        if blocked.root == node_name(node):
+            return blocked.reason
+    if schema.schema(node.op, "", after) is None:
+        return f"opset {after} has no {node.op}"
+    step = node.op, max(before, after)
+    changed = CHANGED.get(step) or WIDENED.get(step)
+    if changed:
+        return f"what opset {max(before, after)} changed is {changed}; this node cannot be said in opset {after}"
+    return f"opset {after} cannot say what it does with these attributes and operands in opset {before}"
+
+
+def _untyped(model: Model, version: int) -> list[str]:
+    """The nodes that are not for the element types that they have, where their operator was for them before."""
+    index = GraphIndex(model.graph)
+    facts = Facts(index, model.overridable)
+    found = []
+    for scope in index.scopes:
+        for node in index.members(scope) if scope.opsets.get("") == version else ():
+            dtype = _wrong_type(node, version, facts)
+            if dtype is not None:
+                found.append(f"{_shown(node)}: opset {version} has it not for {DTYPE_NAMES[dtype]}")
+    return found
+
+
+def _wrong_type(node: gs.Node, version: int, facts: Facts) -> int | None:
+    """An element type that a node has and that only later versions of its operator are for."""
+    if operator_key(node)[0] or schema.schema(node.op, "", version) is None:
+        return None
+    for made, tensors in ((False, node.inputs), (True, node.outputs)):
+        for place, tensor in enumerate(tensors):
+            dtype = facts.dtype(tensor) if tensor.name else None
+            if dtype is not None and not takes(node.op, "", version, made, place, dtype):
+                return dtype if takes(node.op, "", schema.latest_opset(), made, place, dtype) else None
+    return None
+
+
+def _shown(node: gs.Node) -> str:
+    scope: Scope | None = getattr(node, "_scope", None)
+    inside = f" in {scope.path}" if scope is not None and (scope.parent is not None or scope.is_function) else ""
+    return f"{node.op} {node_name(node)!r}{inside}"
+
+
+def _refuse(reasons: list[str]) -> None:
+    if reasons:
+        more = f"; and {len(reasons) - _SHOWN} more" if len(reasons) > _SHOWN else ""
+        raise RewriterError("; ".join(reasons[:_SHOWN]) + more)

@@ -1,0 +1,175 @@
+"""`rewriter opset`: every step of every operator is known, and what is converted computes the same there and back."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+import rewriter
+from rewriter.graph.model import Model
+from rewriter.language import schema
+from rewriter.surgery.versions.opset_conversion import conversions, convert_opset
+from rewriter.surgery.versions.opset_steps import CHANGED, WIDENED
+from rewriter.surgery.versions.step_table import step_table
+from tests.cli.call import Call
+from tests.surgery import texts
+
+
+def test_what_happens_to_each_step_is_known() -> None:
+    rows = {(row.op, row.version): row for row in step_table()}
+    assert {key for key in (*CHANGED, *WIDENED) if key not in rows} == set()
+    assert {key for key, row in rows.items() if row.up.startswith("refused:")} == {("Scan", 9)}
+    assert not [row for row in rows.values() if "but refused" in row.up], "a version of an operator that takes something away"
+    asked = {key for key, row in rows.items() if row.down.startswith("refused:") and " has no " not in row.down}
+    assert asked == {("Scan", 9)}
+
+
+def test_each_conversion_is_for_one_step_and_one_direction() -> None:
+    for rule in conversions():
+        assert rule.header.opset.first == rule.header.opset.last
+        assert rule.code.startswith("UP" if "conversions/up" in rule.path else "DN")
+
+
+_NODE_TESTS = (
+    "argmax", "clip", "depthtospace", "dropout", "gather", "gemm", "gridsample", "groupnormalization", "hardmax", "hardswish",
+    "logsoftmax", "onehot", "pad", "reducemean", "reducesum", "resize", "roialign", "shape", "slice", "softmax", "split", "squeeze",
+    "topk", "unsqueeze",
+)  # fmt: skip
+_VERSIONS = (9, 10, 11, 12, 13, 17)
+
+
+def _cases() -> list[Any]:
+    from onnx.backend.test.case import node
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in _NODE_TESTS:
+            importlib.import_module(f"onnx.backend.test.case.node.{name}")
+    names = [name.replace("reduce", "reduce_") for name in _NODE_TESTS]
+    wanted = tuple(f"test_{name}" for name in names)
+    found = [case for case in node._NodeTestCases if case.name.startswith(wanted) and not case.name.endswith("_expanded")]
+    return sorted(found, key=lambda case: str(case.name))
+
+
+def _outputs(model: onnx.ModelProto, values: list[Any]) -> list[Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        names = [info.name for info in model.graph.input]
+        return ReferenceEvaluator(model).run(None, dict(zip(names, values, strict=True)))  # type: ignore[no-any-return]
+
+
+def _array(value: Any) -> Any:
+    return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
+
+
+def test_node_tests_of_onnx_are_the_same_there_and_back() -> None:
+    """A sample; `benchmarks/opset_steps.py --run` has all."""
+    equal = 0
+    for number, case in enumerate(_cases()):
+        version = _VERSIONS[number % len(_VERSIONS)]
+        own = case.model.opset_import[0].version
+        values = [_array(value) for value in case.data_sets[0][0]]
+        expected = [_array(value) for value in case.data_sets[0][1]]
+        if not all(isinstance(value, np.ndarray) for value in (*values, *expected)):
+            continue
+        model = Model.from_proto(case.model)
+        try:
+            convert_opset(model, version)
+        except rewriter.RewriterError as error:
+            assert any(node.op_type in str(error) for node in case.model.graph.node), error
+            continue
+        there = model.to_proto()
+        onnx.checker.check_model(there)
+        assert there.opset_import[0].version == version
+        again = Model.from_proto(there)
+        convert_opset(again, own)
+        for found, wanted in zip(_outputs(again.to_proto(), values), expected, strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-5, err_msg=f"{case.name} to {version}")
+        equal += 1
+    assert equal > 100
+
+
+FUNCTION = """<ir_version: 8, opset_import: ["": 11, "local": 1]>
+  g (float[2,3] x, bool c) => (float[2,3] y) <float[2,3] f> {
+    f = local.F(x)
+    y = If(c) <then_branch = t () => (float[2,3] a) { a = Softmax<axis=1>(f) },
+               else_branch = e () => (float[2,3] b) { s = ReduceSum<axes=[0], keepdims=1>(f)  b = Add(f, s) }>
+  }
+  <domain: "local", opset_import: ["": 11]>
+  F (a) => (b) { u = Unsqueeze<axes=[0]>(a)  b = Squeeze<axes=[0]>(u) }
+"""
+
+
+def test_bodies_and_functions_are_converted(call: Call, tmp_path: Path) -> None:
+    net, out = texts.written(tmp_path, FUNCTION), tmp_path / "out.onnx"
+    done = call("opset", net, "17", "-o", out)
+    assert done.code == 0 and "computes the same" in done.out, done.err
+    model = onnx.load(out)
+    onnx.checker.check_model(model, full_check=True)
+    assert [entry.version for entry in model.functions[0].opset_import] == [17]
+    assert [node.op_type for node in model.functions[0].node if len(node.input) == 2] == ["Unsqueeze", "Squeeze"]
+    assert call("opset", out, "11", "-o", out, "--force").code == 0
+    assert not [node for node in onnx.load(out).functions[0].node if len(node.input) == 2]
+
+
+def test_an_operator_that_is_missing_is_written_out(tmp_path: Path) -> None:
+    net = texts.parsed(
+        '<ir_version: 8, opset_import: ["": 17]> g (float[2,3] x, float[3] s) => (float[2,3] y) { y = LayerNormalization(x, s) }'
+    )
+    made = rewriter.opset(net, 13).to_proto()
+    onnx.checker.check_model(made, full_check=True)
+    assert "LayerNormalization" not in {node.op_type for node in made.graph.node} and made.opset_import[0].version == 13
+    values = [np.arange(6, dtype=np.float32).reshape(2, 3), np.ones(3, np.float32)]
+    np.testing.assert_allclose(_outputs(made, values)[0], _outputs(net, values)[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("version", "node", "words"),
+    [
+        (10, "Trilu(x)", "opset 13 has no Trilu"),
+        (11, "Cast<to=16>(x)", "opset 11 has it not for bfloat16"),
+        (12, "ReduceSum(x, k)", "ReduceSum 'y': opset 12 cannot say"),
+        (9, "Softmax<axis=0>(u)", "rank of tensor 'u' is unknown"),
+        (99, "Relu(x)", "no version 99"),
+    ],
+)
+def test_what_cannot_be_converted_is_named(call: Call, tmp_path: Path, version: int, node: str, words: str) -> None:
+    kind = "bfloat16" if "Cast" in node else "float"
+    net = texts.written(
+        tmp_path,
+        f'<ir_version: 8, opset_import: ["": 14, "acme": 1]> g (float[2,3] x, int64[1] k) => ({kind}[A,B] y) '
+        f"{{ u = acme.F(x)  v = acme.G(u)  y = {node} }}",
+    )
+    done = call("opset", net, version, "-o", tmp_path / "out.onnx")
+    assert done.code == 2 and words in done.err and not (tmp_path / "out.onnx").exists(), done.err
+
+
+@pytest.mark.parametrize("node", ["Softmax(x)", "ReduceSum<axes=[0]>(x)", "Dropout<ratio=0.2>(x)"])
+def test_a_restamp_converts_nothing(call: Call, tmp_path: Path, node: str) -> None:
+    net = texts.written(
+        tmp_path, f'<ir_version: 8, opset_import: ["": 11]> g (float[2,3] x) => (float[A,B] y) {{ y = {node} }}'
+    )
+    done = call("opset", net, "13", "--restamp", "-o", tmp_path / "out.onnx")
+    assert done.code == 2 and "is another operator" in done.err and not (tmp_path / "out.onnx").exists()
+    assert call("opset", net, "12", "--restamp", "--dry-run").code == (2 if "Dropout" in node else 0)
+
+
+def test_the_ir_version_can_be_lowered_as_far_as_the_model_allows(call: Call, tmp_path: Path) -> None:
+    net = texts.written(tmp_path, '<ir_version: 10, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Relu(x) }')
+    out = tmp_path / "out.onnx"
+    assert call("opset", net, "11", "--ir", "6", "-o", out).code == 0
+    assert (onnx.load(out).ir_version, onnx.load(out).opset_import[0].version) == (6, 11)
+    assert "needs an IR version from 6" in call("opset", net, "11", "--ir", "5", "--dry-run").err
+
+
+def test_other_versions_of_every_operator_are_in_the_table() -> None:
+    rows = {(row.op, row.version) for row in step_table()}
+    assert rows == {(op, v) for op in schema.operators() for v in schema.versions(op) if v > 1}
