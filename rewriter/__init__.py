@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rewriter.api import check, edit, extract, merge, opset, rewrite, split
+    from rewriter.api import check, convert, edit, extract, merge, opset, rewrite, split
     from rewriter.batch.repair import Result, fix
     from rewriter.engine.limits import Limits
     from rewriter.errors import RewriterError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Limits", "Log", "Model", "Result", "RewriterError", "__version__", "check", "edit", "extract", "fix",
+    "Limits", "Log", "Model", "Result", "RewriterError", "__version__", "check", "convert", "edit", "extract", "fix",
     "load", "load_rules", "merge", "opset", "rewrite", "split", "stamp",
 ]  # fmt: skip
 
@@ -36,6 +36,7 @@ _HOMES = {
     "Result": "rewriter.batch.repair",
     "RewriterError": "rewriter.errors",
     "check": "rewriter.api",
+    "convert": "rewriter.api",
     "edit": "rewriter.api",
     "extract": "rewriter.api",
     "fix": "rewriter.batch.repair",

@@ -211,6 +211,25 @@ def opset(
     return _saved(reversioned(Opened(model), version, ir_version, restamp=restamp, checks=checks).model, output, force)
 
 
+def convert(
+    model: Given,
+    dtype: str,
+    *,
+    keep: Sequence[str] = (),
+    io: str = "keep",
+    output: Path | str | None = None,
+    **options: Any,
+) -> Model:
+    """A model that computes in "float16", "bfloat16", "float32" or "double", as `rewriter convert` makes it. Otherwise as
+    `extract`.
+    """
+    from rewriter.surgery.opened import Opened
+    from rewriter.surgery.precision.float_type import in_type
+
+    checks, force = _checks(**options)
+    return _saved(in_type(Opened(model), dtype, _texts(keep), io, checks).model, output, force)
+
+
 def _texts(given: Sequence[str]) -> Sequence[str]:
     return [given] if isinstance(given, str) else list(given)
 

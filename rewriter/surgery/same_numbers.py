@@ -60,6 +60,7 @@ def agreement(
     *,
     given: Sequence[str] = (),
     most: int = MOST_BYTES,
+    bound: Bound | None = None,
 ) -> Agreement:
     """Runs models in sequence, and others on the same inputs.
 
@@ -69,13 +70,14 @@ def agreement(
         wanted: tensors that both have to give.
         given: tensors that the later steps are handed from what the earlier ones gave.
         most: bytes of the models that are run at all.
+        bound: how far results may differ; None: by what may differ where the same is computed in another order.
     """
     if not (onnx_runtime.installed() and child.possible()):
         return Agreement(False, reason="ONNX Runtime is not installed")
     why = ""
     try:
         eps = max((coarsest_eps(step.candidate.proto) for step in (*before, *after)), default=0.0)
-        bound = Bound(ulps=ULPS, eps=eps)
+        bound = bound or Bound(ulps=ULPS, eps=eps)
         if sum(step.candidate.size() for step in (*before, *after)) > 4 * most:
             return Agreement(False, reason=f"only models up to {most >> 20} MiB are run")
         for feed in _feeds(drawn):

@@ -1,0 +1,1 @@
+"""Models that compute in another floating-point type."""

@@ -1,0 +1,138 @@
+"""`rewriter convert`: a model that computes in another floating-point type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import onnx_graphsurgeon as gs
+
+from rewriter.engine.run import run
+from rewriter.errors import RewriterError
+from rewriter.facts.facts import Facts
+from rewriter.graph.index import GraphIndex
+from rewriter.graph.model import Model
+from rewriter.language.dtypes import DTYPES
+from rewriter.language.load_rules import load_rules
+from rewriter.proof.models.output_agreement import Bound
+from rewriter.proof.models.validity import Candidate
+from rewriter.report.style import counted
+from rewriter.surgery.command_text import command_text
+from rewriter.surgery.finish import Checks, Surgery, finish, size_of_runs
+from rewriter.surgery.opened import Opened
+from rewriter.surgery.parts import Parts, names_in
+from rewriter.surgery.precision.float_change import FloatChange
+from rewriter.surgery.precision.float_plan import FloatPlan
+from rewriter.surgery.same_numbers import Step, agreement
+
+TYPES = ("float16", "bfloat16", "float32", "double")
+IO = ("keep", "convert")
+CLOSE = 1e-2
+"""How far, relative and absolute, results may be from those before without a note."""
+
+_RANGE = ".."
+_SHOWN = 8  # weights that are named
+_INLINE = "HYG032"
+
+
+def in_type(source: Opened, dtype: str, keep: Sequence[str] = (), io: str = "keep", checks: Checks | None = None) -> Surgery:
+    """A model that computes in another floating-point type where it can, checked and recorded.
+
+    Args:
+        dtype: one of `TYPES`.
+        keep: nodes that compute as before: names, patterns, `op:TYPE`, and `A..B` for all between two of them.
+        io: "convert", to change the types of inputs and outputs, too.
+
+    Raises:
+        RewriterError: there is no such type or node, or the result is less valid than the model was.
+    """
+    if dtype not in TYPES or io not in IO:
+        raise RewriterError(f"the element type is one of {', '.join(TYPES)}, and io one of {', '.join(IO)}")
+    checks = checks or Checks()
+    model = source.read()
+    did = _convert(model, dtype, keep, ports=io == "convert")
+    options = [("--dtype", [dtype]), ("--keep", keep), ("--io", [io] if io != "keep" else [])]
+    done = finish(model, [source], command_text("convert", options), did, [], checks)
+    if checks.runtime != "no" and not done.notes:
+        compared = model
+        if io == "convert":
+            compared = source.read()
+            _convert(compared, dtype, keep, ports=False)
+        _compare(source, Candidate(compared), done, size_of_runs(checks))
+    return done
+
+
+def _convert(model: Model, dtype: str, keep: Sequence[str], *, ports: bool) -> list[str]:
+    """Changes a model; what was done, a line each."""
+    target = DTYPES["float" if dtype == "float32" else dtype]
+    did = []
+    if model.graph.functions:
+        before = len(model.graph.functions)
+        run(model.graph, load_rules().select([_INLINE]), overridable=model.overridable)
+        if len(model.graph.functions) < before:
+            did.append(f"{counted(before - len(model.graph.functions), 'function')} written out where they are called")
+    index = GraphIndex(model.graph)
+    facts = Facts(index, model.overridable)
+    kept = _kept(index, keep)
+    plan = FloatPlan(index, facts, target, set(map(id, kept)), ports=ports)
+    changing = [node for node in plan.nodes() if any(plan.is_float(t) for t in (*node.inputs, *node.outputs))]
+    held = sum(not plan.changes(node) for node in changing)
+    change = FloatChange(plan)
+    change.carry_out()
+    did.append(f"{counted(len(changing) - held, 'node')} in {dtype}, {held:,} as before, {counted(change.casts, 'cast')} more")
+    if plan.counted:
+        did.append(f"{counted(len(plan.counted), 'node')} of those as before: they compute from whole numbers alone")
+    did += [f"weight  {loss}" for loss in change.losses[:_SHOWN]]
+    if len(change.losses) > _SHOWN:
+        did.append(f"weight  and {counted(len(change.losses) - _SHOWN, 'other')} that lost something")
+    return did
+
+
+def _kept(index: GraphIndex, texts: Iterable[str]) -> list[gs.Node]:
+    """The nodes that texts stand for, with all in their bodies. Raises RewriterError for what stands for none."""
+    parts = Parts(index)
+    found: dict[int, gs.Node] = {}
+    for text in names_in(texts, lambda name: name in parts.nodes or name in parts.tensors):
+        first, dots, last = text.partition(_RANGE)
+        if not dots or text in parts.nodes or text in parts.tensors:
+            nodes = parts.nodes_of([text])
+        else:
+            nodes = _between(index, parts.nodes_of([first]), parts.nodes_of([last]))
+            if not nodes:
+                raise RewriterError(f"--keep {text}: nothing leads from {first!r} to {last!r}")
+        for node in nodes:
+            found.update((id(inner), inner) for inner in (node, *index.inside(node)))
+    return list(found.values())
+
+
+def _between(index: GraphIndex, first: Sequence[gs.Node], last: Sequence[gs.Node]) -> list[gs.Node]:
+    """The nodes on the ways from some nodes to others, these included."""
+    behind = _reached(first, lambda node: index.followers(node))
+    before = _reached(last, lambda node: index.before(node))
+    return [node for number, node in behind.items() if number in before]
+
+
+def _reached(start: Sequence[gs.Node], near: object) -> dict[int, gs.Node]:
+    assert callable(near)
+    found: dict[int, gs.Node] = {}
+    waiting = list(start)
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in found:
+            found[id(node)] = node
+            waiting += near(node)
+    return found
+
+
+def _compare(source: Opened, result: Candidate, done: Surgery, most: int) -> None:
+    """Runs the model before and after, and tells how close the results are."""
+    before = Candidate(source.read())
+    wanted = [output.name for output in before.proto.graph.output]
+    bound = Bound(rtol=CLOSE, atol=CLOSE)
+    found = agreement(before, [Step(before)], [Step(result)], wanted, most=most, bound=bound)
+    if not found.ran:
+        done.notes.append(f"the numbers were not compared: {found.reason}")
+    elif found.difference:
+        done.same = False
+        done.notes.append(f"the numbers differ: {found.difference}. --keep leaves nodes in the type that they have")
+    else:
+        done.did.append(f"runs, and computes the same within {CLOSE}")

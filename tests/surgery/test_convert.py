@@ -1,0 +1,157 @@
+"""`rewriter convert`: another floating-point type, with few casts, and what is lost is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+import rewriter
+from tests.cli.call import Call
+from tests.surgery import texts
+
+NET = """<ir_version: 8, opset_import: ["": 17]>
+  g (float[N,4] x) => (float[N,3] y)
+  <float[4,3] w = {1,2,3,4,5,6,7,8,9,10,11,12}, float[3] b = {0.5,0.25,100000}, float e = {0.000000000001}> {
+    m = MatMul(x, w)  a = Add(m, e)  s = Sub(a, b)  [act] r = Softmax<axis=-1>(s)  [out] y = Relu(r)
+  }
+"""
+
+BODIES = """<ir_version: 8, opset_import: ["": 17]>
+  g (float[2,3] x, bool c, int64 n) => (float[2,3] y)
+  <float[3] w = {1,2,3}> {
+    k = Mul(x, w)
+    i = If(c) <then_branch = t () => (float[2,3] a) { a = Mul(k, x) },
+               else_branch = e () => (float[2,3] b) { two = Constant<value = float {2}>()  b = Mul(k, two) }>
+    l = Loop(n, c, i) <body = body (int64 j, bool go, float[2,3] p) => (bool gone, float[2,3] q) {
+      gone = Identity(go)  f = Cast<to=1>(j)  h = Mul(f, k)  q = Add(p, h) }>
+    y = Sigmoid(l)
+  }
+"""
+
+FUNCTION = """<ir_version: 8, opset_import: ["": 17, "local": 1]>
+  g (float[2] x) => (float[2] y) { y = local.F(x) }
+  <domain: "local", opset_import: ["": 17]>
+  F (a) => (b) { h = Constant<value = float {0.5}>()  m = Mul(a, h)  b = Relu(m) }
+"""
+
+
+def _types(model: onnx.ModelProto) -> set[int]:
+    return {tensor.data_type for tensor in model.graph.initializer}
+
+
+def _casts(model: onnx.ModelProto) -> int:
+    return len([node for node in model.graph.node if node.op_type == "Cast"])
+
+
+def test_weights_are_converted_and_losses_are_told(call: Call, tmp_path: Path) -> None:
+    net, out = texts.written(tmp_path, NET), tmp_path / "out.onnx"
+    done = call("convert", net, "--dtype", "float16", "-o", out)
+    assert done.code == 0 and "computes the same within 0.01" in done.out, done.err
+    assert "5 nodes in float16, 0 as before, 2 casts more" in done.out
+    assert "b: of 3 values 1 too large, now the largest number" in done.out
+    assert "e: of 1 values too small, now the smallest number" in done.out
+    model = onnx.load(out)
+    onnx.checker.check_model(model, full_check=True)
+    assert {t.name: t.data_type for t in model.graph.initializer} == {"w": 10, "b": 10, "e": 10}
+    assert max(numpy_helper.to_array(t).max() for t in model.graph.initializer) == 65504
+    assert [info.type.tensor_type.elem_type for info in (*model.graph.input, *model.graph.output)] == [1, 1]
+    assert "convert --dtype float16" in call("history", out).out
+
+
+def test_inputs_and_outputs_may_change_as_well(call: Call, tmp_path: Path) -> None:
+    net, out = texts.written(tmp_path, NET), tmp_path / "out.onnx"
+    done = call("convert", net, "--dtype", "float16", "--io", "convert", "-o", out)
+    model = onnx.load(out)
+    assert done.code == 0 and _casts(model) == 0 and "within 0.01" in done.out
+    assert [info.type.tensor_type.elem_type for info in (*model.graph.input, *model.graph.output)] == [10, 10]
+    again = rewriter.convert(model, "float32", io="convert", stamp=False).to_proto()
+    assert _types(again) == {1} and _casts(again) == 0
+    assert again.graph.input[0].type.tensor_type.elem_type == 1
+
+
+@pytest.mark.parametrize(
+    ("keep", "kept"),
+    [("op:Softmax", {"Softmax"}), ("act,out", {"Softmax", "Relu"}), ("s..act", {"Sub", "Softmax"}), ("a*", {"Softmax"})],
+)
+def test_nodes_are_kept(tmp_path: Path, keep: str, kept: set[str]) -> None:
+    model = rewriter.convert(texts.parsed(NET), "float16", keep=[keep]).to_proto()
+    onnx.checker.check_model(model, full_check=True)
+    inferred = onnx.shape_inference.infer_shapes(model)
+    types = {info.name: info.type.tensor_type.elem_type for info in (*inferred.graph.value_info, *inferred.graph.output)}
+    assert {node.op_type for node in model.graph.node if node.op_type != "Cast" and types[node.output[0]] == 1} == kept
+
+
+def test_nothing_leads_there(call: Call, tmp_path: Path) -> None:
+    net = texts.written(tmp_path, NET)
+    assert (
+        "nothing leads from 'out' to 'act'" in call("convert", net, "--dtype", "float16", "--keep", "out..act", "--dry-run").err
+    )
+    assert "no node of the operator 'Conv'" in call("convert", net, "--dtype", "float16", "--keep", "op:Conv", "--dry-run").err
+
+
+@pytest.mark.parametrize("dtype", ["float16", "double"])
+def test_bodies_follow(call: Call, tmp_path: Path, dtype: str) -> None:
+    net, out = texts.written(tmp_path, BODIES), tmp_path / "out.onnx"
+    done = call("convert", net, "--dtype", dtype, "-o", out)
+    assert done.code == 0 and "within 0.01" in done.out, done.err + done.out
+    model = onnx.load(out)
+    onnx.checker.check_model(model, full_check=True)
+    assert _casts(model) == 2
+    loop = next(node for node in model.graph.node if node.op_type == "Loop").attribute[0].g
+    assert loop.input[2].type.tensor_type.elem_type == (10 if dtype == "float16" else 11)
+
+
+def test_functions_are_written_out(call: Call, tmp_path: Path) -> None:
+    net, out = texts.written(tmp_path, FUNCTION), tmp_path / "out.onnx"
+    done = call("convert", net, "--dtype", "bfloat16", "-o", out, "--runtime", "no")
+    assert done.code == 0 and "1 function written out" in done.out
+    model = onnx.load(out)
+    onnx.checker.check_model(model, full_check=True)
+    assert not model.functions and _casts(model) == 2
+
+
+def test_sizes_and_positions_stay_exact(tmp_path: Path) -> None:
+    text = """<ir_version: 8, opset_import: ["": 17]>
+      g (float[1,1,H,W] x, int64[4] n) => (float[1,1,A,B] y, float[1,1,1,4] p) <float[4] f = {1, 1, 2.5, 2.5}, float o = {0.001}> {
+        h = Cast<to=1>(n)  m = Mul(h, f)  k = Floor(m)  s = Cast<to=7>(k)  r = Relu(x)
+        y = Resize<mode="nearest">(r, , , s)
+        a = Mul(h, o)  z = Sin(a)  c = Cos(z)  t = ReduceSum(r)  p = Mul(c, t)
+      }"""
+    model = rewriter.convert(texts.parsed(text), "float16").to_proto()
+    onnx.checker.check_model(model, full_check=True)
+    inferred = onnx.shape_inference.infer_shapes(model)
+    types = {info.name: info.type.tensor_type.elem_type for info in inferred.graph.value_info}
+    assert [types[name] for name in "hmkaz"] == [1] * 5 and types["r"] == 10
+    assert _casts(model) == 2 + 1 + 1 + 2  # those of the model, x, c, and the outputs
+
+
+def test_operators_without_the_type_stay(tmp_path: Path) -> None:
+    text = """<ir_version: 8, opset_import: ["": 17]>
+      g (float[1,N,4] b, float[1,1,N] s) => (int64[M,3] y) { a = Relu(b)  y = NonMaxSuppression(a, s) }"""
+    model = rewriter.convert(texts.parsed(text), "float16").to_proto()
+    onnx.checker.check_model(model, full_check=True)
+    assert _casts(model) == 2
+    scaler = '<ir_version: 8, opset_import: ["": 17, "ai.onnx.ml": 3]> g (float[1,2] x) => (float[1,2] y) { r = Relu(x)  y = ai.onnx.ml.Scaler<offset=[0.0,0.0], scale=[1.0,2.0]>(r) }'
+    made = rewriter.convert(texts.parsed(scaler), "float16").to_proto()
+    assert [node.op_type for node in made.graph.node].count("Cast") == 2
+
+
+def test_large_weights_wait_on_the_disk(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    weight = numpy_helper.from_array(rng.standard_normal((512, 1024)).astype(np.float32), "w")
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "g",
+        [onnx.helper.make_tensor_value_info("x", 1, [1, 512])],
+        [onnx.helper.make_tensor_value_info("y", 1, [1, 1024])],
+        [weight],
+    )
+    onnx.save(
+        onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), tmp_path / "a.onnx"
+    )
+    rewriter.convert(tmp_path / "a.onnx", "float16", output=tmp_path / "b.onnx", stamp=False)
+    assert (tmp_path / "b.onnx").stat().st_size < 0.51 * (tmp_path / "a.onnx").stat().st_size
