@@ -53,6 +53,21 @@ def kernel(data: bytes, feed: Mapping[str, Any] | None) -> native.Refused | None
     return found
 
 
+def print_text(data: bytes) -> str:
+    """A serialised model in ONNX's own text.
+
+    Raises:
+        RefusedError: it has something for which there is no text.
+        NoAnswer: the printer does not say.
+    """
+    return str(_taken(_ask("", "print", data)))
+
+
+def parse_text(text: str) -> bytes:
+    """The serialised model of a text. Raises RefusedError where there is something wrong with it, and NoAnswer."""
+    return bytes(_taken(_ask("", "parse", text)))
+
+
 @lru_cache(maxsize=1)
 def runtime_version() -> str:
     """ "ONNX Runtime 1.20.1"."""
@@ -126,4 +141,7 @@ def _ask(judge: str, *question: Any, seconds: float | None = None) -> Any:
         raise
 
 
-__all__ = ["CHECKER", "FULL_CHECK", "SESSION", "NoAnswer", "RefusedError", "Session", "check", "kernel", "runtime_version"]
+__all__ = [
+    "CHECKER", "FULL_CHECK", "SESSION", "NoAnswer", "RefusedError", "Session", "check", "kernel", "parse_text", "print_text",
+    "runtime_version",
+]  # fmt: skip

@@ -124,6 +124,34 @@ def _kernel(data: bytes, feed: Mapping[str, Any] | None) -> Refused | None:
     return None
 
 
+def _print_text(data: bytes) -> str | Refused:
+    """A model in ONNX's own text."""
+    from onnx import printer
+
+    try:
+        import onnx
+
+        return str(printer.to_text(onnx.ModelProto.FromString(data)))
+    except Exception as error:
+        return _refusal(error, lambda error: onnx_runtime.one_line(str(error)))
+
+
+def _parse_text(text: str) -> bytes | Refused:
+    """The model of a text, serialised."""
+    from onnx import parser
+
+    try:
+        return bytes(parser.parse_model(text).SerializeToString())
+    except Exception as error:
+        return _refusal(error, lambda error: onnx_runtime.one_line(_decoded(error)))
+
+
+def _decoded(error: Exception) -> str:
+    """The words of the parser, which it has as bytes."""
+    said = error.args[0] if error.args else ""
+    return said.decode(errors="backslashreplace") if isinstance(said, bytes) else str(error)
+
+
 def _session(runtime: str, data: bytes, folder: Path | None) -> Any:
     if runtime == onnx_runtime.NAME:
         return onnx_runtime.session(data, folder)
@@ -146,5 +174,7 @@ _QUESTIONS: dict[str, Callable[..., Any]] = {
     "open": _open,
     "run": _run,
     "kernel": _kernel,
+    "print": _print_text,
+    "parse": _parse_text,
     "version": onnx_runtime.version,
 }

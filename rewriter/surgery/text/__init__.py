@@ -1,0 +1,1 @@
+"""Models as text that people read and edit, and as models again."""

@@ -1,0 +1,274 @@
+"""A model in ONNX's own text, with its weights in a file beside it, and the model again.
+
+`net.onnxtxt` is what `onnx.printer` writes. Tensors of more than a few elements go to `net.onnxtxt.data`, where the text says
+they are; what the text cannot say (doc strings, metadata of nodes, which of two ways a number is stored) goes to
+`net.onnxtxt.rest.json`. Read again, the three give the model back. A text may be edited, and stand alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from rewriter.errors import RewriterError
+from rewriter.graph.model import Model
+from rewriter.inspect.model_text import SHOWN
+from rewriter.onnxfile import copy_external_data, external_data
+from rewriter.onnxfile.files import read_bytes
+from rewriter.onnxfile.tensors import read_tensor, text_or_bytes
+from rewriter.onnxfile.transfer import transfer, write_all
+from rewriter.onnxfile.weights_apart import completed, digest
+from rewriter.onnxfile.weights_in_files import FIELDS, Payload, WeightFile, payload_of
+from rewriter.onnxfile.write import check_target, write_bytes, write_file
+from rewriter.proof.judges import judges
+from rewriter.surgery.text.text_rest import missing, supplied
+
+_VALUES = ("raw_data", "float_data", "double_data", "int32_data", "int64_data", "uint64_data")
+_RAW = "raw_data"
+_NUMBERS = {name: number for number, name in FIELDS.items()}
+_NAME = re.compile("[A-Za-z_][A-Za-z_0-9]*")
+_DOMAIN = re.compile(r"[A-Za-z_][A-Za-z_0-9]*(\.[A-Za-z_][A-Za-z_0-9]*)*")
+_STRING = int(onnx.TensorProto.STRING)
+
+
+def shown(model: Model) -> str:
+    """A model as text, with the SHA-256 of weights in place of these."""
+    proto = model.sketch()
+    for tensor, content, field in _moved(proto):
+        _refer(tensor, {"sha256": digest([content]), "length": _length(content)}, field)
+    return judges.print_text(_printable(proto).SerializeToString())
+
+
+def write(model: Model, target: Path, *, force: bool = False) -> list[Path]:
+    """Writes a model as text; the files that were written.
+
+    Raises:
+        RewriterError: a file exists, or the text format cannot say something that the model says.
+    """
+    proto = model.sketch()
+    if model.folder is not None:
+        copy_external_data.copy_data_files(proto, model.folder, target.parent, force)
+    contents: list[bytes | Payload] = []
+    end = 0
+    for tensor, content, field in _moved(proto):
+        length = _length(content)
+        place = {"location": _data(target).name, "offset": end, "length": length, "checksum": digest([content])}
+        _refer(tensor, place, field)
+        contents.append(content)
+        end += length
+    text = judges.print_text(_printable(proto).SerializeToString())
+    rest = missing(proto, _parsed(text, "the text of this model cannot be read again"))
+    written = [(target, text.encode())]
+    if rest:
+        written.append((_rest(target), json.dumps(rest, indent=1, ensure_ascii=False).encode()))
+    files = [*([_data(target)] if contents else []), *(path for path, _ in reversed(written))]
+    for file in files:
+        check_target(file, force)
+    if contents:
+        write_file(_data(target), lambda descriptor: _fill(descriptor, contents), force)
+    for path, data in reversed(written):
+        write_bytes(path, data, force)
+    if not rest and force:
+        _rest(target).unlink(missing_ok=True)
+    return files[::-1]
+
+
+def read(text: str, path: Path) -> tuple[Model, list[str]]:
+    """The model of a text, with what lies beside it, and what is to be said of that.
+
+    Raises:
+        RewriterError: the text is none, or its weights are not there or others than it was written with.
+    """
+    proto = _parsed(text, str(path))
+    notes = []
+    if _rest(path).is_file():
+        try:
+            rest = json.loads(read_bytes(_rest(path)))
+            left = supplied(proto, rest)
+        except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+            raise RewriterError(f"{_rest(path)}: not what was written beside a text: {error}") from None
+        if left:
+            notes.append(f"{left:,} things in {_rest(path).name} are about what the text does not have any more")
+    files: dict[str, WeightFile] = {}
+    for tensor in external_data.tensors_of(proto):
+        if not external_data.is_external(tensor):
+            continue
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        if "sha256" in entries and "location" not in entries:
+            raise RewriterError(f"{path}: of {tensor.name!r} there is only the SHA-256; `rewriter text -o FILE` keeps weights")
+        if entries.get("location") == _data(path).name:
+            _put_in(tensor, entries, path, files)
+    for node in _nodes(proto):  # only an initializer of a graph keeps the file of its weights open
+        for attribute in node.attribute:
+            for tensor in _tensors(attribute):
+                tensor.CopyFrom(completed(tensor))
+    return Model.from_proto(proto, Path(os.path.abspath(path)).parent), notes
+
+
+def _data(path: Path) -> Path:
+    return path.with_name(f"{path.name}.data")
+
+
+def _rest(path: Path) -> Path:
+    return path.with_name(f"{path.name}.rest.json")
+
+
+def _parsed(text: str, who: str) -> onnx.ModelProto:
+    """What a text says, as exporters write it: values of tensors as bytes, and no empty domains."""
+    try:
+        proto: onnx.ModelProto = onnx.ModelProto.FromString(judges.parse_text(text))
+    except judges.RefusedError as error:
+        raise RewriterError(f"{who}: {error}") from None
+    for tensor in external_data.tensors_of(proto):
+        if not external_data.is_external(tensor) and tensor.data_type != _STRING:
+            _as_bytes(tensor)
+    for node in _nodes(proto):
+        if node.HasField("domain") and not node.domain:
+            node.ClearField("domain")
+    return proto
+
+
+def _as_bytes(tensor: onnx.TensorProto) -> None:
+    try:
+        data = numpy_helper.from_array(read_tensor(tensor, None)).raw_data
+    except RewriterError:
+        return
+    for name in _VALUES:
+        tensor.ClearField(name)
+    tensor.raw_data = data
+
+
+def _nodes(proto: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    waiting = [*proto.graph.node, *(node for function in proto.functions for node in function.node)]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for attribute in node.attribute:
+            waiting.extend(node for graph in (attribute.g, *attribute.graphs) for node in graph.node)
+
+
+def _tensors(attribute: onnx.AttributeProto) -> list[onnx.TensorProto]:
+    return [*([attribute.t] if attribute.HasField("t") else ()), *attribute.tensors]
+
+
+def _moved(proto: onnx.ModelProto) -> Iterator[tuple[onnx.TensorProto, bytes | Payload, str]]:
+    """Tensors that are too long to be shown, their bytes, and the field that these are in."""
+    for tensor in external_data.tensors_of(proto):
+        if external_data.is_external(tensor) or tensor.data_type == _STRING:
+            continue
+        apart = payload_of(tensor)
+        if apart is not None:
+            yield tensor, apart, FIELDS[apart.field]
+            continue
+        if np.prod(tensor.dims, dtype=float) <= SHOWN:
+            continue
+        field = next((name for name in _VALUES if len(getattr(tensor, name))), _RAW)
+        if field == _RAW:
+            yield tensor, tensor.raw_data, field
+            continue
+        try:
+            yield tensor, numpy_helper.from_array(read_tensor(tensor, None)).raw_data, field
+        except RewriterError:
+            continue  # damaged: it is shown as far as it goes
+
+
+def _refer(tensor: onnx.TensorProto, place: dict[str, object], field: str) -> None:
+    kept = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
+    for name in ("name", "data_type", "doc_string"):
+        if not tensor.HasField(name):
+            kept.ClearField(name)
+    if tensor.HasField("doc_string"):
+        kept.doc_string = tensor.doc_string
+    kept.metadata_props.extend(tensor.metadata_props)
+    kept.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in place.items():
+        kept.external_data.add(key=key, value=str(value))
+    if field != _RAW:
+        kept.external_data.add(key="field", value=field)
+    tensor.CopyFrom(kept)
+
+
+def _printable(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy in which other words stand for what the printer or the parser cannot bear."""
+    copy: onnx.ModelProto = onnx.ModelProto.FromString(proto.SerializeToString())
+    for tensor in external_data.tensors_of(copy):
+        if tensor.data_type == _STRING and not external_data.is_external(tensor):
+            items = [_readable(item) for item in tensor.string_data]
+            del tensor.string_data[:]
+            tensor.string_data.extend(items or [b""])
+    for function in copy.functions:
+        function.name = _plain(function.name, _NAME)
+    for node in _nodes(copy):
+        node.op_type = _plain(node.op_type, _NAME)
+        if node.domain:
+            node.domain = _plain(node.domain, _DOMAIN)
+        for attribute in node.attribute:
+            for tensor in _tensors(attribute):
+                if tensor.name or external_data.is_external(tensor):
+                    tensor.name = _plain(tensor.name, _NAME)
+            if attribute.HasField("s"):
+                attribute.s = _readable(attribute.s)
+            strings = [_readable(item) for item in attribute.strings]
+            del attribute.strings[:]
+            attribute.strings.extend(strings)
+    return copy
+
+
+def _readable(item: bytes) -> bytes:
+    return item if isinstance(text_or_bytes(item), str) else b""
+
+
+def _plain(name: str, form: re.Pattern[str]) -> str:
+    return name if form.fullmatch(name) else re.sub("[^A-Za-z_0-9]", "_", name) or "_"
+
+
+def _fill(descriptor: int, contents: Sequence[bytes | Payload]) -> None:
+    for content in contents:
+        if isinstance(content, bytes):
+            write_all(descriptor, content)
+        else:
+            content.file.check()
+            transfer(content.file.descriptor, content.offset, content.length, descriptor)
+
+
+def _put_in(tensor: onnx.TensorProto, entries: dict[str, str], path: Path, files: dict[str, WeightFile]) -> None:
+    """The bytes of a tensor from the file beside the text; what is long stays there until it is written."""
+    place = external_data.reference(tensor)
+    folder = Path(os.path.abspath(path)).parent
+    if place.location not in files:
+        with external_data.opened(folder, place.location) as (descriptor, _):
+            files[place.location] = WeightFile(os.dup(descriptor), place.location)
+    file = files[place.location]
+    length = file.size - place.offset if place.length is None else place.length
+    if length < 0 or place.offset + length > file.size:
+        raise RewriterError(f"{path}: the data of {tensor.name!r} end behind the end of {place.location!r}")
+    found = Payload(file, place.offset, length, _NUMBERS.get(entries.get("field", _RAW), 0))
+    if "checksum" in entries and digest([found]) != entries["checksum"]:
+        raise RewriterError(f"{path}: the data of {tensor.name!r} in {place.location!r} are others than its checksum says")
+    tensor.ClearField("external_data")
+    tensor.ClearField("data_location")
+    if found.field:
+        tensor.MergeFromString(found.mark())
+    else:
+        _put_numbers(tensor, entries["field"], found.read())
+
+
+def _put_numbers(tensor: onnx.TensorProto, field: str, data: bytes) -> None:
+    copy = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims, raw_data=data)
+    array = read_tensor(copy, None).reshape(-1)
+    if field == "int32_data" and array.dtype.kind not in "iub":
+        array = array.view(f"u{array.dtype.itemsize}")
+    if field not in ("int32_data", "int64_data", "uint64_data"):
+        raise RewriterError(f"tensor {tensor.name!r}: {field!r} is no field for values")
+    getattr(tensor, field).extend(array.tolist())
+
+
+def _length(content: bytes | Payload) -> int:
+    return len(content) if isinstance(content, bytes) else content.length

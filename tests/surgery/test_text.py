@@ -1,0 +1,139 @@
+"""`rewriter text`: every form of a model gives the same model back, and a text may be edited."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from rewriter.surgery.text.file_forms import FORMS, read_form, write_form
+from tests.cli.call import Call
+from tests.surgery import texts
+
+MODELS = Path(__file__).parent.parent / "models"
+
+
+def awkward(tmp_path: Path) -> Path:
+    """What the text format cannot say, or says otherwise: doc strings, NaN, typed values, bytes that are no text, odd names."""
+    many = numpy_helper.from_array(np.arange(40, dtype=np.float32).reshape(10, 4), "w 1")
+    typed = helper.make_tensor("typed", onnx.TensorProto.FLOAT, [20], np.arange(20.0))
+    integers = helper.make_tensor("ints", onnx.TensorProto.INT32, [20], range(-10, 10))
+    halves = helper.make_tensor("halves", onnx.TensorProto.FLOAT16, [20], np.arange(20.0))
+    odd = numpy_helper.from_array(np.array([np.nan, -0.0, 1 / 3], np.float32), "odd")
+    strings = onnx.TensorProto(name="strings", data_type=8, dims=[1], string_data=[b"\xff\x00"])
+    unnamed = numpy_helper.from_array(np.arange(100, dtype=np.int64))
+    named = numpy_helper.from_array(np.array(2.0, np.float32), "helper.constant.0")
+    nodes = [
+        helper.make_node("Constant", [], ["c/0"], name="constant", value=unnamed),
+        helper.make_node("Constant", [], ["two"], value=named),
+        helper.make_node("MatMul", ["x", "w 1"], ["h"], name="/m/mul", doc_string="multiplies"),
+        helper.make_node(
+            "Mine.1", ["h", "two", "strings"], ["y"], domain="my/own", word=b"\xfe", words=[b"\xfd", b"a"], alpha=float("nan")
+        ),
+    ]
+    nodes[2].metadata_props.add(key="namespace", value="m: Linear")
+    graph = helper.make_graph(
+        nodes,
+        "g of mine",
+        [helper.make_tensor_value_info("x", 1, ["N", 10])],
+        [helper.make_tensor_value_info("y", 1, None)],
+        [many, typed, integers, halves, odd, strings],
+        doc_string="a graph",
+    )
+    graph.quantization_annotation.add(tensor_name="h").quant_parameter_tensor_names.add(key="SCALE_TENSOR", value="odd")
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("my/own", 1)])
+    path = tmp_path / "awkward.onnx"
+    path.write_bytes(model.SerializeToString(deterministic=True))
+    return path
+
+
+@pytest.mark.parametrize("ending", ["onnxtxt", "json", "textproto"])
+def test_a_text_gives_the_bytes_again(call: Call, tmp_path: Path, ending: str) -> None:
+    shipped = [*sorted(MODELS.glob("*/model.onnx"))[::9], *sorted(MODELS.glob("*.onnx"))[::3]]
+    for number, model in enumerate([awkward(tmp_path), texts.written(tmp_path, texts.FUNCTIONS), *shipped]):
+        text, again = tmp_path / f"{number}.{ending}", tmp_path / f"{number}.again.onnx"
+        done = call("text", model, "-o", text)
+        assert done.code == 0 and str(text) in done.out, done.err
+        done = call("text", text, "-o", again)
+        assert done.code == 0 and not done.err, done.err
+        assert onnx.load(again).SerializeToString(deterministic=True) == onnx.load(model).SerializeToString(deterministic=True)
+        assert again.read_bytes() == model.read_bytes() or number > 1  # some exporters order fields otherwise
+
+
+def test_weights_that_stay_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rewriter.onnxfile.files.LARGE", 1000)
+    monkeypatch.setattr("rewriter.onnxfile.weights_apart.LEAST_FIELD", 64)
+    model = awkward(tmp_path)
+    for form in FORMS[:2]:
+        before, _ = read_form(model)
+        assert before.is_large
+        write_form(before, tmp_path / f"net.{form}", form)
+        after, notes = read_form(tmp_path / f"net.{form}")
+        write_form(after, tmp_path / f"{form}.onnx", "onnx")
+        assert (tmp_path / f"{form}.onnx").read_bytes() == model.read_bytes() and not notes
+
+
+def test_data_in_other_files_stay_there(call: Call, tmp_path: Path) -> None:
+    net, folder = texts.with_data(tmp_path), tmp_path / "other"
+    folder.mkdir()
+    assert call("text", net, "-o", folder / "net.onnxtxt").code == 0
+    assert call("text", folder / "net.onnxtxt", "-o", folder / "net.onnx").code == 0
+    assert (folder / "net.onnx").read_bytes() == net.read_bytes()
+    assert call("diff", net, folder / "net.onnx").code == 0
+
+
+def test_a_text_is_printed_and_may_be_edited(call: Call, tmp_path: Path) -> None:
+    net = awkward(tmp_path)
+    done = call("text", net)
+    assert done.code == 0 and '"w 1" = ["sha256": "' in done.out and "MatMul" in done.out
+    printed = tmp_path / "printed.onnxtxt"
+    printed.write_text(done.out)
+    done = call("text", printed, "-o", tmp_path / "o.onnx")
+    assert done.code == 2 and "only the SHA-256" in done.err and not (tmp_path / "o.onnx").exists()
+
+    text = tmp_path / "net.onnxtxt"
+    assert call("text", net, "-o", text).code == 0
+    text.write_text(text.read_text().replace("MatMul", "Gemm").replace("[constant]", "# gone\n [constant]"))
+    assert call("text", text, "-o", tmp_path / "edited.onnx").code == 0
+    node = onnx.load(tmp_path / "edited.onnx").graph.node[2]
+    assert (node.op_type, node.doc_string, node.metadata_props[0].key) == ("Gemm", "multiplies", "namespace")
+    text.write_text(text.read_text().replace(" h = ", " other = "))
+    done = call("text", text, "-o", tmp_path / "renamed.onnx")
+    assert done.code == 0 and "the text does not have any more" in done.err
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("bad.onnxtxt", '<ir_version: 8, opset_import: ["": 17]> g (float x) => (float y) { y = Relu(x }', "ParseError"),
+        ("bad.json", '{"graph": {"node": [{"op": 1}]}}', 'no field named "op"'),
+        ("bad.json", "{}", "holds no graph"),
+        ("bad.textproto", "graph { what: 1 }", 'no field named "what"'),
+        ("bad.onnxtxt", b"\xff\xfe", "not a text"),
+        ("deep.json", '{"graph":' * 500, "no model"),
+    ],
+)
+def test_what_is_no_text_of_a_model(call: Call, tmp_path: Path, name: str, content: str | bytes, words: str) -> None:
+    file, out = tmp_path / name, tmp_path / "out.onnx"
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    done = call("text", file, "-o", out)
+    assert done.code == 2 and words in done.err and done.err.count("\n") == 1, done.err
+    assert not out.exists()
+
+
+def test_weights_that_were_changed(call: Call, tmp_path: Path) -> None:
+    text = tmp_path / "net.onnxtxt"
+    assert call("text", awkward(tmp_path), "-o", text).code == 0
+    data = tmp_path / "net.onnxtxt.data"
+    data.write_bytes(b"\1" * data.stat().st_size)
+    done = call("text", text, "-o", tmp_path / "o.onnx")
+    assert done.code == 2 and "others than its checksum says" in done.err
+    (tmp_path / "net.onnxtxt.rest.json").write_text('{"graph": {"node": 3}}')
+    assert "not what was written beside a text" in call("text", text, "-o", tmp_path / "o.onnx").err
+    data.unlink()
+    (tmp_path / "net.onnxtxt.rest.json").unlink()
+    assert "no such file" in call("text", text, "-o", tmp_path / "o.onnx").err
+    assert "says no form" in call("text", text, "-o", tmp_path / "o.what").err
