@@ -282,6 +282,18 @@ def size_text(text: str) -> str:
     return text
 
 
+def add_static(parser: argparse.ArgumentParser, what: str) -> None:
+    """`--static`."""
+    parser.add_argument(
+        "--static",
+        metavar="INPUT:SHAPE",
+        type=static_shape,
+        action="append",
+        default=[],
+        help=f"{what}, as x:1,3,224,224; may be repeated. Dimensions of one name get one length",
+    )
+
+
 def runtime_choice(choice: str) -> str:
     """Whether ONNX Runtime is asked, by what `--runtime` says and whether it is installed: "no", "auto" or "yes".
 

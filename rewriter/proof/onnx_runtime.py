@@ -38,7 +38,7 @@ def session(data: bytes, folder: Path | None) -> Any:
     Raises:
         Exception: of whatever class ONNX Runtime chose; `reason` makes a line of it.
     """
-    runtime = _runtime()
+    runtime = module()
     options = runtime.SessionOptions()
     options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -53,7 +53,7 @@ def session(data: bytes, folder: Path | None) -> Any:
 
 def version() -> str:
     """ "ONNX Runtime 1.20.1"."""
-    return f"{NAME} {_runtime().__version__}"
+    return f"{NAME} {module().__version__}"
 
 
 def reason(error: Exception) -> str:
@@ -68,9 +68,9 @@ def one_line(message: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def _runtime() -> Any:
-    """The module, without its telemetry: as soon as it is imported it would write an identifier of the machine into the user's
-    cache folder, and send it to its maker.
+def module() -> Any:
+    """ONNX Runtime's module, without its telemetry: as soon as it is imported it would write an identifier of the machine into
+    the user's cache folder, and send it to its maker.
     """
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     import onnxruntime  # type: ignore[import-untyped]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
 import onnx_graphsurgeon as gs
 
 from rewriter.errors import RewriterError
 from rewriter.graph.index import GraphIndex
+from rewriter.graph.model import Model
 from rewriter.graph.objects import Graph, Node
 
 OPERATOR = "op:"
@@ -122,6 +123,15 @@ def names_in(texts: Iterable[str], known: Callable[[str], bool]) -> Iterator[str
             yield text
         else:
             yield from (part.strip() for part in text.split(",") if part.strip())
+
+
+def with_outputs(model: Model, texts: Sequence[str]) -> None:
+    """Makes outputs of the tensors that names and patterns stand for. Raises RewriterError for what stands for none."""
+    if texts:
+        graph = model.graph
+        known = set(map(id, graph.outputs))
+        named = Parts(GraphIndex(graph)).outputs_of(texts)
+        graph.outputs = [*graph.outputs, *(tensor for tensor in named if id(tensor) not in known)]
 
 
 def reads(node: gs.Node) -> Iterator[gs.Tensor]:

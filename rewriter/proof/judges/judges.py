@@ -68,6 +68,12 @@ def parse_text(text: str) -> bytes:
     return bytes(_taken(_ask("", "parse", text)))
 
 
+def bench(*question: Any) -> list[dict[str, Any]]:
+    """What `native_bench.bench` measures. Raises NoAnswer when it does not come to an end."""
+    found: list[dict[str, Any]] = _ask("", "bench", *question)
+    return found
+
+
 @lru_cache(maxsize=1)
 def runtime_version() -> str:
     """ "ONNX Runtime 1.20.1"."""
@@ -142,6 +148,6 @@ def _ask(judge: str, *question: Any, seconds: float | None = None) -> Any:
 
 
 __all__ = [
-    "CHECKER", "FULL_CHECK", "SESSION", "NoAnswer", "RefusedError", "Session", "check", "kernel", "parse_text", "print_text",
-    "runtime_version",
+    "CHECKER", "FULL_CHECK", "SESSION", "NoAnswer", "RefusedError", "Session", "bench", "check", "kernel", "parse_text",
+    "print_text", "runtime_version",
 ]  # fmt: skip

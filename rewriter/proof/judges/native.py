@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rewriter.proof import onnx_runtime
+from rewriter.proof.judges import native_bench
 from rewriter.record import record
 
 REFERENCE = "onnx.reference"
@@ -176,5 +177,6 @@ _QUESTIONS: dict[str, Callable[..., Any]] = {
     "kernel": _kernel,
     "print": _print_text,
     "parse": _parse_text,
+    "bench": native_bench.bench,
     "version": onnx_runtime.version,
 }

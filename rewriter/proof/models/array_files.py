@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from rewriter.errors import RewriterError, reason
+from rewriter.onnxfile.write import write_file
 
 
 @contextmanager
@@ -29,6 +31,8 @@ def opened_arrays(path: Path) -> Iterator[Any]:
     except RewriterError:
         raise
     except (OSError, ValueError, EOFError) as error:
+        if "pickle" in str(error):  # NumPy would have the reader trust the file
+            raise RewriterError(f"{path}: no .npy or .npz file, or one of Python objects, which are not read") from None
         raise RewriterError(f"{path}: {reason(error)}") from error
     except Exception as error:  # zipfile and NumPy's reader have errors of their own for damaged files
         raise RewriterError(f"{path}: no .npy or .npz file: {error}") from error
@@ -44,3 +48,20 @@ def read_inputs(path: str) -> dict[str, Any]:
         if isinstance(arrays, np.ndarray):
             raise RewriterError(f"{path}: no .npz file, but a single array")
         return {name: arrays[name] for name in arrays.files}
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Any], *, force: bool) -> None:
+    """Writes an .npz file, at once or not at all; texts as NumPy's own, since other objects would be pickled.
+
+    Raises:
+        RewriterError: the file exists or cannot be written.
+    """
+
+    def fill(descriptor: int) -> None:
+        with open(descriptor, "wb", closefd=False) as file, zipfile.ZipFile(file, "w") as archive:
+            for name, value in arrays.items():
+                array = np.asarray(value)
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                    np.lib.format.write_array(entry, array.astype(str) if array.dtype == object else array, allow_pickle=False)
+
+    write_file(path, fill, force)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rewriter.cli.options import Help, add_selection, static_shape
+from rewriter.cli.options import Help, add_selection, add_static
 from rewriter.cli.results import add_results, write_results
 
 LEVELS = {"basic": "BASIC", "all": "OPTIMIZE"}
@@ -35,14 +35,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         help="basic: only rules that keep the numbers to the last places; all: also fusions that keep them within the bound "
         "that each rule states (default)",
     )
-    parser.add_argument(
-        "--static",
-        metavar="INPUT:SHAPE",
-        type=static_shape,
-        action="append",
-        default=[],
-        help="give an input a fixed shape first, as x:1,3,224,224; may be repeated. Dimensions of one name get one length",
-    )
+    add_static(parser, "give an input a fixed shape first")
     add_results(parser)
     parser.set_defaults(run=run)
 
