@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -15,6 +14,7 @@ from rewriter.errors import RewriterError
 from rewriter.graph.message_text import attribute_text, tensor_text, type_text
 from rewriter.graph.objects import rules_of
 from rewriter.inspect.diff.difference import Difference
+from rewriter.inspect.modules import module_of
 from rewriter.inspect.summary import places
 from rewriter.language.dtypes import DTYPE_NAMES
 from rewriter.onnxfile.read import read_model_file
@@ -27,9 +27,6 @@ TYPE_ATTRIBUTES = ("to", "dtype", "output_dtype", "stash_type")
 
 MOST_VALUES = 8
 """Of a constant whose values are shown."""
-
-SCOPES = "pkg.torch.onnx.name_scopes"
-"""Metadata in which PyTorch's dynamo exporter lists the modules around a node, outermost first."""
 
 
 @record(frozen=True, slots=True)
@@ -90,7 +87,7 @@ def _graph(path: str, graph: Graph, opsets: dict[str, int], notes: dict[str, lis
                 [number(operand) for operand in node.input],
                 [number(output) for output in node.output],
                 list(_attributes(node, opsets)),
-                _module(node, name),
+                module_of(node, name),
                 [[note.status, note.rule, note.text] for note in found],
             ]
         )
@@ -168,15 +165,6 @@ def _defaults(op: str, domain: str, opset: int) -> dict[str, str]:
         for name, attribute in schema.attributes.items()
         if attribute.default_value.type
     }
-
-
-def _module(node: onnx.NodeProto, name: str) -> list[str]:
-    """The modules around a node, outermost first: what the exporter recorded, or the parts of its name between slashes."""
-    for entry in node.metadata_props:
-        if text(entry.key) == SCOPES:
-            scopes = [scope for scope in re.findall(r"'([^']*)'", text(entry.value))[:-1] if scope]
-            return [scope.rpartition(".")[2] for scope in scopes]
-    return [part for part in name.split("/")[:-1] if part]
 
 
 def notes_of_differences(differences: Sequence[Difference]) -> tuple[list[NodeNote], list[NodeNote]]:

@@ -24,7 +24,7 @@ def summary_object(found: ModelSummary, *, nodes: bool) -> dict[str, Any]:
 
 def summary_lines(found: ModelSummary, style: Style) -> Iterator[str]:
     """The summary as a page; node lines, where there are any, behind it."""
-    yield f"{style.paint('bold', clean(found.path))}  {_bytes(found.size)}"
+    yield f"{style.paint('bold', clean(found.path))}  {size_text(found.size)}"
     for name, value in _facts(found):
         yield _line(name, value, style)
     for name, ports in (("inputs", found.inputs), ("outputs", found.outputs)):
@@ -35,7 +35,7 @@ def summary_lines(found: ModelSummary, style: Style) -> Iterator[str]:
     yield from _listed("functions", [_place(place) for place in found.functions], MOST, style)
     files = []
     for file in found.external:
-        size = file.problem or ("?" if file.size is None else _bytes(file.size))
+        size = file.problem or ("?" if file.size is None else size_text(file.size))
         files.append(f"{file.location or '(none)'}  {counted(file.tensors, 'tensor')}, {size}")
     yield from _listed("external", files, MOST, style)
     yield from _listed("metadata", [f"{key} = {_cut(value)}" for key, value in found.metadata.items()], MOST, style)
@@ -68,7 +68,7 @@ def _weights(weights: HeldWeights) -> str:
         return "none"
     types = ", ".join(f"{count:,} {name}" for name, count in sorted(weights.by_type.items(), key=lambda item: -item[1]))
     shared = f", {weights.shared} of them in bytes that others use" if weights.shared else ""
-    return f"{types} in {counted(weights.tensors, 'tensor')}, {_bytes(weights.bytes)}{shared}"
+    return f"{types} in {counted(weights.tensors, 'tensor')}, {size_text(weights.bytes)}{shared}"
 
 
 def _listed(name: str, items: Sequence[str], most: int, style: Style) -> Iterator[str]:
@@ -107,7 +107,7 @@ def _cut(value: str) -> str:
     return value if len(value) <= LONGEST else f"{value[:LONGEST]}... ({len(value)} characters)"
 
 
-def _bytes(count: int) -> str:
+def size_text(count: int) -> str:
     """`97.5 MiB`; exact below 1 KiB."""
     if count < 1024:
         return counted(count, "byte")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rewriter.cli.options import add_format, add_limits
+from rewriter.cli.options import add_format, add_limits, add_static, count
+
+if TYPE_CHECKING:
+    from rewriter.inspect.model_stats import ModelStats
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -15,11 +18,18 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         parents=[common],
         help="show what a model is made of",
         description="Shows the exporter and what tells of it, opsets, weights, inputs and outputs, operators, subgraphs, local "
-        "functions, external data and metadata. Weights are counted, not read; of external data only the size is asked.",
+        "functions, external data and metadata. Weights are counted, not read; of external data only the size is asked. "
+        "--modules adds a table of what each module of the framework costs, --stats also reads the weights.",
         epilog="example: rewriter show net.onnx --nodes",
     )
     parser.add_argument("model", metavar="MODEL", help="the model")
     parser.add_argument("--nodes", action="store_true", help="also a line for each node")
+    parser.add_argument(
+        "--modules", action="store_true", help="also nodes, parameters, multiplications and bytes, in all and by module"
+    )
+    parser.add_argument("--stats", action="store_true", help="the same, and what the weights hold; with --nodes by node, too")
+    parser.add_argument("--depth", metavar="N", type=count, default=2, help="how deep modules are listed (default: 2)")
+    add_static(parser, "the shape of an input, for --modules and --stats")
     add_limits(parser, "the summary", whole=60)
     add_format(parser)
     parser.set_defaults(run=run)
@@ -35,10 +45,27 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.report.jsonreport import dumps
     from rewriter.report.summary_lines import summary_lines, summary_object
 
-    found = summarise(Path(args.model), nodes=args.nodes)
+    costs = args.stats or args.modules
+    found = summarise(Path(args.model), nodes=args.nodes and not costs)
+    stats = _stats(args) if costs else None
+    style = style_of(sys.stdout)
+    if stats is not None:
+        from rewriter.report.stats_lines import stats_lines, stats_object
     if args.format == "json":
-        print(dumps(summary_object(found, nodes=args.nodes)))
-    else:
-        for line in summary_lines(found, style_of(sys.stdout)):
-            tell(line, hang=11)
+        told = summary_object(found, nodes=args.nodes and not costs)
+        print(dumps(told if stats is None else {**told, "stats": stats_object(stats, args.depth, nodes=args.nodes)}))
+        return 0
+    for line in summary_lines(found, style):
+        tell(line, hang=11)
+    if stats is not None:
+        print()
+        for line in stats_lines(stats, args.depth, style, nodes=args.nodes):
+            print(line)
     return 0
+
+
+def _stats(args: argparse.Namespace) -> ModelStats:
+    from rewriter.graph.model import load
+    from rewriter.inspect.model_stats import model_stats
+
+    return model_stats(load(args.model), args.static, weights=args.stats)
