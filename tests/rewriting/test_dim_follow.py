@@ -74,6 +74,64 @@ FLOWS = {
         """g (float[2,3,4,4] x) => (float[2,3,8,8] y) <int64[4] s = {2, 3, 8, 8}> {
           y = Resize<mode="nearest", coordinate_transformation_mode="asymmetric">(x, , , s) }""",
     ),
+    "a mask by counted places": (
+        2,
+        """g (float[2,3] x) => (float[2,1,3] y) <int64[2,1,3,2] i = {0, 0, 0, 1, 0, 2, 1, 0, 1, 1, 1, 2}> { y = GatherND(x, i) }""",
+    ),
+    "a mask of one by counted places": (
+        1,
+        "g (float[1,3] x) => (float[1,1,2] y) <int64[1,1,2,2] i = {0, 2, 0, 1}> { y = GatherND(x, i) }",
+    ),
+    "deeper places": (
+        2,
+        """g (float[2,3,2] x) => (float[2,2] y) <int64[2,2,3] i = {0, 2, 1, 0, 0, 0, 1, 2, 1, 1, 0, 0}> { y = GatherND(x, i) }""",
+    ),
+    "places in a batch that is flattened": (
+        2,
+        """g (float[2,3] x) => (float[2,1,2,1] y) <int64[2,1,2] i = {0, 2, 3, 5}> {
+          f = Flatten<axis=2>(x)  y = Gather<axis=0>(f, i) }""",
+    ),
+    "the largest of each, by places in all": (
+        2,
+        """g (float[2,3,4] x) => (float[2,4] y) <int64[2] r = {-1, 4}, int64[2] c = {0, 3}> {
+          s = ReduceMax<axes=[2], keepdims=0>(x)  a = ArgMax<axis=1, keepdims=0>(s)  p = Add(a, c)
+          f = Reshape(x, r)  y = Gather<axis=0>(f, p) }""",
+    ),
+    "the same elements of each": (
+        2,
+        """g (float[2,3] x) => (float[2,2] y) <int64[2,2] i = {2, 0, 2, 0}> { y = GatherElements<axis=1>(x, i) }""",
+    ),
+    "elements of what is the same for each": (
+        2,
+        """g (float[2,3] x) => (float[2,1] y) <float[2,3] d = {1, 2, 3, 1, 2, 3}> {
+          i = ArgMax<axis=1>(x)  y = GatherElements<axis=1>(d, i) }""",
+    ),
+    "a matrix for each head": (
+        2,
+        """g (float[2,2,1,3] x) => (float[4,1,2] y) <int64[3] s = {4, 1, 3},
+             float[4,3,2] m = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}> {
+          h = Reshape(x, s)  y = MatMul(h, m) }""",
+    ),
+    "a matrix for each head of one": (
+        1,
+        """g (float[1,2,1,3] x) => (float[2,1,1] y) <int64[3] s = {2, 1, 3}, float[2,3,1] m = {1, 2, 3, 4, 5, 6}> {
+          h = Reshape(x, s)  y = MatMul(h, m) }""",
+    ),
+    "what a Tile of weights repeats": (
+        2,
+        """g (float[2,2,3] x) => (float[4,3] y) <int64[2] s = {4, 3}, float[1,2,3] w = {1, 2, 3, 4, 5, 6}, int64[3] t = {2, 1, 1}> {
+          h = Reshape(x, s)  l = Log(w)  e = Erf(l)  r = Tile(e, t)  m = Reshape(r, s)  y = Add(h, m) }""",
+    ),
+    "what an Expand of weights repeats": (
+        2,
+        """g (float[2,2,3] x) => (float[2,2,3] y) <float[2,3] w = {1, 2, 3, 4, 5, 6}, int64[3] t = {2, 2, 3}> {
+          e = Erf(w)  r = Expand(e, t)  y = Add(x, r) }""",
+    ),
+    "the batch behind the sequence": (
+        2,
+        """g (float[2,3,4] x) => (float[3,2,4] y) <int64[2] s = {6, 4}, int64[3] t = {3, 2, 4}> {
+          p = Transpose<perm=[1,0,2]>(x)  f = Reshape(p, s)  r = Softmax(f)  y = Reshape(r, t) }""",
+    ),
     "a shape that is computed": (
         2,
         """g (float[2,3,4] x) => (float[2,12] y) <int64 i = {0}, int64[1] a = {0}, int64[1] r = {-1}> {
@@ -113,6 +171,22 @@ def test_states_of_an_lstm() -> None:
 
 
 REFUSED = {
+    "other places for each": (
+        "g (float[2,3] x) => (float[2,1] y) <int64[2,1,2] i = {0, 0, 1, 2}> { y = GatherND(x, i) }",
+        "does not flow through GatherND 'y': its result [2,1] is the same for every size",
+    ),
+    "places along it": (
+        "g (float[2,3] x) => (float[2,3] y) <int64[2,3] i = {1, 1, 1, 0, 0, 0}> { y = GatherElements<axis=0>(x, i) }",
+        "does not flow through GatherElements 'y', which takes places along it",
+    ),
+    "other elements of each": (
+        "g (float[2,3] x) => (float[2,1] y) <int64[2,1] i = {0, 1}> { y = GatherElements<axis=1>(x, i) }",
+        "does not flow through GatherElements 'y', whose indices are for the old size",
+    ),
+    "numbers that count it": (
+        "g (int64[2,3] x) => (int64[2,3] y) <int64[2,1] b = {1, 2}> { y = Add(x, b) }",
+        "does not flow through Add 'y': tensor 'b' holds something for each of the old size, 2",
+    ),
     "one is taken out": (
         "g (float[2,3] x) => (float[3] y) <int64 i = {1}> { y = Gather<axis=0>(x, i) }",
         "does not flow through Gather 'y': its result [3] is the same for every size",

@@ -163,3 +163,15 @@ def test_one_line_says_what_is_wrong(call: Call, tmp_path: Path, options: list[s
     done = call("edit", net, *options, "-o", out)
     assert (done.code, done.err.count("\n"), out.exists()) == (2, 1, False)
     assert words in done.err
+
+
+def test_a_batch_that_is_mixed_is_refused(call: Call, tmp_path: Path) -> None:
+    """Shapes flow, numbers do not: two batches at once do not give what each gives."""
+    net = texts.written(
+        tmp_path,
+        """<ir_version: 8, opset_import: ["": 17]> g (float[2,4] x) => (float[2,4] y)
+           <int64[2] s = {1, 8}, int64[2] t = {2, 4}> {
+             r = Reshape(x, s)  n = MeanVarianceNormalization<axes = [1]>(r)  y = Reshape(n, t) }""",
+    )
+    done = call("edit", net, "--batch", "N", "-o", tmp_path / "o.onnx")
+    assert done.code == 2 and "with twice the batch" in done.err and not (tmp_path / "o.onnx").exists()

@@ -52,8 +52,7 @@ class BatchCheck:
             before = self._replay(plan.upto(start)).candidate
             last = end == len(attempt.log.firings)
             after = attempt.candidate if last else self._replay(plan.upto(end)).candidate
-            named = _named(before.proto, after.proto)
-            return _compare(before, after, named) if named is not None else ""
+            return batch_difference(before, after) or ""
         except RewriterError:
             return ""  # the model as it was does not run, or no inputs can be made up: nothing to compare with
 
@@ -84,14 +83,24 @@ def _named(before: onnx.ModelProto, after: onnx.ModelProto) -> frozenset[str] | 
     return frozenset(found) if found and len(names) == 1 else None
 
 
-def _compare(before: Candidate, after: Candidate, named: frozenset[str]) -> str:
-    """What differs between a batch of two halves and the halves; "" when nothing does."""
+def batch_difference(before: Candidate, after: Candidate) -> str | None:
+    """What differs between a batch of two halves and the halves, where a model differs from another by the name of its batch.
+
+    Returns:
+        "" when nothing does; None when no batch was named, or random numbers are drawn.
+
+    Raises:
+        RewriterError: the model as it was does not run, or no inputs can be made up.
+    """
+    named = _named(before.proto, after.proto)
+    if named is None:
+        return None
     runtime = runtimes()[0]
     run = ModelRun(before, runtime)
     feeds = next(random_feeds(before.proto))
     halves = [run(feed) for feed in feeds[:2]]
     if any(d.message for d in differences(halves[0], run(feeds[0]), BOUND)):
-        return ""  # it draws random numbers
+        return None  # it draws random numbers
     eps = max(coarsest_eps(before.proto), coarsest_eps(after.proto))
     bound = Bound(BOUND.ulps, BOUND.rtol, BOUND.atol, eps)
     try:

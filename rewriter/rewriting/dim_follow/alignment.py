@@ -15,7 +15,7 @@ Product = tuple[int, tuple[str, ...]]
 
 
 def aligned(
-    before: Sequence[Dim], ratios: Sequence[Fraction], units: Sequence[int], after: Sequence[Dim]
+    before: Sequence[Dim], ratios: Sequence[Fraction], units: Sequence[int], after: Sequence[Dim], *, behind: bool = False
 ) -> list[Fraction] | None:
     """By what each dimension of the result grows.
 
@@ -24,6 +24,8 @@ def aligned(
         ratios: by what each of its dimensions grows (1: not at all).
         units: the old size of what makes it grow; a dimension of 24 may hold a batch of 8 and 3 more.
         after: the result's shape at the old sizes.
+        behind: whether a dimension may also hold the growing one behind others, as [5, 8, 64] with a batch of 8 becomes
+            [40, 64]. Its size is told so, and no longer that the first of the batch come first in it.
 
     Returns:
         A factor for each dimension of `after`; None where there is no place for one, or unknown dimensions hide it.
@@ -32,14 +34,14 @@ def aligned(
     for position, (ratio, unit) in enumerate(zip(ratios, units, strict=True)):
         if ratio == 1:
             continue
-        place = _place(before, position, unit, after)
+        place = _place(before, position, unit, after, behind=behind)
         if place is None:
             return None
         found[place] *= ratio
     return found
 
 
-def _place(before: Sequence[Dim], position: int, unit: int, after: Sequence[Dim]) -> int | None:
+def _place(before: Sequence[Dim], position: int, unit: int, after: Sequence[Dim], *, behind: bool) -> int | None:
     """The dimension of `after` that holds what makes dimension `position` of `before` grow.
 
     There may be several: before a size of 1 and behind it the product is the same, and inside of a dimension the growing part
@@ -52,6 +54,9 @@ def _place(before: Sequence[Dim], position: int, unit: int, after: Sequence[Dim]
     for place, dim in enumerate(after):
         outer = _product(after[:place])
         if outer is None or not isinstance(dim, int) or dim % unit or not dim or outer[1] != start[1]:
+            continue
+        if behind and outer[0] < start[0] and start[0] % outer[0] == 0 and (outer[0] * dim) % (start[0] * unit) == 0:
+            places.append(place)
             continue
         inside, rest = divmod(outer[0], start[0])
         if not rest and inside and (size // unit) % inside == 0:

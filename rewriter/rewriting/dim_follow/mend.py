@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import onnx_graphsurgeon as gs
 
 from rewriter.conditions.context import label
 from rewriter.facts.shape_values import ShapeValue
-from rewriter.graph.objects import new_constant, new_node, new_variable
 from rewriter.onnxfile.tensor_types import Dim
 from rewriter.rewriting.dim_follow.alignment import aligned
+from rewriter.rewriting.dim_follow.constant_copies import counted, one_of, repeat, tiled
 from rewriter.rewriting.dim_follow.follower import Follower
+from rewriter.rewriting.dim_follow.mend_gathers import gather, gather_elements, gather_nd
+from rewriter.rewriting.dim_follow.new_nodes import constant, sizes_of
 from rewriter.rewriting.dim_follow.refusal import DoesNotFlow
 
 Mender = Callable[[Follower, gs.Node], bool]
@@ -33,7 +34,7 @@ def reshape(follower: Follower, node: gs.Node) -> bool:
     ratios, before, after = follower.ratios(data), follower.old.shape(data), follower.old.shape(target)
     if len(node.inputs) < 2 or ratios is None or before is None or after is None or None in after:
         return False
-    factors = aligned(before, ratios, [follower.unit(ratio) for ratio in ratios], after)
+    factors = aligned(before, ratios, [follower.unit(ratio) for ratio in ratios], after, behind=True)
     wanted = follower.old.value(node.inputs[1])
     if factors is None or wanted is None:
         return False
@@ -109,7 +110,7 @@ def _one_copy(follower: Follower, node: gs.Node, items: list[int], grown: ShapeV
         return False
     for i, (old, new) in enumerate(zip(reversed(items), reversed(grown.items), strict=False), start=1):
         if old != new and i <= len(shape) and shape[-i] == old != 1:
-            first = _one_of(follower, node, data, len(shape) - i)
+            first = one_of(follower, node, data, len(shape) - i)
             if first is None:
                 return False
             follower.edits.set_input(node, 0, first)
@@ -176,23 +177,26 @@ def widen(follower: Follower, node: gs.Node) -> bool:
     """Operands that hold one copy for each of the old size: where broadcasting does it they get a dimension of 1."""
     shapes = [follower.old.shape(tensor) for tensor in node.inputs]
     rank = max((len(shape) for shape in shapes if shape is not None), default=0)
-    by_place: dict[int, Dim] = {}
+    leads: dict[int, tuple[gs.Tensor, int]] = {}
     for tensor, shape in zip(node.inputs, shapes, strict=True):
         for i, ratio in enumerate(follower.ratios(tensor) or ()):
             if ratio != 1 and shape is not None:
-                by_place[rank - len(shape) + i] = shape[i]
+                leads[rank - len(shape) + i] = tensor, i
     matrix = 2 if node.op in ("MatMul", "Gemm") else 0  # the last two are no dimensions to broadcast along
     changed = False
     for position, (tensor, shape) in enumerate(zip(node.inputs, shapes, strict=True)):
         if shape is None or follower.grows(tensor):
             continue
         for i, size in enumerate(shape[: len(shape) - matrix] if position < 2 else shape):
-            if isinstance(size, int) and size != 1 and by_place.get(rank - len(shape) + i) == size:
-                first = _one_of(follower, node, tensor, i)
-                if first is None:
-                    raise DoesNotFlow.through(node, f": {label(tensor)} holds something for each of the old size, {size}")
-                follower.edits.set_input(node, position, first)
-                changed = True
+            lead, axis = leads.get(rank - len(shape) + i, (tensor, i))
+            if lead is tensor or not isinstance(size, int) or size == 1 or (follower.old.shape(lead) or ())[axis] != size:
+                continue
+            first = one_of(follower, node, tensor, i)
+            first = first or tiled(follower, node, tensor, i, lead, axis) or counted(follower, node, tensor, i, lead, axis)
+            if first is None:
+                raise DoesNotFlow.through(node, f": {label(tensor)} holds something for each of the old size, {size}")
+            follower.edits.set_input(node, position, first)
+            changed = True
     return changed
 
 
@@ -207,7 +211,7 @@ def concat(follower: Follower, node: gs.Node) -> bool:
     axes = dict(zip(places, places, strict=True))
     if not axes:
         raise DoesNotFlow.through(node, ", which puts something else beside it")
-    return sum(_repeat(follower, node, position, lead, axes) for position in range(len(node.inputs))) > 0
+    return sum(repeat(follower, node, position, lead, axes) for position in range(len(node.inputs))) > 0
 
 
 def recurrent(follower: Follower, node: gs.Node) -> bool:
@@ -218,93 +222,7 @@ def recurrent(follower: Follower, node: gs.Node) -> bool:
     if ratios is None or len(ratios) != 3 or ratios[batch] == 1:
         return False
     places = {4: {0: batch}, 5: {0 if layout else 1: batch}, 6: {0 if layout else 1: batch}}
-    return sum(_repeat(follower, node, position, data, axes) for position, axes in places.items()) > 0
-
-
-def _repeat(follower: Follower, node: gs.Node, position: int, lead: gs.Tensor, axes: dict[int, int]) -> bool:
-    """Expands an operand along axes to the lengths that `lead` has along its own, where it does not grow by itself."""
-    if position >= len(node.inputs) or not node.inputs[position].name:
-        return False
-    tensor = node.inputs[position]
-    shape, like = follower.old.shape(tensor), follower.old.shape(lead)
-    if tensor is lead or follower.grows(tensor) or shape is None or like is None or None in shape:
-        return False
-    if any(axis >= len(shape) or shape[axis] != like[source] for axis, source in axes.items()):
-        return False
-    base = tensor
-    for axis in axes:
-        if shape[axis] != 1:
-            first = _one_of(follower, node, base, axis)
-            if first is None:
-                return False
-            base = first
-    sizes = [1 if i in axes else dim for i, dim in enumerate(shape)]
-    if not all(isinstance(size, int) for size in sizes):
-        return False
-    numbers = [size for size in sizes if isinstance(size, int)]
-    wanted = sizes_of(follower, node, lead, numbers, [axes.get(i) for i in range(len(shape))])
-    wide = _made(follower, node, "Expand", [base, wanted], {}, "repeated")
-    follower.edits.set_input(node, position, wide)
-    return True
-
-
-def _one_of(follower: Follower, node: gs.Node, tensor: gs.Tensor, axis: int) -> gs.Tensor | None:
-    """A constant with one entry along an axis, when all its entries there are equal."""
-    array = follower.context.facts.constant(tensor)
-    dtype = follower.context.facts.dtype(tensor)
-    if array is None or dtype is None or axis >= array.ndim:
-        return None
-    first = np.take(array, [0], axis)
-    if not bool(np.all((array == first) | ((array != array) & (first != first)))):
-        return None
-    return constant(follower, node, "one", first, dtype)
-
-
-# --- making ------------------------------------------------------------------------------------------------------------------
-
-
-def constant(follower: Follower, node: gs.Node, what: str, array: Any, dtype: int | None = None) -> gs.Tensor:
-    """A new initializer, named after the node's output."""
-    return new_constant(follower.index.names.fresh(f"{_base(node)}_{what}"), array, dtype)
-
-
-def sizes_of(
-    follower: Follower, node: gs.Node, source: gs.Tensor, sizes: Sequence[int], axes: Sequence[int | None]
-) -> gs.Tensor:
-    """An int64 vector of `sizes`, where those with an axis are the lengths that `source` has when the model runs."""
-    shape = _made(follower, node, "Shape", [source], {}, "shape")
-    parts: list[gs.Tensor] = []
-    run: list[int] = []
-    for size, axis in zip(sizes, axes, strict=True):
-        if axis is None:
-            run.append(size)
-            continue
-        if run:
-            parts.append(constant(follower, node, "sizes", np.array(run, np.int64)))
-            run = []
-        at = constant(follower, node, "axis", np.array([axis], np.int64))
-        parts.append(_made(follower, node, "Gather", [shape, at], {"axis": 0}, "size"))
-    if run:
-        parts.append(constant(follower, node, "sizes", np.array(run, np.int64)))
-    return parts[0] if len(parts) == 1 else _made(follower, node, "Concat", parts, {"axis": 0}, "sizes")
-
-
-def _made(
-    follower: Follower, root: gs.Node, op: str, operands: list[gs.Tensor], attributes: dict[str, Any], what: str
-) -> gs.Tensor:
-    """The output of a new node right before `root`."""
-    index = follower.index
-    output = new_variable(index.names.fresh(f"{_base(root)}_{what}"))
-    node = new_node(op, "", index.node_names.fresh(f"{_base(root)}_{what}"), attributes, [], [])
-    list.extend(node.inputs, operands)  # the index keeps the tensors' own lists
-    list.append(node.outputs, output)
-    follower.edits.add(node, index.scope(root), index.keys_before(root, operands, 1)[0])
-    follower.tell(node)
-    return output
-
-
-def _base(node: gs.Node) -> str:
-    return next((str(tensor.name) for tensor in node.outputs if tensor.name), str(node.op))
+    return sum(repeat(follower, node, position, data, axes) for position, axes in places.items()) > 0
 
 
 _BROADCASTING = (
@@ -318,6 +236,9 @@ MENDERS: dict[str, Mender] = {
     "Slice": slice_,
     "Resize": resize,
     "Concat": concat,
+    "Gather": gather,
+    "GatherND": gather_nd,
+    "GatherElements": gather_elements,
     **dict.fromkeys(("LSTM", "GRU", "RNN"), recurrent),
     **dict.fromkeys(_BROADCASTING, widen),
 }

@@ -7,6 +7,7 @@ from itertools import groupby
 
 from rewriter.errors import RewriterError
 from rewriter.graph.model import Model
+from rewriter.proof.models.batches import batch_difference
 from rewriter.proof.models.validity import Candidate
 from rewriter.surgery.command_text import command_text
 from rewriter.surgery.edit import edit_inputs, edit_names, edit_nodes, edit_outputs, edit_texts, edit_weights
@@ -88,4 +89,10 @@ def _agreement(source: Opened, done: Editing, result: Candidate, most: int) -> A
     before = Candidate(source.read())
     wanted = [done.renamed.get(output.name, output.name) for output in result.proto.graph.output]
     step = Step(result, done.renamed, done.renamed)
-    return agreement(before, [Step(before)], [step], wanted, most=most)
+    found = agreement(before, [Step(before)], [step], wanted, most=most)
+    if found.ran and not found.difference:
+        try:
+            return Agreement(True, batch_difference(before, result) or "")
+        except RewriterError:
+            pass  # the inputs of both halves do not do
+    return found
