@@ -131,6 +131,7 @@ def split(
     model: Given,
     *,
     at: Sequence[str] = (),
+    rules: RuleSet | None = None,
     every: int | None = None,
     max_size: int | None = None,
     types: Sequence[str] = (),
@@ -139,17 +140,18 @@ def split(
 ) -> list[Model]:
     """The parts of a model, as `rewriter split` makes them; `output` holds {} for their numbers. Otherwise as `extract`.
 
-    Exactly one of `at` (one text for each cut), `every` (nodes) and `max_size` (bytes) says where it is split.
+    Exactly one of `at` (one text for each cut), `rules` (selected ones, which would fire behind the cuts), `every` (nodes) and
+    `max_size` (bytes) says where it is split.
     """
     from rewriter.surgery.cut.split import Cuts
     from rewriter.surgery.cut.splitting import files_of, write_parts
     from rewriter.surgery.cut.splitting import split as split_model
     from rewriter.surgery.opened import Opened
 
-    if sum(map(bool, (at, every, max_size))) != 1:
-        raise RewriterError("say where the model is split: one of at, every and max_size")
+    if sum(map(bool, (at, rules, every, max_size))) != 1:
+        raise RewriterError("say where the model is split: one of at, every, max_size and rules")
     checks, force = _checks(**options)
-    done = split_model(Opened(model), Cuts(_texts(at), every, max_size), types, checks)
+    done = split_model(Opened(model), Cuts(_texts(at), every=every, max_size=max_size), types, checks, rules)
     if output is not None:
         write_parts(done.parts, files_of(output, len(done.parts)), force=force)
     return [part.model for part in done.parts]

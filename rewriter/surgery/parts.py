@@ -52,12 +52,15 @@ class Parts:
 
     def node(self, name: str) -> gs.Node:
         """The node of this name, or that makes the tensor of this name. Raises RewriterError."""
-        found = self.nodes.get(name)
-        if found is None and name in self.tensors:
-            found = self.index.producer(self.tensors[name])
+        found = self.found(name)
         if found is None:
             raise self._missing(name, "node", self.nodes)
         return found
+
+    def found(self, name: str) -> gs.Node | None:
+        """The same, or None."""
+        found = self.nodes.get(name)
+        return self.index.producer(self.tensors[name]) if found is None and name in self.tensors else found
 
     def nodes_of(self, texts: Iterable[str]) -> list[gs.Node]:
         """The nodes that names, patterns and `op:TYPE` stand for, each once. Raises RewriterError for what stands for none."""

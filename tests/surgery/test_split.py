@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
+import rewriter
 from rewriter.surgery.cut.split import Cuts
 from rewriter.surgery.cut.splitting import split
 from rewriter.surgery.finish import Checks
@@ -95,3 +96,41 @@ def test_real_exports(path: Path) -> None:
 def test_a_transformer() -> None:
     path = MODELS / "transformers-hf-t5-legacy-op11-dyn" / "model.onnx"
     assert len(split(Opened(path), Cuts(every=300), checks=Checks(stamp=False)).parts) > 1
+
+
+HEAD = """
+/// Marks the beginning of a head.
+rule ABC001 head
+<kind: lossy, opset: 7..>
+match {
+  s = Sigmoid(x)
+  y = Mul(x, s)
+}
+rewrite { y = x }
+test "one" ~~~
+  <ir_version: 8, opset_import: ["": 13]>
+  g (float[2] a) => (float[2] b) { s = Sigmoid(a)  b = Mul(a, s) }
+~~~ becomes ~~~
+  <ir_version: 8, opset_import: ["": 13]>
+  g (float[2] a) => (float[2] b) { b = Identity(a) }
+~~~
+"""
+
+
+def test_a_cut_before_each_place_of_a_rule(call: Call, tmp_path: Path) -> None:
+    rules = tmp_path / "head.rules"
+    rules.write_text(HEAD)
+    net = texts.written(
+        tmp_path,
+        """<ir_version: 8, opset_import: ["": 17]> g (float[2,4] x) => (float[2,4] y) <float[4] w = {1, 2, 3, 4}> {
+             a = Mul(x, w)  [s] b = Sigmoid(a)  [m] c = Mul(a, b)  d = Exp(c)  [t] e = Sigmoid(d)  [n] f = Mul(d, e)  y = Neg(f) }""",
+    )
+    done = call("split", net, "--rule", "abc001", "--rules", rules, "-o", tmp_path / "p{}.onnx")
+    assert done.code == 0 and "give what the whole gives" in done.out, done.err
+    parts = [[node.op_type for node in onnx.load(tmp_path / f"p{i}.onnx").graph.node] for i in (1, 2, 3)]
+    assert parts == [["Mul"], ["Sigmoid", "Mul", "Exp"], ["Sigmoid", "Mul", "Neg"]]
+    assert "fires nowhere" in call("split", net, "--rule", "PT030", "--dry-run").err
+    assert call("split", net, "--rule", "XY999", "--dry-run").code == 2
+    assert "say with --rule" in call("split", net, "--every", "2", "--rules", rules, "--dry-run").err
+    found = rewriter.load_rules([rules]).select(["ABC001"])
+    assert len(rewriter.split(net, rules=found)) == 3

@@ -42,15 +42,17 @@ class Part:
 
 @record(frozen=True, slots=True)
 class Cuts:
-    """How a model is split; one of the three is given.
+    """How a model is split; one of the four is given.
 
     Attributes:
         at: for each cut the tensors or nodes behind which it lies.
+        places: names of nodes; a cut lies before each of these groups.
         every: so many nodes in each part.
         max_size: at most so many bytes of weights in each part.
     """
 
     at: Sequence[str] = ()
+    places: Sequence[Sequence[str]] = ()
     every: int | None = None
     max_size: int | None = None
 
@@ -74,7 +76,9 @@ class Splitter:
         self._needed: dict[int, list[gs.Tensor]] = {}
         self._work = [node for node in self._ordered if id(node) not in self._constants]
         if cuts.at:
-            self._groups = self._at(cuts.at)
+            self._groups = self._at([(f"--at {text}", self.parts.outputs_of([text])) for text in cuts.at])
+        elif cuts.places:
+            self._groups = self._before(cuts.places)
         elif cuts.every is not None:
             self._groups = [self._work[i : i + cuts.every] for i in range(0, len(self._work), cuts.every)]
         else:
@@ -128,21 +132,39 @@ class Splitter:
         between = dict.fromkeys(name for part in parts for name in (*part.inputs, *part.outputs) if name not in outer)
         return Ports(self._facts, told).types(self.parts.tensor(name) for name in between)
 
-    def _at(self, cuts: Sequence[str]) -> list[list[gs.Node]]:
+    def _before(self, places: Sequence[Sequence[str]]) -> list[list[gs.Node]]:
+        """Cuts before groups of nodes, in the order of computation; groups with nothing new before them make none."""
+        matched = [[node for name in names if (node := self.parts.found(name)) is not None] for names in places]
+        own = [nodes for nodes, names in zip(matched, places, strict=True) if len(nodes) == len(names)]
+        order = {id(node): place for place, node in enumerate(self._ordered)}
+        cuts: list[tuple[str, list[gs.Tensor]]] = []
+        known: set[int] = set(self._constants)
+        for nodes in sorted(own, key=lambda nodes: min(order[id(node)] for node in nodes)):
+            inside = set(map(id, nodes))
+            read = [t for node in nodes for t in reads(node) if id(self.index.producer(t)) not in inside]
+            above = set(map(id, upstream(self.index, read, set())[0])) - known
+            if any(id(node) in above for node in self._work):
+                cuts.append(("--rule", read))
+                known |= above
+        if not cuts:
+            raise RewriterError("--rule: it fires nowhere in the main graph with something before it")
+        return self._at(cuts)
+
+    def _at(self, cuts: Sequence[tuple[str, list[gs.Tensor]]]) -> list[list[gs.Node]]:
         groups: list[list[gs.Node]] = []
         done: set[int] = set(self._constants)
         seeds: list[gs.Tensor] = []
-        for text in cuts:
-            seeds += self.parts.outputs_of([text])
+        for said, tensors in cuts:
+            seeds += tensors
             above = set(map(id, upstream(self.index, seeds, set())[0])) - done
             group = [node for node in self._work if id(node) in above]
             if not group:
-                raise RewriterError(f"--at {text}: nothing is left before this cut; give the cuts in the order of computation")
+                raise RewriterError(f"{said}: nothing is left before this cut; give the cuts in the order of computation")
             groups.append(group)
             done |= above
         rest = [node for node in self._work if id(node) not in done]
         if not rest:
-            raise RewriterError(f"--at {cuts[-1]}: nothing is left behind this cut")
+            raise RewriterError(f"{cuts[-1][0]}: nothing is left behind this cut")
         return [*groups, rest]
 
     def _sized(self, most: int) -> list[list[gs.Node]]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from rewriter.engine.run import run
 from rewriter.errors import RewriterError
+from rewriter.language.rules import RuleSet
+from rewriter.proof.kernels import has_kernel
 from rewriter.proof.models.validity import Candidate
 from rewriter.record import record
 from rewriter.report.style import counted
@@ -40,14 +43,23 @@ class Split:
     same: bool | None
 
 
-def split(source: Opened, cuts: Cuts, types: Sequence[str] = (), checks: Checks | None = None) -> Split:
-    """Splits a model. Raises RewriterError when it cannot be split so, or the parts do not give what the whole gives."""
+def split(
+    source: Opened, cuts: Cuts, types: Sequence[str] = (), checks: Checks | None = None, rules: RuleSet | None = None
+) -> Split:
+    """Splits a model; with `rules` before each place where one of them would fire.
+
+    Raises:
+        RewriterError: it cannot be split so, or the parts do not give what the whole gives.
+    """
     checks = checks or Checks()
+    if rules is not None:
+        cuts = Cuts(places=_places(source, rules))
     splitter = Splitter(source.read(), cuts)
     planned = splitter.plan()
     known = splitter.types(planned, parsed_types(types))
     outputs = [tensor.name for tensor in splitter.graph.outputs]
     options = [("--at", list(cuts.at)), ("--every", [str(cuts.every)] if cuts.every else [])]
+    options.append(("--rule", [rule.code for rule in rules or ()]))
     options.append(("--max-size", [str(cuts.max_size)] if cuts.max_size else []))
     del splitter
     if checks.stamp:
@@ -69,6 +81,16 @@ def split(source: Opened, cuts: Cuts, types: Sequence[str] = (), checks: Checks 
         if not found.ran:
             notes.append(f"the numbers were not compared: {found.reason}")
     return Split(parts, [_line(number, part) for number, part in enumerate(planned, 1)], notes, same)
+
+
+def _places(source: Opened, rules: RuleSet) -> list[tuple[str, ...]]:
+    """Names of the nodes that rules match where they would fire. Raises RewriterError where there are none."""
+    model = source.read()
+    log = run(model.graph, rules, keep=False, overridable=model.overridable, has_kernel=has_kernel)
+    places = [firing.matched for firing in log.firings if firing.place == "main"]
+    if not places:
+        raise RewriterError(f"--rule {', '.join(rule.code for rule in rules)}: it fires nowhere in the main graph")
+    return places
 
 
 def files_of(pattern: str, parts: int) -> list[Path]:

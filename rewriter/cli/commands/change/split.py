@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rewriter.cli.options import Help, count, size
+from rewriter.cli.options import Help, add_rule_paths, count, size
 from rewriter.cli.surgery import add_result
+
+if TYPE_CHECKING:
+    from rewriter.language.rules import RuleSet
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -19,6 +22,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         "input of it and an output of theirs. Constants are in each part that reads them.",
         epilog="examples:\n  rewriter split net.onnx --at features -o 'net.{}.onnx'\n"
         "  rewriter split net.onnx --at 'p3,p4,p5' --at scores --dry-run\n"
+        "  rewriter split net.onnx --rule MY001 --rules heads.rules -o 'part{}.onnx'\n"
         "  rewriter split net.onnx --max-size 1G -o 'part{}.onnx'",
         formatter_class=Help,
     )
@@ -28,11 +32,18 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     where.add_argument(
         "--at", metavar="T,...", action="append", help="behind these tensors or nodes, all at once; repeated for further cuts"
     )
+    where.add_argument(
+        "--rule",
+        metavar="CODES",
+        action="append",
+        help="before each place where one of these rules would fire, in the order of computation",
+    )
     where.add_argument("--every", metavar="N", type=count, help="after each N nodes, in the order of computation")
     where.add_argument("--max-size", metavar="SIZE", type=size, help="so that no part has more bytes of weights, as 512M or 2G")
     parser.add_argument(
         "--type", metavar="NAME:TYPE", action="append", default=[], help="the type of a tensor between the parts, if need be"
     )
+    add_rule_paths(parser)
     add_result(parser, "the results; {} stands for the number of a part, as part{}.onnx")
     parser.set_defaults(run=run)
 
@@ -57,7 +68,9 @@ def run(args: argparse.Namespace) -> int:
     source = opened(args.model)
     targets(args, [source], [] if args.output is None else [str(files_of(args.output, 1)[0])])
     with limited(args):
-        done = split(source, Cuts(args.at or (), args.every, args.max_size), args.type, checks_of(args))
+        done = split(
+            source, Cuts(args.at or (), every=args.every, max_size=args.max_size), args.type, checks_of(args), _rules(args)
+        )
         written = []
         if not args.dry_run:
             files = files_of(args.output, len(done.parts))
@@ -77,3 +90,12 @@ def run(args: argparse.Namespace) -> int:
     for note in done.notes:
         tell(f"  {style.paint('dim', 'note')}: {clean(note)}")
     return 0
+
+
+def _rules(args: argparse.Namespace) -> RuleSet | None:
+    from rewriter.cli.selection import codes, load
+    from rewriter.errors import RewriterError
+
+    if args.rules and not args.rule:
+        raise RewriterError("--rules says where rules are; say with --rule which of them mark the cuts")
+    return load(args.rules).select(codes(args.rule), []) if args.rule else None
