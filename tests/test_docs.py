@@ -89,6 +89,11 @@ def test_ways_of_the_benchmark_of_peers_are_chosen_as_its_page_says() -> None:
         peers.chosen("onnxsin")
 
 
+def test_the_index_names_every_page() -> None:
+    index = (DOCS / "README.md").read_text(encoding="utf-8")
+    assert [page.name for page in sorted(DOCS.glob("*.md")) if f"]({page.name})" not in index] == ["README.md"]
+
+
 @pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)
 def test_links_lead_somewhere(path: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text(encoding="utf-8")):

@@ -37,9 +37,11 @@ NETS: dict[str, Path | str] = {
     "picture.md": MODELS / "mxnet-1.4.1-fix-gamma.onnx",
     "plan.md": MODELS / "mxnet-1.4.1-fix-gamma.onnx",
     "provenance.md": GEMM,
+    "python.md": GEMM,
     "report.md": GEMM,
     "show.md": GEMM,
     "targets.md": GEMM,
+    "tutorial.md": MODELS / "pytorch-2.13-cumsum-of-mask-legacy-op13" / "model.onnx",
     "view.md": GEMM,
     "why.md": GEMM,
 }
@@ -89,6 +91,8 @@ def prepare(page: str, folder: Path) -> None:
         source = net.with_name(f"{net.stem}-symbol.json")
         if source.exists():
             shutil.copy(source, target.with_name(f"{target.stem}-symbol.json"))
+        if net.with_name("data.npz").exists():
+            shutil.copy(net.with_name("data.npz"), target.with_suffix(".npz"))
     (folder / "tests").symlink_to(ROOT / "tests")
     (folder / "rules").symlink_to(ROOT / "rules")
 
@@ -104,7 +108,7 @@ def test_command_lines_run(
     text = path.read_text(encoding="utf-8")
     for command in lines_of(text):
         words = words_of(command)
-        if "[" in command or words[0] in ("test", "verify"):
+        if "[" in command:
             continue
         for needed in {"net.fixed.onnx", "pool.fixed.onnx"} & set(words) - {"-o"}:
             if not Path(needed).exists() and words[0] != "apply":
@@ -121,6 +125,9 @@ def test_command_lines_run(
             assert re.fullmatch(wanted, printed.out.replace(f"{ROOT}/", "").strip(), re.DOTALL), (
                 f"{command} prints\n{printed.out}"
             )
+    known: dict[str, object] = {}
+    for example in re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
+        exec(compile(example, page, "exec"), known)
 
 
 def test_a_plan_is_as_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

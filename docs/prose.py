@@ -1,0 +1,87 @@
+"""Words that the pages, help texts, messages and comments of rules leave to other projects, and what is written instead.
+
+    python docs/prose.py        # FILE:LINE: word: what to write; exits with 1 when there is any
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from rewriter.cli.program import make_parser
+from rewriter.language.faults import FAULTS
+from rewriter.language.functions import FUNCTIONS
+from rewriter.language.messages.codes import PAGES
+
+ROOT = Path(__file__).parent.parent
+
+INSTEAD = {
+    r"unasked": "by default",
+    r"anew": "again",
+    r"mended|mends|mending": "repaired, repairs",
+    r"stands?(?! for\b)": "is, are, is written, matches",
+    r"behind": "after",
+    r"goes before": "overrides",
+    r"held against": "compared with",
+    r"tak(?:en|es) by": "accepted by",
+    r"(?:is|are|was) told": "is reported, is printed, is known",
+    r"(?:rewriter \w+|fix|check|optimize|verify|lint)` (?:says|tells?)": "prints, reports",
+}
+"""Patterns of words, with what is plainer."""
+
+FOUND = re.compile(r"\b(?:" + "|".join(f"({pattern})" for pattern in INSTEAD) + r")\b", re.IGNORECASE)
+IN_HELP = re.compile(r"^(?:also |only )?(?:says?|tells?)\b", re.IGNORECASE)
+
+MADE = ("rules.md", "symptoms.md", "catalogue.md")
+"""Pages whose texts come from rules and tables, which are read where they are written."""
+
+
+def main() -> int:
+    found = list(findings())
+    print("\n".join(found) or "no findings")
+    return 1 if found else 0
+
+
+def findings() -> Iterator[str]:
+    for where, text in texts():
+        for number, line in enumerate(text.splitlines(), 1):
+            for match in FOUND.finditer(line):
+                yield f"{where}:{number}: {match[0]}: write {list(INSTEAD.values())[(match.lastindex or 1) - 1]}"
+    for where, text in helps():
+        if match := IN_HELP.match(text):
+            yield f"{where}: {match[0]}: write print, report"
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """What people read, with where it is."""
+    pages = [*ROOT.glob("*.md"), *(page for page in (ROOT / "docs").glob("*.md") if page.name not in MADE)]
+    for path in sorted(pages):
+        yield str(path.relative_to(ROOT)), blank(path.read_text(encoding="utf-8"))
+    for path in sorted((ROOT / "rules").rglob("*.rules")):
+        lines = (line if line.startswith("///") else "" for line in path.read_text(encoding="utf-8").splitlines())
+        yield str(path.relative_to(ROOT)), "\n".join(lines)
+    yield from helps()
+    yield from ((f"message {page.code}", f"{page.title}\n{page.text}") for page in PAGES.values())
+    yield from ((f"function {function.name}", function.doc) for function in FUNCTIONS.values())
+    yield from ((f"fault {fault.name}", f"{fault.doc}\n{fault.mended}") for fault in FAULTS.values())
+
+
+def helps() -> Iterator[tuple[str, str]]:
+    parser = make_parser()
+    for action in parser.commands._get_subactions():
+        yield f"rewriter --help, {action.dest}", action.help or ""
+    for name, command in parser.commands.choices.items():
+        yield f"rewriter {name}, description", command.description or ""
+        yield from ((f"rewriter {name} {action.dest}", action.help or "") for action in command._actions)
+
+
+def blank(page: str) -> str:
+    """A page without its blocks of code, with as many lines."""
+    page = re.sub(r"(?ms)^```.*?^```$", lambda block: "\n" * block[0].count("\n"), page)
+    return re.sub(r"(?m)^    .*$", "", page)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
