@@ -158,7 +158,7 @@ def index(rules: Sequence[Rule]) -> str:
     unasked = sum(rule.default for rule in rules)
     parts = [
         "# The rules",
-        f"{len(rules)} rules, of which {unasked} run unasked. [symptoms.md](symptoms.md) has them by error message.",
+        f"{len(rules)} rules, of which {unasked} run by default. [symptoms.md](symptoms.md) has them by error message.",
         "## By exporter",
     ]
     exporters = sorted({exporter for rule in rules for exporter in rule.exporters})
@@ -262,7 +262,7 @@ def filled(text: str) -> str:
 
 
 def faults() -> Iterator[str]:
-    yield from ("| fault | names | mended |", "|---|---|---|")
+    yield from ("| fault | names | repaired by |", "|---|---|---|")
     for fault in FAULTS.values():
         rule = ", in rules of kind `interface`" if fault.interface else ""
         yield f"| `model.{fault.name}` | {cell(fault.doc)} | {cell(fault.mended)}{rule} |"

@@ -1,6 +1,6 @@
 """Words that the pages, help texts, messages and comments of rules leave to other projects, and what is written instead.
 
-    python docs/prose.py        # FILE:LINE: word: what to write; exits with 1 when there is any
+python docs/prose.py        # FILE:LINE: word: what to write; exits with 1 when there is any
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ INSTEAD = {
     r"unasked": "by default",
     r"anew": "again",
     r"mended|mends|mending": "repaired, repairs",
-    r"stands?(?! for\b)": "is, are, is written, matches",
+    r"stands?(?!\s+for\b|$)": "is, are, is written, matches",
     r"behind": "after",
     r"goes before": "overrides",
     r"held against": "compared with",
-    r"tak(?:en|es) by": "accepted by",
-    r"(?:is|are|was) told": "is reported, is printed, is known",
+    r"(?<!`)tak(?:en|es) by": "accepted by",
+    r"(?:is|are|was) told(?! to\b)": "is reported, is printed, is known",
     r"(?:rewriter \w+|fix|check|optimize|verify|lint)` (?:says|tells?)": "prints, reports",
 }
 """Patterns of words, with what is plainer."""

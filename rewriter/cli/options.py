@@ -200,7 +200,7 @@ def add_which_rules(parser: argparse.ArgumentParser) -> None:
         metavar="CODES",
         action="append",
         help="comma-separated codes or beginnings of codes, ALL, NONE, OPTIMIZE or BASIC (default: DEFAULT, the rules that run "
-        "unasked; of `optimize` what --level says)",
+        "by default; of `optimize` what --level selects)",
     )
     which.add_argument("--ignore", metavar="CODES", action="append", help="codes not to run; the longer name wins")
     which.add_argument(

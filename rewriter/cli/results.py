@@ -60,7 +60,7 @@ def add_results(parser: argparse.ArgumentParser) -> None:
         "--stamp", action=Switch, help="leave a record in models that change, for `history` and `audit` (default: yes)"
     )
     parser.add_argument("--diff", action="store_true", help="also print how the result differs, as `rewriter diff` does")
-    parser.add_argument("--profile", action="store_true", help="also say where the time went: by stage and by rule")
+    parser.add_argument("--profile", action="store_true", help="also print where the time went: by stage and by rule")
 
 
 def write_results(command: Command, args: argparse.Namespace, ending: str) -> int:

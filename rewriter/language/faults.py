@@ -30,7 +30,7 @@ _TABLE = (
         "names that are defined again, in one graph or inside of it",
         "later definitions get names of their own, and their readers follow",
     ),
-    Fault("unsorted_nodes", "nodes that stand before one whose output they need", "a stable sort"),
+    Fault("unsorted_nodes", "nodes that come before one whose output they need", "a stable sort"),
     Fault("unnamed_nodes", "first outputs of nodes without a name", "a node is named after its first output"),
     Fault(
         "odd_names",

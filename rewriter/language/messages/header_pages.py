@@ -38,7 +38,7 @@ rewrite { y = x }
     default   on, off; not `on` beside a target, which runs only where --target names it
     target    a consumer in small letters, digits and hyphens, or a list: tensorrt
 
-Each key stands once.
+Each key is written once.
 """,
         """
 rule DOC1 header <kind: exact, severity: fatal>

@@ -52,7 +52,7 @@ rewrite { y = Mul(x, {twice}) }
         "the alternatives disagree",
         """
 In `(A | B)<attr=a>(x)` both operators bind the same names, so an attribute that is captured must have the
-same type in both. An operator stands among the alternatives once.
+same type in both. An operator is listed among the alternatives once.
 """,
         """
 rule DOC1 alternatives <kind: exact>

@@ -14,7 +14,7 @@ domain (then the message says which), or be an operator of a tool, which is writ
 `com.microsoft.FusedConv`. Domains that ONNX does not define are never checked.
 
 Rules of kind `repair` may also match the experimental operators that ONNX 1.0 to 1.4 had and later dropped
-(ImageScaler, Crop, Affine, Scale, ...), and operators of TensorFlow that a converter left behind, since such
+(ImageScaler, Crop, Affine, Scale, ...), and operators of TensorFlow that a converter left over, since such
 exports exist.
 """,
         """
@@ -133,7 +133,7 @@ rewrite { t = Max(x, lo)   y = Min(t, hi) }
         "the attribute has another type",
         """
 Attributes have the type that the schema gives them: an integer, a number, a text, lists of these, a tensor or
-a subgraph. Whole numbers may stand for numbers, `true` and `false` for 1 and 0, and element types (`float16`)
+a subgraph. Whole numbers may be written for numbers, `true` and `false` for 1 and 0, and element types (`float16`)
 for the integers that stand for them. Subgraphs can only be tested for presence: `If<then_branch>(c)`.
 """,
         """

@@ -11,7 +11,7 @@ PAGES = (
         """
 A rewrite changes in place what was matched: attributes, inputs, the operator and the texts of a labelled node, type
 and shape of a tensor, and, after `match graph`, the model's ir_version, opset and texts. Nodes and attributes can
-be deleted; tensors vanish by themselves when nothing reads them. A rule on the interface may make nodes behind
+be deleted; tensors vanish by themselves when nothing reads them. A rule on the interface may make nodes after
 inputs and before outputs, `x = Cast<to=float>(x)`, and no others. `mend` takes the faults of the model as a whole, which
 are found and not set: `mend model.unsorted_nodes`. `inline` needs a subgraph, or a call of a
 local function.
@@ -89,7 +89,7 @@ rewrite { y = x }
         "W301",
         "the new node forgets attributes of the matched one",
         """
-The rewrite makes the same operator anew, with neither a copy of the attributes (`..label`) nor a test of them
+The rewrite makes the same operator again, with neither a copy of the attributes (`..label`) nor a test of them
 in the pattern. Every attribute that the matched node has would silently become the default: the most common
 error of published rewrites.
 """,

@@ -36,7 +36,7 @@ rewrite { y = x }
         "a rule that never gets its turn",
         """
 Another rule fits every place where this one does, is always tried first, and takes the node away. It is tried
-first when it stands in an earlier phase, when `before` says so, or when it is more specific; and, since nodes
+first when it is in an earlier phase, when `before` says so, or when it is more specific; and, since nodes
 are visited from inputs to outputs, when it fits an inner node of this rule's pattern.
 """,
         """

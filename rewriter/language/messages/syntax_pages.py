@@ -32,7 +32,7 @@ PAGES = (
         "E001",
         "the text is not what the grammar expects here",
         """
-The message says what could stand at this place and what stands there. Every rule of a file is read by itself,
+The message says what is possible at this place and what is written there. Every rule of a file is read by itself,
 so one error does not hide those of the next rule.
 """,
         """
@@ -190,7 +190,7 @@ rewrite { y = x }
         "E012",
         "a form that the language does not have",
         """
-The grammar is a little looser than the language. `...` stands once and last in a list; `inside` names an
+The grammar is a little looser than the language. `...` is written once and last in a list; `inside` names an
 operator and its subgraph; a test says either `becomes` or `unchanged`; `y = x` replaces one output by one
 tensor.
 """,
@@ -209,7 +209,7 @@ rewrite { y = x }
         "E013",
         "a control character",
         """
-Characters that steer a terminal, or that show text in another order than it stands there, have no place in a
+Characters that steer a terminal, or that show text in another order than it is written, have no place in a
 rule file.
 """,
         """
@@ -243,7 +243,7 @@ a parameter.
         "E016",
         "a column that nothing uses",
         """
-What stands in a column, and nowhere in the rule, decides nothing.
+What is in a column, and nowhere in the rule, decides nothing.
 """,
         _TABLE.replace("  title", "  from  title").replace('  "a', '  7     "a'),
         _TABLE,

@@ -32,7 +32,7 @@ rewrite { y = x }
         """
 A condition is true or false; comparing an array or a list with a number gives one truth value for each
 element, so it needs `all(...)` or `any(...)`. Numbers, texts, lists, element types, tensors and nodes do not
-mix: tensors stand where operands stand, `{...}` makes a constant of a value, and element types are written
+mix: tensors are written where operands are, `{...}` makes a constant of a value, and element types are written
 without quotes.
 """,
         """

@@ -30,7 +30,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     where = parser.add_argument_group("where it is split")
     where = where.add_mutually_exclusive_group(required=True)
     where.add_argument(
-        "--at", metavar="T,...", action="append", help="behind these tensors or nodes, all at once; repeated for further cuts"
+        "--at", metavar="T,...", action="append", help="after these tensors or nodes, all at once; repeated for further cuts"
     )
     where.add_argument(
         "--rule",

@@ -13,7 +13,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         "audit",
         parents=[common],
-        help="say whether a result is what the recorded rules make of its input",
+        help="check whether a result is what the recorded rules make of its input",
         description="Does again what the record in OUTPUT says was done to INPUT, and compares bytes. The exit code is 1 when "
         "the output is something else, when it has no record, or when a rule has changed since. Nothing is written.",
         epilog="example: rewriter audit net.onnx net.fixed.onnx",

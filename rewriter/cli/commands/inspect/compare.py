@@ -16,7 +16,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         help="run two models side by side and find the first tensor that differs",
         description="Runs two models on the same inputs and compares their outputs. Where these differ, or one model does not "
         "run, it goes through the tensors between, in the order of computation, and names the first that differs, or the node "
-        "that is refused. Which tensor is which is told from the structure, not from names. Tensors may be apart by --atol "
+        "that is refused. Tensors are paired by structure, not by names. Tensors may be apart by --atol "
         "plus --rtol times the largest magnitude of the tensor, plus 16 units in the last place of the coarsest type; NaN "
         "equals NaN at the same place and nothing else. The exit code is 1 when something differs.",
         epilog="example: rewriter compare net.onnx net.fixed.onnx --inputs sample.npz --layers",

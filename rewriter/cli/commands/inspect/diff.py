@@ -13,7 +13,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         "diff",
         parents=[common],
-        help="say what differs between two models",
+        help="show what differs between two models",
         description="Compares two models by what their nodes compute from what; names of inner tensors and the order of nodes "
         "do not count, nor whether a constant is an initializer or a node. Differences are those of nodes, attributes, "
         "operands, constants (with their ranges and the largest difference), inputs, outputs, opsets and metadata. The exit "

@@ -13,7 +13,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         "history",
         parents=[common],
-        help="say which rules made a model what it is",
+        help="list the rules that made a model what it is",
         description="Prints the record that `fix` leaves in models that it changes: for each run the rules that fired, their "
         "number and digests, and the SHA-256 of the file that was rewritten; then the nodes that rules made or changed.",
         epilog="example: rewriter history net.fixed.onnx",

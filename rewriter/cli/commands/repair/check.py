@@ -13,9 +13,10 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         "check",
         parents=[common],
-        help="say which rules would fire, and where",
-        description="Says which rules would fire and where, and what an unknown fact keeps from being decided, with what would "
-        "make it known. Nothing is written. The exit code is 1 when a rule would fire, or when ONNX Runtime refuses a model.",
+        help="report which rules would fire, and where",
+        description="Reports which rules would fire and where, and what an unknown fact keeps from being decided, with what "
+        "would make it known. Nothing is written. The exit code is 1 when a rule would fire, or when ONNX Runtime refuses a "
+        "model.",
         epilog="examples:\n  rewriter check net.onnx --source net-symbol.json\n"
         "  rewriter check exported/ --format github --report findings.sarif",
         formatter_class=Help,
@@ -31,7 +32,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="an .npz file with inputs and the outputs that the framework gave for them; {dir} stands for the folder of each "
         "model, {name} for its name: they decide whether the model is right, where it begins to differ, and which rules, or "
-        "questions of rules, mend it",
+        "questions of rules, repair it",
     )
     parser.set_defaults(run=run)
 

@@ -19,14 +19,14 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         "why",
         parents=[common],
-        help="say why a rule fires at a place, or does not",
-        description="For each place where the operator of the rule's last node stands: that the rule fires, or the deepest "
+        help="explain why a rule fires at a place, or does not",
+        description="For each place where the operator of the rule's last node occurs: that the rule fires, or the deepest "
         "question that it reached there, what the model answered, and, where the answer is unknown, what would make it "
         "known. The nearest misses come first. Places are looked at before any rule has fired; a run of all "
-        "selected rules then tells where this one fires only after others, or comes too late. Nothing is written.",
+        "selected rules then shows where this one fires only after others, or comes too late. Nothing is written.",
         epilog="example: rewriter why MX001 net.onnx fc1",
     )
-    parser.add_argument("rule", metavar="RULE", help="code of the rule; it need not be one that runs unasked")
+    parser.add_argument("rule", metavar="RULE", help="code of the rule; it need not be one that runs by default")
     parser.add_argument("model", metavar="MODEL", help="the model")
     parser.add_argument(
         "node",

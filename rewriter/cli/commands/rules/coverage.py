@@ -21,9 +21,9 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         "coverage",
         parents=[common],
-        help="say which rules and conditions models never exercise",
-        description="Runs rules over models and says which of them never fired, and which `where` lines never kept a rule from "
-        "firing. What runs unasked is run together, and so is the rest of the rules; nothing is written.",
+        help="list the rules and conditions that models never exercise",
+        description="Runs rules over models and reports which of them never fired, and which `where` lines never kept a rule "
+        "from firing. What runs by default is run together, and so is the rest of the rules; nothing is written.",
         epilog="example: rewriter coverage shipped exported/",
     )
     parser.add_argument("rules", metavar="RULES", help="rule file or folder; `shipped` are the shipped rules")

@@ -16,7 +16,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         epilog="example: rewriter fmt --check my_rules/",
     )
     parser.add_argument("paths", metavar="PATH", nargs="+", help="rule file, or folder that is searched for *.rules")
-    parser.add_argument("--check", action="store_true", help="only say which files would change; exit code 1 if any")
+    parser.add_argument("--check", action="store_true", help="only list which files would change; exit code 1 if any")
     parser.set_defaults(run=run)
 
 

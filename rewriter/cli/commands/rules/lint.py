@@ -22,7 +22,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "rules", metavar="RULES", nargs="*", help="rule file or folder; `shipped` are the shipped rules (default: these alone)"
     )
-    parser.add_argument("--pedantic", action="store_true", help="also say what cannot be decided")
+    parser.add_argument("--pedantic", action="store_true", help="also report what cannot be decided")
     add_format(parser)
     parser.set_defaults(run=run)
 
