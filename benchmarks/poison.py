@@ -10,19 +10,80 @@ of the latter, on a machine with other work. Prints what is wrong and the slowes
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
+import signal
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from rewriter.cli.program import COMMANDS
-from tests.hostile.every_command import CALLS, FOLDERS, GRACE, arguments_of, called
+from tests.hostile.every_command import CALLS, arguments_of
 from tests.hostile.poison_models import POISON
 
 RULES = next((Path(__file__).resolve().parent.parent / "rules").rglob("HYG003_*.rules"))
+
+
+FOLDERS: dict[str, Sequence[str]] = {
+    "check": ("{m}", "--report", "{out}/check.json"),
+    "fix": ("{m}", "--out", "{out}/fixed"),
+    "optimize": ("{m}", "--out", "{out}/small"),
+}
+"""Calls as in `CALLS`, for a folder with all of them."""
+
+GRACE = 5.0
+"""Seconds beside the limit: for a process to start and import, and to write what is to be written."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a call ended; `wrong` says what is not as it should be."""
+
+    code: int
+    seconds: float
+    said: str
+    wrong: str
+
+
+def called(name: str, arguments: Sequence[str], limit: float, slack: float = 1.0, most: float = 0.0) -> Ended:
+    """Calls a command in a process of its own.
+
+    Args:
+        name: of a call; its first word is the command.
+        arguments: of the command.
+        limit: for one model, in seconds.
+        slack: how much slower than an idle one this machine may be.
+        most: seconds that all of it may take; 0: what one model may.
+    """
+    words = [name.split()[0], *arguments, "--time-limit", f"{limit:g}", "--memory-limit", "2G"]
+    most = most or limit + GRACE * slack
+    started = time.monotonic()
+    run = subprocess.Popen(
+        [sys.executable, "-m", "rewriter", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+    )
+    try:
+        out, _ = run.communicate(timeout=2 * most + 20)
+    except subprocess.TimeoutExpired:
+        os.killpg(run.pid, signal.SIGKILL)
+        run.communicate()
+        return Ended(-9, time.monotonic() - started, "", "does not end")
+    seconds, said = time.monotonic() - started, out.decode(errors="replace")
+    wrong = ""
+    if run.returncode not in (0, 1, 2):
+        wrong = f"ends with {run.returncode}: {said.strip()[-300:]}"
+    elif "Traceback" in said or "internal error" in said:
+        wrong = f"a traceback: {said.strip()[-300:]}"
+    elif "has no option" in said or "usage:" in said:
+        wrong = f"is called wrongly: {said.strip()[-200:]}"
+    elif seconds > most:
+        wrong = f"took {seconds:.1f} s"
+    return Ended(run.returncode, seconds, said, wrong)
 
 
 def main() -> int:

@@ -41,7 +41,7 @@ def _process(job: Job, work: Work, process: Callable[[Job, Work], Outcome], fold
         raise RewriterError(f"{target} exists; --force overwrites it")
     if is_remote(path):
         (inputs := folder / "in").mkdir()
-        path = str(bring(job.path, inputs, source=work.source))
+        path = str(download(job.path, inputs, source=work.source))
         names = {path: job.path, **{str(one): beside(job.path, one.name) for one in inputs.iterdir() if str(one) != path}}
     if target is not None and is_url(target):
         (outputs := folder / "out").mkdir()
@@ -51,11 +51,11 @@ def _process(job: Job, work: Work, process: Callable[[Job, Work], Outcome], fold
     _rename(outcome, names)
     if target != job.target and outcome.output is not None:
         with _told(outcome.output):
-            bring_away(Path(target or ""), str(job.target), alone=in_place)
+            upload(Path(target or ""), str(job.target), alone=in_place)
     return outcome
 
 
-def bring(url: str, folder: Path, *, source: str) -> Path:
+def download(url: str, folder: Path, *, source: str) -> Path:
     """A model with all that belongs to it, as files of this machine."""
     if url == STDIN:
         (path := folder / "stdin.onnx").write_bytes(sys.stdin.buffer.read())
@@ -122,7 +122,7 @@ def _rename(outcome: Outcome, names: dict[str, str]) -> None:
         outcome.log.notes = list(map(told, outcome.log.notes))
 
 
-def bring_away(path: Path, url: str, *, alone: bool) -> None:
+def upload(path: Path, url: str, *, alone: bool) -> None:
     """Brings a result to its URL, its weights before it: whoever sees the model can read it."""
     others = [] if alone else [one for one in sorted(path.parent.rglob("*")) if one.is_file() and one != path]
     for one in others:

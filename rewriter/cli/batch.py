@@ -13,6 +13,7 @@ from rewriter.batch.pool import run_all
 from rewriter.batch.urls import is_url
 from rewriter.batch.work import Job, Outcome, Work
 from rewriter.cli.by_path import unused, vary
+from rewriter.cli.console_report import ConsoleReport, next_step, summary_line
 from rewriter.cli.options import limits_of
 from rewriter.cli.output import say, style_of
 from rewriter.cli.paths import STDOUT
@@ -20,8 +21,7 @@ from rewriter.cli.progress import progress
 from rewriter.cli.report_files import check_reports, printed, snapshots, write_reports
 from rewriter.cli.report_record import Command
 from rewriter.cli.selection import selected
-from rewriter.cli.tally import Tally
-from rewriter.cli.telling import Teller, next_step, summary_line
+from rewriter.cli.totals import Totals
 from rewriter.engine.limits import Limits
 from rewriter.log.clock import Profile
 from rewriter.record import replace
@@ -59,11 +59,11 @@ def _run(command: Command, jobs: Sequence[Job], args: argparse.Namespace, interr
         confine(jobs, args)
     batch.run(interruption)
     seconds = time.monotonic() - started
-    code = interruption.code if interruption.number else batch.tally.code
+    code = interruption.code if interruption.number else batch.totals.code
     if not interruption.number:
         batch.warn()
     if reports:
-        report = batch.tally.report(work, seconds, code)
+        report = batch.totals.report(work, seconds, code)
         if args.format != "text":
             for piece in printed(report, args.format):
                 sys.stdout.write(piece)
@@ -72,13 +72,13 @@ def _run(command: Command, jobs: Sequence[Job], args: argparse.Namespace, interr
         _say_profile(batch.profile)
     if args.format != "json":
         sys.stdout.flush()
-        summary = batch.tally.summary(seconds)
+        summary = batch.totals.summary(seconds)
         say(summary_line(command, summary))
         if command == "check" and args.format == "text" and summary.firings:
             say(next_step(args.paths))
     if interruption.number:
         more = "; continue with --resume" if batch.resumed is not None else ""
-        say(f"interrupted: {batch.tally.models:,} of {len(jobs):,} done{more}")
+        say(f"interrupted: {batch.totals.models:,} of {len(jobs):,} done{more}")
     return code
 
 
@@ -90,7 +90,7 @@ class _Batch:
         self._jobs = jobs
         self._args = args
         self._used: set[str] = set()
-        self.tally = Tally(command, args, keeps=keeps)
+        self.totals = Totals(command, args, keeps=keeps)
         self.profile = Profile()
         self.resumed: Resumed | None = None
         if getattr(args, "out", None) is not None and not is_url(args.out):
@@ -106,14 +106,14 @@ class _Batch:
             return
         with self.resumed as left:
             for number, record in self.resumed.earlier():
-                self.tally.add_record(number, record)
+                self.totals.add_record(number, record)
             self._do(left, interruption)
 
     def _do(self, numbered: Sequence[tuple[int, Job]], interruption: Interruption) -> None:
         jobs = [job for _, job in numbered]
         numbers = {job.path: number for number, job in numbered}
         with progress(len(jobs)) as display:
-            teller = Teller(self._command, self._args, len(self._jobs), display)
+            console = ConsoleReport(self._command, self._args, len(self._jobs), display)
 
             def finish(outcome: Outcome) -> None:
                 number = numbers[outcome.path]
@@ -124,7 +124,7 @@ class _Batch:
                     outcome.log.blocked = [blocked for blocked in outcome.log.blocked if blocked.error]
                 if self.resumed is not None:
                     self.resumed.note(number, outcome)
-                self.tally.add(number, outcome)
+                self.totals.add(number, outcome)
                 if outcome.profile is not None:
                     self.profile.add(outcome.profile)
                 if outcome.log is not None:
@@ -133,10 +133,10 @@ class _Batch:
 
             try:
                 for outcome in self._outcomes(jobs, finish, interruption):
-                    teller.tell(outcome)
+                    console.tell(outcome)
             except Interrupted:
                 pass
-            teller.end()
+            console.end()
 
     def _outcomes(
         self, jobs: Sequence[Job], finish: Callable[[Outcome], None], interruption: Interruption
@@ -149,7 +149,7 @@ class _Batch:
 
     def warn(self) -> None:
         """Says which suppressions of a configuration suppressed nothing, where all models were read."""
-        if self.tally.failed or (self.resumed is not None and self.resumed.skipped):
+        if self.totals.failed or (self.resumed is not None and self.resumed.skipped):
             return
         for one in unused(self._args, self._used, self._jobs):
             say(f"{clean(one.origin)}: warning: this suppression of {clean(one.rule)} suppresses nothing")

@@ -72,10 +72,10 @@ def opened(text: str) -> Opened:
     from pathlib import Path
     from tempfile import TemporaryDirectory
 
-    from rewriter.batch.remote import bring
+    from rewriter.batch.remote import download
 
     folder = TemporaryDirectory(prefix="rewriter-")
-    return Opened(bring(text, Path(folder.name), source="none"), "standard input" if text == STDOUT else text, folder)
+    return Opened(download(text, Path(folder.name), source="none"), "standard input" if text == STDOUT else text, folder)
 
 
 def targets(args: argparse.Namespace, sources: Sequence[Opened], files: Sequence[str]) -> None:
@@ -192,13 +192,13 @@ def _to_url(model: Model, url: str) -> list[str]:
     from pathlib import Path
     from tempfile import TemporaryDirectory
 
-    from rewriter.batch.remote import bring_away, name_of
+    from rewriter.batch.remote import name_of, upload
     from rewriter.surgery.data_files import save
 
     with TemporaryDirectory(prefix="rewriter-") as folder:
         path = Path(folder) / name_of(url)
         save(model, path)
-        bring_away(path, url, alone=False)
+        upload(path, url, alone=False)
     return [url]
 
 

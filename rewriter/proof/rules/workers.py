@@ -48,25 +48,27 @@ def verify_all(rules: Sequence[Rule], plan: VerifyPlan, recorded: Mapping[str, S
         jobs: processes at once.
     """
     waiting = deque(_VerifyJob(rule, recorded.get(rule.code, ())) for rule in rules)
-    hands: list[_Verifier] = []
+    verifiers: list[_Verifier] = []
     try:
-        while waiting or any(hand.job for hand in hands):
-            while len(hands) < jobs and len(hands) < len(waiting) + sum(hand.job is not None for hand in hands):
-                hands.append(_start(plan))
-            for hand in hands:
-                if hand.job is None and waiting:
-                    hand.job = waiting.popleft()
-                    _send(hand)
-            yield from _collect(hands, waiting)
+        while waiting or any(verifier.job for verifier in verifiers):
+            busy = sum(verifier.job is not None for verifier in verifiers)
+            while len(verifiers) < min(jobs, len(waiting) + busy):
+                verifiers.append(_start(plan))
+            for verifier in verifiers:
+                if verifier.job is None and waiting:
+                    verifier.job = waiting.popleft()
+                    _send(verifier)
+            yield from _collect(verifiers, waiting)
     finally:
-        for hand in hands:
-            hand.process.terminate()
-            hand.process.join()
+        for verifier in verifiers:
+            verifier.process.terminate()
+            verifier.process.join()
 
 
-def _send(hand: _Verifier) -> None:
-    assert hand.job is not None
-    hand.connection.send((hand.job.rule, tuple(hand.job.recorded), frozenset(hand.job.skip), hand.job.negatives))
+def _send(verifier: _Verifier) -> None:
+    job = verifier.job
+    assert job is not None
+    verifier.connection.send((job.rule, tuple(job.recorded), frozenset(job.skip), job.negatives))
 
 
 def _start(plan: VerifyPlan) -> _Verifier:
@@ -78,23 +80,23 @@ def _start(plan: VerifyPlan) -> _Verifier:
     return _Verifier(process, ours)
 
 
-def _collect(hands: list[_Verifier], waiting: deque[_VerifyJob]) -> Iterator[Verdict]:
+def _collect(verifiers: list[_Verifier], waiting: deque[_VerifyJob]) -> Iterator[Verdict]:
     """Waits for news; a dead process gives its job back."""
-    ready = wait([hand.connection for hand in hands])
-    for hand in [hand for hand in hands if hand.connection in ready]:
-        job = hand.job
+    ready = wait([verifier.connection for verifier in verifiers])
+    for verifier in [verifier for verifier in verifiers if verifier.connection in ready]:
+        job = verifier.job
         try:
-            message = hand.connection.recv()
+            message = verifier.connection.recv()
         except (EOFError, OSError):
-            hands.remove(hand)
-            hand.process.join()
+            verifiers.remove(verifier)
+            verifier.process.join()
             if job is not None:
                 yield from _crashed(job, waiting)
             continue
         if isinstance(message, int) and job is not None:
             job.last = message
         elif isinstance(message, Verdict):
-            hand.job = None
+            verifier.job = None
             yield message
 
 

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.cli.output import say, style_of, tell
     from rewriter.cli.paths import Found, plan
     from rewriter.cli.report_record import model_record
-    from rewriter.cli.tally import exit_code
+    from rewriter.cli.totals import exit_code
     from rewriter.plans.execution import UNPLANNED, missing
     from rewriter.plans.plan_file import read
     from rewriter.report.jsonreport import dumps, plain

@@ -41,11 +41,11 @@ def run(args: argparse.Namespace) -> int:
     """Prints what was never exercised; returns 2 when a model cannot be read, otherwise 0."""
     from rewriter.batch.job import process
     from rewriter.batch.work import Work
+    from rewriter.cli.console_report import failure
     from rewriter.cli.options import limits_of
     from rewriter.cli.output import say, style_of, tell
     from rewriter.cli.paths import find_models, unwritten
     from rewriter.cli.selection import load
-    from rewriter.cli.telling import failure
     from rewriter.engine.coverage import Coverage
     from rewriter.report.jsonreport import dumps
     from rewriter.report.style import clean, counted

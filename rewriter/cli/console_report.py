@@ -37,7 +37,7 @@ MESSAGES = 200
 """Of ONNX Runtime against models of a check, that are told at the end."""
 
 
-class Teller:
+class ConsoleReport:
     """Says what became of models as they come."""
 
     def __init__(self, command: Command, args: argparse.Namespace, models: int, display: Display) -> None:

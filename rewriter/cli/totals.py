@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 OK, FINDINGS, BAD_INPUT, INTERNAL = 0, 1, 2, 3
 
 
-class Tally:
+class Totals:
     """What became of the models of a call.
 
     Args:
@@ -126,6 +126,6 @@ class _Records:
 
 def exit_code(command: Command, outcome: Outcome, args: argparse.Namespace) -> int:
     """The exit code that belongs to a single model."""
-    tally = Tally(command, args, keeps=False)
-    tally.add(0, outcome)
-    return tally.code
+    totals = Totals(command, args, keeps=False)
+    totals.add(0, outcome)
+    return totals.code
