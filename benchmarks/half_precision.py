@@ -3,8 +3,8 @@
     python benchmarks/half_precision.py FOLDER [--models 40] [--peer PYTHON] [--dtype float16]
 
 FOLDER is searched for model.onnx; of every kind of model (the name before `--`) one is taken. PYTHON is an interpreter that has
-onnxconverter-common. Both keep the types of inputs and outputs. Printed are the Cast nodes of the model and of both results, and
-the largest difference from what the model gave, relative to the largest number of an output.
+onnxconverter-common. Both keep the types of inputs and outputs. Printed are the Cast nodes of the model and of both results,
+and the largest difference from what the model gave, relative to the largest number of an output.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from rewriter.language import ast, schema
 from rewriter.language.checks import static_types as types
 from rewriter.language.checks.context import CheckContext, did_you_mean
-from rewriter.language.contrib_names import CONTRIB_DOMAIN, CONTRIB_NAMES
+from rewriter.language.checks.contrib_names import CONTRIB_DOMAIN, CONTRIB_NAMES
 from rewriter.language.diagnostics import suggest
 from rewriter.language.header import SAME_NUMBERS
 from rewriter.language.schema import Operator
