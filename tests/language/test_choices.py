@@ -184,3 +184,10 @@ def test_a_code_cannot_be_gone_and_there(tmp_path: Path) -> None:
     rule = "rule {} t <kind: lossy{}>\nmatch {{ y = {}(x) }}\nrewrite {{ y = x }}\n"
     found = check_text(tmp_path, rule.format("T1", ", replaces: T2", "Neg") + rule.format("T2", "", "Abs"))
     assert [one.code for one in found] == ["E401"]
+
+
+def test_attributes_are_copied_beside_one_that_moved() -> None:
+    *_, new = forms("[n] y = ReduceMean<axes~a>(x)", "where len(a) == 1", "y = ReduceMean<..n, axes~a>(x)")
+    build = new.rewrites[0].statements[0]
+    assert isinstance(build, ast.Build)
+    assert (len(build.inputs), [type(attr) for attr in build.attrs]) == (2, [ast.AttrCopy])

@@ -242,3 +242,30 @@ def test_a_table_of_too_much_text() -> None:
     table = f"table {{\ncode op title\n{rows} }}\n"
     _, problems = parse(f"rule X1 a <kind: exact> {table} match {{ {'y = @op(x) ' * 200} }} rewrite {{ y = x }}")
     assert [problem.code for problem in problems] == ["E003"]
+
+
+def test_a_column_names_the_fault_and_a_cell_may_be_a_condition(tmp_path: Path) -> None:
+    """What a row has not, as the evidence of a rule that repairs nothing, counts as not written; a name that one row uses is used."""
+    text = """\
+rule X1 t
+<kind: @kind, evidence: @evidence, opset: 1..>
+table {
+  code  fault           kind    evidence  when                                 title
+  X1    repeated_nodes  repair  refused   (len(without(["a"], [called])) > 0)  "Names twice"
+  X2    unnamed_nodes   exact   _         true                                 "No names"
+}
+match graph { }
+let called = exporter()
+where model.@fault != []
+where @when
+rewrite { mend model.@fault }
+test X1 "none" unchanged ~~~ <ir_version: 8, opset_import: ["": 13]> g (float x) => (float y) { y = Relu(x) } ~~~
+test X2 "one" ~~~ <ir_version: 8, opset_import: ["": 13]> g (float x) => (float y) { y = Relu(x) } ~~~
+becomes ~~~ <ir_version: 8, opset_import: ["": 13]> g (float x) => (float y) { [y] y = Relu(x) } ~~~
+"""
+    path = tmp_path / "x.rules"
+    path.write_text(text, encoding="utf-8")
+    rules = load_rules([path])
+    assert (len(rules.rules), rules.warnings) == (2, ())
+    assert [rule.header.evidence is None for rule in rules.rules] == [False, True]
+    assert [report for report in run_tests(rules.rules) if not report.ok] == []

@@ -148,7 +148,7 @@ class _Writer:
             return part
         choice = self._choices[_place(part)]
         operands = {name: (at, kind) for name, at, kind in choice.operands}
-        plain = [attr for attr in part.attrs if attr.name not in operands or not _is_either(attr)]
+        plain = [attr for attr in part.attrs if not _is_either(attr) or attr.name not in operands]
         if isinstance(part, ast.Build):
             plain = [replace(attr, either=False) if isinstance(attr, ast.AttrSet) else attr for attr in plain]
             return replace(part, attrs=tuple(plain), inputs=self._inputs(part, operands))
@@ -158,7 +158,7 @@ class _Writer:
 
     def _inputs(self, part: Any, operands: Mapping[str, tuple[int, str]]) -> tuple[Any, ...]:
         inputs: list[Any] = list(part.inputs)
-        attrs = {attr.name: attr for attr in _attrs(part)}
+        attrs = {attr.name: attr for attr in _attrs(part) if _is_either(attr)}
         for name, (at, kind) in sorted(operands.items(), key=lambda item: item[1]):
             attr = attrs[name]
             runs = any(isinstance(one, ast.Variadic) or (isinstance(one, ast.Ref) and one.spread) for one in inputs)

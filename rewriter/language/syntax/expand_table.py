@@ -89,7 +89,7 @@ class TableRule:
 
     def _told(self, rule: ast.Rule, row: ast.Row, cells: Sequence[Cell]) -> ast.Rule:
         """The rule of a row: what its header has from an empty cell is not there."""
-        meta = tuple(item for item in rule.meta if item.value != "_")
+        meta = tuple(item for item in rule.meta if getattr(item.value, "name", item.value) != "_")
         return replace(rule, meta=meta, row=row, span=self.rule.span, code_span=cells[0].span)
 
     def _size(self) -> Iterator[Diagnostic]:

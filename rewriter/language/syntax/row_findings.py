@@ -9,9 +9,13 @@ from rewriter.language.diagnostics import Diagnostic
 from rewriter.language.syntax.fill_row import Mention
 from rewriter.record import replace
 
+_UNUSED = "W201"
+
 
 def merged(found: Iterable[tuple[ast.Row, Diagnostic]], rows: int, marks: Sequence[Mention]) -> list[Diagnostic]:
     """The findings of all rows of a table: the same one once, and one that not all rows have with a note of which.
+
+    A name that some rows use is not said to be unused: a column may hold the condition that asks for it.
 
     Args:
         found: with the row of each.
@@ -21,7 +25,7 @@ def merged(found: Iterable[tuple[ast.Row, Diagnostic]], rows: int, marks: Sequen
     groups: dict[tuple[str, str, ast.Span], list[tuple[ast.Row, Diagnostic]]] = {}
     for row, one in found:
         groups.setdefault((one.code, one.message, one.span), []).append((row, one))
-    return [_told(group, rows, marks) for group in groups.values()]
+    return [_told(group, rows, marks) for group in groups.values() if group[0][1].code != _UNUSED or len(group) >= rows]
 
 
 def _told(group: list[tuple[ast.Row, Diagnostic]], rows: int, marks: Sequence[Mention]) -> Diagnostic:

@@ -14,7 +14,7 @@ from rewriter.engine.run import run
 from rewriter.graph.model import Model
 from rewriter.language.load_rules import load_rules
 
-RULES = load_rules([Path(__file__).parents[3] / "rules" / "optimize" / "OPT049_equal-nodes.rules"]).select(["OPT049"])
+RULES = load_rules([Path(__file__).parents[3] / "rules" / "hygiene" / "HYG010_tidier-model.rules"]).select(["OPT049"])
 HEAD = '<ir_version: 8, opset_import: ["": 13]>'
 
 
