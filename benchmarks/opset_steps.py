@@ -27,6 +27,9 @@ from rewriter.errors import RewriterError
 from rewriter.graph.model import Model
 from rewriter.language import schema
 from rewriter.proof.models.output_agreement import Bound, differences
+from rewriter.proof.models.running import MOST_BYTES
+from rewriter.proof.models.validity import Candidate
+from rewriter.surgery.cut.extraction import same_as_whole
 from rewriter.surgery.finish import Checks
 from rewriter.surgery.opened import Opened
 from rewriter.surgery.versions.opset_conversion import convert_opset
@@ -133,6 +136,25 @@ def one(case: Any, own: int, version: int, before: list[dict[str, Any]], bound: 
     return "equal there and back"
 
 
+def peer(path: Path, version: int) -> str:
+    """What onnx's own converter makes of a model."""
+    model = onnx.load(path)
+    try:
+        made = onnx.version_converter.convert_version(model, version)
+    except Exception:
+        return "fails"
+    try:
+        onnx.checker.check_model(made, full_check=True)
+    except Exception:
+        return "the result is invalid"
+    ports = ([info.name for info in side] for side in (model.graph.input, model.graph.output))
+    try:
+        found = same_as_whole(Opened(path), [Candidate(Model.from_proto(made, path.parent))], *ports, MOST_BYTES)
+    except RewriterError:
+        return "not run"
+    return "not run" if not found.ran else "other numbers" if found.difference else "same numbers"
+
+
 def try_folder(folder: Path, versions: list[int]) -> None:
     totals: Counter[str] = Counter()
     for path in sorted({*folder.rglob("model.onnx"), *folder.glob("*/model.onnx")}):
@@ -146,7 +168,8 @@ def try_folder(folder: Path, versions: list[int]) -> None:
             except Exception as error:
                 verdict = f"FAILED: {type(error).__name__}: {error}"
             took = time.process_time() - start
-            totals[f"{version}: {verdict.split(':')[0]}"] += 1
+            totals[f"{version}: rewriter: {verdict.split(':')[0]}"] += 1
+            totals[f"{version}: onnx.version_converter: {peer(path, version)}"] += 1
             if verdict != "same numbers":
                 print(f"{path.parent} -> {version} ({took:.1f} s): {verdict[:300]}", flush=True)
     for what, count in sorted(totals.items()):

@@ -96,15 +96,29 @@ def test_inner_names_give_way_to_those_that_callers_know(call: Call, tmp_path: P
     onnx.checker.check_model(onnx.load(out), full_check=True)
 
 
-def test_operator_sets_that_cannot_be_one_are_refused(call: Call, tmp_path: Path) -> None:
+def test_a_model_of_an_older_operator_set_is_converted(call: Call, tmp_path: Path) -> None:
     one = texts.written(
-        tmp_path, '<ir_version: 8, opset_import: ["": 11]> g (float[2,4] x) => (float[2,4] a) { a = Softmax(x) }', "old.onnx"
+        tmp_path,
+        '<ir_version: 8, opset_import: ["": 11]> g (float[2,4] x) => (float[2,4] a) { a = Softmax<axis=0>(x) }',
+        "old.onnx",
     )
     two = texts.written(
         tmp_path, '<ir_version: 8, opset_import: ["": 17]> g (float[2,4] a) => (float[2,4] y) { y = Softmax(a) }', "new.onnx"
     )
     done = call("merge", one, two, "-o", tmp_path / "whole.onnx")
-    assert done.code == 2 and "Softmax is another operator in version 17 of ai.onnx than in 11" in done.err
+    assert done.code == 0 and "old was converted from opset 11 to 17" in done.out and "computes the same" in done.out
+
+
+def test_operator_sets_that_cannot_be_one_are_refused(call: Call, tmp_path: Path) -> None:
+    scan = "Scan<num_scan_inputs=1, body = b (float i) => (float o) { o = Neg(i) }>(, x)"
+    one = texts.written(
+        tmp_path, f'<ir_version: 3, opset_import: ["": 8]> g (float[1,4] x) => (float[1,4] a) {{ a = {scan} }}', "old.onnx"
+    )
+    two = texts.written(
+        tmp_path, '<ir_version: 8, opset_import: ["": 17]> g (float[1,4] a) => (float[1,4] y) { y = Softmax(a) }', "new.onnx"
+    )
+    done = call("merge", one, two, "-o", tmp_path / "whole.onnx")
+    assert done.code == 2 and "old cannot be of opset 17: Scan 'a': what opset 9 changed is the batch dimension" in done.err
 
 
 def test_data_of_several_models_go_into_one_file(call: Call, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import onnx_graphsurgeon as gs
 from rewriter.errors import RewriterError
 from rewriter.graph.metadata import HISTORY
 from rewriter.graph.model import Model
+from rewriter.graph.scopes import opset_versions
 from rewriter.proof.models.validity import Candidate
 from rewriter.provenance.history_record import Unreadable, dumps, history
 from rewriter.record import field, record
@@ -25,6 +26,7 @@ from rewriter.surgery.opened import Opened
 from rewriter.surgery.parts import names_in
 from rewriter.surgery.ports import shown
 from rewriter.surgery.same_numbers import Agreement, Step, agreement
+from rewriter.surgery.versions.opset_conversion import convert_opset
 
 _PREFIX = re.compile(r"[\w./:-]*")
 
@@ -69,11 +71,12 @@ def merge(models: Sequence[Model], plan: Plan, names: Sequence[str] = ()) -> Mer
     names = names or [f"model {number}" for number in range(1, len(models) + 1)]
     if len(models) < 2:
         raise RewriterError("there is only one model; a merge needs two")
+    converted = _to_one_opset(models, names)
     own = [[[t.name for t in ports] for ports in (m.graph.inputs, m.graph.outputs)] for m in models]
     _prefix(models, plan.prefixes)
     joints = _joints(models, names, plan)
     wiring = joints.found
-    result = Merged(models[0])
+    result = Merged(models[0], notes=converted)
     between = _trace(result, models, own, wiring)
     versions = align(models, names)
     ir_version = max(int(model.graph.ir_version or 0) for model in models) or None
@@ -96,6 +99,27 @@ def merge(models: Sequence[Model], plan: Plan, names: Sequence[str] = ()) -> Mer
         graph.inputs = _ordered(plan.inputs, graph.inputs)
     result.wanted = {tensor.name: between[id(tensor)] for tensor in graph.outputs}
     return result
+
+
+def _to_one_opset(models: Sequence[Model], names: Sequence[str]) -> list[str]:
+    """Converts models to the newest version of ONNX's operators among them, where there is none that all can have as they are;
+    what was converted. Raises RewriterError for a node that cannot be.
+    """
+    try:
+        align(models, names)
+    except RewriterError:
+        newest = max(opset_versions(model.graph).get("", 1) for model in models)
+        notes = []
+        for model, name in zip(models, names, strict=True):
+            before = opset_versions(model.graph).get("", newest)
+            if before != newest:
+                try:
+                    convert_opset(model, newest)
+                except RewriterError as error:
+                    raise RewriterError(f"{name} cannot be of opset {newest}: {error}") from error
+                notes.append(f"{name} was converted from opset {before} to {newest}")
+        return notes
+    return []
 
 
 def merged(sources: Sequence[Opened], plan: Plan, checks: Checks | None = None) -> Surgery:

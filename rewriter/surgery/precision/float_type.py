@@ -81,7 +81,8 @@ def _convert(model: Model, dtype: str, keep: Sequence[str], *, ports: bool) -> l
     did.append(f"{counted(len(changing) - held, 'node')} in {dtype}, {held:,} as before, {counted(change.casts, 'cast')} more")
     if plan.counted:
         did.append(f"{counted(len(plan.counted), 'node')} of those as before: they compute from whole numbers alone")
-    did += [f"weight  {loss}" for loss in change.losses[:_SHOWN]]
+    worst = sorted(change.losses, key=lambda loss: (-loss.overflowed, -loss.flushed / loss.values))
+    did += [f"weight  {loss}" for loss in worst[:_SHOWN]]
     if len(change.losses) > _SHOWN:
         did.append(f"weight  and {counted(len(change.losses) - _SHOWN, 'other')} that lost something")
     return did

@@ -52,6 +52,9 @@ def convert_opset(model: Model, version: int) -> Counter[str]:
     held = [opset_versions(graph)[""] for graph in (model.graph, *model.graph.functions) if "" in opset_versions(graph)]
     if not held:
         return done
+    for node in GraphIndex(model.graph).all_nodes():
+        if node.domain in (OLDER, NEWER):
+            raise RewriterError(f"{_shown(node)}: the domain {node.domain!r} is used while a model is converted; it cannot be")
     for before in range(min(held), version):
         _step(model, before, before + 1, done)
     for before in range(max(held), version, -1):
@@ -87,7 +90,7 @@ def _step(model: Model, before: int, after: int, done: Counter[str]) -> None:
     for node in marked:
         if node in index and node.domain == "ai.onnx":
             edits.set_op(node, node.op, "")
-    left = [node for node in index.all_nodes() if node.domain in (OLDER, NEWER)]
+    left = [node for node in marked if node in index and node.domain in (OLDER, NEWER)]
     index.finish()
     _refuse([f"{_shown(node)}: {_reason(node, before, after, log)}" for node in left])
 

@@ -10,7 +10,6 @@ from rewriter.graph.imports import newest_import
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model
 from rewriter.graph.scopes import opset_versions
-from rewriter.report.style import counted
 from rewriter.source.exporter import detect
 from rewriter.surgery.command_text import command_text
 from rewriter.surgery.cut.extraction import same_as_whole
@@ -45,7 +44,8 @@ def reversioned(
         notes += _restamp(model, before, version)
     else:
         found = convert_opset(model, version)
-        did += [f"{counted(count, op)} converted" for op, count in sorted(found.items()) if count > 0]
+        nodes = [f"{count:,} {op}" for op, count in sorted(found.items()) if count > 0]
+        did += [f"converted  {', '.join(nodes)}"] if nodes else []
     old_ir = int(model.graph.ir_version or 0)
     wanted = _ir_version(model, version, ir_version)
     set_versions(model, {"": version}, wanted)
