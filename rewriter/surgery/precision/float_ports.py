@@ -21,9 +21,22 @@ TELLING = {**_TELLING, **dict.fromkeys(_WINDOWS, "output_datatype")}
 """Operators whose result is float where this attribute is not written."""
 
 
+_RUNTIME = "com.microsoft"
+_HALF = frozenset(
+    (
+        "Attention", "BiasGelu", "EmbedLayerNormalization", "FastGelu", "FusedConv", "FusedGemm", "FusedMatMul", "Gelu",
+        "GroupQueryAttention", "MultiHeadAttention", "QuickGelu", "RotaryEmbedding", "SkipLayerNormalization",
+        "SkipSimplifiedLayerNormalization",
+    )
+)  # fmt: skip
+"""Operators of ONNX Runtime, of which there are no schemas here, that have all their numbers in float16 or in float."""
+
+
 @cache
 def type_groups(op: str, domain: str, version: int) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """For operands and for results, the type variable of each place; None for an operator without a schema."""
+    if domain == _RUNTIME and op in _HALF:
+        return ("T", ""), ("T", "")
     try:
         found = onnx.defs.get_schema(op, version, schema.normal(domain))
     except onnx.defs.SchemaError:
@@ -39,6 +52,8 @@ def type_variables(op: str, domain: str, version: int, target: int) -> tuple[Any
     """For operands and for results, the type variable of each place, "" where it cannot be the target type; None for an
     operator without a schema. The last place of a list stands for all further ones.
     """
+    if domain == _RUNTIME and op in _HALF and target == DTYPES["float16"]:
+        return ("T",), ("T",)
     try:
         found = onnx.defs.get_schema(op, version, schema.normal(domain))
     except onnx.defs.SchemaError:
