@@ -240,7 +240,8 @@ def _record(attempt: ReplayedRun, work: Work, outcome: Outcome, runs: _Runs) -> 
         from rewriter.provenance.stamp import stamp
 
         with stage(outcome.profile, "stamp"):
-            stamp(attempt.model, attempt.log, work.rules, source=runs.source, tidy=work.tidy, static=work.static)
+            model, log, full = attempt.model, attempt.log, work.full_record
+            stamp(model, log, work.rules, source=runs.source, tidy=work.tidy, static=work.static, full=full)
 
 
 def _remaining(attempt: ReplayedRun, work: Work, outcome: Outcome, read: bytes | None) -> str | None:

@@ -54,7 +54,7 @@ class Work:
         static: inputs that get fixed shapes first.
         count: the outcome says how many nodes the model and the result have.
         verify: also compare the numbers before and after; `inputs` is an .npz file with the model's inputs, None makes them up.
-        stamp: a model that changes gets a record of the run.
+        stamp: a model that changes gets a record of the run; `full_record`: one that `undo` can do with.
         coverage: where to count what rules did, for jobs done in this process.
         diff: also compare the result with what it was.
         runtime: whether ONNX Runtime is asked what it refuses: of a check the model, of a repair the result. "auto": models of
@@ -84,6 +84,7 @@ class Work:
     count: bool = False
     verify: bool = False
     stamp: bool = False
+    full_record: bool = False
     inputs: str | None = None
     coverage: Coverage | None = None
     diff: bool = False

@@ -184,6 +184,7 @@ def make_work(command: Command, args: argparse.Namespace) -> Work:
         count=command == "optimize",
         verify=getattr(args, "verify", False),
         stamp=getattr(args, "stamp", False),
+        full_record=getattr(args, "record", "") == "full",
         inputs=getattr(args, "inputs", None),
         diff=getattr(args, "diff", False),
         profile=getattr(args, "profile", False),

@@ -12,7 +12,7 @@ from rewriter.cli.options import Parser, Raw
 
 GROUPS = {
     "repair": ("fix", "check", "plan", "apply", "why"),
-    "change": ("optimize", "extract", "split", "merge", "edit", "reduce", "opset", "infer", "save", "convert", "text"),
+    "change": ("optimize", "extract", "split", "merge", "edit", "reduce", "opset", "infer", "save", "convert", "text", "undo"),
     "inspect": ("show", "view", "picture", "diff", "compare", "history", "audit", "run", "bench"),
     "rules": ("rules", "rule", "new", "new-pack", "test", "fmt", "verify", "lint", "coverage", "explain"),
     "about": ("help",),

@@ -59,6 +59,12 @@ def add_results(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--stamp", action=Switch, help="leave a record in models that change, for `history` and `audit` (default: yes)"
     )
+    parser.add_argument(
+        "--record",
+        choices=("short", "full"),
+        default="short",
+        help="full: the record also keeps what is gone from the model, so that `undo` needs nothing but the result",
+    )
     parser.add_argument("--diff", action="store_true", help="also print how the result differs, as `rewriter diff` does")
     parser.add_argument("--profile", action="store_true", help="also print where the time went: by stage and by rule")
 

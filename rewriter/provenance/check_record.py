@@ -155,8 +155,8 @@ class _Replay:
             self.found.findings.append(f"the output computes what the recorded rules make of the input, but has {what}")
 
 
-def replay(model: Model, run: RecordedRun, known: RuleSet, source: SourceInfo | None) -> Log:
-    """Runs recorded rules on a model, which is edited."""
+def replay(model: Model, run: RecordedRun, known: RuleSet, source: SourceInfo | None, *, detail: bool = False) -> Log:
+    """Runs recorded rules on a model, which is edited; with `detail` the log tells what each firing changed."""
     rules = replace(known, by_id=frozenset(run.asked), settings=settings_of(run.set))
     if run.constant_inputs is not None:
         model.constant_inputs = "yes" if run.constant_inputs else "no"
@@ -171,7 +171,7 @@ def replay(model: Model, run: RecordedRun, known: RuleSet, source: SourceInfo | 
         limits=Limits() if run.firings is None else Limits(firings=run.firings),
         overridable=model.overridable,
         exporter=exporter,
-        detail=False,
+        detail=detail,
         veto=run.left_out,
         has_kernel=has_kernel,
     )

@@ -46,6 +46,7 @@ class RecordedRun:
         others: SHA-256 of further models that it was made of.
         static: inputs that got fixed shapes first.
         packs: name and version of the packages that brought rules which fired.
+        way_back: what it takes to make the input of the result (`provenance.way_back`); "" unless it was asked for.
     """
 
     version: str
@@ -63,6 +64,7 @@ class RecordedRun:
     others: tuple[str, ...] = ()
     static: tuple[tuple[str, tuple[int, ...]], ...] = ()
     packs: tuple[str, ...] = ()
+    way_back: str = ""
 
 
 _NEEDED = ("version", "input", "rules", "rule_set")
@@ -132,6 +134,7 @@ def _run(value: Any) -> RecordedRun:
             others=tuple(map(_text, value.get("others", ()))),
             static=tuple((_text(name), tuple(map(int, shape))) for name, shape in value.get("static", ())),
             packs=tuple(map(_text, value.get("packs", ()))),
+            way_back=_text(value.get("way_back", "")),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Unreadable("a run in it cannot be understood") from None

@@ -14,7 +14,9 @@ from rewriter.graph.static_shapes import Static
 from rewriter.language.rule_files import is_shipped
 from rewriter.language.rules import RuleSet
 from rewriter.log.records import Log
+from rewriter.onnxfile.files import read_bytes
 from rewriter.provenance.history_record import SHORT, Place, RecordedRun, Unreadable, dumps, history
+from rewriter.provenance.way_back import way_back
 from rewriter.record import replace
 from rewriter.source.info import SourceInfo
 
@@ -30,6 +32,7 @@ def stamp(
     tidy: bool = False,
     static: Static = (),
     digest: str | None = None,
+    full: bool = False,
 ) -> None:
     """Adds a run to the record in a model's metadata, and has its nodes say which rules made or changed them.
 
@@ -43,6 +46,7 @@ def stamp(
         tidy: whether `graph.tidy` was run as well, which by itself is reason enough for a record.
         static: inputs that got fixed shapes before, which is reason enough, too.
         digest: SHA-256 of what the model was read from; None: of its file.
+        full: the record keeps what `rewriter undo` needs, where that is not too much.
     Raises:
         RewriterError: the file that the model was read from was changed meanwhile, or cannot be read.
     """
@@ -53,7 +57,16 @@ def stamp(
     except Unreadable as error:
         log.notes.append(f"no record was written: the metadata entry {HISTORY} cannot be read ({error})")
         return
-    write(model, (*before, _run(model, log, rules, source, digest or model.digest_to_record(), tidy=tidy, static=static)))
+    run = _run(model, log, rules, source, digest or model.digest_to_record(), tidy=tidy, static=static)
+    write(model, (*before, run))
+    if full:
+        kept = None
+        if not model.is_large and model.path is not None:
+            kept = way_back(read_bytes(model.path), model.to_proto().SerializeToString(deterministic=True))
+        if kept is None:
+            log.notes.append("the record does not keep what `undo` needs, since too much is gone; undo needs the input as well")
+        else:
+            write(model, (*before, replace(run, way_back=kept)))
 
 
 def write(model: Model, runs: tuple[RecordedRun, ...]) -> None:
