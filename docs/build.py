@@ -22,6 +22,7 @@ from textwrap import dedent
 
 from rewriter.cli.main import main as main_of_commands
 from rewriter.cli.rule_page import facts
+from rewriter.editor.highlighting import textmate
 from rewriter.language.faults import FAULTS
 from rewriter.language.functions import FUNCTIONS
 from rewriter.language.load_rules import load_rules
@@ -75,6 +76,7 @@ def build(rules: Sequence[Rule]) -> dict[Path, str]:
     pages[DOCS / "language.md"] = filled((DOCS / "language.md").read_text(encoding="utf-8"))
     pages[DOCS / "schema" / "report.json"] = f"{json.dumps(report_schema(), indent=1)}\n"
     pages[DOCS / "images" / "first-repair.svg"] = picture()
+    pages[DOCS.parent / "editors" / "vscode" / "syntaxes" / "onnx-rules.tmLanguage.json"] = textmate()
     return pages
 
 

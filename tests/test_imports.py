@@ -14,6 +14,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "rewriter"
 LAYERS = (
     "cli",
+    "editor",
     "batch",
     "authoring",
     "surgery",

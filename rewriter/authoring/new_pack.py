@@ -151,7 +151,7 @@ testpaths = ["tests"]
     "README.md": """\
 # {distribution}
 
-Rules for [rewriter](https://pypi.org/project/rewriter/), as a package:
+Rules for rewriter, as a package:
 
     pip install {distribution}
     rewriter fix net.onnx -o fixed.onnx --extend pack:{name}

@@ -14,7 +14,7 @@ GROUPS = {
     "repair": ("fix", "check", "plan", "apply", "why"),
     "change": ("optimize", "extract", "split", "merge", "edit", "reduce", "opset", "infer", "save", "convert", "text", "undo"),
     "inspect": ("show", "view", "picture", "diff", "compare", "history", "audit", "run", "bench"),
-    "rules": ("rules", "rule", "new", "new-pack", "test", "fmt", "verify", "lint", "coverage", "explain"),
+    "rules": ("rules", "rule", "new", "new-pack", "test", "fmt", "verify", "lint", "coverage", "explain", "lsp"),
     "about": ("help",),
 }
 """Commands by what they are for. Each is a module of `rewriter.cli.commands.GROUP`; of a call only its own is imported."""

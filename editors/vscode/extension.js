@@ -1,0 +1,25 @@
+// Starts `rewriter lsp`, and runs its commands; everything else is asked of the server by the client library.
+
+const vscode = require("vscode");
+const { LanguageClient } = require("vscode-languageclient/node");
+
+let client;
+
+function activate() {
+  const [command, ...args] = vscode.workspace.getConfiguration("onnxRules").get("command");
+  client = new LanguageClient(
+    "onnx-rules",
+    "ONNX rewrite rules",
+    { command, args },
+    { documentSelector: [{ language: "onnx-rules" }] }
+  );
+  return client.start().catch((error) => {
+    vscode.window.showWarningMessage(`'${command}' does not start: ${error.message}. pip install 'rewriter[editor]'`);
+  });
+}
+
+function deactivate() {
+  return client && client.stop();
+}
+
+module.exports = { activate, deactivate };

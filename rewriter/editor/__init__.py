@@ -1,0 +1,1 @@
+"""What editors are told of rule files: colours, and a language server."""
