@@ -60,6 +60,7 @@ class Targets:
         self.models += [path.read_bytes() for path in files if path.stat().st_size < LARGEST]
         self.rules = sorted({rule.source.text for rule in rules if len(rule.source.text) < LARGEST})
         self.rules += [path.read_text(errors="replace") for path in sorted(SEEDS.glob("**/*.rules"))]
+        self.rules += [path.read_text() for path in sorted(SEEDS.glob("language/*.rules"))] * 20  # every form of the language
         found = sorted(SEEDS.glob("models/**/*symbol.json"))
         self.symbols = [(path.read_text(), model) for path in found if (model := _model_of(path)) is not None]
         self.symbols += [(test.source, model) for test in tests if test.source and (model := _from_text(test.before))]

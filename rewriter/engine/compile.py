@@ -12,7 +12,7 @@ from rewriter.conditions.rule_values import DType
 from rewriter.errors import RewriterError
 from rewriter.language import ast
 from rewriter.language.dtypes import DTYPES
-from rewriter.language.pattern import Pattern, compile_pattern
+from rewriter.language.pattern import ANY_OPERATOR, Pattern, compile_pattern
 from rewriter.language.rule import Rule
 from rewriter.language.specificity import specificity
 from rewriter.matching.linear_match import Way, straight
@@ -84,12 +84,27 @@ class CompiledRule:
 
 @record(slots=True)
 class PhasePlan:
-    """The rules of one phase: by the operator of their root, and the ways back from a changed node to roots that may see it."""
+    """The rules of one phase: by the operator of their root, and the ways back from a changed node to roots that may see it.
+
+    Attributes:
+        any_root, any_ways: rules whose root may be of any operator, and ways back from a node of any.
+    """
 
     name: str
     by_root: dict[OpKey, Roots[CompiledRule]] = field(default_factory=dict)
+    any_root: list[CompiledRule] = field(default_factory=list)
     on_graph: list[CompiledRule] = field(default_factory=list)
     ways: dict[OpKey, dict[Path, None]] = field(default_factory=dict)
+    any_ways: dict[Path, None] = field(default_factory=dict)
+
+    def roots(self, op: OpKey) -> Roots[CompiledRule] | None:
+        """The rules whose root may be of an operator; None where there are none."""
+        found = self.by_root.get(op)
+        if found is None and self.any_root:
+            found = self.by_root[op] = Roots()
+            for compiled in self.any_root:
+                found.add(compiled)
+        return found
 
 
 def parameters(rule: Rule, settings: Mapping[tuple[str, str], Any]) -> dict[str, Any]:
@@ -137,12 +152,20 @@ def plan(rules: Iterable[CompiledRule]) -> list[PhasePlan]:
             phase.on_graph.append(compiled)
             continue
         pattern = compiled.pattern
+        if pattern.nodes[pattern.root].ops is ANY_OPERATOR:
+            for roots in phase.by_root.values():
+                roots.add(compiled)
+            phase.any_root.append(compiled)
         for op in sorted(pattern.nodes[pattern.root].ops):  # roots in the same place are tried in this order
-            phase.by_root.setdefault(op, Roots()).add(compiled)
+            if phase.roots(op) is None:
+                phase.by_root[op] = Roots()
+            phase.by_root[op].add(compiled)
         for number, path in pattern.paths:
+            if pattern.nodes[number].ops is ANY_OPERATOR:
+                phase.any_ways[tuple(path)] = None
             for op in pattern.nodes[number].ops:
                 phase.ways.setdefault(op, {})[tuple(path)] = None
-    return [phase for phase in phases.values() if phase.by_root or phase.on_graph]
+    return [phase for phase in phases.values() if phase.by_root or phase.any_root or phase.on_graph]
 
 
 def _ranked(rules: list[CompiledRule]) -> list[CompiledRule]:

@@ -128,7 +128,7 @@ class Run:
         if self._halted is None and phase.on_graph:
             self._interface(phase)
         worklist = Worklist(phase, self.index)
-        while self._halted is None and phase.by_root:
+        while self._halted is None and (phase.by_root or phase.any_root):
             fired = len(self._done)
             worklist.fill()
             for root in worklist:
@@ -143,7 +143,7 @@ class Run:
         """Tries the rules at one root, best first; after one has fired the root is tried anew."""
         if self._watch.is_timed:
             self._halt(self._watch.out_of_time(lambda: f"{node_name(root)} ({root.op})"))
-        roots = phase.by_root.get(operator_key(root))
+        roots = phase.roots(operator_key(root))
         for compiled in () if roots is None else roots.at(root, self.index):
             if self._watch.is_stopped(compiled.code):
                 continue

@@ -37,7 +37,10 @@ class Worklist:
     def fill(self) -> None:
         """All nodes at which a first look shows that a rule of the phase may stand."""
         index, found = self._index, list[tuple[Position, gs.Node]]()
-        for key, roots in self._phase.by_root.items():
+        phase = self._phase
+        for key in list(index.kinds.keys if phase.any_root else phase.by_root):
+            if (roots := phase.roots(key)) is None:
+                continue
             found += [(index.position(node), node) for node in roots.standing(index.kinds.of(key), index)]
         found.sort(key=itemgetter(0), reverse=True)
         self._first, self._back = found, []
@@ -45,7 +48,7 @@ class Worklist:
         self.incomplete = False
 
     def add(self, node: gs.Node) -> None:
-        if id(node) not in self._waiting and node in self._index and operator_key(node) in self._phase.by_root:
+        if id(node) not in self._waiting and node in self._index and self._phase.roots(operator_key(node)) is not None:
             self._count += 1
             self._waiting.add(id(node))
             heappush(self._back, (self._index.position(node), self._count, node))
@@ -79,7 +82,7 @@ class Worklist:
 
     def node_changed(self, node: gs.Node) -> None:
         """Tries again the roots from which a pattern can reach `node`."""
-        for way in self._phase.ways.get(operator_key(node), ()):
+        for way in (*self._phase.ways.get(operator_key(node), ()), *self._phase.any_ways):
             for root in self._follow(node, way):
                 self.add(root)
 

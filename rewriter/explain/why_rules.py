@@ -69,7 +69,7 @@ def _answers(context: Context, compiled: CompiledRule, nodes: list[gs.Node] | No
     if pattern is None:
         return ("",), [explainer.explain_model()]
     root_ops = pattern.nodes[pattern.root].ops
-    ops = tuple(sorted(f"{domain}.{op}" if domain else op for domain, op in root_ops))
+    ops = tuple(sorted(f"{domain}.{op}" if domain else op for domain, op in root_ops)) or ("of any operator",)
     if nodes is None:
         return ops, [explainer.explain(n) for n in _nodes(context.index) if operator_key(n) in root_ops]
     return ops, list(_around(context.index, explainer, pattern, nodes, ops))

@@ -308,7 +308,7 @@ def read_by(context: Context, tensor: gs.Tensor) -> str:
 
 
 def _ops(pattern: PatternNode) -> str:
-    return " or ".join(sorted(f"{domain}.{op}" if domain else op for domain, op in pattern.ops))
+    return " or ".join(sorted(f"{domain}.{op}" if domain else op for domain, op in pattern.ops)) or "any operator"
 
 
 def _arity(pattern: PatternNode) -> str:

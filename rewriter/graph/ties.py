@@ -57,7 +57,7 @@ class Users(dict[int, gs.Node]):
             for node in self.values():
                 self._crowd.setdefault(operator_key(node), {})[id(node)] = node
         crowd = self._crowd
-        return (node for op in sorted(ops) for node in crowd.get(op, {}).values())
+        return (node for op in sorted(crowd) if op in ops for node in crowd[op].values())
 
 
 class Ties:

@@ -11,12 +11,16 @@ from rewriter.record import record
 
 @record(frozen=True, slots=True)
 class Op:
-    """`Gemm`, `com.acme.FooOp`, or, with `param` set, `@name`: the operator that a parameter of type `op` names."""
+    """`Gemm`, `com.acme.FooOp`, or, with `param` set, `@name`: the operator that a parameter of type `op` names. `_` is any."""
 
     name: str
     domain: str = ""
     param: bool = False
     span: Span = NOWHERE
+
+    @property
+    def is_any(self) -> bool:
+        return self.name == "_"
 
 
 @record(frozen=True, slots=True)

@@ -9,7 +9,7 @@ the whole graph.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rewriter.errors import RewriterError
@@ -17,6 +17,19 @@ from rewriter.language import ast
 from rewriter.record import field, record
 
 SIZE_LIMIT = 256  # nodes and operands of one pattern; matching descends by one level for each
+
+
+class AnyOperator(frozenset[tuple[str, str]]):
+    """The operators that a node of a pattern may have where it may have any: all are in it, and none is listed."""
+
+    def __contains__(self, op: object) -> bool:
+        return True
+
+    def intersection(self, *others: Iterable[object]) -> frozenset[tuple[str, str]]:
+        return frozenset().union(*others)  # type: ignore[arg-type]
+
+
+ANY_OPERATOR = AnyOperator()
 
 
 @record(frozen=True, slots=True)
@@ -33,7 +46,9 @@ Operand = ast.Capture | ast.Wildcard | ast.Variadic | ast.ConstPattern | Made
 
 @record(slots=True)
 class PatternNode:
-    """One node of a pattern. `ops` are (domain, operator) pairs; `inputs` refer to other pattern nodes by `Made`."""
+    """One node of a pattern. `ops` are (domain, operator) pairs, or `ANY_OPERATOR`; `inputs` refer to other pattern nodes by
+    `Made`.
+    """
 
     number: int
     ops: frozenset[tuple[str, str]]
@@ -92,7 +107,8 @@ class _PatternBuilder:
         if self._size > SIZE_LIMIT:
             raise RewriterError(f"a pattern of more than {SIZE_LIMIT} nodes and operands")
         number = len(self._nodes)
-        ops = frozenset(operator_names(op, self._settings) for op in source.ops)
+        free = any(op.is_any for op in source.ops)
+        ops = ANY_OPERATOR if free else frozenset(operator_names(op, self._settings) for op in source.ops)
         self._nodes.append(PatternNode(number, ops, source, ()))
         for position, output in enumerate(source.outputs):
             if output.name is not None:

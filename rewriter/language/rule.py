@@ -219,6 +219,6 @@ class Rule:
 
 
 def _wanted(rule: tree.Rule) -> list[frozenset[tuple[str, str]]]:
-    """The operators of each node of a pattern, but for nodes whose operator a parameter names."""
-    nodes = (node for node in pattern_nodes(rule.match) if not any(op.param for op in node.ops))
+    """The operators of each node of a pattern, but for nodes whose operator a parameter names, or which may have any."""
+    nodes = (node for node in pattern_nodes(rule.match) if not any(op.param or op.is_any for op in node.ops))
     return [frozenset(("" if op.domain == "ai.onnx" else op.domain, op.name) for op in node.ops) for node in nodes]

@@ -16,7 +16,7 @@ def specificity(rule: ast.Rule) -> int:
     made = {output.name for node in nodes for output in node.outputs}
     total = len(rule.wheres) + len(rule.privates)
     for node in nodes:
-        total += 100 + 3 * len(node.attrs) + (0 if node.more_inputs else 1)
+        total += (50 if any(op.is_any for op in node.ops) else 100) + 3 * len(node.attrs) + (0 if node.more_inputs else 1)
         total += sum(_weight(operand, made) for operand in node.inputs)
     return total
 

@@ -16,7 +16,7 @@ from rewriter.errors import RewriterError
 from rewriter.facts import dtype_flow, rank_flow
 from rewriter.language import ast
 from rewriter.language.cache.operator_table import Table
-from rewriter.language.pattern import compile_pattern
+from rewriter.language.pattern import ANY_OPERATOR, compile_pattern
 from rewriter.language.rule import Rule
 from rewriter.matching.node_question import NodeQuestion
 from rewriter.onnxfile.census import Census, NodeKind
@@ -152,7 +152,7 @@ class _RuleForecast:
     def _found(model: AskedModel, question: NodeQuestion, cases: Cases) -> bool:
         assert question.node is not None
         fixed, most = question.node.fixed, question.node.most
-        for op in question.node.ops:
+        for op in model.by_op if question.node.ops is ANY_OPERATOR else question.node.ops:
             for kind in model.by_op.get(op, ()):
                 if any(fixed <= count and (most is None or least <= most) for count, least in kind.arities):
                     for asked in cases(model, kind):

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import onnx_graphsurgeon as gs
 
 from rewriter.language import ast, schema
-from rewriter.language.pattern import Made, Operand, Pattern, is_run
+from rewriter.language.pattern import ANY_OPERATOR, Made, Operand, Pattern, is_run
 from rewriter.language.pattern_order import cost, is_late, is_plain
 from rewriter.matching import ask
 from rewriter.matching.ask import Question
@@ -73,7 +73,7 @@ class StraightMatcher(Matcher):
 
 def straight(pattern: Pattern) -> tuple[Way, ...] | None:
     """The ways in which a pattern may stand; None when there are many, or they depend on what stands there."""
-    if pattern.joins or any(node.split for node in pattern.nodes):
+    if pattern.joins or any(node.split or node.ops is ANY_OPERATOR for node in pattern.nodes):
         return None
     free = [number for number in range(len(pattern.nodes)) if _is_free(pattern, number)]
     if len(free) > MOST_SWAPS or not all(_has_two_operands(pattern, number) for number in free):

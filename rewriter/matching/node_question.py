@@ -9,7 +9,7 @@ from rewriter.conditions.partial_values import UNKNOWN, truth
 from rewriter.facts.type_sets import ANY, union
 from rewriter.language import ast, schema
 from rewriter.language.dtypes import DTYPES
-from rewriter.language.pattern import PatternNode, is_run
+from rewriter.language.pattern import ANY_OPERATOR, PatternNode, is_run
 from rewriter.language.pattern_order import is_late
 
 
@@ -48,7 +48,8 @@ class NodeQuestion:
                 compiler.outputs[output.name] = position
         if source.label is not None:
             compiler.bound[source.label] = lambda asked: NODE
-        compiler.free = free = not source.ordered and any(schema.is_commutative(op, domain) for domain, op in node.ops)
+        commutative = node.ops is ANY_OPERATOR or any(schema.is_commutative(op, domain) for domain, op in node.ops)
+        compiler.free = free = not source.ordered and commutative
         placed = next((at for at, operand in enumerate(node.inputs) if is_run(operand)), len(node.inputs))
         for position, operand in enumerate(node.inputs):
             capture = operand if isinstance(operand, ast.Capture) else None

@@ -19,7 +19,7 @@ from rewriter.graph.objects import Function, Graph
 from rewriter.graph.values import Variable, elem_type
 from rewriter.language import ast
 from rewriter.language.dtypes import DTYPES
-from rewriter.language.pattern import Pattern, operator_names
+from rewriter.language.pattern import ANY_OPERATOR, Pattern, operator_names
 from rewriter.language.schema import latest_opset
 from rewriter.language.walk import walk
 from rewriter.matching.written_attributes import Wanted, WrittenAttributes, made_attributes, wanted_attributes
@@ -230,7 +230,7 @@ def needs(rule: ast.Rule, pattern: Pattern | None, given: Mapping[str, Any]) -> 
         elif isinstance(part, ast.Edit):
             made = _edited(part, ops)
         dtypes = None if dtypes is None or made is None else dtypes | made
-    wanted = () if pattern is None else tuple(node.ops for node in pattern.nodes)
+    wanted = () if pattern is None else tuple(node.ops for node in pattern.nodes if node.ops is not ANY_OPERATOR)
     return Needs(
         wanted,
         tuple(needed_dtypes(rule)),

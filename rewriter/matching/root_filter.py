@@ -20,7 +20,7 @@ from rewriter.graph.gs_lists import reading
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.objects import written_names
 from rewriter.language import schema
-from rewriter.language.pattern import Made, Pattern, is_run
+from rewriter.language.pattern import ANY_OPERATOR, Made, Pattern, is_run
 from rewriter.language.schema import normal
 
 OpKey = tuple[str, str]
@@ -61,13 +61,14 @@ class RootFilter:
         self.present = frozenset(attr.name for attr in attrs if attr.mode == "present")
         self.absent = frozenset(attr.name for attr in attrs if attr.mode == "absent")
         # In a commutative operator, and behind a run, an operand may stand anywhere.
-        free = not root.source.ordered and any(schema.is_commutative(op, domain) for domain, op in root.ops)
+        commutative = root.ops is ANY_OPERATOR or any(schema.is_commutative(op, domain) for domain, op in root.ops)
+        free = not root.source.ordered and commutative
         runs = [position for position, operand in enumerate(root.inputs) if is_run(operand)]
         placed = 0 if free else min(runs, default=len(root.inputs))
         self.makers: list[tuple[int | None, frozenset[OpKey]]] = [
             (position if position < placed else None, pattern.nodes[operand.node].ops)
             for position, operand in enumerate(root.inputs)
-            if isinstance(operand, Made) and operand.run is None
+            if isinstance(operand, Made) and operand.run is None and pattern.nodes[operand.node].ops is not ANY_OPERATOR
         ]
 
     def allows(self, view: RootView) -> bool:

@@ -63,7 +63,7 @@ class Pattern:
 
     def _node(self, node: ast.NodePattern, made: dict[str, ast.Span]) -> None:
         if node.label is not None:
-            self.scope.define(Binding(node.label, "node", "node", node.span, node.ops))
+            self.scope.define(Binding(node.label, "node", "node", node.span, _named(node)))
         for output in node.outputs:
             if output.name is not None:
                 self._tensor(output.name, output.span, "tensors" if output.variadic else "tensor", output=True)
@@ -183,15 +183,22 @@ def _operand_list(context: CheckContext, node: ast.NodePattern) -> None:
     if isinstance(before, ast.Variadic) and node.more_inputs:
         message = f"`*{before.name}` and `...` side by side: either could take the rest"
         context.report("E215", message, before.span, "ambiguous", helps=("leave out `...`",))
-    if node.ordered and not any(schema.is_commutative(op.name, op.domain) or op.param for op in node.ops):
+    if node.ordered and not any(schema.is_commutative(op.name, op.domain) or op.param or op.is_any for op in node.ops):
         message = f"`ordered` means nothing for `{node.ops[0].name}`"
         context.report(
             "E215", message, node.ops_span, "not commutative", ("its operands are never swapped",), ("leave it out",)
         )
 
 
+def _named(node: ast.NodePattern) -> tuple[ast.Op, ...]:
+    """The operators that a node may have; none where it may have any."""
+    return () if any(op.is_any for op in node.ops) else node.ops
+
+
 def _alternatives(context: CheckContext, node: ast.NodePattern) -> None:
     seen: set[tuple[str, str, bool]] = set()
+    if len(node.ops) > 1 and not _named(node):
+        context.report("E203", "`_` among other operators: it stands for all of them", node.ops_span, "one too many")
     for op in node.ops:
         key = (op.name, schema.normal(op.domain), op.param)
         if key in seen:

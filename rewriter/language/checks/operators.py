@@ -21,7 +21,10 @@ from rewriter.language.walk import pattern_nodes
 
 def check_operator(context: CheckContext, op: ast.Op, in_pattern: bool) -> bool:
     """Reports an operator that ONNX does not know; True when there is a schema to check against."""
-    if op.param:
+    if op.is_any and not in_pattern:
+        how = "name it, or edit the matched node in place: n.inputs[0] = x"
+        context.report("E101", "a new node is of one operator", op.span, "of which?", helps=(how,))
+    if op.param or op.is_any:
         return False
     if not schema.is_known_domain(op.domain):
         _foreign(context, op)

@@ -11,7 +11,7 @@ from rewriter.language.dtypes import DTYPES
 from rewriter.language.header import PHASES
 from rewriter.language.lint.implications import Branch, Claim, Domain, alternatives, compare, equals
 from rewriter.language.lint.terms import ABSENT, Term, TermNames, TermRef, fold, is_constant
-from rewriter.language.pattern import Made, Pattern, PatternNode, compile_pattern
+from rewriter.language.pattern import ANY_OPERATOR, Made, Pattern, PatternNode, compile_pattern
 from rewriter.language.rule import Rule
 from rewriter.language.specificity import specificity
 from rewriter.record import field, record
@@ -137,7 +137,8 @@ class _RuleGraphBuilder:
 
     def _node(self, node: PatternNode) -> RuleNode:
         source, ref = node.source, self._ref(node)
-        self._facts.append(Claim(("op", ref), Domain(only=frozenset(op for _, op in node.ops))))
+        if node.ops is not ANY_OPERATOR:
+            self._facts.append(Claim(("op", ref), Domain(only=frozenset(op for _, op in node.ops))))
         inputs = tuple(self._operand(node, position, operand) for position, operand in enumerate(node.inputs))
         for attr in source.attrs:
             self._attr_pattern(node, attr)
@@ -145,7 +146,7 @@ class _RuleGraphBuilder:
         runs = len(listed) < len(source.outputs)
         return RuleNode(
             ref,
-            node.ops,
+            None if node.ops is ANY_OPERATOR else node.ops,
             inputs,
             source.more_inputs,
             source.ordered or not node.orders,

@@ -118,6 +118,8 @@ class PatternBuilder(ExpressionBuilder):
 
     def op(self, tree: Part) -> ast.Op:
         name = tree.children[0]
+        if tree.data == "any":
+            return ast.Op("_", span=self.span(tree))
         words = [str(word) for word in name.children]
         if name.data == "param_op":
             if len(words) == 1:

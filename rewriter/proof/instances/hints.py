@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache, partial
 from typing import Any
 
-from rewriter.language import ast
+from rewriter.language import ast, schema
 from rewriter.language.dtypes import DTYPES
 from rewriter.language.expand.rebuild import rebuild
 from rewriter.language.rule import Rule
@@ -188,3 +188,14 @@ def _try(action: Any) -> None:
         action()
     except (Unsettled, TypeError):
         return
+
+
+def any_operators(rule: ast.Rule, operands: int, opset: int) -> list[tuple[str, str]]:
+    """Operators for a node that may have any: those that the conditions speak of, or else common ones of so many operands."""
+    said = {one.value for where in rule.wheres for one in walk(where) if isinstance(one, ast.Literal)}
+    named = [word for word in sorted(said, key=str) if isinstance(word, str) and schema.exists(word, "", opset)]
+    common = _COMMON.get(operands, ("Max", "Min", "Sum"))
+    return [("", op) for op in named or common]
+
+
+_COMMON = {1: ("Neg", "Relu", "Sigmoid", "Softmax", "Transpose"), 2: ("Add", "MatMul", "Mul", "Sub")}

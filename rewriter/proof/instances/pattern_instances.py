@@ -18,12 +18,12 @@ from rewriter.engine.compile import parameters
 from rewriter.errors import RewriterError
 from rewriter.language import ast, schema
 from rewriter.language.dtypes import DTYPES
-from rewriter.language.pattern import Made, Pattern, PatternNode, compile_pattern
+from rewriter.language.pattern import ANY_OPERATOR, Made, Pattern, PatternNode, compile_pattern
 from rewriter.language.rule import Rule
 from rewriter.proof.instances.dims import Dims
 from rewriter.proof.instances.draft import Draft, Term
 from rewriter.proof.instances.element_types import NoType, assign
-from rewriter.proof.instances.hints import Hints, Unsettled, constant, hints, numbers_of, source_questions
+from rewriter.proof.instances.hints import Hints, Unsettled, any_operators, constant, hints, numbers_of, source_questions
 from rewriter.proof.instances.instance import MOST_ELEMENTS, Array, Instance, ir_version
 from rewriter.proof.instances.node_inference import infer
 from rewriter.proof.instances.random_arrays import ANY, EDGES, LARGE, TAME, random_array
@@ -117,6 +117,8 @@ class _InstanceBuilder:
     def _declare(self, node: PatternNode) -> None:
         source = node.source
         ops = [op for op in sorted(node.ops) if schema.exists(op[1], op[0], self.opset)] or sorted(node.ops)
+        if node.ops is ANY_OPERATOR:
+            ops = any_operators(self.rule.ast, node.fixed, self.opset)
         domain, op = ops[self.dims.below(len(ops))]
         version = self.opset if domain == "" else schema.latest_opset(domain)
         draft = Draft(op, domain, version, self.dims, [], [])
