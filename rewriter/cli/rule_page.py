@@ -78,6 +78,8 @@ def facts(rule: Rule) -> Iterator[tuple[str, str]]:
         yield "ir_version", _range(rule.ir)
     if rule.needs_source:
         yield "needs", "the framework's own file (--source)"
+    if rule.header.once:
+        yield "once", "on a model" if rule.header.once == "model" else "at each node, and at none that it made"
     if rule.targets:
         yield "target", ", ".join(rule.targets)
     if rule.before:

@@ -1,4 +1,4 @@
-"""A few damaged models, as `benchmarks/fuzz.py` tries them by the hundred thousand."""
+"""A few damaged models and rule files, as `benchmarks/fuzz.py` tries them by the hundred thousand."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from types import ModuleType
 import rewriter
 from rewriter.engine.run import run
 from rewriter.graph.model import load
+from rewriter.language.format import format_text
+from rewriter.language.lint.rule_set import lint
+from rewriter.language.load_rules import load_rules
 
 ROOT = Path(__file__).parent.parent.parent
 INPUTS = 60
 
 
-def mutations() -> ModuleType:
-    path = ROOT / "benchmarks" / "fuzzing" / "model_mutations.py"
-    spec = importlib.util.spec_from_file_location("model_mutations", path)
+def mutations(name: str = "model_mutations") -> ModuleType:
+    path = ROOT / "benchmarks" / "fuzzing" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -39,6 +42,23 @@ def test_damaged_models_end_in_a_result_or_in_one_line(tmp_path: Path) -> None:
             model = load(tmp_path / "m.onnx")
             run(model.graph, rules, overridable=model.overridable)
             model.save(tmp_path / "o.onnx", force=True)
+        except rewriter.RewriterError:
+            refused += 1
+    assert 0 < refused < INPUTS
+
+
+def test_damaged_rules_end_in_rules_or_in_messages(tmp_path: Path) -> None:
+    mutate = mutations("text_mutations").mutate_text
+    seeds = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests" / "language").glob("*.rules"))]
+    seeds += [path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests" / "right_rules").glob("*.rules"))]
+    refused = 0
+    for number in range(INPUTS):
+        random = Random(number)
+        text = mutate(random.choice(seeds), random, random.choice(seeds))
+        (tmp_path / "x.rules").write_text(text, encoding="utf-8", errors="replace")
+        try:
+            format_text(text)
+            list(lint(load_rules([tmp_path])))
         except rewriter.RewriterError:
             refused += 1
     assert 0 < refused < INPUTS
