@@ -1,4 +1,4 @@
-"""The tests with every Python that is there, and with the lowest versions of what rewriter depends on: `pip install nox && nox`."""
+"""The tests with every Python that is there, and with the lowest versions of dependencies: `pip install nox && nox`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Executes the notebooks in a kernel, as a reader would: `pip install '.[docs,verify]'`, then `python docs/run_notebooks.py`."""
+"""Executes the notebooks as a reader would: `pip install '.[docs,verify]'`, then `python docs/run_notebooks.py`."""
 
 from __future__ import annotations
 
