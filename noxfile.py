@@ -1,4 +1,4 @@
-"""The tests with every Python that is there, and with the lowest versions of dependencies: `pip install nox && nox`."""
+"""The tests with every Python that is there, and with the lowest versions that pyproject.toml allows: `pipx run nox`."""
 
 from __future__ import annotations
 

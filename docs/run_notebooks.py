@@ -1,4 +1,4 @@
-"""Executes the notebooks as a reader would: `pip install '.[docs,verify]'`, then `python docs/run_notebooks.py`."""
+"""Executes the notebooks in kernels, as a reader would: `python docs/run_notebooks.py`, with the extras docs and verify."""
 
 from __future__ import annotations
 
