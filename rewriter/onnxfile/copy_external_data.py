@@ -9,7 +9,7 @@ import onnx
 
 from rewriter.errors import RewriterError, reason
 from rewriter.onnxfile import external_data
-from rewriter.onnxfile.transfer import transfer
+from rewriter.onnxfile.transfer import data_parts, transfer
 from rewriter.onnxfile.write import write_file
 
 _CHUNK = 1 << 22
@@ -55,11 +55,14 @@ def _copy(source: Path, target: Path, location: str, force: bool) -> None:
 
 
 def _same_content(descriptor: int, other: Path, size: int) -> bool:
+    """Whether a file holds the same; where both have holes, which may be larger than any disk, they are not read."""
     if not other.is_file() or other.stat().st_size != size:
         return False
-    with os.fdopen(descriptor, "rb", closefd=False) as first, other.open("rb") as second:
-        first.seek(0)
-        while chunk := first.read(_CHUNK):
-            if second.read(len(chunk)) != chunk:
-                return False
+    with other.open("rb") as second:
+        files = descriptor, second.fileno()
+        for start, count in sorted({part for one in files for part in data_parts(one, 0, size)}):
+            for place in range(start, start + count, _CHUNK):
+                length = min(_CHUNK, start + count - place)
+                if os.pread(descriptor, length, place) != os.pread(second.fileno(), length, place):
+                    return False
     return True

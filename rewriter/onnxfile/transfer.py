@@ -22,7 +22,7 @@ def transfer(source: int, offset: int, length: int, target: int) -> None:
     Raises:
         OSError: the system refuses, or the source ends before.
     """
-    for start, count in _parts(source, offset, length):
+    for start, count in data_parts(source, offset, length):
         if start > offset:
             _leave_hole(target, start - offset)
         _transfer(source, start, count, target)
@@ -31,7 +31,7 @@ def transfer(source: int, offset: int, length: int, target: int) -> None:
         _leave_hole(target, length)
 
 
-def _parts(source: int, offset: int, length: int) -> Iterator[tuple[int, int]]:
+def data_parts(source: int, offset: int, length: int) -> Iterator[tuple[int, int]]:
     """Where there are data in a part of a file; what is not covered is a hole. Without holes, or where they cannot be asked
     for, that is the part as it is.
     """

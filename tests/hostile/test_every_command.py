@@ -32,3 +32,24 @@ def test_every_command_ends(name: str, call: Call, tmp_path: Path) -> None:
         said = done.out + done.err
         assert done.code in (0, 1, 2), f"{words}: {said}"
         assert "Traceback" not in said and "internal error" not in said and "has no option" not in said, f"{words}: {said}"
+
+
+def test_a_file_of_holes_is_not_read(call: Call, tmp_path: Path) -> None:
+    """64 GiB of nothing, which are where they are to be copied to already."""
+    POISON["sparse-external-data"](tmp_path)
+    (out := tmp_path / "out").mkdir()
+    for name in ("a", "b"):
+        done = call("fix", tmp_path / "sparse-external-data.onnx", "-o", out / f"{name}.onnx", "--runtime", "no")
+        assert "1 model: 1 changed" in done.err and sum(path.stat().st_blocks for path in out.iterdir()) < 1000
+    with open(out / "sparse.bin", "r+b") as file:
+        file.seek(2**35)
+        file.write(b"1")
+    done = call("fix", tmp_path / "sparse-external-data.onnx", "-o", out / "c.onnx", "--runtime", "no")
+    assert done.code == 2 and "sparse.bin exists with other content" in done.err
+
+
+def test_a_version_that_nobody_knows_is_not_counted_down_to(call: Call, tmp_path: Path) -> None:
+    POISON["opset-of-2-62"](tmp_path)
+    for more in ((), ("--restamp",)):
+        done = call("opset", tmp_path / "opset-of-2-62.onnx", 18, "-o", tmp_path / "o.onnx", *more)
+        assert done.code == 2 and f"the model says version {2**62} of ONNX's operators" in done.err

@@ -38,6 +38,9 @@ def reversioned(
     newest = newest_import("", _MOST_IR)
     if not 1 <= version <= newest:
         raise RewriterError(f"there is no version {version} of ONNX's operators; the newest here is {newest}")
+    for held in sorted({opset_versions(graph).get("", 1) for graph in (model.graph, *model.graph.functions)}):
+        if not 1 <= held <= newest:
+            raise RewriterError(f"the model says version {held} of ONNX's operators, and the newest known here is {newest}")
     did = [f"opset  {before} -> {version}"]
     notes: list[str] = []
     if restamp:
