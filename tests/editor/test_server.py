@@ -15,6 +15,9 @@ pytest.importorskip("pygls")
 from lsprotocol import types as lsp
 from pygls.lsp.client import LanguageClient
 
+PATIENCE = 600.0
+"""Seconds of the clock: long enough for a busy machine, since nothing but a hang is to be found out."""
+
 TEXT = """\
 define small(x) = size(x) == 1
 
@@ -91,7 +94,7 @@ class Session:
         return await self._diagnostics()
 
     async def _diagnostics(self) -> list[lsp.Diagnostic]:
-        await asyncio.wait_for(self.news.wait(), 30)
+        await asyncio.wait_for(self.news.wait(), PATIENCE)
         return list(self.told[-1].diagnostics)
 
     def at(self, words: str, into: int = 0) -> dict[str, Any]:
@@ -127,7 +130,7 @@ def session(path: Path, script: Callable[[Session], Awaitable[None]]) -> None:
         one = Session(path)
         await one.start()
         try:
-            await asyncio.wait_for(script(one), 60)
+            await asyncio.wait_for(script(one), PATIENCE)
         finally:
             await one.stop()
 
