@@ -155,3 +155,15 @@ def test_large_weights_wait_on_the_disk(tmp_path: Path) -> None:
     )
     rewriter.convert(tmp_path / "a.onnx", "float16", output=tmp_path / "b.onnx", stamp=False)
     assert (tmp_path / "b.onnx").stat().st_size < 0.51 * (tmp_path / "a.onnx").stat().st_size
+
+
+def test_nodes_without_a_kernel_stay_where_the_runtime_is_asked(call: Call, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    text = """<ir_version: 8, opset_import: ["": 17]>
+      g (float[1,1,4,4] x) => (float[1,1,3,3] y) <float[1,1,2,2] w = {1,2,3,4}> { c = Conv(x, w)  y = Abs(c) }"""
+    net, out = texts.written(tmp_path, text), tmp_path / "out.onnx"
+    done = call("convert", net, "--dtype", "double", "-o", out)
+    assert done.code == 0 and "ONNX Runtime has no double for Conv" in done.out and "within 0.01" in done.out, done.err
+    assert {t.data_type for t in onnx.load(out).graph.initializer} == {1}
+    assert call("convert", net, "--dtype", "double", "--runtime", "no", "-o", out, "--force").code == 0
+    assert {t.data_type for t in onnx.load(out).graph.initializer} == {11}

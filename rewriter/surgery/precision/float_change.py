@@ -63,7 +63,7 @@ class FloatChange:
         self._constants: dict[int, tuple[gs.Tensor, gs.Constant]] = {}
         self._cast: dict[tuple[int, int], gs.Tensor] = {}
         self._first: dict[int, list[gs.Node]] = {}  # casts at the beginning of a scope, by its number
-        self._behind: dict[int, list[gs.Node]] = {}  # casts behind a node, by its id()
+        self._behind: dict[int, list[gs.Node]] = {}  # casts after a node, by its id()
         self._clamped: dict[int, gs.Tensor] = {}
 
     def carry_out(self) -> None:

@@ -109,7 +109,7 @@ class FloatPlan:
         return opsets.get(node.domain or "", opsets.get("", 1)) if (node.domain or "") != "ai.onnx" else opsets.get("", 1)
 
     def _conclude(self) -> None:
-        """Concludes unknown element types from what else nodes read and make, as behind operators without schemas."""
+        """Concludes unknown element types from what else nodes read and make, as after operators without schemas."""
         nodes = [node for node in self.nodes() if any(t.name and self.dtype(t) is None for t in (*node.inputs, *node.outputs))]
         before = -1
         while before != len(self._concluded):

@@ -9,10 +9,13 @@ import onnx_graphsurgeon as gs
 from rewriter.engine.run import run
 from rewriter.errors import RewriterError
 from rewriter.facts.facts import Facts
+from rewriter.facts.single_node import single_node
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model
+from rewriter.graph.scopes import bodies
 from rewriter.language.dtypes import DTYPES
 from rewriter.language.load_rules import load_rules
+from rewriter.proof.kernels import has_kernel
 from rewriter.proof.models.output_agreement import Bound
 from rewriter.proof.models.validity import Candidate
 from rewriter.report.style import counted
@@ -22,12 +25,16 @@ from rewriter.surgery.opened import Opened
 from rewriter.surgery.parts import Parts, names_in
 from rewriter.surgery.precision.float_change import FloatChange
 from rewriter.surgery.precision.float_plan import FloatPlan
+from rewriter.surgery.precision.float_ports import FLOATS, TYPED
 from rewriter.surgery.same_numbers import Step, agreement
 
 TYPES = ("float16", "bfloat16", "float32", "double")
 IO = ("keep", "convert")
 CLOSE = 1e-2
 """How far, relative and absolute, results may be from those before without a note."""
+
+_MAY_LACK = ("bfloat16", "double")
+"""Types for which ONNX Runtime lacks many kernels, and puts in no casts of its own."""
 
 _RANGE = ".."
 _SHOWN = 8  # weights that are named
@@ -49,20 +56,21 @@ def in_type(source: Opened, dtype: str, keep: Sequence[str] = (), io: str = "kee
         raise RewriterError(f"the element type is one of {', '.join(TYPES)}, and io one of {', '.join(IO)}")
     checks = checks or Checks()
     model = source.read()
-    did = _convert(model, dtype, keep, ports=io == "convert")
+    asks = checks.runtime != "no"
+    did = _convert(model, dtype, keep, ports=io == "convert", asks=asks)
     options = [("--dtype", [dtype]), ("--keep", keep), ("--io", [io] if io != "keep" else [])]
     done = finish(model, [source], command_text("convert", options), did, [], checks)
-    if checks.runtime != "no" and not done.notes:
+    if asks and not done.notes:
         compared = model
         if io == "convert":
             compared = source.read()
-            _convert(compared, dtype, keep, ports=False)
+            _convert(compared, dtype, keep, ports=False, asks=asks)
         _compare(source, Candidate(compared), done, size_of_runs(checks))
     return done
 
 
-def _convert(model: Model, dtype: str, keep: Sequence[str], *, ports: bool) -> list[str]:
-    """Changes a model; what was done, a line each."""
+def _convert(model: Model, dtype: str, keep: Sequence[str], *, ports: bool, asks: bool) -> list[str]:
+    """Changes a model; what was done, a line each. `asks`: nodes for which ONNX Runtime lacks a kernel stay."""
     target = DTYPES["float" if dtype == "float32" else dtype]
     did = []
     if model.graph.functions:
@@ -72,8 +80,16 @@ def _convert(model: Model, dtype: str, keep: Sequence[str], *, ports: bool) -> l
             did.append(f"{counted(before - len(model.graph.functions), 'function')} written out where they are called")
     index = GraphIndex(model.graph)
     facts = Facts(index, model.overridable)
-    kept = _kept(index, keep)
-    plan = FloatPlan(index, facts, target, set(map(id, kept)), ports=ports)
+    kept = set(map(id, _kept(index, keep)))
+    plan = FloatPlan(index, facts, target, kept, ports=ports)
+    if asks and dtype in _MAY_LACK:
+        lacking = [node for node in plan.nodes() if plan.changes(node) and _lacks_kernel(node, plan)]
+        if lacking:
+            plan = FloatPlan(index, facts, target, kept | set(map(id, lacking)), ports=ports)
+            ops = ", ".join(sorted({node.op for node in lacking}))
+            did.append(
+                f"{counted(len(lacking), 'node')} as before: ONNX Runtime has no {dtype} for {ops} (--runtime no converts them)"
+            )
     changing = [node for node in plan.nodes() if any(plan.is_float(t) for t in (*node.inputs, *node.outputs))]
     held = sum(not plan.changes(node) for node in changing)
     change = FloatChange(plan)
@@ -86,6 +102,23 @@ def _convert(model: Model, dtype: str, keep: Sequence[str], *, ports: bool) -> l
     if len(change.losses) > _SHOWN:
         did.append(f"weight  and {counted(len(change.losses) - _SHOWN, 'other')} that lost something")
     return did
+
+
+def _lacks_kernel(node: gs.Node, plan: FloatPlan) -> bool:
+    """Whether the installed ONNX Runtime says that it has no kernel for a node in the type that it is to have."""
+    model = single_node(node, plan.facts, plan.index.scope(node))
+    if model is None or any(True for _ in bodies(node)):
+        return False
+    one = model.graph.node[0]
+    places = {name: place for place, name in enumerate(one.input) if name}
+    for info in model.graph.input:
+        tensor = node.inputs[places[info.name]]
+        if plan.is_float(tensor) and plan.wants(node, places[info.name]):
+            info.type.tensor_type.elem_type = plan.target
+    for attribute in one.attribute:
+        if attribute.name in TYPED and attribute.i in FLOATS:
+            attribute.i = plan.target
+    return has_kernel(model) is False
 
 
 def _kept(index: GraphIndex, texts: Iterable[str]) -> list[gs.Node]:

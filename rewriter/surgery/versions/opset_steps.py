@@ -19,7 +19,7 @@ from rewriter.language.schema import Formal, Operator
 
 OLDER = "older"
 NEWER = "newer"
-"""Domains in which nodes wait for a rule while a step is done: their meaning is that of the version before, or behind it."""
+"""Domains in which nodes wait for a rule while a step is done: their meaning is that of the version before, or after it."""
 
 _AXIS = (
     "ArgMax", "ArgMin", "Compress", "Concat", "Flatten", "Hardmax", "LogSoftmax", "ReduceL1", "ReduceL2", "ReduceLogSum",
@@ -41,15 +41,15 @@ CHANGED: Mapping[tuple[str, int], str] = MappingProxyType(
         ("GRU", 3): "a word of its direction",
         ("GridSample", 20): "the names of the modes",
         ("GroupNormalization", 21): "scale and bias are of channels, and were of groups",
-        ("Hardmax", 13): "it goes along one axis, and went over all behind it",
-        ("LogSoftmax", 13): "it goes along one axis, and went over all behind it",
+        ("Hardmax", 13): "it goes along one axis, and went over all axes from it on",
+        ("LogSoftmax", 13): "it goes along one axis, and went over all axes from it on",
         ("OneHot", 11): "negative indices count from the end, and were off",
         ("PRelu", 7): "which axes a slope is for",
         ("Resize", 11): "coordinates, and how they are told",
         ("Resize", 13): "tf_half_pixel_for_nn is gone, and the region may be left out",
         ("RoiAlign", 16): "where pixels are",
         ("Scan", 9): "the batch dimension",
-        ("Softmax", 13): "it goes along one axis, and went over all behind it",
+        ("Softmax", 13): "it goes along one axis, and went over all axes from it on",
         ("Split", 18): "the number of parts is told where their sizes are not",
     }
 )

@@ -16,7 +16,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         parents=[common],
         help="have a model compute in another floating-point type",
         description="Has a model compute in another floating-point type, weights and bodies included. Nodes whose operators do "
-        "not have the type compute as before; casts stand where types meet, as few as possible. Weights that lose values are "
+        "not have the type compute as before; casts are put where types meet, as few as possible. Weights that lose values are "
         "named.",
         epilog="examples:\n  rewriter convert net.onnx --dtype float16 -o half.onnx\n"
         "  rewriter convert net.onnx --dtype float16 --keep op:Softmax --keep a..b --io convert -o half.onnx",
