@@ -18,7 +18,7 @@ from tests.report.samples import HOSTILE, firing, hostile, model, report
 
 VOID = {"meta", "link", "br"}
 KNOWN = {
-    "html", "head", "meta", "link", "title", "style", "body", "header", "main", "footer", "section", "p", "h1", "h2", "h4", "ul",
+    "html", "head", "meta", "link", "title", "style", "body", "header", "main", "footer", "section", "p", "h1", "h2", "h3", "ul",
     "li", "b", "br", "em", "span", "table", "thead", "tbody", "tr", "th", "td", "code", "a", "details", "summary", "dl", "dt",
     "dd", "div", "figure", "figcaption", "svg", "g", "rect", "path", "text", "del", "ins",
 }  # fmt: skip
@@ -119,3 +119,22 @@ def test_a_browser_has_nothing_to_complain_of(tmp_path: Path) -> None:
     )
     assert "What it is about" in done.stdout or "what it is about" in done.stdout
     assert "CONSOLE" not in done.stderr
+
+
+def test_the_headline_is_what_was_refused_and_loads_now() -> None:
+    whole = report()
+    total = replace(whole.summary.fleet.total, models=9, refused_before=3, loads_now=2, still_refused=1)
+    told = replace(whole, summary=replace(whole.summary, fleet=replace(whole.summary.fleet, total=total)))
+    wanted = 'ONNX Runtime refused 3 models, <b class="good">2 load now</b>, <b class="bad">1 still refused</b></p>'
+    assert wanted in text_of(told, "html")
+    assert "refuses 3 models</p>" in text_of(replace(told, command="check"), "html")
+    none = replace(
+        whole, summary=replace(whole.summary, fleet=replace(whole.summary.fleet, total=replace(total, refused_before=0)))
+    )
+    assert "headline" not in text_of(none, "html").split("</style>")[1]
+
+
+def test_what_scrolls_can_be_reached_by_keyboard() -> None:
+    text = text_of(report(), "html")
+    assert text.count('<div class="diff"') == text.count('<div class="diff" tabindex="0"') > 0
+    assert text.count('<div class="wide"') == text.count('<div class="wide" tabindex="0"') > 0

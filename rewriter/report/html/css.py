@@ -16,11 +16,12 @@ header{padding:44px 0 8px}
 .eyebrow{margin:0;color:var(--rw-dim);font-size:12px;font-weight:600;letter-spacing:.08em;text-transform:uppercase}
 h1{margin:4px 0 22px;font-size:27px;line-height:1.25;letter-spacing:-.015em;overflow-wrap:anywhere}
 h2{margin:44px 0 14px;font-size:18px;letter-spacing:-.01em;overflow-wrap:anywhere}
-h4{margin:16px 0 4px;color:var(--rw-dim);font-size:11px;font-weight:600;letter-spacing:.07em;text-transform:uppercase}
+h3{margin:16px 0 4px;color:var(--rw-dim);font-size:11px;font-weight:600;letter-spacing:.07em;text-transform:uppercase}
 .cards{display:flex;flex-wrap:wrap;gap:10px;margin:0;padding:0;list-style:none}
 .cards li{min-width:104px;padding:11px 16px 10px;border:1px solid var(--rw-rim);border-radius:10px;background:var(--rw-box)}
 .cards b{display:block;font-size:22px;font-weight:650;line-height:1.2;font-variant-numeric:tabular-nums}
 .cards span{color:var(--rw-dim);font-size:13px}
+.headline{margin:-10px 0 22px;font-size:18px}.headline .good{color:var(--rw-in)}.headline .bad{color:var(--rw-out)}
 .cards .good b{color:var(--rw-in)}.cards .bad b{color:var(--rw-out)}
 .wide{overflow-x:auto}
 table{width:100%;border-collapse:collapse;font-size:14px}

@@ -66,6 +66,7 @@ def _top(report: Report) -> Iterator[str]:
     yield f'<p class="eyebrow">rewriter {report.command}</p>'
     name = clean(next(iter(report.models)).path) if len(report.models) == 1 else number(summary.models, "model")
     yield f"<h1>{escape(name)}</h1>"
+    yield from _headline(report)
     yield '<ul class="cards">'
     yield _card(f"{total:,}", verb(report) + ("" if total == 1 else "s"), "" if report.command == "check" else "good")
     yield _card(f"{len(summary.firings):,}", "rule" if len(summary.firings) == 1 else "rules")
@@ -81,16 +82,35 @@ def _top(report: Report) -> Iterator[str]:
     yield "</ul>"
 
 
+def _headline(report: Report) -> Iterator[str]:
+    """What most readers come for: how many models ONNX Runtime refused, and how many of them load now."""
+    total = report.summary.fleet.total
+    if not total.refused_before:
+        return
+    word = "refuses" if report.command == "check" else "refused"
+    one = total.models == 1
+    parts = [f"ONNX Runtime {word} {'the model' if one else number(total.refused_before, 'model')}"]
+    if report.command != "check":
+        loads, refused = (
+            ("it loads now", "it still does")
+            if one
+            else (f"{total.loads_now:,} load now", f"{total.still_refused:,} still refused")
+        )
+        parts += [f'<b class="good">{loads}</b>'] if total.loads_now else []
+        parts += [f'<b class="bad">{refused}</b>'] if total.still_refused else []
+    yield f'<p class="headline">{", ".join(parts)}</p>'
+
+
 def _card(value: str, word: str, kind: str = "") -> str:
     return f'<li class="{kind}"><b>{value}</b><span>{_t(word)}</span></li>'
 
 
 def _rules(report: Report) -> Iterator[str]:
     most = max(report.summary.firings.values())
-    yield '<section><h2>By rule</h2><div class="wide"><table><thead><tr><th>rule</th>'
+    yield '<section><h2>By rule</h2><div class="wide" tabindex="0"><table><thead><tr><th>rule</th>'
     yield '<th>what it is about</th><th class="wider">kind</th>'
     yield f'<th class="num">{verb(report)}s</th></tr></thead><tbody>'
-    for code, count in report.summary.firings.items():
+    for code, count in sorted(report.summary.firings.items(), key=lambda item: -item[1]):
         rule = report.rule(code)
         title, kind, severity = (rule.title, rule.kind, rule.severity) if rule is not None else ("", "", "error")
         bar = f'<span class="bar" style="width:{max(count / most * 100, 2):.0f}%"></span>'
@@ -103,7 +123,7 @@ def _rules(report: Report) -> Iterator[str]:
 def _fleet(report: Report) -> Iterator[str]:
     """What became of the models, by exporter, folder and rule, and why ONNX Runtime still refuses some."""
     fleet = report.summary.fleet
-    yield '<section><h2>At a glance</h2><div class="wide"><table><thead><tr><th></th>'
+    yield '<section><h2>At a glance</h2><div class="wide" tabindex="0"><table><thead><tr><th></th>'
     yield "".join(f'<th class="num">{_t(name)}</th>' for name in COLUMNS.values()) + "</tr></thead><tbody>"
     yield _totals("all", fleet.total)
     for word, group in (("exporter", fleet.exporters), ("folder", fleet.folders), ("rule", fleet.rules)):
@@ -129,7 +149,8 @@ def _totals(name: str, totals: TotalsRecord) -> str:
 
 
 def _models(report: Report) -> Iterator[str]:
-    yield '<section><h2>Models</h2><div class="wide"><table><thead><tr><th>model</th><th>status</th><th>what became of it</th>'
+    yield '<section><h2>Models</h2><div class="wide" tabindex="0"><table><thead><tr>'
+    yield "<th>model</th><th>status</th><th>what became of it</th>"
     yield '<th class="num">firings</th><th class="wider">input</th><th class="wider">output</th></tr></thead><tbody>'
     for place, model in enumerate(report.models):
         name = f'<a href="#m{place}">{_t(model.path)}</a>' if has_something(model) else _t(model.path)
@@ -179,7 +200,7 @@ def _facts(model: ModelRecord) -> Iterator[str]:
     judged = [f"{judge.judge}: {judge.refusal}" for judge in model.judged if judge.refusal]
     if model.judged:
         taken = ", ".join(judge.judge for judge in model.judged if judge.refusal == "")
-        rows.append(("taken by", taken or "no judge"))
+        rows.append(("accepted by", taken or "no judge"))
         rows += [("refused by", text) for text in judged]
     if model.verification is not None:
         rows += [("numbers", text) for text in model.verification.findings]
@@ -243,14 +264,14 @@ def _diff(changes: Sequence[Change], omitted: int = 0) -> str:
             lines.append(f"<ins>{_t(change.after)}</ins>")
     if omitted:
         lines.append(f"<span>and {number(omitted, 'more change')}</span>")
-    return f'<div class="diff">{"".join(lines)}</div>' if lines else ""
+    return f'<div class="diff" tabindex="0">{"".join(lines)}</div>' if lines else ""
 
 
 def _conditions(conditions: Sequence[Condition]) -> str:
     if not conditions:
         return ""
     rows = (f"<dt>{_t(c.text)}</dt><dd>{_t(c.found or c.value)}</dd>" for c in conditions)
-    return f'<h4>Because</h4><dl class="where">{"".join(rows)}</dl>'
+    return f'<h3>Because</h3><dl class="where">{"".join(rows)}</dl>'
 
 
 def _weights(weights: Sequence[Weight]) -> str:
@@ -261,7 +282,7 @@ def _weights(weights: Sequence[Weight]) -> str:
         f'<span class="dim">{"" if weight.used == "both" else f" {weight.used} only"}</span></dd>'
         for weight in weights[:LISTED]
     )
-    return f'<h4>Weights</h4><dl class="where">{"".join(rows)}</dl>'
+    return f'<h3>Weights</h3><dl class="where">{"".join(rows)}</dl>'
 
 
 def _trail(firing: Firing, place: int) -> str:
