@@ -132,6 +132,12 @@ FLOWS = {
         """g (float[2,3,4] x) => (float[3,2,4] y) <int64[2] s = {6, 4}, int64[3] t = {3, 2, 4}> {
           p = Transpose<perm=[1,0,2]>(x)  f = Reshape(p, s)  r = Softmax(f)  y = Reshape(r, t) }""",
     ),
+    "of one, with others in one dimension": (
+        1,
+        """g (float[1,4,1,6] x) => (float[4,2,1,1] y) <int64[3] s = {4, 1, 6}, int64[4] t = {4, 1, 2, 3}> {
+          f = Reshape(x, s)  h = Reshape(f, t)  p = Transpose<perm=[0,2,1,3]>(h)  q = Transpose<perm=[0,2,3,1]>(h)
+          y = MatMul(p, q) }""",
+    ),
     "a shape that is computed": (
         2,
         """g (float[2,3,4] x) => (float[2,12] y) <int64 i = {0}, int64[1] a = {0}, int64[1] r = {-1}> {

@@ -61,9 +61,9 @@ def _place(before: Sequence[Dim], position: int, unit: int, after: Sequence[Dim]
         inside, rest = divmod(outer[0], start[0])
         if not rest and inside and (size // unit) % inside == 0:
             places.append(place)
-    exact = [place for place in places if after[place] == unit]
-    if position in exact and size == unit and before[:position] == after[:position]:
+    if position in places and before[: position + 1] == after[: position + 1]:
         return position
+    exact = [place for place in places if after[place] == unit]
     return next(iter(exact or places), None)
 
 
