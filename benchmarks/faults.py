@@ -7,6 +7,7 @@ ENOSPC, EIO, EACCES and EDQUOT, writes are cut short, and then so many runs are 
 of eight models with two processes, which is then continued with --resume. After each of them a file that is half written, an
 input that is damaged, or a process that is left counts as wrong, and so do, after the next run, other bytes than those of an
 undisturbed run, or a file too many. Exits with 1 when anything is wrong.
+Ctrl-C ends it with the figures so far.
 """
 
 from __future__ import annotations
@@ -21,7 +22,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests.hostile import faulty_system
-from tests.hostile.faulty_system import BATCH, ERRORS, SCENES, SHORT, Fault
+from tests.hostile.faulty_system import BATCH, ERRORS, SCENES, SHORT, Fault, Scene
+
+
+def progress(scene: Scene, done: list[int], found: list[str]) -> None:
+    """Says now and then how far it is."""
+    if sum(done) % 25 == 0:
+        wrong = sum(map(bool, found))
+        print(f"{scene.name}: {done[0]} faults, {done[1]} kills, {wrong} wrong", file=sys.__stderr__, flush=True)
 
 
 def main() -> int:
@@ -30,12 +38,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--scene", choices=[scene.name for scene in (*SCENES, BATCH)])
     args = parser.parse_args()
-    wrong = 0
+    wrong, ended = 0, False
     print(f"{'':16}{'faults':>8}{'kills':>8}{'wrong':>8}{'s':>8}")
     for scene in (*SCENES, BATCH):
         if args.scene not in (None, scene.name):
             continue
-        started, found = time.perf_counter(), []
+        started, found, done = time.perf_counter(), [], [0, 0]
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             before, wanted, seen = faulty_system.undisturbed(scene)
             faults = [
@@ -45,15 +53,25 @@ def main() -> int:
                 for error in (*ERRORS, *((SHORT,) if name == "write" else ()))
             ]
             faults = [] if scene is BATCH else faults
-            found += [faulty_system.with_fault(scene, fault, before, wanted) for fault in faults]
             kills = args.kills // 10 if scene is BATCH else args.kills * 3 // 10
-            moments = faulty_system.moments(scene, kills, args.seed)
-            found += [faulty_system.killed(scene, moment, before, wanted) for moment in moments]
+            try:
+                for fault in faults:
+                    found.append(faulty_system.with_fault(scene, fault, before, wanted))
+                    done[0] += 1
+                    progress(scene, done, found)
+                for moment in faulty_system.moments(scene, kills, args.seed):
+                    found.append(faulty_system.killed(scene, moment, before, wanted))
+                    done[1] += 1
+                    progress(scene, done, found)
+            except KeyboardInterrupt:
+                ended = True
         bad = [text for text in found if text]
         wrong += len(bad)
-        print(f"{scene.name:16}{len(faults):8}{kills:8}{len(bad):8}{time.perf_counter() - started:8.0f}", flush=True)
+        print(f"{scene.name:16}{done[0]:8}{done[1]:8}{len(bad):8}{time.perf_counter() - started:8.0f}", flush=True)
         for text in bad[:10]:
             print(f"    {text}")
+        if ended:
+            break
     return 1 if wrong else 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ from rewriter.batch.file_records import stat_of
 from rewriter.batch.group_commit import MOST, GroupCommit, named_at_once, write_result
 from rewriter.batch.pool import run_all
 from rewriter.batch.work import Job, Outcome, Work
+from rewriter.errors import RewriterError
 from rewriter.language.rules import RuleSet
+from tests.hostile.faulty_system import ERRORS, SHORT, Fault, failing
 
 WORK = Work(RuleSet(), journal=True)
 
@@ -97,3 +100,35 @@ def test_a_process_that_dies_costs_only_the_model_it_was_at(tmp_path: Path) -> N
     assert [outcome.path for outcome in outcomes] == names
     assert [bool(outcome.error) for outcome in outcomes] == [False, False, True, False]
     assert {name: (tmp_path / name).read_text() for name in os.listdir(tmp_path) if name[0] != "."} == {n: n for n in names}
+
+
+def test_every_call_of_the_system_that_fails(tmp_path: Path) -> None:
+    """A model counts as done exactly where its result has its name and all its bytes."""
+    seen: Counter[str] = Counter()
+    with failing(None, seen):
+        three(tmp_path / "undisturbed")
+    points = [(name, number) for name, times in seen.items() for number in range(1, times + 1)]
+    assert {"write", "fsync", "link", "open"} <= seen.keys()
+    for place, (name, number) in enumerate(points):
+        error = SHORT if name == "write" and place % 2 else ERRORS[place % len(ERRORS)]
+        folder = tmp_path / f"{name}{number}"
+        with failing(Fault(name, number, error), Counter()):
+            done = three(folder)
+        there = {path.name: path.read_text() for path in folder.iterdir() if not path.name.startswith(".")}
+        assert all(there[one] == one for one in done), (name, number)
+        assert all(text == one for one, text in there.items()), (name, number)
+        assert error == SHORT or name == "unlink" or len(done) < 3 or len(there) == 3, (name, number)
+
+
+def three(folder: Path) -> list[str]:
+    """Writes three results; the names of those that are done."""
+    folder.mkdir()
+    found = []
+    with GroupCommit() as group:
+        for number, name in enumerate(("a", "b", "c")):
+            try:
+                found += group.add(number, result(folder, name))
+            except RewriterError:
+                continue
+        found += group.commit()
+    return [outcome.path for _, outcome in found if not outcome.error]
