@@ -26,7 +26,9 @@ from tests.hostile.faulty_system import BATCH, ERRORS, SCENES, SHORT, Fault, Sce
 
 
 def progress(scene: Scene, done: list[int], found: list[str]) -> None:
-    """Says now and then how far it is."""
+    """Says what was wrong with the last one, and now and then how far it is."""
+    if found[-1]:
+        print(found[-1], file=sys.__stderr__, flush=True)
     if sum(done) % 25 == 0:
         wrong = sum(map(bool, found))
         print(f"{scene.name}: {done[0]} faults, {done[1]} kills, {wrong} wrong", file=sys.__stderr__, flush=True)
