@@ -35,7 +35,8 @@ def test_json_has_everything(call: Call) -> None:
     told = json.loads(done.out)
     assert (told["command"], told["rule"], told["ops"]) == ("why", "MX002", ["BatchNormalization"])
     assert told["counts"] == {"places": 1, "fires": 1, "unknown": 0, "errors": 0, "misses": 0}
-    assert told["answers"][0]["conditions"][0] == {"text": 'source(bn, "fix_gamma", true)', "value": "true", "found": ""}
+    first = told["answers"][0]["conditions"][0]
+    assert (first["value"], first["found"]) == ("true", "") and 'source(bn, "fix_gamma", true)' in first["text"]
 
 
 def test_what_is_not_there(call: Call) -> None:

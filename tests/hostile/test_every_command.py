@@ -12,7 +12,7 @@ from tests.hostile.poison_models import POISON
 
 pytest.importorskip("onnxruntime")
 
-RULES = next((Path(__file__).parents[2] / "rules").rglob("HYG003_*.rules"))
+RULES = next((Path(__file__).parents[2] / "rules").rglob("HYG001_*.rules"))
 
 
 @pytest.fixture(autouse=True)

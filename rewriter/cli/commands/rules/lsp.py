@@ -15,6 +15,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         description="Speaks the Language Server Protocol on standard input and output: diagnostics as one types, hover, "
         "completion, definitions, formatting, and lenses that run tests and verify rules. Editors start it by themselves. "
         "Needs rewriter[editor].",
+        epilog="example: rewriter lsp --stdio",
     )
     parser.add_argument("--stdio", action="store_true", help="on standard input and output, as always; editors say it")
     parser.set_defaults(run=run)
