@@ -36,7 +36,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Times models; returns 0."""
-    import os
     import sys
 
     from rewriter.batch.deadline import within_limits
@@ -56,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
             assert source.path is not None
             drawn = source.read()
             fix_shapes(drawn.graph, args.static)
-            models.append((source.name, os.path.abspath(source.path), Candidate(source.read()), Candidate(drawn)))
+            models.append((source.name, source.path.absolute(), Candidate(source.read()), Candidate(drawn)))
         timings = benchmark(
             models,
             inputs=args.inputs,
