@@ -32,4 +32,4 @@ def test_recipes_pass_their_tests(rules: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_recipes_keep_what_they_promise(rules: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["verify", str(rules), "--samples", "2", "--jobs", "1"]) == 0, capsys.readouterr()
+    assert main(["verify", str(rules), "--samples", "1", "--jobs", "1"]) == 0, capsys.readouterr()
