@@ -6,7 +6,7 @@ rule: what a census never tells is left out then, and most conditions shrink to 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from rewriter.conditions.asked_model import Asked
@@ -207,8 +207,12 @@ class ConditionCompiler(TypeCompiler):
         return value
 
     def quantified(self, expr: ast.Quantified) -> Known | None:
-        """`any x in xs: ...` is surely false where it is so of every operand of the node; a run may be a part of them."""
-        if expr.quantifier != "any" or not isinstance(expr.over, ast.Name) or expr.over.id not in self.runs:
+        """`any x in xs: ...` is surely false where it is so of every operand that may be in the run; `all`, where it is so of
+        one that surely is.
+        """
+        run = expr.over.id if isinstance(expr.over, ast.Name) else ""
+        place = self.runs.get(run)
+        if run not in self.runs or expr.quantifier == "count" or (place is None and expr.quantifier == "all"):
             return None
         at = self.each[expr.name] = [0]
         condition = self.value(expr.condition)
@@ -216,16 +220,20 @@ class ConditionCompiler(TypeCompiler):
         if condition is None:
             return None
         self.asks_types = True
+        before, behind = place or (0, 0)
 
-        def value(asked: Asked) -> Any:
-            if asked.types is None:
-                return UNKNOWN
-            for at[0] in range(len(asked.types)):
-                if truth(condition(asked)) is not False:
-                    return UNKNOWN
-            return False
+        def answers(asked: Asked, types: tuple[int, ...]) -> Iterator[Any]:
+            for at[0] in range(before, len(types) - behind):
+                if types[at[0]]:  # an operand that is left out is no item
+                    yield truth(condition(asked))
 
-        return value
+        def some(asked: Asked) -> Any:
+            return UNKNOWN if asked.types is None or any(a is not False for a in answers(asked, asked.types)) else False
+
+        def every(asked: Asked) -> Any:
+            return False if asked.types is not None and any(a is False for a in answers(asked, asked.types)) else UNKNOWN
+
+        return some if expr.quantifier == "any" else every
 
     def call(self, expr: ast.Call) -> Known | None:
         compile_ = _FUNCTIONS.get(expr.function)

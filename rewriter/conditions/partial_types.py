@@ -25,9 +25,9 @@ class TypeCompiler:
         bound: values of labels and of attributes that the pattern binds.
         outputs: positions of outputs.
         operands: positions of operands; None for anywhere.
-        runs: names that stand for any number of operands.
+        runs: names that stand for any number of operands, with how many stand before and behind them; None for unknown.
         free: whether operands stand in any order.
-        each: what an `any` goes through, with the position at which it is.
+        each: what an `any` or `all` goes through, with the position at which it is.
         lets: expressions that have a name.
     """
 
@@ -36,7 +36,7 @@ class TypeCompiler:
         self.bound: dict[str, Known] = {}
         self.operands: dict[str, list[int] | None] = {}
         self.outputs: dict[str, int] = {}
-        self.runs: set[str] = set()
+        self.runs: dict[str, tuple[int, int] | None] = {}
         self.free = False
         self.each: dict[str, list[int]] = {}
         self.lets = lets

@@ -56,7 +56,9 @@ class NodeQuestion:
             if capture is not None:
                 compiler.operand(capture.name, None if position >= placed else position)
             if isinstance(operand, ast.Variadic) and operand.name is not None:
-                compiler.runs.add(operand.name)
+                fixed = not any(isinstance(o, ast.Capture) and o.optional for o in node.inputs)
+                alone = sum(map(is_run, node.inputs)) == 1 and fixed and (not free or len(node.inputs) == 1)
+                compiler.runs[operand.name] = (position, len(node.inputs) - position - 1) if alone else None
             if position < placed and not free and not (capture is not None and capture.optional):
                 self._required.append(position)
             if position < placed and capture is not None and capture.type is not None and capture.type.dtype is not None:

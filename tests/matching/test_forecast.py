@@ -9,7 +9,7 @@ from rewriter.language.cache.operator_table import make_table
 from rewriter.language.load_rules import load_rules
 from rewriter.matching.forecast import Forecast
 from rewriter.onnxfile.take_census import take_census
-from tests.engine.helpers import with_head
+from tests.engine.helpers import rule_set, with_head
 
 CASES = [
     # a default that stays words is no attribute: the axes of a Squeeze without any
@@ -24,6 +24,8 @@ CASES = [
     ("PT030", "g (float[1,3,8,8] x) => (float[1,3,4,4] y) { r = Relu(x) y = MaxPool <kernel_shape = [2,2], strides = [2,2]>(r) }", False),
     ("PT030", "g (float[3,8,8] x) => (float[3,4,4] y) { r = Relu(x) y = MaxPool <kernel_shape = [2,2], strides = [2,2]>(r) }", True),
     # types
+    ("TYP019", "g (float[2,2] x) => (float[2,2] y) <float[2,2] w = {1, 2, 3, 4}> { y = Gemm(x, w) }", False),
+    ("TYP019", "g (int64[2,2] x) => (int64[2,2] y) <int64[2,2] w = {1, 2, 3, 4}> { y = Gemm(x, w, w) }", True),
     ("OP034", "g (float[2] x) => (float[2] y) <float[2] c = {1, 2}> { y = Mul(x, c) }", False),
     ("OP034", "g (float[2] x) => (float[2] y) <double[2] c = {1, 2}> { y = Mul(x, c) }", True),
 ]  # fmt: skip
@@ -34,3 +36,29 @@ def test_which_rules_are_left(code: str, text: str, left: bool) -> None:
     rule = next(rule for rule in load_rules() if rule.code == code)
     census = take_census(onnx.parser.parse_model(with_head(text)).SerializeToString())
     assert bool(Forecast(census, make_table()).possible([rule])) is left
+
+
+RUNS = [
+    # operands of a run: `all` is out by one that surely is in it, `any` only by all that may be in it
+    ("y = Concat<axis=a>(*xs)", "all", "Concat <axis = 0>(f, i)", False),
+    ("y = Concat<axis=a>(*xs)", "all", "Concat <axis = 0>(i, i)", True),
+    ("y = Concat<axis=a>(*xs)", "any", "Concat <axis = 0>(f, i)", True),
+    ("y = Concat<axis=a>(*xs)", "any", "Concat <axis = 0>(f, f)", False),
+    ("y = Concat<axis=a>(first, *xs)", "all", "Concat <axis = 0>(f, i, i)", True),
+    ("y = Concat<axis=a>(first, *xs)", "all", "Concat <axis = 0>(f)", True),
+    ("y = Concat<axis=a>(first, *xs)", "any", "Concat <axis = 0>(i, f)", False),
+    ("y = Concat<axis=a>(*xs, last)", "all", "Concat <axis = 0>(i, f)", True),
+    ("y = Concat<axis=a>(*xs, last)", "all", "Concat <axis = 0>(f, i)", False),
+    ("y = Concat<axis=a>(*xs, c, *more)", "all", "Concat <axis = 0>(f, f, f)", True),
+    ("y = Sum(first, *xs)", "all", "Sum(f, i)", True),
+    ("y = Sum(first, *xs)", "any", "Sum(f, f)", False),
+]
+
+
+@pytest.mark.parametrize(("pattern", "quantifier", "node", "left"), RUNS)
+def test_conditions_on_runs_of_operands(pattern: str, quantifier: str, node: str, left: bool) -> None:
+    condition = f"where {quantifier} x in xs: dtype(x) in [int32, int64]"
+    rules = rule_set(f"rule A001 a <kind: exact> match {{ {pattern} }} {condition} rewrite {{ y = Relu(y) }}")
+    text = f"g (float[2] f, int64[2] i) => (y) {{ y = {node} }}"
+    census = take_census(onnx.parser.parse_model(with_head(text)).SerializeToString())
+    assert bool(Forecast(census, make_table()).possible(list(rules))) is left
