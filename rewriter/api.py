@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import onnx
 import onnx_graphsurgeon as gs
 
+from rewriter.conditions.context import Knowledge
 from rewriter.engine.limits import Limits
 from rewriter.engine.run import run
 from rewriter.errors import RewriterError
@@ -52,11 +53,8 @@ def rewrite(
     return run(
         graph,
         _selected(rules),
-        source=_source(source),
-        settings=settings,
+        Knowledge(_source(source), settings, overridable, has_kernel=has_kernel),
         limits=limits,
-        overridable=overridable,
-        has_kernel=has_kernel,
     )
 
 
@@ -73,12 +71,9 @@ def check(
     return run(
         graph,
         _selected(rules),
-        source=_source(source),
-        settings=settings,
+        Knowledge(_source(source), settings, overridable, has_kernel=has_kernel),
         limits=limits,
-        overridable=overridable,
         keep=False,
-        has_kernel=has_kernel,
     )
 
 

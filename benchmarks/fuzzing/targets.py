@@ -23,6 +23,7 @@ from rewriter.batch.job import process
 from rewriter.batch.work import Job, Work
 from rewriter.cli import catalogue, selection
 from rewriter.cli.main import main
+from rewriter.conditions.context import Knowledge
 from rewriter.engine.limits import Limits
 from rewriter.engine.run import run
 from rewriter.errors import RewriterError
@@ -146,7 +147,7 @@ class Targets:
         """Rules over a model, and the result written."""
         try:
             model = load(path)
-            run(model.graph, rules, overridable=model.overridable, limits=Limits(seconds=SLOW / 2))
+            run(model.graph, rules, Knowledge(overridable=model.overridable), limits=Limits(seconds=SLOW / 2))
             model.save(path.with_name("out.onnx"))
         except RewriterError:
             pass

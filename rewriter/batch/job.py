@@ -290,7 +290,7 @@ class _Runs:
 
     def __init__(self, model: Model, work: Work, outcome: Outcome) -> None:
         from rewriter.batch.sources import source_of
-        from rewriter.source.exporter import detect, informed
+        from rewriter.source.exporter import exporter_of
 
         model.constant_inputs = work.constant_inputs
         self._path = outcome.path
@@ -299,10 +299,9 @@ class _Runs:
         self.source, self._notes = source_of(model, outcome.path, work.source)
         if work.stamped:
             _stamp_source(outcome, work, None if self.source is None else self.source.path)
-        self._exporter = detect(model.graph)
+        self._exporter = exporter_of(model.graph, self.source)
         if self.source is not None:
             outcome.source = self.source.path
-            self._exporter = informed(self._exporter, self.source.framework, self.source.version)
         outcome.exporter = str(self._exporter)
         outcome.constant_inputs = model.inputs_are_constant if model.listed else None
 
@@ -315,7 +314,8 @@ class _Runs:
     def on(self, model: Model, plan: Variation | None = None, forecast: Forecast | None = None) -> ReplayedRun:
         """A run on this model, which is edited; `forecast` is for one that is as it was read."""
         from rewriter.batch.suppressor import Suppressor
-        from rewriter.engine.run import run
+        from rewriter.conditions.context import Knowledge
+        from rewriter.engine.run import Hooks, run
         from rewriter.proof.kernels import has_kernel
         from rewriter.proof.models.replay import ReplayedRun
 
@@ -332,18 +332,17 @@ class _Runs:
         log = run(
             model.graph,
             rules,
-            source=self.source,
+            Knowledge(self.source, None, model.overridable, self._exporter, has_kernel),
             limits=limits,
-            overridable=model.overridable,
-            exporter=self._exporter,
             keep=work.keep,
             detail=(work.detail or work.audit is not None) and (plan is None or plan.firings is None),
             veto=() if plan is None else plan.veto,
-            coverage=work.coverage,
-            permit=chooser.permit if work.suppress or work.plan is not None else None,
-            audit=work.audit,
-            profile=self._profile if plan is None else None,
-            has_kernel=has_kernel,
+            hooks=Hooks(
+                work.coverage,
+                work.audit,
+                chooser.permit if work.suppress or work.plan is not None else None,
+                self._profile if plan is None else None,
+            ),
             forecast=forecast,
         )
         log.notes[:0] = self._notes

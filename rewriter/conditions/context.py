@@ -6,7 +6,7 @@ unanswered question is what the audit shows for a rule that did not fire.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +17,8 @@ from rewriter.conditions.rule_values import UNKNOWN, DType, Failure, Symbol
 from rewriter.facts.facts import Facts
 from rewriter.facts.single_node import single_node
 from rewriter.graph.index import GraphIndex
-from rewriter.source.exporter import Exporter
+from rewriter.record import record
+from rewriter.source.exporter import Exporter, exporter_of
 
 if TYPE_CHECKING:
     import onnx
@@ -28,33 +29,49 @@ if TYPE_CHECKING:
 HasKernel = Callable[["onnx.ModelProto"], "bool | None"]
 
 
+@record
+class Knowledge:
+    """What is known of a model beside its graph.
+
+    Attributes:
+        source: what the framework's own file says.
+        settings: values of rule parameters by (code, name).
+        overridable: names of initializers that a caller may override, which are therefore no constants.
+        exporter: who wrote the model; found out from the graph and the source when None.
+        has_kernel: asks the installed runtime about a model of one node (None: there is no such runtime). Rules about kernels
+            that a runtime lacks (`evidence: refused(...)`) fire only where it says no, unless they or the runtime were chosen.
+            None asks nobody.
+    """
+
+    source: SourceInfo | None = None
+    settings: Mapping[tuple[str, str], Any] | None = None
+    overridable: Collection[str] = ()
+    exporter: Exporter | None = None
+    has_kernel: HasKernel | None = None
+
+
+NOTHING_KNOWN = Knowledge()
+
+
 class Context:
     """One model under one run.
 
     Attributes:
         seen: tensors (by id) whose facts or producer were asked for since the last `forget`; `counted`, those whose users were.
         doubts: why something was unknown, in order, since the last `forget`; pairs (reason, remedy).
-        settings: values of rule parameters given from outside, by (code, name).
         gained: tensors (by id) that rules have made outputs of the graph.
         absent: what was looked for in the whole model and not found, with the `novelty` of the index at that time.
-        has_kernel: asks the installed runtime about a model of one node (None: there is no such runtime); None asks nobody.
+        source, settings, exporter, has_kernel: as they were known.
     """
 
-    def __init__(
-        self,
-        index: GraphIndex,
-        facts: Facts,
-        exporter: Exporter,
-        source: SourceInfo | None = None,
-        settings: Mapping[tuple[str, str], Any] | None = None,
-        has_kernel: HasKernel | None = None,
-    ) -> None:
+    def __init__(self, index: GraphIndex, known: Knowledge = NOTHING_KNOWN, facts: Facts | None = None) -> None:
+        """`facts` are those of the graph, where there are some already."""
         self.index = index
-        self.facts = facts
-        self.exporter = exporter
-        self.source = source
-        self.settings = settings or {}
-        self.has_kernel = has_kernel
+        self.facts = Facts(index, known.overridable) if facts is None else facts
+        self.source = known.source
+        self.exporter = known.exporter or exporter_of(index.graph, known.source)
+        self.settings = known.settings or {}
+        self.has_kernel = known.has_kernel
         self.seen: dict[int, gs.Tensor] = {}
         self.counted: dict[int, gs.Tensor] = {}
         self.doubts: list[tuple[str, str]] = []

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import onnx_graphsurgeon as gs
 
 from rewriter.collector import collector_off
-from rewriter.conditions.context import Context, HasKernel
+from rewriter.conditions.context import NOTHING_KNOWN, Context, Knowledge
 from rewriter.conditions.guards import suited
 from rewriter.engine.attempt import Attempt, Look, WouldFire
 from rewriter.engine.coverage import Coverage
@@ -20,32 +20,44 @@ from rewriter.graph.index import GraphIndex
 from rewriter.language.rules import RuleSet
 from rewriter.log.clock import Profile, stage
 from rewriter.log.records import Log, Question
-from rewriter.record import replace
-from rewriter.source.exporter import Exporter, detect, informed
+from rewriter.record import record, replace
+from rewriter.source.exporter import exporter_of
 
 if TYPE_CHECKING:
     from rewriter.engine.firing_audit import Auditor, FiringAudit
     from rewriter.matching.forecast import Forecast
-    from rewriter.source.info import SourceInfo
+
+
+@record
+class Hooks:
+    """Who else wants to know of a run; None of each for nobody.
+
+    Attributes:
+        coverage: where to count what stood, fired and was blocked.
+        audit: what else the log is to say of each firing, when it is to say details at all; what the run does is the same.
+        permit: is asked for each firing that is ready to happen.
+        profile: where to book the time.
+    """
+
+    coverage: Coverage | None = None
+    audit: FiringAudit | None = None
+    permit: Permit | None = None
+    profile: Profile | None = None
+
+
+NO_HOOKS = Hooks()
 
 
 def run(
     graph: gs.Graph,
     rules: RuleSet,
+    known: Knowledge = NOTHING_KNOWN,
     *,
-    source: SourceInfo | None = None,
-    settings: Mapping[tuple[str, str], Any] | None = None,
     limits: Limits | None = None,
-    overridable: Collection[str] = (),
-    exporter: Exporter | None = None,
     keep: bool = True,
     detail: bool = True,
     veto: Collection[tuple[str, str, str]] = (),
-    coverage: Coverage | None = None,
-    audit: FiringAudit | None = None,
-    permit: Permit | None = None,
-    profile: Profile | None = None,
-    has_kernel: HasKernel | None = None,
+    hooks: Hooks = NO_HOOKS,
     forecast: Forecast | None = None,
 ) -> Log:
     """Rewrites a graph in place.
@@ -53,21 +65,12 @@ def run(
     Args:
         graph: any graphsurgeon graph; one from `rewriter.load` can be saved without losing anything.
         rules: the selected rules.
-        source: what the framework's own file says.
-        settings: values of rule parameters by (code, name).
+        known: what is known of the model beside its graph; its settings are added to those of the rules.
         limits: when to stop a run that does not come to its end.
-        overridable: names of initializers that a caller may override, which are therefore no constants.
-        exporter: who wrote the model; detected when None. A version that only `source` tells is added.
         keep: False takes every edit back at the end: the log says what would be done.
         detail: False leaves texts of nodes and conditions out of the log.
         veto: firings that are not to happen, as (rule, place, root) of an earlier log of the same model.
-        coverage: where to count what stood, fired and was blocked; None counts nothing.
-        audit: what else the log is to say of each firing, when it is to say details at all; None nothing. What the run does is
-            the same.
-        permit: is asked for each firing that is ready to happen; None permits all.
-        profile: where to book the time; None books nothing.
-        has_kernel: whether the installed runtime has a kernel for a model of one node. Rules about kernels that a runtime lacks
-            (`evidence: refused(...)`) fire only where it says no, unless they or the runtime were chosen. None asks nobody.
+        hooks: who else wants to know of the run.
         forecast: of the graph as it is, which then is that of a model just read. The rules that it leaves are tried first, and
             all of them only when one of those fires: in most models none does. None tries all at once.
 
@@ -77,29 +80,26 @@ def run(
     Raises:
         RewriterError: a selected rule lacks a parameter, or its pattern is too large.
     """
-    found = exporter or detect(graph)
-    if source is not None:
-        found = informed(found, source.framework, source.version)
+    profile, limits = hooks.profile, limits or Limits()
+    exporter = known.exporter or exporter_of(graph, known.source)
+    known = replace(known, exporter=exporter, settings={**rules.settings, **(known.settings or {})})
     with collector_off(), stage(profile, "rest of the run"):
         with stage(profile, "index"):
             index = GraphIndex(graph)
         facts_of, attempt_of = (Facts, Attempt) if profile is None else _timed(profile)
-        given = {**rules.settings, **(settings or {})}
         log = facts = None
         if forecast is not None:
-            facts = Facts(index, overridable)
-            look = Context(index, facts, found, source, given, has_kernel)
-            log = _without_firing(look, rules, limits or Limits(), veto, forecast, detail=detail)
+            facts = Facts(index, known.overridable)
+            log = _without_firing(Context(index, known, facts), rules, limits, veto, forecast, detail=detail)
         if log is None:
             if facts is None or profile is not None:
-                facts = facts_of(index, overridable)  # else what the look found out still holds: it has edited nothing
-            context = Context(index, facts, found, source, given, has_kernel)
-            auditor = None if audit is None or not detail else _auditor(context, audit)
-            attempt = attempt_of(context, detail=detail, coverage=coverage, auditor=auditor)
-            log = Run(context, rules, limits or Limits(), attempt, veto=veto, permit=permit, profile=profile).execute(keep=keep)
+                facts = facts_of(index, known.overridable)  # else what the look found out still holds: it has edited nothing
+            context = Context(index, known, facts)
+            auditor = None if hooks.audit is None or not detail else _auditor(context, hooks.audit)
+            attempt = attempt_of(context, detail=detail, coverage=hooks.coverage, auditor=auditor)
+            log = Run(context, rules, limits, attempt, veto=veto, permit=hooks.permit, profile=profile).execute(keep=keep)
         if not keep and rules.questions:
-            again = Context(index, Facts(index, overridable), found, source, given, has_kernel)
-            log.questions = questions(again, rules, limits or Limits())
+            log.questions = questions(Context(index, known), rules, limits)
         return log
 
 

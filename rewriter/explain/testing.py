@@ -14,7 +14,7 @@ from typing import Any
 
 import onnx
 
-from rewriter.conditions.context import Context
+from rewriter.conditions.context import Context, Knowledge
 from rewriter.engine.compile import default_value
 from rewriter.engine.limits import Limits
 from rewriter.engine.run import run
@@ -34,7 +34,6 @@ from rewriter.log.records import Log
 from rewriter.onnxfile.tensor_types import Dim
 from rewriter.record import record
 from rewriter.rewriting.stale_types import agrees
-from rewriter.source.exporter import detect, informed
 from rewriter.source.find import parse_source
 
 TIME = 10.0  # seconds for one test
@@ -104,10 +103,8 @@ def _try(rule: Rule, test: ast.Test, known: Iterable[Rule]) -> None:
     log = run(
         model.graph,
         rules,
-        source=source,
-        settings=settings,
+        Knowledge(source, settings, model.overridable),
         limits=Limits(seconds=TIME),
-        overridable=model.overridable,
     )
     if log.stops:
         raise FailedTest(f"the run stopped: {log.stops[0].message}")
@@ -154,12 +151,8 @@ def _stays(log: Log) -> None:
 def _why(rule: Rule, test: ast.Test, source: Any, settings: dict[tuple[str, str], Any]) -> Explanation | None:
     """What keeps the rule from firing in the model of a test."""
     model = Model.from_proto(read_model(test.before))
-    exporter = detect(model.graph)
-    if source is not None:
-        exporter = informed(exporter, source.framework, source.version)
-    index = GraphIndex(model.graph)
     try:
-        return explain(Context(index, Facts(index, model.overridable), exporter, source, settings, None), rule)
+        return explain(Context(GraphIndex(model.graph), Knowledge(source, settings, model.overridable)), rule)
     except RewriterError:
         return None
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import onnx
 
 from rewriter import __version__
+from rewriter.conditions.context import Knowledge
 from rewriter.engine.limits import Limits
 from rewriter.engine.run import run as run_rules
 from rewriter.errors import RewriterError
@@ -21,7 +22,6 @@ from rewriter.proof.kernels import has_kernel
 from rewriter.provenance.history_record import SHORT, RecordedRun, Unreadable, history, settings_of
 from rewriter.provenance.stamp import file_digest, fired_only, write
 from rewriter.record import field, record, replace
-from rewriter.source.exporter import detect, informed
 from rewriter.source.find import find, load_source
 from rewriter.source.info import SourceInfo
 
@@ -161,19 +161,13 @@ def replay(model: Model, run: RecordedRun, known: RuleSet, source: SourceInfo | 
     if run.constant_inputs is not None:
         model.constant_inputs = "yes" if run.constant_inputs else "no"
     fix_shapes(model.graph, run.static)
-    exporter = detect(model.graph)
-    if source is not None:
-        exporter = informed(exporter, source.framework, source.version)
     log = run_rules(
         model.graph,
         fired_only(rules, frozenset(run.rules)),
-        source=source,
+        Knowledge(source, overridable=model.overridable, has_kernel=has_kernel),
         limits=Limits() if run.firings is None else Limits(firings=run.firings),
-        overridable=model.overridable,
-        exporter=exporter,
         detail=detail,
         veto=run.left_out,
-        has_kernel=has_kernel,
     )
     if run.tidy:
         tidy(model.graph)

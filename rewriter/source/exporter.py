@@ -21,6 +21,8 @@ from rewriter.versions import UNBOUNDED, Bounds, Release, exactly, parse_version
 if TYPE_CHECKING:
     import onnx_graphsurgeon as gs
 
+    from rewriter.source.info import SourceInfo
+
 # producer_name in lower case -> framework. A producer that is not listed is its own framework.
 FRAMEWORKS = {
     "torch": "pytorch",
@@ -140,6 +142,12 @@ def informed(exporter: Exporter, framework: str, version: str) -> Exporter:
     if known is None or known < FIRST or (exporter.bounds.below is not None and known >= exporter.bounds.below):
         return exporter
     return replace(exporter, version=version, bounds=exactly(known))
+
+
+def exporter_of(graph: gs.Graph, source: SourceInfo | None) -> Exporter:
+    """Who wrote a model, by all that it and the framework's own file tell."""
+    found = detect(graph)
+    return found if source is None else informed(found, source.framework, source.version)
 
 
 def matches(exporter: Exporter, names: Sequence[str], versions: str | None = None) -> bool | str:

@@ -7,7 +7,8 @@ from typing import Any
 
 import onnx
 
-from rewriter.engine.run import run
+from rewriter.conditions.context import Knowledge
+from rewriter.engine.run import Hooks, run
 from rewriter.graph.model import Model
 from rewriter.inspect.model_text import canonical_text
 from rewriter.language.check import check
@@ -55,7 +56,9 @@ def rule_set(*texts: str) -> RuleSet:
 
 def rewrite_model(proto: onnx.ModelProto, *rules: str, **options: Any) -> Outcome:
     model = Model.from_proto(proto)
-    log = run(model.graph, rule_set(*rules), overridable=model.overridable, **options)
+    known = Knowledge(options.pop("source", None), options.pop("settings", None), model.overridable)
+    hooks = Hooks(audit=options.pop("audit", None))
+    log = run(model.graph, rule_set(*rules), known, hooks=hooks, **options)
     return Outcome(log, proto, model.to_proto())
 
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+from rewriter.conditions.context import Knowledge
 from rewriter.engine.firing_audit import FiringAudit
-from rewriter.engine.run import run
+from rewriter.engine.run import Hooks, run
 from rewriter.engine.weight_digests import digest
 from rewriter.graph.model import load
 from rewriter.language.load_rules import load_rules
@@ -39,7 +40,7 @@ def test_an_audited_run_does_what_a_run_does(path: Path, every_rule: RuleSet) ->
     protos: list[bytes] = []
     for audit in (None, FiringAudit(snapshots=1_000)):
         model = load(path)
-        logs.append(run(model.graph, every_rule, overridable=model.overridable, audit=audit))
+        logs.append(run(model.graph, every_rule, Knowledge(overridable=model.overridable), hooks=Hooks(audit=audit)))
         protos.append(model.to_proto().SerializeToString(deterministic=True))
     plain, audited = logs
     assert protos[0] == protos[1]

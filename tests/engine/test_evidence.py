@@ -8,6 +8,7 @@ import onnx
 import onnx_graphsurgeon as gs
 import pytest
 
+from rewriter.conditions.context import Knowledge
 from rewriter.engine.run import run
 from rewriter.errors import RewriterError
 from rewriter.language.load_rules import load_rules
@@ -96,7 +97,7 @@ def test_a_rule_about_a_missing_kernel_asks_the_runtime(rules: RuleSet, answer: 
         asked.append(model)
         return answer
 
-    log = run(graph("y = Relu(x)", "double"), rules.select(), has_kernel=has_kernel)
+    log = run(graph("y = Relu(x)", "double"), rules.select(), Knowledge(has_kernel=has_kernel))
     assert log.changed is fires
     (model,) = {one.SerializeToString(): one for one in asked}.values()
     assert [node.op_type for node in model.graph.node] == ["Relu"]
@@ -110,7 +111,7 @@ def test_a_runtime_that_was_chosen_is_not_asked(rules: RuleSet, chosen: dict[str
     def never(model: onnx.ModelProto) -> bool:
         raise AssertionError("asked")
 
-    assert run(graph("y = Relu(x)", "double"), rules.select(**chosen), has_kernel=never).changed
+    assert run(graph("y = Relu(x)", "double"), rules.select(**chosen), Knowledge(has_kernel=never)).changed
 
 
 def test_no_other_target_is_known(rules: RuleSet) -> None:
@@ -126,4 +127,4 @@ def test_a_question_follows_from_what_really_fires(tmp_path: Path) -> None:
     )
     (tmp_path / "my.rules").write_text(RULES + guess)
     selected = load_rules([tmp_path]).select()
-    assert run(graph("y = Relu(x)", "double"), selected, keep=False, has_kernel=lambda model: True).questions == []
+    assert run(graph("y = Relu(x)", "double"), selected, Knowledge(has_kernel=lambda model: True), keep=False).questions == []

@@ -5,16 +5,14 @@ from __future__ import annotations
 import onnx
 import pytest
 
-from rewriter.conditions.context import Context
+from rewriter.conditions.context import Context, Knowledge
 from rewriter.engine.run import run
 from rewriter.errors import RewriterError
 from rewriter.explain.explanation import Explanation
 from rewriter.explain.why_rules import explain
-from rewriter.facts.facts import Facts
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model
 from rewriter.language.rules import RuleSet
-from rewriter.source.exporter import detect
 from tests.engine.helpers import rule_set, with_head
 from tests.explain.near_misses import ALL, RULE, Near
 
@@ -26,7 +24,7 @@ def why(text: str, *rules: str, node: str | None = None, by_id: bool = True) -> 
     if not by_id:
         chosen = RuleSet(chosen.rules)
     index = GraphIndex(model.graph)
-    context = Context(index, Facts(index, model.overridable), detect(model.graph))
+    context = Context(index, Knowledge(overridable=model.overridable))
     found = explain(context, chosen.rules[0], node, lambda: run(model.graph, chosen, keep=False))
     assert not model.edited
     return found

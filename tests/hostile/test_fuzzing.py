@@ -8,6 +8,7 @@ from random import Random
 from types import ModuleType
 
 import rewriter
+from rewriter.conditions.context import Knowledge
 from rewriter.engine.run import run
 from rewriter.graph.model import load
 from rewriter.language.format import format_text
@@ -40,7 +41,7 @@ def test_damaged_models_end_in_a_result_or_in_one_line(tmp_path: Path) -> None:
         (tmp_path / "m.onnx").write_bytes(data)
         try:
             model = load(tmp_path / "m.onnx")
-            run(model.graph, rules, overridable=model.overridable)
+            run(model.graph, rules, Knowledge(overridable=model.overridable))
             model.save(tmp_path / "o.onnx", force=True)
         except rewriter.RewriterError:
             refused += 1

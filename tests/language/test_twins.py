@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from rewriter.conditions.context import Knowledge
 from rewriter.engine.limits import Limits
 from rewriter.engine.run import run
 from rewriter.explain.testing import read_model
@@ -38,7 +39,7 @@ def fired(text: str, source: str | None) -> set[str]:
     """Codes of the default repairs that fire on a model."""
     model = Model.from_proto(read_model(text))
     read = None if source is None else parse_source(source, "source of the twin")
-    log = run(model.graph, REPAIRS, source=read, limits=Limits(seconds=10.0), overridable=model.overridable)
+    log = run(model.graph, REPAIRS, Knowledge(read, overridable=model.overridable), limits=Limits(seconds=10.0))
     return {firing.rule for firing in log.firings}
 
 

@@ -13,14 +13,12 @@ from rewriter.conditions.rule_values import Failure
 from rewriter.engine.compile import CompiledRule, compile_rule
 from rewriter.errors import RewriterError
 from rewriter.explain.testing import read_model
-from rewriter.facts.facts import Facts
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model
 from rewriter.language.load_rules import load_rules
 from rewriter.language.rule import Rule
 from rewriter.matching.linear_match import StraightMatcher
 from rewriter.matching.match import Matcher
-from rewriter.source.exporter import detect
 
 
 def compiled(rule: Rule) -> CompiledRule | None:
@@ -56,7 +54,7 @@ def test_it_finds_what_the_search_finds(rule: CompiledRule) -> None:
     for test in rule.rule.ast.tests:
         graph = Model.from_proto(read_model(test.before)).graph
         index = GraphIndex(graph)
-        context = Context(index, Facts(index), detect(graph))
+        context = Context(index)
         for root in index.all_nodes():
             arguments = rule.pattern, context, rule.given, rule.lets
             assert rule.ways is not None

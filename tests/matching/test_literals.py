@@ -19,7 +19,7 @@ def fires(folder: Path, rule: str, model: str) -> bool:
     path.write_text(rule)
     (found,) = load_rules([path])
     graph = Model.from_proto(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 13]>\n{model}')).graph
-    return run(graph, RuleSet((found,)), source=None, settings={}).changed
+    return run(graph, RuleSet((found,))).changed
 
 
 @pytest.mark.parametrize(

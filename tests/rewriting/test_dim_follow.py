@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from onnx import helper
 
 import rewriter
+from rewriter.conditions.context import Knowledge
 from rewriter.engine.run import run
 from rewriter.log.records import Log
 from rewriter.proof import onnx_runtime
@@ -28,7 +29,7 @@ def model(text: str, opset: int = 13) -> onnx.ModelProto:
 
 def named(before: onnx.ModelProto, size: int) -> tuple[onnx.ModelProto, Log]:
     loaded = rewriter.Model.from_proto(before)
-    log = run(loaded.graph, RULES, settings={("SURG010", "size"): size})
+    log = run(loaded.graph, RULES, Knowledge(settings={("SURG010", "size"): size}))
     return loaded.to_proto(), log
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from rewriter.conditions.context import Knowledge
 from rewriter.engine.limits import Limits
 from rewriter.engine.run import run
 from rewriter.errors import RewriterError
@@ -101,9 +102,8 @@ def _repaired(export: Export, rules: RuleSet) -> tuple[onnx.ModelProto, set[str]
     log = run(
         model.graph,
         rules,
-        source=None if source is None or objection(source, model.graph) else source,
+        Knowledge(None if source is None or objection(source, model.graph) else source, overridable=model.overridable),
         limits=Limits(seconds=_SECONDS),
-        overridable=model.overridable,
         detail=False,
     )
     return model.to_proto(), set(log.counts)

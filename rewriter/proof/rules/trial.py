@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx
 
-from rewriter.conditions.context import HasKernel
+from rewriter.conditions.context import HasKernel, Knowledge
 from rewriter.engine.limits import Limits
 from rewriter.engine.run import run
 from rewriter.errors import RewriterError
@@ -123,12 +123,9 @@ def rewritten(rule: Rule, instance: Instance, has_kernel: HasKernel | None = Non
     log = run(
         model.graph,
         RuleSet((rule,)),
-        source=source,
-        settings=instance.settings,
+        Knowledge(source, instance.settings, model.overridable, has_kernel=has_kernel),
         limits=Limits(seconds=_SECONDS),
-        overridable=model.overridable,
         detail=False,
-        has_kernel=has_kernel,
     )
     return model.to_proto(), log
 

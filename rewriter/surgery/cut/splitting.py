@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from rewriter.conditions.context import Knowledge
 from rewriter.engine.run import run
 from rewriter.errors import RewriterError
 from rewriter.language.rules import RuleSet
@@ -86,7 +87,7 @@ def split(
 def _places(source: Opened, rules: RuleSet) -> list[tuple[str, ...]]:
     """Names of the nodes that rules match where they would fire. Raises RewriterError where there are none."""
     model = source.read()
-    log = run(model.graph, rules, keep=False, overridable=model.overridable, has_kernel=has_kernel)
+    log = run(model.graph, rules, Knowledge(overridable=model.overridable, has_kernel=has_kernel), keep=False)
     places = [firing.matched for firing in log.firings if firing.place == "main"]
     if not places:
         raise RewriterError(f"--rule {', '.join(rule.code for rule in rules)}: it fires nowhere in the main graph")

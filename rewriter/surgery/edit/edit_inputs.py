@@ -21,7 +21,6 @@ from rewriter.onnxfile.tensors import gs_dtype
 from rewriter.rewriting.dim_follow.follow import DimensionWalk, named_dimensions
 from rewriter.rewriting.dim_follow.refusal import DoesNotFlow
 from rewriter.rewriting.stale_types import declare_anew
-from rewriter.source.exporter import detect
 from rewriter.surgery.edit.editing import Editing, pair
 
 Shapes = dict[str, list[Dim]]
@@ -168,7 +167,7 @@ class _Plan:
         refresh(facts, changed)
         try:
             if sizes := named_dimensions([edits]):
-                DimensionWalk(Context(index, facts, detect(editing.graph)), edits, sizes).follow()
+                DimensionWalk(Context(index, facts=facts), edits, sizes).follow()
         except DoesNotFlow as error:
             raise RewriterError(f"the shape cannot be changed: {self._clear(str(error))}") from None
         edits.sweep(())

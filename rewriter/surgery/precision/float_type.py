@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import onnx_graphsurgeon as gs
 
+from rewriter.conditions.context import Knowledge
 from rewriter.engine.run import run
 from rewriter.errors import RewriterError
 from rewriter.facts.facts import Facts
@@ -75,7 +76,7 @@ def _convert(model: Model, dtype: str, keep: Sequence[str], *, ports: bool, asks
     did = []
     if model.graph.functions:
         before = len(model.graph.functions)
-        run(model.graph, load_rules().select([_INLINE]), overridable=model.overridable)
+        run(model.graph, load_rules().select([_INLINE]), Knowledge(overridable=model.overridable))
         if len(model.graph.functions) < before:
             did.append(f"{counted(before - len(model.graph.functions), 'function')} written out where they are called")
     index = GraphIndex(model.graph)

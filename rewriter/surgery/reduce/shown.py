@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from rewriter.conditions.context import Knowledge
 from rewriter.engine.limits import Limits
 from rewriter.engine.run import run
 from rewriter.errors import RewriterError
@@ -115,12 +116,10 @@ class Trials:
         log = run(
             model.graph,
             rules,
-            source=self._source,
+            Knowledge(self._source, overridable=model.overridable, has_kernel=self._kernel()),
             limits=Limits(seconds=TRIAL),
-            overridable=model.overridable,
             keep=False,
             detail=False,
-            has_kernel=self._kernel(),
         )
         found: dict[str, list[tuple[str, str]]] = {}
         for firing in log.firings:

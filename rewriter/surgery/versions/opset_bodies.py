@@ -17,7 +17,6 @@ from rewriter.graph.model import Model
 from rewriter.onnxfile.tensor_types import encode
 from rewriter.rewriting.inline import inline_function
 from rewriter.rewriting.transaction import Rewriting
-from rewriter.source.exporter import detect
 
 
 def has_body(op: str, version: int) -> bool:
@@ -32,7 +31,7 @@ def write_out(index: GraphIndex, overridable: Collection[str], nodes: Sequence[g
     A body depends on what is known of the operands, and one that holds subgraphs is not written out.
     """
     facts = Facts(index, overridable)
-    context = Context(index, facts, detect(index.graph), None, {}, None)
+    context = Context(index, facts=facts)
     edits = Edits(index)
     left = []
     for node in nodes:

@@ -13,6 +13,7 @@ from functools import cache
 import onnx
 import onnx_graphsurgeon as gs
 
+from rewriter.conditions.context import Knowledge
 from rewriter.engine.run import run
 from rewriter.errors import RewriterError
 from rewriter.facts.facts import Facts
@@ -84,7 +85,7 @@ def _step(model: Model, before: int, after: int, done: Counter[str]) -> None:
             _stamp(graph, after)
     if not marked:
         return
-    log = run(model.graph, conversions(), overridable=model.overridable)
+    log = run(model.graph, conversions(), Knowledge(overridable=model.overridable))
     index = GraphIndex(model.graph)
     edits = Edits(index)
     for node in marked:

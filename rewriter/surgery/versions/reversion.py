@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from rewriter.conditions.context import Context
+from rewriter.conditions.context import Context, Knowledge
 from rewriter.conditions.format_versions import least_ir_version
 from rewriter.errors import RewriterError
-from rewriter.facts.facts import Facts
 from rewriter.graph.imports import newest_import
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model
 from rewriter.graph.scopes import opset_versions
-from rewriter.source.exporter import detect
 from rewriter.surgery.command_text import command_text
 from rewriter.surgery.cut.extraction import same_as_whole
 from rewriter.surgery.finish import Checks, Surgery, finish
@@ -78,8 +76,7 @@ def _ir_version(model: Model, version: int, told: int | None) -> int:
     if told is None:
         return max(old, least)
     if told < old:
-        index = GraphIndex(model.graph)
-        least = max(least, least_ir_version(Context(index, Facts(index, model.overridable), detect(model.graph))))
+        least = max(least, least_ir_version(Context(GraphIndex(model.graph), Knowledge(overridable=model.overridable))))
     if not least <= told <= _MOST_IR:
         raise RewriterError(
             f"--ir {told}: what the model has at opset {version} needs an IR version from {least} to {_MOST_IR}"

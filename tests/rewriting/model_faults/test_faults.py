@@ -11,6 +11,7 @@ import onnxruntime
 import pytest
 from onnx.reference import ReferenceEvaluator
 
+from rewriter.conditions.context import Knowledge
 from rewriter.engine.run import run
 from rewriter.graph.model import Model
 from rewriter.language.faults import FAULTS
@@ -26,7 +27,7 @@ HEAD = '<ir_version: 8, opset_import: ["": 13]>'
 def fixed(text: str, *codes: str) -> tuple[onnx.ModelProto, Log]:
     before = onnx.parser.parse_model(text if text.startswith("<") else f"{HEAD} {text}")
     model = Model.from_proto(before)
-    log = run(model.graph, RULES.select(list(codes)), overridable=model.overridable)
+    log = run(model.graph, RULES.select(list(codes)), Knowledge(overridable=model.overridable))
     return model.to_proto(), log
 
 

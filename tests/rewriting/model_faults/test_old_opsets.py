@@ -11,6 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from rewriter.conditions.context import Knowledge
 from rewriter.engine.run import run
 from rewriter.graph.model import Model
 from rewriter.language.load_rules import load_rules
@@ -83,7 +84,7 @@ def meant(x: np.ndarray, opset: int) -> np.ndarray:
 
 def repaired(model: onnx.ModelProto) -> onnx.ModelProto:
     read = Model.from_proto(model)
-    run(read.graph, RULES, overridable=read.overridable)
+    run(read.graph, RULES, Knowledge(overridable=read.overridable))
     return read.to_proto()
 
 
@@ -110,7 +111,7 @@ def test_an_old_network_gives_what_it_meant(opset: int) -> None:
 def test_what_is_in_the_way_is_named(body: str, why: str) -> None:
     text = '<ir_version: 3, opset_import: ["": 5]> g (float[1,2,3,2] x, float[2] s) => (float[1,2,3,2] y) {' + body + "}"
     read = Model.from_proto(onnx.parser.parse_model(text))
-    log = run(read.graph, RULES.select(["HYG040"]), overridable=read.overridable)
+    log = run(read.graph, RULES.select(["HYG040"]), Knowledge(overridable=read.overridable))
     assert not log.firings
     assert [why in blocked.reason for blocked in log.blocked] == [True]
 
@@ -143,7 +144,7 @@ def test_attributes_tell_between_opsets() -> None:
 )
 def test_a_lost_opset_stays_lost_where_it_matters(body: str, why: str) -> None:
     read = Model.from_proto(without_import(body, 8))
-    log = run(read.graph, RULES.select(["HYG041"]), overridable=read.overridable)
+    log = run(read.graph, RULES.select(["HYG041"]), Knowledge(overridable=read.overridable))
     assert not log.firings
     assert [why in blocked.reason for blocked in log.blocked] == [True]
 

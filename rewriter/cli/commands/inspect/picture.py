@@ -63,8 +63,10 @@ def run(args: argparse.Namespace) -> int:
 def _firing(args: argparse.Namespace, ending: str) -> str:
     from rewriter.batch.sources import source_of
     from rewriter.cli.selection import selected
+    from rewriter.conditions.context import Knowledge
     from rewriter.engine.firing_audit import FiringAudit
     from rewriter.engine.limits import Limits
+    from rewriter.engine.run import Hooks
     from rewriter.engine.run import run as rewrite
     from rewriter.errors import RewriterError
     from rewriter.proof.kernels import has_kernel
@@ -76,12 +78,10 @@ def _firing(args: argparse.Namespace, ending: str) -> str:
     log = rewrite(
         model.graph,
         selected(args),
-        source=source,
+        Knowledge(source, overridable=model.overridable, has_kernel=has_kernel),
         limits=Limits(firings=args.firing),
-        overridable=model.overridable,
         keep=False,
-        audit=FiringAudit(snapshot_of=args.firing),
-        has_kernel=has_kernel,
+        hooks=Hooks(audit=FiringAudit(snapshot_of=args.firing)),
     )
     if len(log.firings) < args.firing:
         there = f"there {'is' if len(log.firings) == 1 else 'are'} {counted(len(log.firings), 'firing')}"
@@ -101,18 +101,16 @@ def _firing(args: argparse.Namespace, ending: str) -> str:
 
 
 def _part(args: argparse.Namespace, ending: str) -> str:
-    from rewriter.conditions.context import Context
+    from rewriter.conditions.context import Context, Knowledge
     from rewriter.engine.take_snapshot import SnapshotTaker
     from rewriter.engine.weight_digests import Weights
     from rewriter.errors import RewriterError
     from rewriter.explain.why_rules import named
-    from rewriter.facts.facts import Facts
     from rewriter.graph.index import GraphIndex
-    from rewriter.source.exporter import detect
 
     model = _loaded(args)
     index = GraphIndex(model.graph)
-    context = Context(index, Facts(index, model.overridable), detect(model.graph))
+    context = Context(index, Knowledge(overridable=model.overridable))
     taker = SnapshotTaker(context, Weights(index).words)
     if args.around is None:
         nodes = index.members(index.scopes[0])

@@ -53,27 +53,22 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.cli.output import style_of, tell
     from rewriter.cli.rule_page import when_asked
     from rewriter.cli.selection import target_names
-    from rewriter.conditions.context import Context
+    from rewriter.conditions.context import Context, Knowledge
     from rewriter.engine.run import run as run_rules
     from rewriter.explain.why_rules import explain
-    from rewriter.facts.facts import Facts
     from rewriter.graph.index import GraphIndex
     from rewriter.graph.model import load
     from rewriter.language.targets import EVERY_TARGET
     from rewriter.proof.kernels import has_kernel
     from rewriter.report.jsonreport import dumps
     from rewriter.report.why_lines import why_lines, why_object
-    from rewriter.source.exporter import detect, informed
 
     rule, rules = _rules(args)
     model = load(args.model)
     model.constant_inputs = args.constant_inputs
     source, notes = source_of(model, args.model, args.source)
-    exporter = detect(model.graph)
-    if source is not None:
-        exporter = informed(exporter, source.framework, source.version)
-    index = GraphIndex(model.graph)
-    context = Context(index, Facts(index, model.overridable), exporter, source, rules.settings, has_kernel)
+    known = Knowledge(source, rules.settings, model.overridable, has_kernel=has_kernel)
+    context = Context(GraphIndex(model.graph), known)
     found = explain(
         context,
         rule,
@@ -81,12 +76,9 @@ def run(args: argparse.Namespace) -> int:
         lambda: run_rules(
             model.graph,
             rules,
-            source=source,
-            overridable=model.overridable,
-            exporter=exporter,
+            known,
             keep=False,
             detail=False,
-            has_kernel=has_kernel,
         ),
     )
     if not (rule.default or (rule.header.on_target and not {EVERY_TARGET, *rule.targets}.isdisjoint(target_names(args)))):
@@ -96,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
         if rule.code.startswith(one.rule) and (not one.patterns or configuration.fits(one.patterns, args.model)):
             notes.append(f"{one.origin} suppresses {one.rule}" + (f" at {one.node}" if one.node else "") + f": {one.reason}")
     if args.format == "json":
-        print(dumps(why_object(found, args.model, str(exporter), notes)))
+        print(dumps(why_object(found, args.model, str(context.exporter), notes)))
     else:
         for line in why_lines(found, notes, args.limit, style_of(sys.stdout)):
             tell(line)
