@@ -40,6 +40,8 @@ _MAY_LACK = ("bfloat16", "double")
 _RANGE = ".."
 _SHOWN = 8  # weights that are named
 _INLINE = "HYG032"
+_NEEDLESS = "GEN033"
+"""Takes out casts to the type that is there already, which would otherwise tell a type that the others no longer have."""
 
 
 def in_type(source: Opened, dtype: str, keep: Sequence[str] = (), io: str = "keep", checks: Checks | None = None) -> Surgery:
@@ -79,9 +81,12 @@ def _convert(model: Model, dtype: str, keep: Sequence[str], *, ports: bool, asks
         run(model.graph, load_rules().select([_INLINE]), Knowledge(overridable=model.overridable))
         if len(model.graph.functions) < before:
             did.append(f"{counted(before - len(model.graph.functions), 'function')} written out where they are called")
+    asked = _kept(GraphIndex(model.graph), keep)
+    kept = set(map(id, asked))
+    needless = load_rules().select([_NEEDLESS])
+    run(model.graph, needless, overridable=model.overridable, permit=lambda fired: id(fired.root) not in kept)
     index = GraphIndex(model.graph)
     facts = Facts(index, model.overridable)
-    kept = set(map(id, _kept(index, keep)))
     plan = FloatPlan(index, facts, target, kept, ports=ports)
     if asks and dtype in _MAY_LACK:
         lacking = [node for node in plan.nodes() if plan.changes(node) and _lacks_kernel(node, plan)]
