@@ -12,11 +12,14 @@ from rewriter.cli.options import Parser, Raw
 
 GROUPS = {
     "repair": ("fix", "check", "plan", "apply", "why"),
-    "change": ("optimize", "extract", "split", "merge", "edit", "reduce", "opset", "infer", "save", "convert", "text", "undo"),
+    "change": (
+        "optimize", "extract", "split", "merge", "edit", "reduce", "opset", "infer", "save", "convert", "quantize-prep", "text",
+        "undo",
+    ),
     "inspect": ("show", "view", "picture", "diff", "compare", "history", "audit", "run", "bench"),
     "rules": ("rules", "rule", "new", "new-pack", "test", "fmt", "verify", "lint", "coverage", "explain", "lsp"),
     "about": ("help",),
-}
+}  # fmt: skip
 """Commands by what they are for. Each is a module of `rewriter.cli.commands.GROUP`; of a call only its own is imported."""
 
 _GROUP_OF = {command: group for group, commands in GROUPS.items() for command in commands}

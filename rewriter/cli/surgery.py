@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -110,6 +110,14 @@ def targets(args: argparse.Namespace, sources: Sequence[Opened], files: Sequence
             raise RewriterError(f"{file} is the input itself; --force overwrites it")
         if check_target(Path(file), force=True) is not None and not args.force:
             raise RewriterError(f"{file} exists; --force overwrites it")
+
+
+def one_result(args: argparse.Namespace, make: Callable[[Opened, Checks], Surgery]) -> int:
+    """Runs a command that makes one model of the one in `args.model`; returns 0."""
+    source = opened(args.model)
+    targets(args, [source], [args.output])
+    with limited(args):
+        return deliver(args, args.command, source, make(source, checks_of(args)), args.output)
 
 
 def deliver(args: argparse.Namespace, command: str, source: Opened, done: Surgery, file: str | None) -> int:

@@ -42,7 +42,7 @@ def test_a_slip_gets_one_line_with_what_was_meant(arguments: tuple[str, ...], sa
 
 def test_help_lists_commands_by_what_they_are_for(call: Call) -> None:
     lines = call("--help").out.splitlines()
-    assert lines.index("  repair:") + 1 == lines.index("    fix       repair models") < lines.index("  rules:")
+    assert lines.index("  repair:") + 1 == lines.index("    fix          repair models") < lines.index("  rules:")
 
 
 def test_help_knows_commands_rules_and_messages(call: Call) -> None:

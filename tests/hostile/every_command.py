@@ -31,6 +31,7 @@ CALLS: dict[str, Sequence[str]] = {
     "reduce": ("{m}", "-o", "{out}/reduced.onnx"),
     "reduce --keep": ("{m}", "--keep", "rule: HYG003", "-o", "{out}/kept.onnx"),
     "convert": ("{m}", "--dtype", "float16", "-o", "{out}/half.onnx"),
+    "quantize-prep": ("{m}", "-o", "{out}/prepared.onnx"),
     "text": ("{m}", "-o", "{out}/m.onnxtxt"),
     "run": ("{fixed}", "-o", "{out}/run.npz"),
     "bench": ("{fixed}", "--seconds", "1"),

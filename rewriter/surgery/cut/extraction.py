@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rewriter.graph.values import new_variable
+from rewriter.proof.models.output_agreement import Bound
 from rewriter.proof.models.validity import Candidate
 from rewriter.report.style import counted
 from rewriter.surgery.command_text import command_text
@@ -47,9 +48,16 @@ def _agreement(source: Opened, cut: Extracted, part: Candidate, most: int) -> Ag
 
 
 def same_as_whole(
-    source: Opened, parts: Sequence[Candidate], given: Sequence[str], wanted: Sequence[str], most: int
+    source: Opened,
+    parts: Sequence[Candidate],
+    given: Sequence[str],
+    wanted: Sequence[str],
+    most: int,
+    bound: Bound | None = None,
 ) -> Agreement:
-    """Whether parts that run one after the other give what the whole model gives: what is `given` is taken from it."""
+    """Whether parts that run one after the other give what the whole model gives: what is `given` is taken from it. `bound`
+    as for `agreement`.
+    """
     whole = source.read()
     own = {tensor.name for tensor in whole.graph.inputs}
     made = {tensor.name: tensor for node in whole.graph.nodes for tensor in node.outputs if tensor.name}
@@ -60,4 +68,4 @@ def same_as_whole(
     whole.graph.outputs = [made[name] for name in asked] or [new_variable(tensor.name) for tensor in inputs]
     candidate = Candidate(whole)
     steps = [Step(part) for part in parts]
-    return agreement(candidate, [Step(candidate)], steps, [n for n in wanted if n in made], given=given, most=most)
+    return agreement(candidate, [Step(candidate)], steps, [n for n in wanted if n in made], given=given, most=most, bound=bound)

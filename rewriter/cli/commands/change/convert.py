@@ -43,11 +43,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Converts a model; returns 0."""
-    from rewriter.cli.surgery import checks_of, deliver, limited, opened, targets
+    from rewriter.cli.surgery import one_result
     from rewriter.surgery.precision.float_type import in_type
 
-    source = opened(args.model)
-    targets(args, [source], [args.output])
-    with limited(args):
-        done = in_type(source, args.dtype, args.keep, args.io, checks_of(args))
-        return deliver(args, "convert", source, done, args.output)
+    return one_result(args, lambda source, checks: in_type(source, args.dtype, args.keep, args.io, checks))

@@ -65,14 +65,10 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Edits a model; returns 0."""
-    from rewriter.cli.surgery import checks_of, deliver, limited, opened, targets
+    from rewriter.cli.surgery import one_result
     from rewriter.errors import RewriterError
     from rewriter.surgery.edit.edition import edited
 
     if not args.edits:
         raise RewriterError("say what is edited; `rewriter edit --help` lists the edits")
-    source = opened(args.model)
-    targets(args, [source], [args.output])
-    with limited(args):
-        done = edited(source, args.edits, with_children=args.with_children, checks=checks_of(args))
-        return deliver(args, "edit", source, done, args.output)
+    return one_result(args, lambda source, checks: edited(source, args.edits, with_children=args.with_children, checks=checks))

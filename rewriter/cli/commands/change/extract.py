@@ -53,14 +53,11 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Cuts a part out of a model; returns 0."""
-    from rewriter.cli.surgery import checks_of, deliver, limited, opened, targets
+    from rewriter.cli.surgery import one_result
     from rewriter.errors import RewriterError
     from rewriter.surgery.cut.extraction import extracted
 
     if not args.to and args.start is None:
         raise RewriterError("say what is cut out with --to, --from or both")
-    source = opened(args.model)
-    targets(args, [source], [args.output])
-    with limited(args):
-        done = extracted(source, args.to, args.start, args.type, auto_inputs=args.auto_inputs, checks=checks_of(args))
-        return deliver(args, "extract", source, done, args.output)
+    wanted = args.to, args.start, args.type
+    return one_result(args, lambda source, checks: extracted(source, *wanted, auto_inputs=args.auto_inputs, checks=checks))

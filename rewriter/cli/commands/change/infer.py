@@ -25,10 +25,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Infers types; returns 0."""
-    from rewriter.cli.surgery import checks_of, deliver, limited, opened, targets
+    from rewriter.cli.surgery import one_result
     from rewriter.surgery.inferred import inferred
 
-    source = opened(args.model)
-    targets(args, [source], [args.output])
-    with limited(args):
-        return deliver(args, "infer", source, inferred(source, checks_of(args)), args.output)
+    return one_result(args, inferred)

@@ -30,11 +30,9 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Gives a model another version; returns 0."""
-    from rewriter.cli.surgery import checks_of, deliver, limited, opened, targets
+    from rewriter.cli.surgery import one_result
     from rewriter.surgery.versions.reversion import reversioned
 
-    source = opened(args.model)
-    targets(args, [source], [args.output])
-    with limited(args):
-        done = reversioned(source, args.version, args.ir, restamp=args.restamp, checks=checks_of(args))
-        return deliver(args, "opset", source, done, args.output)
+    return one_result(
+        args, lambda source, checks: reversioned(source, args.version, args.ir, restamp=args.restamp, checks=checks)
+    )

@@ -1,0 +1,68 @@
+"""`rewriter quantize-prep`: a model ready for ONNX Runtime's quantizer, as `onnxruntime.quantization.preprocess` makes it.
+
+That one needs sympy, goes on when a step failed, and converts old operators by a converter that drops local functions.
+"""
+
+from __future__ import annotations
+
+from rewriter.engine.run import run
+from rewriter.graph.scopes import opset_versions
+from rewriter.graph.tidy import tidy
+from rewriter.language.load_rules import load_rules
+from rewriter.proof.kernels import has_kernel
+from rewriter.proof.models.output_agreement import Bound
+from rewriter.report.style import counted
+from rewriter.surgery.cut.extraction import same_as_whole
+from rewriter.surgery.finish import Checks, Surgery, finish
+from rewriter.surgery.inferred import declare_types
+from rewriter.surgery.merge.join_versions import set_versions
+from rewriter.surgery.opened import Opened
+from rewriter.surgery.versions.opset_conversion import convert_opset
+
+LEAST_OPSET = 13
+"""What QuantizeLinear with an axis needs, and so the quantizer for channels."""
+
+RULES = ("BASIC", "OPT001", "OPT029", "OPT045")
+"""Besides what keeps the numbers: what puts scales, biases and padding into the nodes that are quantized."""
+
+MARK = ("onnx.quant.pre_process", "onnxruntime.quant")
+"""The entry of the metadata by which the quantizer knows that a model is prepared."""
+
+_BOUND = Bound(rtol=1e-3, atol=1e-4)
+_SHOWN = 8
+
+
+def prepared(source: Opened, checks: Checks | None = None) -> Surgery:
+    """A model that is optimized, declares types and shapes, and is of a version that the quantizer can write into.
+
+    Raises:
+        RewriterError: a node cannot be said in that version, or the result is less valid or computes something else.
+    """
+    model = source.read()
+    did: list[str] = []
+    before = opset_versions(model.graph).get("", LEAST_OPSET)
+    if before < LEAST_OPSET:
+        convert_opset(model, LEAST_OPSET)
+        set_versions(model, {"": LEAST_OPSET}, max(int(model.graph.ir_version or 0), 7))
+        did.append(f"opset  {before} -> {LEAST_OPSET}")
+    log = run(model.graph, load_rules().select(RULES), overridable=model.overridable, has_kernel=has_kernel)
+    tidy(model.graph)
+    counts = ", ".join(f"{count:,} {rule}" for rule, count in log.counts.most_common())
+    did += [f"rewritten  {counts}"] if counts else []
+    told, unknown = declare_types(model)
+    did.append(told)
+    model.metadata.setdefault(*MARK)
+    notes = [f"{counted(len(log.stops), 'rule')} stopped early: {log.stops[0]}"] if log.stops else []
+    if unknown:
+        more = f" and {len(unknown) - _SHOWN:,} more" if len(unknown) > _SHOWN else ""
+        notes.append(f"not quantized, since no type is known: {', '.join(unknown[:_SHOWN])}{more}")
+    inputs, outputs = ([tensor.name for tensor in ports] for ports in (model.graph.inputs, model.graph.outputs))
+    return finish(
+        model,
+        [source],
+        "quantize-prep",
+        did,
+        notes,
+        checks or Checks(),
+        lambda candidate, most: same_as_whole(source, [candidate], inputs, outputs, most, _BOUND),
+    )
