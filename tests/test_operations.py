@@ -31,8 +31,6 @@ TEXTS = {
     "weights.onnxtxt": '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Mul(x, w) }',
     "function.onnxtxt": """<ir_version: 8, opset_import: ["": 17, "mine": 1]> g (float[N] x) => (float[N] y) { y = mine.twice(x) }
         <domain: "mine", opset_import: ["": 17]> twice (v) => (r) { r = Add(v, v) }""",
-    "nhwc.onnxtxt": """<ir_version: 8, opset_import: ["": 17]> g (float[1,8,8,3] image) => (float[1,3,8,8] nchw) {
-        nchw = Transpose<perm = [0, 3, 1, 2]>(image) }""",
 }
 OTHERS = {
     "a.onnx": '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] m) { m = Relu(x) }',

@@ -71,34 +71,33 @@ def dtype(editing: Editing, text: str) -> None:
         raise RewriterError(f"the element type of {name!r} is not known, or it is no tensor that is computed")
     if before == numbers[kind]:
         raise RewriterError(f"{name!r} is {kind} already")
-    index = editing.index
-    inner = new_variable(index.names.fresh(f"{name}_cast"), gs_dtype(before), tensor.shape)
-    cast = new_node("Cast", "", index.node_names.fresh(f"{name}_cast"), {}, [], [])
-    maker = index.producer(tensor)
-    if maker is None:
-        cast.attrs["to"] = before
-        for user in index.uses(tensor):
-            for position, operand in enumerate(user.inputs):
-                if operand is tensor:
-                    user.inputs[position] = inner
-        cast.inputs.append(tensor)
-        cast.outputs.append(inner)
-        graph.nodes.insert(0, cast)
+    outer = editing.index.producer(tensor) is None
+    inner = put_between(editing, tensor, "Cast", {"to": before if outer else numbers[kind]})
+    if outer:
         graph.outputs = [inner if output is tensor else output for output in graph.outputs]
-    else:
-        cast.attrs["to"] = numbers[kind]
-        for user in index.uses(tensor):
-            for position, operand in enumerate(user.inputs):
-                if operand is tensor:
-                    user.inputs[position] = inner
-        maker.outputs[next(i for i, made in enumerate(maker.outputs) if made is tensor)] = inner
-        cast.inputs.append(inner)
-        cast.outputs.append(tensor)
-        graph.nodes.append(cast)
     tensor.dtype = gs_dtype(numbers[kind])
     editing.settle()
     editing.same = False
     editing.did.append(f"type  {name}: {DTYPE_NAMES[before]} -> {kind}")
+
+
+def put_between(editing: Editing, port: Variable, op: str, attributes: dict[str, Any]) -> Variable:
+    """Puts a node between an input or output and the rest of the model, which gets a tensor of the same type in its place."""
+    index, graph = editing.index, editing.graph
+    name = f"{port.name}_{op.lower()}"
+    inner = new_variable(index.names.fresh(name), port.dtype, port.shape)
+    node = new_node(op, "", index.node_names.fresh(name), attributes, [], [])
+    for user in index.uses(port):
+        for position, operand in enumerate(user.inputs):
+            if operand is port:
+                user.inputs[position] = inner
+    maker = index.producer(port)
+    if maker is not None:
+        maker.outputs[next(i for i, made in enumerate(maker.outputs) if made is port)] = inner
+    node.inputs.append(port if maker is None else inner)
+    node.outputs.append(inner if maker is None else port)
+    graph.nodes.insert(0 if maker is None else len(graph.nodes), node)
+    return inner
 
 
 def _reshape(editing: Editing, wanted: Shapes) -> None:

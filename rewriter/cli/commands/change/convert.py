@@ -1,4 +1,4 @@
-"""`rewriter convert`: another floating-point type."""
+"""`rewriter convert`: another floating-point type, or another layout of inputs and outputs."""
 
 from __future__ import annotations
 
@@ -14,16 +14,20 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         "convert",
         parents=[common],
-        help="have a model compute in another floating-point type",
+        help="have a model compute in another floating-point type, or take other layouts",
         description="Has a model compute in another floating-point type, weights and bodies included. Nodes whose operators do "
         "not have the type compute as before; casts are put where types meet, as few as possible. Weights that lose values are "
-        "named.",
+        "named. Or has images given and handed out with their channels last or first (--layout): a Transpose is put at each "
+        "input and output of four dimensions, and goes where the model undoes it. Inside, ONNX's operators keep theirs.",
         epilog="examples:\n  rewriter convert net.onnx --dtype float16 -o half.onnx\n"
-        "  rewriter convert net.onnx --dtype float16 --keep op:Softmax --keep a..b --io convert -o half.onnx",
+        "  rewriter convert net.onnx --dtype float16 --keep op:Softmax --keep a..b --io convert -o half.onnx\n"
+        "  rewriter convert net.onnx --layout nhwc -o last.onnx",
         formatter_class=Help,
     )
     parser.add_argument("model", metavar="MODEL", help="the model")
-    parser.add_argument("--dtype", required=True, choices=("float16", "bfloat16", "float32", "double"), help="the type")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--dtype", choices=("float16", "bfloat16", "float32", "double"), help="the type")
+    what.add_argument("--layout", choices=("nhwc", "nchw"), help="the layout that inputs and outputs are to have")
     parser.add_argument(
         "--keep",
         metavar="NODES",
@@ -37,6 +41,13 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         default="keep",
         help="what happens to the types of inputs and outputs (default: keep)",
     )
+    parser.add_argument(
+        "--ports",
+        metavar="NAMES",
+        action="append",
+        default=[],
+        help="with --layout: these inputs and outputs, of three to five dimensions (default: all of four); may be repeated",
+    )
     add_result(parser)
     parser.set_defaults(run=run)
 
@@ -44,6 +55,14 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Converts a model; returns 0."""
     from rewriter.cli.surgery import one_result
+    from rewriter.errors import RewriterError
+    from rewriter.surgery.port_layout import in_layout
     from rewriter.surgery.precision.float_type import in_type
 
+    if args.layout and (args.keep or args.io != "keep"):
+        raise RewriterError("--keep and --io belong to --dtype; --layout has --ports")
+    if args.dtype and args.ports:
+        raise RewriterError("--ports belongs to --layout; --dtype has --io")
+    if args.layout:
+        return one_result(args, lambda source, checks: in_layout(source, args.layout, args.ports, checks))
     return one_result(args, lambda source, checks: in_type(source, args.dtype, args.keep, args.io, checks))
