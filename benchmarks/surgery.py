@@ -1,10 +1,11 @@
 """Cuts real exports at random places and joins them again, with this program and with onnx's own tools.
 
-    python benchmarks/surgery.py FOLDER [--models 100] [--cuts 5] [--seed 1]
+    python benchmarks/surgery.py FOLDER [--models 100] [--cuts 5] [--seed 1] [--alone]
 
 FOLDER is searched for model.onnx. Of each model, as many random cuts are made: the part before it and the part behind it are
 extracted, judged, run one after the other beside the whole, and merged again. `onnx.utils.Extractor` and
-`onnx.compose.merge_models` do the same cuts. And all names of each model are changed and changed back.
+`onnx.compose.merge_models` do the same cuts, but with --alone. And all names of each model are changed and changed back. What
+came out of it otherwise than it should is named, and then the exit code is 1.
 """
 
 from __future__ import annotations
@@ -104,6 +105,10 @@ def verdict(parts: list[onnx.ModelProto], path: Path, cut: Cut) -> str:
     return "other numbers" if found.difference else "same numbers"
 
 
+WRONG = ("cut: invalid", "cut: other numbers", "merge: another model", "other bytes", "cut: refused", "merge: refused")
+"""Beginnings of verdicts that a cut must not get."""
+
+
 def run(tool: object, proto: onnx.ModelProto, path: Path, cut: Cut, totals: Counter[str]) -> None:
     """Does one cut with one tool."""
     assert callable(tool)
@@ -133,17 +138,19 @@ def renamed_back(path: Path) -> bool:
     return bool(again.to_proto().SerializeToString(deterministic=True) == path.read_bytes())
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--models", type=int, default=100)
     parser.add_argument("--cuts", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--alone", action="store_true", help="without onnx's own tools")
     args = parser.parse_args()
     draw = random.Random(args.seed)
     files = sorted(args.folder.rglob("model.onnx"))
     draw.shuffle(files)
     totals: dict[str, Counter[str]] = {"rewriter": Counter(), "onnx": Counter(), "rename": Counter()}
+    wrong: list[str] = []
     models = cuts = 0
     for path in files:
         if models == args.models:
@@ -157,18 +164,30 @@ def main() -> None:
             continue
         models += 1
         proto = whole.to_proto()
-        totals["rename"]["the bytes again" if renamed_back(path) else "other bytes"] += 1
+        again = renamed_back(path)
+        totals["rename"]["the bytes again" if again else "other bytes"] += 1
+        wrong += [] if again else [f"{path}: other bytes after renaming and back"]
         tried = [cut for _ in range(4 * args.cuts) if (cut := random_cut(proto, draw)) is not None][: args.cuts]
         for cut in tried:
             cuts += 1
+            before = totals["rewriter"].copy()
             run(ours, proto, path, cut, totals["rewriter"])
-            run(theirs, proto, path, cut, totals["onnx"])
+            wrong += [
+                f"{path}: {what}, cut at {', '.join(cut.crossing)}"
+                for what in totals["rewriter"] - before
+                if what.startswith(WRONG)
+            ]
+            if not args.alone:
+                run(theirs, proto, path, cut, totals["onnx"])
     print(f"{models} models, {cuts} cuts")
     for tool, found in totals.items():
-        print(tool)
+        if found:
+            print(tool)
         for what, count in sorted(found.items()):
             print(f"  {count:5}  {what}")
+    print(*wrong, sep="\n", end="\n" * bool(wrong))
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())
