@@ -11,3 +11,8 @@ def reason(error: Exception) -> str:
     """What the system says of a file, as it stands behind a path and a colon: `no such file or directory`."""
     said = getattr(error, "strerror", None)
     return said.lower() if said else str(error)
+
+
+def install(extra: str) -> str:
+    """How an optional part is installed, as messages say it; `rewriter` on PyPI is not this package, so a clone is named."""
+    return f"pip install '.[{extra}]' in a clone of rewriter"

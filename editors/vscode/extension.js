@@ -14,7 +14,7 @@ function activate() {
     { documentSelector: [{ language: "onnx-rules" }] }
   );
   return client.start().catch((error) => {
-    vscode.window.showWarningMessage(`'${command}' does not start: ${error.message}. pip install 'rewriter[editor]'`);
+    vscode.window.showWarningMessage(`'${command}' does not start: ${error.message}. It needs pip install '.[editor]' in a clone of rewriter.`);
   });
 }
 

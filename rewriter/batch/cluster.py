@@ -19,7 +19,7 @@ from rewriter.batch.job import process
 from rewriter.batch.processes import Pool
 from rewriter.batch.urls import is_url
 from rewriter.batch.work import Job, Outcome, Work
-from rewriter.errors import RewriterError
+from rewriter.errors import RewriterError, install
 from rewriter.record import replace
 
 LARGEST = 32
@@ -70,7 +70,7 @@ def _client(scheduler: str, processes: int) -> Any:
     try:
         from distributed import Client, LocalCluster
     except ImportError:
-        raise RewriterError("--scheduler needs Dask; install it with: pip install 'rewriter[cluster]'") from None
+        raise RewriterError(f"--scheduler needs Dask; install it with: {install('cluster')}") from None
     if scheduler == "local":
         return Client(LocalCluster(n_workers=processes, threads_per_worker=1, dashboard_address=None))
     kind, _, address = scheduler.partition("://")

@@ -17,7 +17,7 @@ from typing import Any
 from rewriter.batch.group_commit import named_at_once
 from rewriter.batch.urls import STDIN, is_remote, is_url
 from rewriter.batch.work import Job, Outcome, Work
-from rewriter.errors import RewriterError
+from rewriter.errors import RewriterError, install
 from rewriter.record import replace
 from rewriter.source.find import FIXED
 
@@ -200,7 +200,7 @@ def _filesystem(url: str) -> tuple[Any, str]:
     try:
         from fsspec.core import url_to_fs
     except ImportError:
-        raise RewriterError(f"{url}: URLs need fsspec; install it with: pip install 'rewriter[remote]'") from None
+        raise RewriterError(f"{url}: URLs need fsspec; install it with: {install('remote')}") from None
     fs, path = url_to_fs(url)
     return fs, str(path)
 
@@ -215,7 +215,7 @@ def _told(url: str) -> Iterator[None]:
     except FileNotFoundError:
         raise RewriterError(f"{url}: no such file or directory") from None
     except ImportError as error:
-        raise RewriterError(f"{url}: {error}; pip install 'rewriter[remote]' brings what s3, gs, abfs and http need") from None
+        raise RewriterError(f"{url}: {error}; {install('remote')} brings what s3, gs, abfs and http need") from None
     except Exception as error:  # each has errors of its own
         words = " ".join(str(error).split())[:300]
         raise RewriterError(f"{url}: {words or type(error).__name__}") from None

@@ -300,9 +300,9 @@ def runtime_choice(choice: str) -> str:
     Raises:
         RewriterError: it is to be asked, and is not installed.
     """
-    from rewriter.errors import RewriterError
+    from rewriter.errors import RewriterError, install
     from rewriter.proof.onnx_runtime import installed
 
     if choice == "yes" and not installed():
-        raise RewriterError("--runtime needs ONNX Runtime; install it with: pip install 'rewriter[verify]'")
+        raise RewriterError(f"--runtime needs ONNX Runtime; install it with: {install('verify')}")
     return choice if installed() else "no"

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 import onnx
 
-from rewriter.errors import RewriterError
+from rewriter.errors import RewriterError, install
 from rewriter.proof import onnx_runtime
 from rewriter.proof.instances.instance import Array
 from rewriter.record import record
@@ -128,7 +128,7 @@ ORACLES = (OnnxRuntime(), ReferenceOracle())
 def require_runtime() -> None:
     """Raises RewriterError when ONNX Runtime is not installed."""
     if not onnx_runtime.installed():
-        raise RewriterError("verifying needs ONNX Runtime; install it with: pip install 'rewriter[verify]'")
+        raise RewriterError(f"verifying needs ONNX Runtime; install it with: {install('verify')}")
 
 
 def versions() -> dict[str, str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rewriter.errors import install
 from tests.cli.call import GEMM, POOL, Call
 
 
@@ -39,7 +40,7 @@ def test_as_on_this_machine(call: Call, folder: Path, tmp_path: Path, monkeypatc
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--out", "o", "--scheduler", "local"], "--scheduler needs Dask; install it with: pip install 'rewriter[cluster]'"),
+        (["--out", "o", "--scheduler", "local"], f"--scheduler needs Dask; install it with: {install('cluster')}"),
         (["--in-place", "--scheduler", "local"], "--scheduler cannot repair in place"),
     ],
 )

@@ -234,6 +234,7 @@ def test_without_the_extra_one_line_says_what_to_install(
     import importlib.util
 
     from rewriter.cli.main import main
+    from rewriter.errors import install
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert main(["lsp"]) == 2 and "rewriter[editor]" in capsys.readouterr().err
+    assert main(["lsp"]) == 2 and install("editor") in capsys.readouterr().err

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rewriter.errors import RewriterError
+from rewriter.errors import RewriterError, install
 from rewriter.onnxfile.temporary import temporary_folder
 from rewriter.proof import onnx_runtime
 from rewriter.proof.judges import judges
@@ -62,7 +62,7 @@ def benchmark(
         RewriterError: ONNX Runtime is not there, or refuses a model.
     """
     if not onnx_runtime.installed():
-        raise RewriterError("bench needs ONNX Runtime; install it with: pip install 'rewriter[verify]'")
+        raise RewriterError(f"bench needs ONNX Runtime; install it with: {install('verify')}")
     feeds, first = [], None
     for _, _, candidate, drawn in models:
         candidate.size()  # data outside of the folder are refused here; the runtime would follow them

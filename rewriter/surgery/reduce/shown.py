@@ -12,7 +12,7 @@ import onnx
 from rewriter.conditions.context import Knowledge
 from rewriter.engine.limits import Limits
 from rewriter.engine.run import run
-from rewriter.errors import RewriterError
+from rewriter.errors import RewriterError, install
 from rewriter.graph.model import Model
 from rewriter.language.rules import RuleSet
 from rewriter.proof import onnx_runtime
@@ -98,7 +98,7 @@ class Trials:
                 return lambda candidate: words in _plain(ask(candidate) or "")
             heard += [f"{judge} says: {reason}"] if reason else []
         told = "; ".join(heard) or "nobody refuses it"
-        missing = "" if self._runtime else " (ONNX Runtime is not installed: pip install 'rewriter[verify]')"
+        missing = "" if self._runtime else f" (ONNX Runtime is not installed: {install('verify')})"
         raise RewriterError(f"the model is not refused with {text!r}: {told}{missing}")
 
     def _fires(self, code: str, whole: Candidate) -> Shows:

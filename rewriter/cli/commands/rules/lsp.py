@@ -25,10 +25,10 @@ def run(args: argparse.Namespace) -> int:
     """Serves until the editor ends it; returns 0."""
     from importlib.util import find_spec
 
-    from rewriter.errors import RewriterError
+    from rewriter.errors import RewriterError, install
 
     if find_spec("pygls") is None:
-        raise RewriterError("the language server needs pygls; install it with: pip install 'rewriter[editor]'")
+        raise RewriterError(f"the language server needs pygls; install it with: {install('editor')}")
     from rewriter.editor.server import RulesServer
 
     RulesServer().server.start_io()
