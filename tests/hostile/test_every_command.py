@@ -28,7 +28,7 @@ def test_every_command_ends(name: str, call: Call, tmp_path: Path) -> None:
         if words == "apply" and not (out / "plan.toml").exists():
             continue
         given = arguments_of(CALLS[words], tmp_path / f"{name}.onnx", out, RULES)
-        done = call(words.split()[0], *given, "--time-limit", 1, "--memory-limit", "2G")
+        done = call(words.split()[0], *given, "--time-limit", 0.5, "--memory-limit", "2G")
         said = done.out + done.err
         assert done.code in (0, 1, 2), f"{words}: {said}"
         assert "Traceback" not in said and "internal error" not in said and "has no option" not in said, f"{words}: {said}"
