@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from operator import is_
 from typing import Any
 
 from rewriter.engine.compile import CompiledRule, PhasePlan, compile_rule, plan
@@ -86,7 +87,7 @@ def prepared(rules: RuleSet, settings: Mapping[tuple[str, str], Any]) -> Prepare
     """The rules of a set with these settings, made ready; the same object for the same rules and settings."""
     signature = _signature(settings)
     for known in _prepared:
-        if known.rules is rules.rules and known.signature == signature:
+        if len(known.rules) == len(rules.rules) and all(map(is_, known.rules, rules.rules)) and known.signature == signature:
             return known
     made = Prepared(rules.rules, settings)
     _prepared.append(made)

@@ -2,32 +2,43 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rewriter.language.cache.kept_rules import Library
 from rewriter.language.diagnostics import Diagnostic, RuleFileError, SourceText
 from rewriter.language.rule import Rule
-from rewriter.language.rule_files import find_rule_files
+from rewriter.language.rule_files import State, find_rule_files
 from rewriter.language.rules import RuleSet, code_key
+
+_loaded: deque[tuple[list[State], RuleSet]] = deque(maxlen=4)
+"""What this process loaded last, with the states of the files."""
 
 
 def load_rules(paths: Iterable[Path | str] | None = None) -> RuleSet:
     """Reads, parses and checks rule files; folders are searched for `*.rules`. None: the rules that are shipped.
 
-    What was found right once is kept (`kept_rules`), and is not parsed and checked again.
+    What was found right once is kept (`kept_rules`), and is not parsed and checked again. Files that this process loaded and
+    that nobody has written to since give the same rules, with all that was made of them.
 
     Raises:
         RewriterError: a path does not exist, cannot be read or is too big.
         RuleFileError: with everything that is wrong in all files, warnings included.
     """
     library = Library(find_rule_files(paths))
+    for states, loaded in _loaded:
+        if states == library.states:
+            return loaded
     rules, warnings = library.read("checked") or _compiled(library)
     ordered = tuple(sorted(rules, key=lambda rule: code_key(rule.code)))
     doubtful = {diagnostic.path for diagnostic in warnings}
-    return RuleSet(
+    found = RuleSet(
         ordered, warnings=warnings, sources={source.path: source for source in library.sources if source.path in doubtful}
     )
+    if library.settled:
+        _loaded.append((library.states, found))
+    return found
 
 
 def _compiled(library: Library) -> tuple[list[Rule], tuple[Diagnostic, ...]]:

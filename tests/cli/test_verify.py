@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rewriter.errors import install
 from tests.cli.call import Call
 
 GOOD = "rule T1 identity <kind: exact>\nmatch { y = Identity(x) }\nrewrite { y = x }\n"
@@ -71,4 +72,4 @@ def test_without_onnx_runtime_it_says_what_to_install(call: Call, tmp_path: Path
     (tmp_path / "a.rules").write_text(GOOD)
     monkeypatch.setattr(onnx_runtime, "installed", lambda: False)
     done = call("verify", tmp_path)
-    assert done.code == 2 and "rewriter[verify]" in done.err
+    assert done.code == 2 and install("verify") in done.err

@@ -8,10 +8,12 @@ import pickle
 import stat
 import subprocess
 import sys
+from collections import deque
 from pathlib import Path
 
 import pytest
 
+from rewriter.engine.prepared import prepared
 from rewriter.errors import RewriterError
 from rewriter.language import ast
 from rewriter.language.cache import kept_rules
@@ -26,6 +28,8 @@ RULE = "rule A1 a <before: B9>\nmatch { y = Relu(x) }\nwhere size(x, 1..) == 2.5
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache folder of its own, for calls that remember as little of each other as those of different processes."""
+    monkeypatch.setattr("rewriter.language.load_rules._loaded", deque(maxlen=0))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     (tmp_path / "home").mkdir()
     return tmp_path / "home" / "rewriter"
@@ -65,6 +69,16 @@ def test_kept_rules_equal_compiled_ones(monkeypatch: pytest.MonkeyPatch) -> None
         assert (one.title, one.source.text) == (other.title, other.source.text)
         assert one.ast == other.ast
         assert repr(one.ast) == repr(other.ast)
+
+
+def test_a_process_loads_files_once_while_they_stay_as_they_are(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rewriter.language.load_rules._loaded", deque(maxlen=4))
+    assert load_rules([file]) is not load_rules([file])  # it was just written, and may be so again without a trace
+    monkeypatch.setattr(kept_rules, "SETTLED", -(10**18))
+    found = load_rules([file])
+    assert load_rules([file]) is found and prepared(found.select(["A1"]), {}) is prepared(found.select(["A1"]), {})
+    file.write_text(RULE.replace("A1", "A2"))
+    assert [rule.code for rule in load_rules([file])] == ["A2"]
 
 
 def test_trees_are_unpacked_when_they_are_asked_for(file: Path) -> None:

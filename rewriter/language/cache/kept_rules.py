@@ -57,6 +57,11 @@ class Library:
         self.states = [state_of(path) for path in with_defines(paths)]
         self.sources = [SourceText(state[0], partial(read_unchanged, state)) for state in self.states]
 
+    @property
+    def settled(self) -> bool:
+        """Whether the states tell the texts: a file that was just written may be written again without a trace."""
+        return all(max(state[2], state[3]) < self.begun - SETTLED for state in self.states)
+
     @cached_property
     def texts(self) -> list[SourceText]:
         """The texts as they are now."""
@@ -117,7 +122,7 @@ class Library:
         return name if rest == [kind, versions(), list(map(list, self.states))] else None
 
     def _saw(self, folder: Path, kind: str, name: str) -> None:
-        if all(max(state[2], state[3]) < self.begun - SETTLED for state in self.states):
+        if self.settled:
             keep_sealed(self._note(folder, kind), json.dumps((name, kind, versions(), self.states)))
 
 
