@@ -54,6 +54,16 @@ class Help(Lines):
         return text if text.startswith("examples:") else super()._fill_text(text, width, indent)
 
 
+class CommandParser(Parser):
+    """The parser of one command, with what all of them have."""
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, formatter_class=Help, **named)
+        self.add_argument(
+            "--debug", action="store_true", help="show the traceback of an internal error (or set REWRITER_DEBUG=1)"
+        )
+
+
 def add_rule_paths(parser: argparse.ArgumentParser) -> None:
     """`--rules`."""
     parser.add_argument(

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from rewriter import __version__
-from rewriter.cli.options import Parser, Raw
+from rewriter.cli.options import CommandParser, Parser, Raw
 
 GROUPS = {
     "repair": ("fix", "check", "plan", "apply", "why"),
@@ -100,13 +100,11 @@ def make_parser(commands: Sequence[str] = COMMANDS) -> Program:
         formatter_class=_Grouped,
     )
     parser.add_argument("--version", action="version", version=f"rewriter {__version__}")
-    common = Parser(add_help=False)
-    common.add_argument(
-        "--debug", action="store_true", help="show the traceback of an internal error (or set REWRITER_DEBUG=1)"
-    )
     parser.commands = parser.add_subparsers(
-        title="commands", dest="command", metavar="COMMAND", required=True, prog="rewriter", parser_class=Parser
+        title="commands", dest="command", metavar="COMMAND", required=True, prog="rewriter", parser_class=CommandParser
     )
     for command in commands:
-        import_module(f"rewriter.cli.commands.{_GROUP_OF[command]}.{command.replace('-', '_')}").add(parser.commands, common)
+        module = import_module(f"rewriter.cli.commands.{_GROUP_OF[command]}.{command.replace('-', '_')}")
+        module.add(parser.commands)
+        parser.commands.choices[command].set_defaults(run=module.run)
     return parser

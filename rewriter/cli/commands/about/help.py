@@ -5,21 +5,16 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rewriter.cli.options import Help
 
-
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "help",
-        parents=[common],
         help="explain a command, a rule or a message",
         description="Explains a command (fix), a rule (MX001) or a message of the rule compiler (E103).",
         epilog="examples:\n  rewriter help fix\n  rewriter help MX001",
-        formatter_class=Help,
     )
     parser.add_argument("word", metavar="WORD", nargs="?", help="a command, a rule's code, or a message's code")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rewriter.cli.options import Help
 from rewriter.cli.surgery import add_result
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "convert",
-        parents=[common],
         help="have a model compute in another floating-point type, or take other layouts",
         description="Has a model compute in another floating-point type, weights and bodies included. Nodes whose operators do "
         "not have the type compute as before; casts are put where types meet, as few as possible. Weights that lose values are "
@@ -22,7 +20,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         epilog="examples:\n  rewriter convert net.onnx --dtype float16 -o half.onnx\n"
         "  rewriter convert net.onnx --dtype float16 --keep op:Softmax --keep a..b --io convert -o half.onnx\n"
         "  rewriter convert net.onnx --layout nhwc -o last.onnx",
-        formatter_class=Help,
     )
     parser.add_argument("model", metavar="MODEL", help="the model")
     what = parser.add_mutually_exclusive_group(required=True)
@@ -49,7 +46,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         help="with --layout: these inputs and outputs, of three to five dimensions (default: all of four); may be repeated",
     )
     add_result(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

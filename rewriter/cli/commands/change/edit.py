@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from rewriter.cli.options import Help
 from rewriter.cli.surgery import add_result
 
 EDITS = (
@@ -40,18 +39,16 @@ class _Edit(argparse.Action):
         namespace.edits = [*before, (str(option_string).removeprefix("--"), values)]
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "edit",
-        parents=[common],
         help="rename, reshape, add and drop parts of a model",
         description="Edits a model. The edits are done in the order in which they are given, all of them or none.",
         epilog="examples:\n  rewriter edit net.onnx --rename data=images --rename '/^onnx::(.*)/\\1/' -o named.onnx\n"
         "  rewriter edit net.onnx --add-output op:Conv -o all.onnx\n"
         "  rewriter edit net.onnx --shape x:N,3,H,W -o dynamic.onnx\n"
         "  rewriter edit net.onnx --insert-after 'images=Mul(_, 0.0039)' --dtype images=uint8 -o bytes.onnx",
-        formatter_class=Help,
         allow_abbrev=False,
     )
     parser.add_argument("model", metavar="MODEL", help="the model")
@@ -60,7 +57,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         group.add_argument(f"--{name}", metavar=metavar, action=_Edit, dest="edits", help=described)
     group.add_argument("--with-children", action="store_true", help="--drop also takes out all that is computed from a node")
     add_result(parser)
-    parser.set_defaults(run=run, edits=[])
+    parser.set_defaults(edits=[])
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rewriter.cli.options import Help
 from rewriter.cli.surgery import add_result
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "extract",
-        parents=[common],
         help="cut a part out of a model",
         description="Writes the part of a model that leads to some tensors: its nodes, and of weights, functions and operator "
         "sets what they need. What bodies of If, Loop and Scan read counts as read. Types of new inputs and outputs are those "
@@ -21,7 +19,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         epilog="examples:\n  rewriter extract net.onnx --to features -o backbone.onnx\n"
         "  rewriter extract net.onnx --from features --to 'scores,boxes' -o head.onnx\n"
         "  rewriter extract net.onnx --to op:Softmax --dry-run",
-        formatter_class=Help,
     )
     parser.add_argument("model", metavar="MODEL", help="the model")
     what = parser.add_argument_group("what is cut out")
@@ -48,7 +45,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         help="the type of a new input or output, as 'x:float[1,3,N]'; may be repeated",
     )
     add_result(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,11 +8,10 @@ from typing import Any
 from rewriter.cli.surgery import add_result
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "infer",
-        parents=[common],
         help="write types and shapes of inner tensors into a model",
         description="Has inner tensors declare their types and shapes, as far as they follow from the inputs; values that "
         "carry shapes are followed. What is declared already stays, and models of any size will do.",
@@ -20,7 +19,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("model", metavar="MODEL", help="the model")
     add_result(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rewriter.cli.options import Help
 from rewriter.cli.surgery import add_result
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "merge",
-        parents=[common],
         help="make one model of several",
         description="Makes one model of several. An input gets what an output of the same name of a model before gives, or "
         "what --map says; if there is no such name, each model's only output becomes the only input of the next. Equal "
@@ -21,7 +19,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         "aligned where no node means something else by that.",
         epilog="examples:\n  rewriter merge preprocess.onnx net.onnx --map resized=images -o whole.onnx\n"
         "  rewriter merge left.onnx right.onnx --beside --share image --prefix l_,r_ -o both.onnx",
-        formatter_class=Help,
     )
     parser.add_argument("models", metavar="MODEL", nargs="+", help="the models, in the order in which they run")
     how = parser.add_argument_group("how they are connected")
@@ -46,7 +43,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         help="which outputs remain, in their order (default: all that are not mapped)",
     )
     add_result(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -9,11 +9,10 @@ from rewriter.cli.options import count
 from rewriter.cli.surgery import add_result
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "opset",
-        parents=[common],
         help="convert a model to another operator set version, up or down",
         description="Converts a model to another version of ONNX's operators, up or down, with its subgraphs and local "
         "functions. A model with nodes that cannot be said in that version is refused, and the nodes are named with the "
@@ -25,7 +24,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--ir", metavar="K", type=count, help="the IR version")
     parser.add_argument("--restamp", action="store_true", help="only where no node has to be converted")
     add_result(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rewriter.cli.options import Help, add_selection, add_static
+from rewriter.cli.options import add_selection, add_static
 from rewriter.cli.results import add_results, write_results
 
 LEVELS = {"basic": "BASIC", "all": "OPTIMIZE"}
 """The selector of each level."""
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "optimize",
-        parents=[common],
         help="make models smaller and faster",
         description="Folds what is known before a model runs, merges equal nodes, shares equal weights, fuses operators and "
         "removes dead code, until nothing is left to do. Repairs do not run; that is what `fix` is for. Results are judged and "
@@ -25,7 +24,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         epilog="examples:\n  rewriter optimize net.onnx -o small.onnx\n"
         "  rewriter optimize exported/ --out small/ --level basic --jobs 4\n"
         "  rewriter optimize net.onnx --static image:1,3,224,224 --target tensorrt --verify",
-        formatter_class=Help,
     )
     add_selection(parser)
     parser.add_argument(
@@ -37,7 +35,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     add_static(parser, "give an input a fixed shape first")
     add_results(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,11 +8,10 @@ from typing import Any
 from rewriter.cli.surgery import add_result
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "quantize-prep",
-        parents=[common],
         help="optimize a model and write its types for a quantizer",
         description="Does what onnxruntime.quantization.preprocess does before a model is quantized: converts older operators "
         "to opset 13, folds constants, normalizations and padding into the nodes that are quantized, and has inner tensors "
@@ -22,7 +21,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("model", metavar="MODEL", help="the model")
     add_result(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

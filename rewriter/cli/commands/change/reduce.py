@@ -5,15 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rewriter.cli.options import Help, add_rule_paths
+from rewriter.cli.options import add_rule_paths
 from rewriter.cli.surgery import add_result
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "reduce",
-        parents=[common],
         help="make the smallest model that still shows something",
         description="Leaves out nodes, outputs, weights and declarations as long as the model still shows what --keep says, "
         "and makes dimensions smaller. Whoever takes the model takes the small one, too. Without --keep all nodes stay; only "
@@ -22,7 +21,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         epilog="examples:\n  rewriter reduce net.onnx --keep 'refused: incorrect size' -o small.onnx\n"
         "  rewriter reduce net.onnx --keep 'rule: PT030' -o small.onnx\n"
         "  rewriter reduce net.onnx -o without-weights.onnx",
-        formatter_class=Help,
     )
     parser.add_argument("model", metavar="MODEL", help="the model")
     parser.add_argument(
@@ -38,7 +36,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         "--source", metavar="FILE", default="auto", help="the framework's own file, `none`, or `auto` (default), as for `fix`"
     )
     add_result(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,11 +8,10 @@ from typing import Any
 from rewriter.cli.options import add_limits, size
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "save",
-        parents=[common],
         help="move weights into a file beside a model, or into the model",
         description="Writes a model with its weights in one file beside it (--external), or all in one file (--inline). The "
         "bytes are copied by the system and not loaded; in a data file they begin at multiples of 4096.",
@@ -27,7 +26,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--threshold", metavar="SIZE", type=size, default=1024, help="bytes of the weights that go there (1K)")
     parser.add_argument("--force", action="store_true", help="overwrite existing files")
     add_limits(parser, "the whole command", whole=600)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

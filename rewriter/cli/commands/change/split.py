@@ -5,18 +5,17 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from rewriter.cli.options import Help, add_rule_paths, count, size
+from rewriter.cli.options import add_rule_paths, count, size
 from rewriter.cli.surgery import add_result
 
 if TYPE_CHECKING:
     from rewriter.language.rules import RuleSet
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "split",
-        parents=[common],
         help="make several models of one, which run one after the other",
         description="Splits a model into parts that run one after the other. What a part reads of those before it becomes an "
         "input of it and an output of theirs. Constants are in each part that reads them.",
@@ -24,7 +23,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         "  rewriter split net.onnx --at 'p3,p4,p5' --at scores --dry-run\n"
         "  rewriter split net.onnx --rule MY001 --rules heads.rules -o 'part{}.onnx'\n"
         "  rewriter split net.onnx --max-size 1G -o 'part{}.onnx'",
-        formatter_class=Help,
     )
     parser.add_argument("model", metavar="MODEL", help="the model")
     where = parser.add_argument_group("where it is split")
@@ -45,7 +43,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     add_rule_paths(parser)
     add_result(parser, "the results; {} stands for the number of a part, as part{}.onnx")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

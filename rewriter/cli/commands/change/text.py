@@ -5,21 +5,19 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rewriter.cli.options import Help, add_limits
+from rewriter.cli.options import add_limits
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "text",
-        parents=[common],
         help="turn a model into text (ONNX's own, JSON, protobuf's), and back",
         description="Turns a model from one form into another, as the endings of the files say: .onnx; .onnxtxt, ONNX's own "
         "text, with weights in FILE.data beside it and in FILE.rest.json what the text cannot say; .json; .textproto. Back and "
         "forth gives the same model. Without -o the text is printed, of weights their SHA-256.",
         epilog="examples:\n  rewriter text net.onnx\n  rewriter text net.onnx -o net.onnxtxt\n"
         "  rewriter text net.onnxtxt -o edited.onnx\n  rewriter text net.onnx --as json",
-        formatter_class=Help,
     )
     parser.add_argument("model", metavar="MODEL", help="the model, in any of the forms")
     parser.add_argument("-o", "--output", metavar="FILE", help="the result; - is standard output (default)")
@@ -31,7 +29,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--force", action="store_true", help="overwrite existing files")
     add_limits(parser, "the whole command", "600")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,22 +5,20 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rewriter.cli.options import Help, add_rule_paths
+from rewriter.cli.options import add_rule_paths
 from rewriter.cli.surgery import add_result
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "undo",
-        parents=[common],
         help="take a rewrite back from a result",
         description="Takes rewrites back that the record of a result names, those of its last run: the recorded rules run "
         "again without them, on what they ran on. That is made of the result where `--record full` kept what is gone; "
         "otherwise --original names it. Without FIRING the rewrites are listed.",
         epilog="examples:\n  rewriter fix net.onnx -o fixed.onnx --record full\n  rewriter undo fixed.onnx\n"
         "  rewriter undo fixed.onnx 2 -o without.onnx\n  rewriter undo fixed.onnx PT030 --original net.onnx -o without.onnx",
-        formatter_class=Help,
     )
     parser.add_argument("model", metavar="MODEL", help="the result")
     parser.add_argument(
@@ -30,7 +28,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--source", metavar="FILE", help="the framework's own file, where one was used")
     add_rule_paths(parser)
     add_result(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,11 +8,10 @@ from typing import Any
 from rewriter.cli.options import add_configuration, add_format, add_limits, add_rule_paths
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "audit",
-        parents=[common],
         help="check whether a result is what the recorded rules make of its input",
         description="Does again what the record in OUTPUT says was done to INPUT, and compares bytes. The exit code is 1 when "
         "the output is something else, when it has no record, or when a rule has changed since. Nothing is written.",
@@ -25,7 +24,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     add_configuration(parser)
     add_format(parser)
     add_limits(parser, "the audit", whole=600)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,20 +5,18 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rewriter.cli.options import Help, add_format, add_limits, add_static, count, seconds
+from rewriter.cli.options import add_format, add_limits, add_static, count, seconds
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "bench",
-        parents=[common],
         help="measure how long models take, and which nodes take it",
         description="Times models in ONNX Runtime on the processor, in turns where there are several, after some runs that do "
         "not count, and tells from the runtime's profile which operators take the time. Models with the same inputs get the "
         "same values.",
         epilog="examples:\n  rewriter bench net.onnx --nodes\n  rewriter bench net.onnx small.onnx --threads 1",
-        formatter_class=Help,
     )
     parser.add_argument("models", metavar="MODEL", nargs="+", help="the models; the others are compared with the first")
     parser.add_argument("--inputs", metavar="FILE", help=".npz file with the inputs by their names (default: made-up ones)")
@@ -31,7 +29,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--nodes", action="store_true", help="list every node, as the runtime runs it")
     add_limits(parser, "the whole command", "600")
     add_format(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,11 +8,10 @@ from typing import Any
 from rewriter.cli.options import add_format, add_limits, size
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "compare",
-        parents=[common],
         help="run two models side by side and find the first tensor that differs",
         description="Runs two models on the same inputs and compares their outputs. Where these differ, or one model does not "
         "run, it goes through the tensors between, in the order of computation, and names the first that differs, or the node "
@@ -38,7 +37,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     add_limits(parser, "the comparison", whole=60)
     add_format(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

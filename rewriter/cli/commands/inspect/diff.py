@@ -8,11 +8,10 @@ from typing import Any
 from rewriter.cli.options import add_format, add_limits
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "diff",
-        parents=[common],
         help="show what differs between two models",
         description="Compares two models by what their nodes compute from what; names of inner tensors and the order of nodes "
         "do not count, nor whether a constant is an initializer or a node. Differences are those of nodes, attributes, "
@@ -24,7 +23,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument("after", metavar="B", help="the model it is compared with")
     add_format(parser)
     add_limits(parser, "the comparison", whole=600)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

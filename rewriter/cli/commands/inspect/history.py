@@ -8,11 +8,10 @@ from typing import Any
 from rewriter.cli.options import add_format, add_limits
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "history",
-        parents=[common],
         help="list the rules that made a model what it is",
         description="Prints the record that `fix` leaves in models that it changes: for each run the rules that fired, their "
         "number and digests, and the SHA-256 of the file that was rewritten; then the nodes that rules made or changed.",
@@ -21,7 +20,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="the model")
     add_format(parser)
     add_limits(parser, "the command", whole=600)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from rewriter.cli.options import Help, add_configuration, add_limits, add_what_is_known, add_which_rules, count
+from rewriter.cli.options import add_configuration, add_limits, add_what_is_known, add_which_rules, count
 
 if TYPE_CHECKING:
     from rewriter.graph.model import Model
@@ -15,11 +15,10 @@ SMALL = 80
 """Nodes of a model that is drawn as a whole."""
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "picture",
-        parents=[common],
         help="draw what a rule does to a model, or a part of a model",
         description="Draws a part of a model: the surroundings of a firing before and after it (--firing, as `rewriter check` "
         f"numbers them), those of a node (--around), or, without either, the whole of a model of at most {SMALL} nodes. The "
@@ -27,7 +26,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         epilog="examples:\n  rewriter picture net.onnx --firing 1 -o firing.svg\n"
         "  rewriter picture net.onnx --firing 2 --select MX -o firing.mmd\n"
         "  rewriter picture net.onnx --around conv1 --hops 3 -o conv1.svg",
-        formatter_class=Help,
     )
     parser.add_argument("model", metavar="MODEL", help="the model")
     parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the picture: .svg, .dot or .mmd")
@@ -40,7 +38,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     add_what_is_known(parser)
     add_configuration(parser)
     add_limits(parser, "the picture", whole=600)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

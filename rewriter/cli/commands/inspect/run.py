@@ -5,20 +5,18 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rewriter.cli.options import Help, add_format, add_limits, add_static
+from rewriter.cli.options import add_format, add_limits, add_static
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "run",
-        parents=[common],
         help="run a model and show or keep what it gives",
         description="Runs a model once, in ONNX Runtime on one thread without its optimizations, and shows what its outputs "
         "are. -o keeps inputs and outputs by their names, so that --inputs of this and other commands reads them again. "
         "Inputs are made up, always the same, where no file gives them.",
         epilog="examples:\n  rewriter run net.onnx\n  rewriter run net.onnx --inputs sample.npz --dump 'op:Conv' -o out.npz",
-        formatter_class=Help,
     )
     parser.add_argument("model", metavar="MODEL", help="the model")
     parser.add_argument("--inputs", metavar="FILE", help=".npz file with the inputs by their names (default: made-up ones)")
@@ -30,7 +28,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="overwrite an existing file")
     add_limits(parser, "the whole command", "600")
     add_format(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

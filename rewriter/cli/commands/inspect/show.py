@@ -11,11 +11,10 @@ if TYPE_CHECKING:
     from rewriter.inspect.model_stats import ModelStats
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "show",
-        parents=[common],
         help="show what a model is made of",
         description="Shows the exporter and what tells of it, opsets, weights, inputs and outputs, operators, subgraphs, local "
         "functions, external data and metadata. Weights are counted, not read; of external data only the size is asked. "
@@ -32,7 +31,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     add_static(parser, "the shape of an input, for --modules and --stats")
     add_limits(parser, "the summary", whole=60)
     add_format(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

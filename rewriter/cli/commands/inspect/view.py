@@ -5,23 +5,21 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from rewriter.cli.options import Help, add_configuration, add_limits, add_what_is_known, add_which_rules
+from rewriter.cli.options import add_configuration, add_limits, add_what_is_known, add_which_rules
 
 if TYPE_CHECKING:
     from rewriter.inspect.viewed_graph import NodeNote
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "view",
-        parents=[common],
         help="write a page to look at a model, or at two side by side",
         description="Writes one HTML file that shows a model: modules folded, nodes to search and to follow, the places where "
         "rules would fire, and the nodes that rules have changed. Of two models it also shows what differs. The file holds "
         "everything it needs and makes no request; weights are not in it.",
         epilog="examples:\n  rewriter view net.onnx -o net.html\n  rewriter view net.onnx net.fixed.onnx --open",
-        formatter_class=Help,
     )
     parser.add_argument("model", metavar="MODEL", help="the model")
     parser.add_argument("other", metavar="B", nargs="?", help="a second model, compared with the first")
@@ -32,7 +30,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     add_what_is_known(parser)
     add_configuration(parser)
     add_limits(parser, "the page", whole=600)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

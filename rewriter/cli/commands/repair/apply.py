@@ -14,11 +14,10 @@ if TYPE_CHECKING:
     from rewriter.report.style import Style
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "apply",
-        parents=[common],
         help="carry out a plan",
         description="Does the rewrites that a plan accepts, and no other. Nothing is written when the model, a rule or the "
         "source file is not what it was when the plan was made. The exit code is 1 when an accepted rewrite did not happen "
@@ -32,7 +31,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--stamp", action=Switch, help="leave a record in the result (default: yes)")
     add_format(parser)
     add_limits(parser, "the command", whole=600)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,21 +5,19 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rewriter.cli.options import Help, add_runtime, add_selection
+from rewriter.cli.options import add_runtime, add_selection
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "check",
-        parents=[common],
         help="report which rules would fire, and where",
         description="Reports which rules would fire and where, and what an unknown fact keeps from being decided, with what "
         "would make it known. Nothing is written. The exit code is 1 when a rule would fire, or when ONNX Runtime refuses a "
         "model.",
         epilog="examples:\n  rewriter check net.onnx --source net-symbol.json\n"
         "  rewriter check exported/ --format github --report findings.sarif",
-        formatter_class=Help,
     )
     add_selection(parser)
     add_runtime(
@@ -34,7 +32,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         "model, {name} for its name: they decide whether the model is right, where it begins to differ, and which rules, or "
         "questions of rules, repair it",
     )
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from rewriter.cli.options import Help, Switch, add_configuration, add_limits, add_what_is_known, add_which_rules
+from rewriter.cli.options import Switch, add_configuration, add_limits, add_what_is_known, add_which_rules
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,17 +15,15 @@ if TYPE_CHECKING:
     from rewriter.plans.plan_file import Document, Proposal
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "plan",
-        parents=[common],
         help="write down what would be done, to be edited and applied",
         description="Writes each rewrite that `fix` would do as a table of a TOML file, with what it changes beside it. "
         "Setting `apply = false` rejects one; `rewriter apply` carries out the rest. The model is not changed.",
         epilog="examples:\n  rewriter plan net.onnx -o plan.toml\n  rewriter apply plan.toml -o net.fixed.onnx\n"
         "  rewriter plan net.onnx --interactive -o plan.toml",
-        formatter_class=Help,
     )
     parser.add_argument("model", metavar="MODEL", help="the model")
     add_which_rules(parser)
@@ -36,7 +34,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--interactive", action="store_true", help="show each rewrite and ask whether to apply it")
     parser.add_argument("--tidy", action=Switch, help="also remove nodes, initializers and imports that nothing uses")
     add_limits(parser, "the plan", whole=600)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -14,11 +14,10 @@ if TYPE_CHECKING:
 PLACES = 10  # shown in full
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "why",
-        parents=[common],
         help="explain why a rule fires at a place, or does not",
         description="For each place where the operator of the rule's last node occurs: that the rule fires, or the deepest "
         "question that it reached there, what the model answered, and, where the answer is unknown, what would make it "
@@ -42,7 +41,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     add_format(parser)
     add_limits(parser, "the command", whole=600)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -16,11 +16,10 @@ if TYPE_CHECKING:
     from rewriter.language.rules import RuleSet
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "coverage",
-        parents=[common],
         help="list the rules and conditions that models never exercise",
         description="Runs rules over models and reports which of them never fired, and which `where` lines never kept a rule "
         "from firing. What runs by default is run together, and so is the rest of the rules; nothing is written.",
@@ -34,7 +33,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="also print the counts of rules with nothing to say about")
     add_limits(parser, "each model")
     add_format(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,18 +8,16 @@ from typing import Any
 from rewriter.cli.options import add_format
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "explain",
-        parents=[common],
         help="explain a message of the rule compiler",
         description="Explains a message of the rule compiler: what it means, a rule that gives it, and one that does not.",
         epilog="example: rewriter explain E103",
     )
     parser.add_argument("code", metavar="CODE", help="E103, W301, ...; `list` prints all of them")
     add_format(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -6,18 +6,16 @@ import argparse
 from typing import Any
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "fmt",
-        parents=[common],
         help="format rule files",
         description="Formats rule files in place; comments are kept. A file that does not parse is reported and left alone.",
         epilog="example: rewriter fmt --check my_rules/",
     )
     parser.add_argument("paths", metavar="PATH", nargs="+", help="rule file, or folder that is searched for *.rules")
     parser.add_argument("--check", action="store_true", help="only list which files would change; exit code 1 if any")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -9,11 +9,10 @@ from typing import Any
 from rewriter.cli.options import add_format
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "lint",
-        parents=[common],
         help="check rules against each other",
         description="Checks rules as a set: rules that are the same, never get their turn, fit the same node with nothing to "
         "say which goes first, match their own results, undo each other, or can never apply.",
@@ -24,7 +23,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--pedantic", action="store_true", help="also report what cannot be decided")
     add_format(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -6,11 +6,10 @@ import argparse
 from typing import Any
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "lsp",
-        parents=[common],
         help="answer editors about rule files",
         description="Speaks the Language Server Protocol on standard input and output: diagnostics as one types, hover, "
         "completion, definitions, formatting, and lenses that run tests and verify rules. Editors start it by themselves. "
@@ -18,7 +17,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         epilog="example: rewriter lsp --stdio",
     )
     parser.add_argument("--stdio", action="store_true", help="on standard input and output, as always; editors say it")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,11 +8,10 @@ from typing import Any
 from rewriter.cli.options import add_limits, add_rule_paths, add_runtime
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "new",
-        parents=[common],
         help="begin a rule from a part of a model",
         description="Writes a rule file with a pattern of the nodes around one node of a model, a header, and tests with that "
         "part of the model, its weights made small. It compiles; comments say what is to be filled in.",
@@ -28,7 +27,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     add_rule_paths(parser)
     add_runtime(parser, "is asked if it refuses the part, where it is installed")
     add_limits(parser, "the command", whole=600)
-    parser.set_defaults(run=run)
 
 
 def _steps(text: str) -> int:

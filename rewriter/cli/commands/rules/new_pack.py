@@ -6,11 +6,10 @@ import argparse
 from typing import Any
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "new-pack",
-        parents=[common],
         help="begin a package of rules",
         description="Writes a folder with a package that pip installs and whose rules are then known as pack:NAME: an example "
         "of a rule, its tests and what `verify` found, a test of the whole, and a workflow for CI.",
@@ -18,7 +17,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("name", metavar="NAME", help="small letters, digits and hyphens; pip knows it as NAME-rules")
     parser.add_argument("-o", "--output", metavar="FOLDER", help="the folder to make (default: NAME-rules)")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

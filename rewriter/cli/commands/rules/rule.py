@@ -8,11 +8,10 @@ from typing import Any
 from rewriter.cli.options import add_configuration, add_format, add_rule_paths
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "rule",
-        parents=[common],
         help="show one rule",
         description="Shows one rule: what it does, for which models, its parameters, upstream issues, and its text.",
         epilog="example: rewriter rule MX001",
@@ -21,7 +20,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     add_rule_paths(parser)
     add_configuration(parser)
     add_format(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -13,11 +13,10 @@ if TYPE_CHECKING:
     from rewriter.language.rule import Rule
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "rules",
-        parents=[common],
         help="list the rules",
         description="Lists rules: code, kind, evidence, exporter, when it runs (by default, with --guess, for a target, when "
         "selected) and title. With --symptom, "
@@ -35,7 +34,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     add_rule_paths(parser)
     add_configuration(parser)
     add_format(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

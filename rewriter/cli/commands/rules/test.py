@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rewriter.cli.options import Help, add_format
+from rewriter.cli.options import add_format
 
 if TYPE_CHECKING:
     from rewriter.explain.testing import TestResult
@@ -15,16 +15,14 @@ MISSES = 2
 """Places that are shown where a rule does not fire."""
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "test",
-        parents=[common],
         help="run the inline tests of rules",
         description="Runs the inline tests of rule files. Where one fails it shows the difference, or why nothing fires.",
         epilog="examples:\n  rewriter test my_rules/\n  rewriter test my_rules/ --watch\n"
         "  rewriter test my_rules/MY001_pool.rules --bless",
-        formatter_class=Help,
     )
     parser.add_argument("rules", metavar="RULES", nargs="*", help="rule file or folder (default: the shipped rules)")
     parser.add_argument(
@@ -35,7 +33,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="of --bless only show the difference")
     parser.add_argument("--watch", action="store_true", help="run the tests again whenever a rule file changes")
     add_format(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rewriter.cli.options import Help, add_format, count
+from rewriter.cli.options import add_format, count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,17 +17,15 @@ if TYPE_CHECKING:
     from rewriter.report.style import Style
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
+def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
         "verify",
-        parents=[common],
         help="look for counterexamples to what rules promise",
         description="Runs each rule on random instances of its pattern and compares the models before and after in ONNX "
         "Runtime and in onnx.reference. Rules that are as the lock file has them are not run again. Needs rewriter[verify]. "
         "The exit code is 1 for a counterexample, or a rule that could not be verified and does not say why.",
         epilog="examples:\n  rewriter verify my_rules/ --samples 2000\n  rewriter verify rules/ --locked",
-        formatter_class=Help,
     )
     parser.add_argument("rules", metavar="RULES", nargs="*", help="rule file or folder (default: the shipped rules)")
     parser.add_argument(
@@ -53,7 +51,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     lock.add_argument("--no-lock", action="store_true", help="verify every rule, whatever the lock file says")
     add_format(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
