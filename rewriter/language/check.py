@@ -8,7 +8,7 @@ and neither checking nor applying it may run away.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from itertools import groupby
 
 from rewriter.language import ast
@@ -16,16 +16,15 @@ from rewriter.language.checks.context import CheckContext
 from rewriter.language.checks.defines import check_defines, explained
 from rewriter.language.checks.evidence import check_evidence
 from rewriter.language.checks.expressions import Types
-from rewriter.language.checks.header import CODE, bind_params, check_header, check_settings
+from rewriter.language.checks.header import bind_params, check_header, check_settings
 from rewriter.language.checks.names import Pattern, check_shape_of_pattern, unused
 from rewriter.language.checks.operators import check_pattern_node, check_reach
 from rewriter.language.checks.rewrites import BlockCheck, check_blocks
 from rewriter.language.checks.scope import KIND_WORDS, Binding, NameScope
 from rewriter.language.checks.source import check_source
-from rewriter.language.diagnostics import Diagnostic, suggest
+from rewriter.language.diagnostics import Diagnostic
 from rewriter.language.expand.variants import bound
 from rewriter.language.functions import OF_ABSENT
-from rewriter.language.rule import Rule
 from rewriter.language.syntax.fill_row import mentions
 from rewriter.language.syntax.row_findings import merged
 from rewriter.language.walk import pattern_nodes, size, walk
@@ -181,47 +180,3 @@ def check_sizes(context: CheckContext) -> bool:
             context.report("E216", f"this part of the rule has {terms} terms", part.span, "too many", notes)
             small = False
     return small
-
-
-def check_codes(rules: Sequence[Rule]) -> Iterator[Diagnostic]:
-    """Codes are unique across files; `before` names rules and does not go round in circles."""
-    first: dict[str, Rule] = {}
-    for rule in rules:
-        other = first.setdefault(rule.code, rule)
-        if other.path != rule.path:
-            line, _ = other.source.line_col(other.ast.code_span.start)
-            notes = (f"the other one is `{other.slug}` at {other.path}:{line}",)
-            yield Diagnostic("E401", f"two rules have the code {rule.code}", rule.ast.code_span, "again", notes, path=rule.path)
-    for rule in rules:
-        for code in rule.header.replaces:
-            if code in first:
-                message = f"{rule.code} replaces {code}, and there is a rule of this code"
-                span = next(item.value_span for item in rule.ast.meta if item.key == "replaces")
-                yield Diagnostic("E401", message, span, "still there", path=rule.path)
-    for rule in rules:
-        item = next((item for item in rule.ast.meta if item.key == "before"), None)
-        for code in rule.before if item is not None else ():
-            assert item is not None
-            if code not in first and CODE.fullmatch(code):
-                near = suggest(code, first)
-                helps = (f"did you mean `{near}`?",) if near else ()
-                message = f"`before: {code}` names no rule that is loaded"
-                yield Diagnostic("W402", message, item.value_span, "without effect", (), helps, rule.path)
-            elif (circle := _circle(rule.code, code, first)) is not None and rule.code == min(circle):
-                message = f"`before` goes round in a circle: {' before '.join(circle)}"
-                yield Diagnostic("E403", message, item.value_span, "who is first?", path=rule.path)
-
-
-def _circle(start: str, following: str, rules: Mapping[str, Rule]) -> list[str] | None:
-    """A way along `before` from `following` back to `start`, as codes from start to start."""
-    ways = [[start, following]]
-    seen = {following}
-    while ways:
-        way = ways.pop()
-        if way[-1] == start:
-            return way
-        for code in rules[way[-1]].before if way[-1] in rules else ():
-            if code not in seen:
-                seen.add(code)
-                ways.append([*way, code])
-    return None

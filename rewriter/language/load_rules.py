@@ -6,13 +6,14 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from rewriter.language.cache.kept_rules import Library
+from rewriter.language.cache.kept_rules import Checked, Library
+from rewriter.language.checks.codes import check_codes
 from rewriter.language.diagnostics import Diagnostic, RuleFileError, SourceText
 from rewriter.language.rule import Rule
 from rewriter.language.rule_files import State, find_rule_files
 from rewriter.language.rules import RuleSet, code_key
 
-_loaded: deque[tuple[list[State], RuleSet]] = deque(maxlen=4)
+_loaded: deque[tuple[list[list[State]], RuleSet]] = deque(maxlen=4)
 """What this process loaded last, with the states of the files."""
 
 
@@ -26,39 +27,56 @@ def load_rules(paths: Iterable[Path | str] | None = None) -> RuleSet:
         RewriterError: a path does not exist, cannot be read or is too big.
         RuleFileError: with everything that is wrong in all files, warnings included.
     """
-    library = Library(find_rule_files(paths))
-    for states, loaded in _loaded:
-        if states == library.states:
+    files = find_rule_files(paths)
+    libraries = [Library(part) for part in _apart(files, paths)]
+    states = [library.states for library in libraries]
+    for known, loaded in _loaded:
+        if known == states:
             return loaded
-    rules, warnings = library.read("checked") or _compiled(library)
-    ordered = tuple(sorted(rules, key=lambda rule: code_key(rule.code)))
-    doubtful = {diagnostic.path for diagnostic in warnings}
+    read = [library.read("checked") or _compiled(library) for library in libraries]
+    sources = {source.path: source for library in libraries for source in library.sources}
+    places = {path: number for number, path in enumerate(dict.fromkeys((*files, *sources)))}
+    rules = sorted((rule for part, _ in read for rule in part), key=lambda rule: places[rule.path])
+    told = (*(diagnostic for _, part in read for diagnostic in part), *check_codes(rules))
+    if any(not diagnostic.is_warning for diagnostic in told):
+        raise RuleFileError(told, sources)
+    doubtful = {diagnostic.path for diagnostic in told}
     found = RuleSet(
-        ordered, warnings=warnings, sources={source.path: source for source in library.sources if source.path in doubtful}
+        tuple(sorted(rules, key=lambda rule: code_key(rule.code))),
+        warnings=told,
+        sources={path: source for path, source in sources.items() if path in doubtful},
     )
-    if library.settled:
-        _loaded.append((library.states, found))
+    if all(library.settled for library in libraries):
+        _loaded.append((states, found))
     return found
 
 
-def _compiled(library: Library) -> tuple[list[Rule], tuple[Diagnostic, ...]]:
-    """Parses and checks; what is right is kept. Raises RuleFileError."""
+def _apart(files: Sequence[str], paths: Iterable[Path | str] | None) -> list[Sequence[str]]:
+    """The shipped files, and the others: whoever writes rules beside the shipped ones has only his own compiled again."""
+    if paths is None:
+        return [files]
+    shipped = set(find_rule_files(None))
+    parts = [path for path in files if path in shipped], [path for path in files if path not in shipped]
+    return [part for part in parts if part] or [files]
+
+
+def _compiled(library: Library) -> Checked:
+    """Parses and checks each file; what is right is kept."""
     from rewriter.collector import collector_off
 
     with collector_off():
         rules, found = _checked(library.texts)
-    if any(not diagnostic.is_warning for diagnostic in found):
-        raise RuleFileError(found, {source.path: source for source in library.texts})
-    from rewriter.language.cache.operator_table import write_table
+    if all(diagnostic.is_warning for diagnostic in found):
+        from rewriter.language.cache.operator_table import write_table
 
-    write_table()
-    library.write("checked", rules, found)
+        write_table()
+        library.write("checked", rules, found)
     return rules, tuple(found)
 
 
 def _checked(sources: Sequence[SourceText]) -> tuple[list[Rule], list[Diagnostic]]:
-    """The rules of all files, and all that the compiler says of them."""
-    from rewriter.language.check import check, check_codes
+    """The rules of all files, and all that the compiler says of each file."""
+    from rewriter.language.check import check
     from rewriter.language.expand.shared_defines import SharedDefines
     from rewriter.language.parse import parse
 
@@ -70,5 +88,4 @@ def _checked(sources: Sequence[SourceText]) -> tuple[list[Rule], list[Diagnostic
         found.extend(problems)
         found.extend(check(rule_file))
         rules.extend(Rule(rule, source.path, source) for rule in rule_file.rules)
-    found.extend(check_codes(rules))
     return rules, found

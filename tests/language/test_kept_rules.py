@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -19,11 +20,15 @@ from rewriter.language import ast
 from rewriter.language.cache import kept_rules
 from rewriter.language.cache.kept_rules import Library
 from rewriter.language.cache.pack import pack, unpack
-from rewriter.language.diagnostics import RuleFileError
+from rewriter.language.diagnostics import Diagnostic, RuleFileError, SourceText
+from rewriter.language.load_rules import _checked as checked
 from rewriter.language.load_rules import load_rules
+from rewriter.language.rule import Rule
+from rewriter.language.rule_files import find_rule_files
 from rewriter.language.rules import RuleSet
 
 RULE = "rule A1 a <before: B9>\nmatch { y = Relu(x) }\nwhere size(x, 1..) == 2.5 or dtype(x) in [float, int64]\nrewrite { y = x }\n"
+TWO = RULE + RULE.replace("rule A1 a <before: B9>", "rule B9 b")
 
 
 @pytest.fixture(autouse=True)
@@ -81,9 +86,32 @@ def test_a_process_loads_files_once_while_they_stay_as_they_are(file: Path, monk
     assert [rule.code for rule in load_rules([file])] == ["A2"]
 
 
+def test_beside_the_shipped_rules_only_others_are_compiled(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shipped = find_rule_files(None)
+    rules = load_rules()
+    monkeypatch.setattr("rewriter.language.load_rules._checked", lambda texts: compiling(texts, [str(file)]))
+    both = load_rules([*shipped, file])
+    assert (len(both), both.get("A1")) == (len(rules) + 1, load_rules([file]).get("A1"))
+    assert [(warning.code, warning.path) for warning in both.warnings] == [("W402", str(file))]
+    file.write_text(RULE.replace("A1", "MX001").replace("B9", "MX061"))
+    with pytest.raises(RuleFileError) as raised:
+        load_rules([*shipped, file])
+    assert [(found.code, found.path) for found in raised.value.diagnostics] == [("E401", str(file))]
+    with pytest.raises(RuleFileError) as raised:
+        load_rules([file, *shipped])
+    assert [(found.code, found.path in shipped) for found in raised.value.diagnostics] == [("E401", True)]
+    assert load_rules([file]).warnings[0].code == "W402"
+
+
+def compiling(texts: Sequence[SourceText], paths: list[str]) -> tuple[list[Rule], list[Diagnostic]]:
+    assert [text.path for text in texts] == paths
+    return checked(texts)
+
+
 def test_trees_are_unpacked_when_they_are_asked_for(file: Path) -> None:
+    file.write_text(TWO)
     load_rules([file])
-    (rule,) = load_rules([file])
+    rule, _ = load_rules([file])
     assert (rule.code, rule.before, rule.kind.name) == ("A1", ("B9",), "exact")
     sent = pickle.loads(pickle.dumps(rule))
     assert isinstance(vars(rule)["_tree"], tuple)
@@ -247,8 +275,9 @@ def test_trees_may_go_while_rules_are_in_use(file: Path, home: Path) -> None:
 
 
 def test_what_may_match_is_kept_without_its_places(file: Path) -> None:
-    (first,) = load_rules([file])
-    (rule,) = load_rules([file])
+    file.write_text(TWO)
+    first, _ = load_rules([file])
+    rule, _ = load_rules([file])
     question = rule.question
     assert isinstance(vars(rule)["_tree"], tuple)
     assert (question.code, question.tests, question.rewrites) == ("A1", (), ())
