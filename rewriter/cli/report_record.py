@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from rewriter.batch.file_records import file_records
 from rewriter.batch.work import Outcome
-from rewriter.log.records import Log
-from rewriter.report.document import AnswerRecord, ModelRecord, RuleRecord, Status
+from rewriter.log.records import Log, Skipped
+from rewriter.report.document import AnswerRecord, ModelRecord, RuleRecord, SkippedRecord, Status
 
 if TYPE_CHECKING:
     from rewriter.language.rule import Rule
@@ -102,7 +103,7 @@ def model_record(command: Command, outcome: Outcome, answers: Sequence[Answer] =
         counts=dict(sorted(log.counts.items())),
         firings=log.firings,
         blocked=log.blocked,
-        skipped=log.skipped,
+        skipped=len(log.skipped),
         stops=log.stops,
         notes=log.notes,
         rolled_back=log.rolled_back,
@@ -113,6 +114,18 @@ def model_record(command: Command, outcome: Outcome, answers: Sequence[Answer] =
         unfinished=outcome.unfinished,
         expectation=outcome.expectation,
     )
+
+
+def skipped_records(found: Mapping[tuple[Skipped, ...], int]) -> Iterator[SkippedRecord]:
+    """Which rules were not tried and why, of how many models: models of one exporter and opset skip the same ones."""
+    models: Counter[tuple[str, str]] = Counter()
+    for skipped, count in found.items():
+        for one in skipped:
+            models[one.rule, one.reason.replace(f" {one.rule} ", " a rule ")] += count
+    rules: dict[tuple[str, int], list[str]] = {}
+    for (rule, reason), count in sorted(models.items()):
+        rules.setdefault((reason, count), []).append(rule)
+    yield from (SkippedRecord(reason, count, tuple(codes)) for (reason, count), codes in sorted(rules.items()))
 
 
 def rule_records(sets: Iterable[RuleSet], answering: Mapping[str, Rule], named: Container[str]) -> Iterator[RuleRecord]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rewriter import __version__
 from rewriter.batch.spool import Spool
 from rewriter.batch.work import Outcome, Work
-from rewriter.cli.report_record import Command, answers_to, model_record, rule_records
+from rewriter.cli.report_record import Command, answers_to, model_record, rule_records, skipped_records
 from rewriter.report.document import SCHEMA, ModelRecord, Report, RuleSetRecord, Summary
 from rewriter.report.fleet import Fleet
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import argparse
 
     from rewriter.language.rule import Rule
+    from rewriter.log.records import Skipped
 
 OK, FINDINGS, BAD_INPUT, INTERNAL = 0, 1, 2, 3
 
@@ -36,6 +37,7 @@ class Totals:
         self._firings: Counter[str] = Counter()
         self._numbers: Counter[str] = Counter()
         self._named: set[str] = set()
+        self._skipped: Counter[tuple[Skipped, ...]] = Counter()
         self._answering: dict[str, Rule] = {}
         self.fleet = Fleet()
         self.models = 0
@@ -46,6 +48,8 @@ class Totals:
         """A model is finished; `number` is its place among all."""
         answers = answers_to(outcome, self._args) if self.records is not None else []
         self._answering.update({answer.rule.code: answer.rule for answer in answers})
+        if self.records is not None and outcome.log is not None:
+            self._skipped[tuple(outcome.log.skipped)] += 1
         if outcome.crash:
             self._worst = INTERNAL
         self.add_record(number, model_record(self._command, outcome, answers))
@@ -105,6 +109,7 @@ class Totals:
             RuleSetRecord(rules.digest, len(rules), settings),
             tuple(rule_records([rules, *(one.rules for one in work.variants)], self._answering, self._named)),
             _Records(self.records),
+            tuple(skipped_records(self._skipped)),
         )
 
 

@@ -126,7 +126,7 @@ class Blocked:
     error: bool = False
 
 
-@record(slots=True)
+@record(frozen=True, slots=True)
 class Skipped:
     """A selected rule that was not tried on this model, and why ("exporter is pytorch, the rule is for mxnet")."""
 

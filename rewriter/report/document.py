@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Literal
 
-from rewriter.log.records import Blocked, Firing, Judged, Question, RolledBack, Skipped, Stop, Suppressed, Verification
+from rewriter.log.records import Blocked, Firing, Judged, Question, RolledBack, Stop, Suppressed, Verification
 from rewriter.record import field, record
 
-SCHEMA = 1
+SCHEMA = 2
 
 Status = Literal["changed", "unchanged", "findings", "clean", "refused", "failed"]
 FileRole = Literal["input", "input data", "source", "output", "output data"]
@@ -83,6 +83,20 @@ class RuleSetRecord:
 
 
 @record(frozen=True, slots=True)
+class SkippedRecord:
+    """Selected rules that were not tried, all for the same reason.
+
+    Attributes:
+        models: on how many models.
+        rules: their codes.
+    """
+
+    reason: str
+    models: int
+    rules: tuple[str, ...]
+
+
+@record(frozen=True, slots=True)
 class AnswerRecord:
     """A rule whose symptom is what ONNX Runtime says against the model; `score` says how well they agree, at most 1."""
 
@@ -143,7 +157,7 @@ class ModelRecord:
         counts: firings by rule.
         firings: in their order.
         blocked: what an unknown fact, or an error, kept from being decided.
-        skipped: rules that were not tried on this model.
+        skipped: how many of the selected rules were not tried on this model; `skipped` of the report says which, and why.
         stops: everything that was stopped.
         notes: what else is to be said.
         rolled_back: what was taken back since the model was worse with it.
@@ -176,7 +190,7 @@ class ModelRecord:
     counts: dict[str, int] = field(default_factory=dict)
     firings: list[Firing] = field(default_factory=list)
     blocked: list[Blocked] = field(default_factory=list)
-    skipped: list[Skipped] = field(default_factory=list)
+    skipped: int = 0
     stops: list[Stop] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     rolled_back: list[RolledBack] = field(default_factory=list)
@@ -287,7 +301,7 @@ class Report:
     """The record of one call.
 
     Attributes:
-        schema: version of this format, 1.
+        schema: version of this format, 2.
         command: what was called.
         version: of rewriter.
         exit_code: 0 done or nothing found, 1 findings or something not repaired, 2 bad input, 3 a mistake of the program.
@@ -295,6 +309,7 @@ class Report:
         rule_set: the rules that were selected.
         rules: those of them that did something, by code.
         models: in the order of the input.
+        skipped: selected rules that were not tried on models, by reason; told once for all models.
     """
 
     schema: int
@@ -305,6 +320,7 @@ class Report:
     rule_set: RuleSetRecord
     rules: tuple[RuleRecord, ...]
     models: Collection[ModelRecord]
+    skipped: tuple[SkippedRecord, ...] = ()
 
     def rule(self, code: str) -> RuleRecord | None:
         """The rule of a code."""

@@ -207,3 +207,15 @@ def test_a_batch_report_is_in_the_order_of_the_input(call: Call, tmp_path: Path)
     call("check", POOL, GEMM, POOL.parent / "pytorch-2.13-reshape-chain.onnx", "--jobs", 3, "--report", tmp_path / "r.json")
     paths = [Path(model["path"]).name for model in loaded(tmp_path / "r.json")["models"]]
     assert paths == [POOL.name, GEMM.name, "pytorch-2.13-reshape-chain.onnx"]
+
+
+def test_rules_that_were_not_tried_are_told_once_for_all_models(call: Call, tmp_path: Path) -> None:
+    call("check", POOL, "--select", "PT", "--runtime", "no", "--report", tmp_path / "one.json")
+    call("check", POOL, GEMM, "--select", "PT", "--runtime", "no", "--report", tmp_path / "r.json")
+    whole, one = loaded(tmp_path / "r.json"), loaded(tmp_path / "one.json")
+    by_reason = {skipped["reason"]: skipped for skipped in whole["skipped"]}
+    other = by_reason["the exporter is mxnet, not pytorch; select a rule by its code to try it anyway"]
+    assert other["models"] == 2 and "PT030" in other["rules"]
+    assert [model["skipped"] for model in whole["models"]][:2] == [one["models"][0]["skipped"]] * 2
+    assert len(json.dumps(one["skipped"])) < 4000
+    assert one["schema"] == 2

@@ -27,6 +27,7 @@ from rewriter.report.document import (
     Report,
     RuleRecord,
     RuleSetRecord,
+    SkippedRecord,
     Summary,
 )
 
@@ -125,7 +126,8 @@ def model(path: str = "models/net.onnx") -> ModelRecord:
         files=(FileRecord("input", path, "cd" * 32, 100), FileRecord("output", "out/net.onnx", None, None)),
         stop="Cycle",
         counts=dict(found.counts),
-        **{f.name: getattr(found, f.name) for f in fields(Log)},
+        **{f.name: getattr(found, f.name) for f in fields(Log) if f.name != "skipped"},
+        skipped=len(found.skipped),
     )
 
 
@@ -142,7 +144,8 @@ def report(*models: ModelRecord, command: Any = "fix") -> Report:
         for code in ("TST001", "TST002", "TST003")
     )
     summary = Summary(len(found), {"changed": 1, "clean": 1, "failed": 1}, 1, 1, {"TST001": 11}, 1.5)
-    return Report(1, command, "0.1.0", 2, summary, RuleSetRecord("01" * 32, 4), rules, found)
+    skipped = (SkippedRecord("the model's opset is 8", 1, ("TST004",)),)
+    return Report(2, command, "0.1.0", 2, summary, RuleSetRecord("01" * 32, 4), rules, found, skipped)
 
 
 def hostile(name: str, command: Any = "fix") -> Report:

@@ -168,7 +168,7 @@ def _notifications(model: ModelRecord, place: int) -> Iterator[dict[str, Any]]:
     for note in model.notes:
         yield _notification("note", note, model, place)
     if model.skipped:
-        text = f"{number(len(model.skipped), 'rule')} not meant for this model"
+        text = f"{number(model.skipped, 'rule')} not meant for this model"
         yield _notification("note", text, model, place)
 
 
