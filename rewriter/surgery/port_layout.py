@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 
 import onnx_graphsurgeon as gs
 
+from rewriter.conditions.context import Knowledge
 from rewriter.engine.run import run
 from rewriter.errors import RewriterError
 from rewriter.graph.model import Model
@@ -50,7 +51,7 @@ def in_layout(source: Opened, layout: str, ports: Sequence[str] = (), checks: Ch
     inputs, outputs = ([tensor.name for tensor in side] for side in (model.graph.inputs, model.graph.outputs))
     before = _transpositions(model)
     did = _put(model, layout, changed)
-    log = run(model.graph, load_rules().select(_RULES), overridable=model.overridable)
+    log = run(model.graph, load_rules().select(_RULES), Knowledge(overridable=model.overridable))
     more = _transpositions(model) - before
     did.append(
         f"Transpose  {abs(more)} {'more' if more >= 0 else 'fewer'}" + (f", {len(log.firings)} rewrites" if log.firings else "")

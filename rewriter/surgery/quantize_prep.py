@@ -5,6 +5,7 @@ That one needs sympy, goes on when a step failed, and converts old operators by 
 
 from __future__ import annotations
 
+from rewriter.conditions.context import Knowledge
 from rewriter.engine.run import run
 from rewriter.graph.scopes import opset_versions
 from rewriter.graph.tidy import tidy
@@ -45,7 +46,7 @@ def prepared(source: Opened, checks: Checks | None = None) -> Surgery:
         convert_opset(model, LEAST_OPSET)
         set_versions(model, {"": LEAST_OPSET}, max(int(model.graph.ir_version or 0), 7))
         did.append(f"opset  {before} -> {LEAST_OPSET}")
-    log = run(model.graph, load_rules().select(RULES), overridable=model.overridable, has_kernel=has_kernel)
+    log = run(model.graph, load_rules().select(RULES), Knowledge(overridable=model.overridable, has_kernel=has_kernel))
     tidy(model.graph)
     counts = ", ".join(f"{count:,} {rule}" for rule, count in log.counts.most_common())
     did += [f"rewritten  {counts}"] if counts else []

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import onnx_graphsurgeon as gs
 
 from rewriter.conditions.context import Knowledge
-from rewriter.engine.run import run
+from rewriter.engine.run import Hooks, run
 from rewriter.errors import RewriterError
 from rewriter.facts.facts import Facts
 from rewriter.facts.single_node import single_node
@@ -84,7 +84,8 @@ def _convert(model: Model, dtype: str, keep: Sequence[str], *, ports: bool, asks
     asked = _kept(GraphIndex(model.graph), keep)
     kept = set(map(id, asked))
     needless = load_rules().select([_NEEDLESS])
-    run(model.graph, needless, overridable=model.overridable, permit=lambda fired: id(fired.root) not in kept)
+    only = Hooks(permit=lambda fired: id(fired.root) not in kept)
+    run(model.graph, needless, Knowledge(overridable=model.overridable), hooks=only)
     index = GraphIndex(model.graph)
     facts = Facts(index, model.overridable)
     plan = FloatPlan(index, facts, target, kept, ports=ports)
