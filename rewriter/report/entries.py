@@ -32,6 +32,21 @@ def change_lines(changes: Iterable[Change]) -> Iterator[str]:
 number = counted
 
 
+_ENDINGS = {
+    "fixpoint": "nothing fires any more",
+    "Time": "stopped at the time limit",
+    "Budget": "stopped at the limit of rewrites",
+    "Growth": "stopped a rule that added too many nodes",
+    "Generation": "stopped a rule that went on rewriting its own results",
+    "Cycle": "stopped rules that undo each other",
+}
+
+
+def ending(stop: str | None) -> str:
+    """Why a run of the rules ended, in words."""
+    return _ENDINGS.get(stop or "", "with an error")
+
+
 def by_rule(firings: Iterable[Firing]) -> dict[str, list[Firing]]:
     """Firings by rule, rules in the order of their codes."""
     found: dict[str, list[Firing]] = {}

@@ -108,7 +108,7 @@ def _unfinished(log: Log, prefix: str, style: Style) -> Iterator[str]:
         yield f"{' ' * (len(prefix) - len(prefix.lstrip()))}    {clean(question.remedy)}"
     for stop in log.stops:
         nodes = f" (at {', '.join(map(clean, stop.nodes[:PLACES]))})" if stop.nodes else ""
-        yield f"{prefix}{style.paint('red', 'stopped')} {stop.kind}: {clean(stop.message)}{nodes}"
+        yield f"{prefix}{style.paint('red', 'stopped')}: {clean(stop.message)}{nodes}"
     for note in log.notes:
         yield f"{prefix}{style.paint('dim', 'note')}: {clean(note)}"
 

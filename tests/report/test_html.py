@@ -6,21 +6,27 @@ import re
 import shutil
 import subprocess
 import time
+from base64 import b64encode
 from dataclasses import replace
+from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
+from rewriter.log.records import Stop
 from rewriter.report.document import ModelRecord
 from rewriter.report.formats import text_of
+from rewriter.report.html.css import STYLE
+from rewriter.report.html.filter import SCRIPT
+from rewriter.report.html.words import issue_link
 from tests.report.samples import HOSTILE, firing, hostile, model, report
 
-VOID = {"meta", "link", "br"}
+VOID = {"meta", "link", "br", "input"}
 KNOWN = {
     "html", "head", "meta", "link", "title", "style", "body", "header", "main", "footer", "section", "p", "h1", "h2", "h3", "ul",
     "li", "b", "br", "em", "span", "table", "thead", "tbody", "tr", "th", "td", "code", "a", "details", "summary", "dl", "dt",
-    "dd", "div", "figure", "figcaption", "svg", "g", "rect", "path", "text", "del", "ins",
+    "dd", "div", "figure", "figcaption", "svg", "g", "rect", "path", "text", "del", "ins", "script", "input", "select", "option",
 }  # fmt: skip
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 
@@ -62,10 +68,12 @@ def test_no_name_becomes_markup(name: str, command: str) -> None:
     page = Reader(text)
     assert page.tags <= KNOWN
     assert page.handlers == []
-    assert all(link.startswith("#") or link == "data:," for link in page.links)
+    assert all(link.startswith("#") or link in ("data:,", "https://example.com/1") for link in page.links)
     assert "url(" not in text
     assert "@import" not in text
-    assert "<script" not in text.lower()
+    assert re.findall(r"(?is)<script.*?</script>", text) == [f"<script>{SCRIPT}</script>"]
+    allowed = f"script-src 'sha256-{b64encode(sha256(SCRIPT.encode()).digest()).decode()}';"
+    assert allowed in text
 
 
 def test_links_within_the_page_lead_somewhere_and_ids_are_unique() -> None:
@@ -138,3 +146,50 @@ def test_what_scrolls_can_be_reached_by_keyboard() -> None:
     text = text_of(report(), "html")
     assert text.count('<div class="diff"') == text.count('<div class="diff" tabindex="0"') > 0
     assert text.count('<div class="wide"') == text.count('<div class="wide" tabindex="0"') > 0
+
+
+def test_code_in_the_words_of_a_rule_is_code_and_not_backticks() -> None:
+    titled = replace(firing(1, "a"), title="MXNet's `x + 2` & more")
+    text = text_of(report(replace(model(), firings=[titled])), "html")
+    assert "MXNet&#x27;s <code>x + 2</code> &amp; more" in text and "`" not in text.split("<script>")[0]
+
+
+def test_how_a_run_ended_is_told_in_words() -> None:
+    stopped = replace(model(), stop="Time", stops=[Stop("Time", "the limit of 5 s was reached", (), ())])
+    for form in ("html", "markdown"):
+        text = text_of(report(stopped), form)
+        assert "stopped at the time limit" in text and "topped Time" not in text and ": Time" not in text
+
+
+def test_rules_are_sorted_by_count_and_green_where_they_repaired() -> None:
+    rare, often = replace(firing(1, "a"), rule="AAA001"), [firing(n, f"n{n}") for n in (2, 3)]
+    text = text_of(report(replace(model(), firings=[rare, *often])), "html")
+    assert text.index('<span class="count">2<') < text.index('<span class="count">1<')
+    assert '<code class="code good">TST001' in text and '<code class="code warning">' not in text.split("<main>")[1]
+    assert '<code class="code warning">TST001' in text_of(report(command="check"), "html")
+
+
+def test_upstream_threads_are_links_and_nothing_else_is() -> None:
+    assert '<a href="https://example.com/1" rel="noreferrer">https://example.com/1</a>' in text_of(report(), "html")
+    for hostile_link in ("javascript:alert(1)", 'https://a.b/"onclick=x', "http://a.b/c", "https://a.b/ c"):
+        assert "<a" not in issue_link(hostile_link)
+
+
+def test_no_absolute_path_is_in_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = str(tmp_path / "me")
+    monkeypatch.setenv("HOME", home)
+    one = replace(model(f"{home}/in/a.onnx"), output=f"{home}/out/a.onnx", source=f"{home}/in/a-symbol.json")
+    bad = ModelRecord(f"{home}/in/deep/b.onnx", status="failed", error=f"{home}/in/deep/b.onnx: no ONNX model")
+    text = text_of(report(one, bad), "html")
+    assert str(tmp_path) not in text
+    assert all(f">{path}" in text for path in ("in/a.onnx", "out/a.onnx", "in/a-symbol.json", "in/deep/b.onnx: no ONNX"))
+    far = text_of(report(replace(one, output="/elsewhere/a.onnx"), bad), "html")
+    assert str(tmp_path) not in far
+
+
+def test_wide_tables_scroll_and_their_lesser_columns_go_on_a_phone() -> None:
+    assert ".wide{overflow-x:auto}" in STYLE
+    phone = STYLE.split("@media (max-width:640px){")[1]
+    assert ".wider{display:none}" in phone
+    page = text_of(report(), "html")
+    assert page.count("<table>") == page.count('<div class="wide" tabindex="0"><table>') > 0

@@ -22,7 +22,7 @@ def test_a_repair() -> None:
         "      help: give the shape of x",
         "  blocked TST002 b1 (Gemm): rank of x is unknown (line 7 of the rule)",
         "  failed TST003 b2: division by zero",
-        "  stopped Cycle: these rules undo each other: A -> B -> A (at n1)",
+        "  stopped: these rules undo each other: A -> B -> A (at n1)",
         "  note: a note",
     ]
 

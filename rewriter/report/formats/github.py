@@ -42,7 +42,7 @@ def _lines(report: Report, model: ModelRecord) -> Iterator[str]:
         text = f"{place_text(blocked)}: {blocked.reason}{help_text}"
         yield annotation(word, model.path, f"{blocked.rule} {title}", text)
     for stop in model.stops:
-        yield annotation("error", model.path, f"stopped: {stop.kind}", stop.message)
+        yield annotation("error", model.path, "stopped", stop.message)
     if model.refused:
         answers = ", ".join(answer.rule for answer in model.answers) or "no rule"
         yield annotation("error", model.path, "refused by ONNX Runtime", f"{model.refused}; answered by {answers}")

@@ -12,7 +12,7 @@ from itertools import islice
 
 from rewriter.log.records import Firing
 from rewriter.report.document import ModelRecord, Report, TotalsRecord
-from rewriter.report.entries import by_rule, change_lines, has_something, number, place_text, rolled_place, verb
+from rewriter.report.entries import by_rule, change_lines, ending, has_something, number, place_text, rolled_place, verb
 from rewriter.report.fleet import COLUMNS
 from rewriter.report.style import clean
 
@@ -102,7 +102,11 @@ def _model(report: Report, model: ModelRecord) -> Iterator[str]:
     if model.error:
         yield f"**Failed**: {code_span(model.error)}"
         return
-    facts = [f"{model.status}", f"exporter {code_span(model.exporter)}" if model.exporter else "", f"ended: {model.stop}"]
+    facts = [
+        f"{model.status}",
+        f"exporter {code_span(model.exporter)}" if model.exporter else "",
+        f"ended: {ending(model.stop)}",
+    ]
     facts += [f"written to {code_span(model.output)}"] if model.output else []
     yield "; ".join(fact for fact in facts if fact) + "."
     if model.refused:
@@ -159,7 +163,7 @@ def _others(model: ModelRecord) -> Iterator[str]:
         f"- question of {one.rule}, {code_span(place_text(one))}: {code_span(f'{one.text} {one.remedy}')}"
         for one in model.questions[:LISTED]
     ]
-    lines += [f"- **stopped** {stop.kind}: {code_span(stop.message)}" for stop in model.stops]
+    lines += [f"- **stopped**: {code_span(stop.message)}" for stop in model.stops]
     lines += [f"- note: {code_span(note)}" for note in model.notes]
     if lines:
         yield ""

@@ -24,6 +24,10 @@ h3{margin:16px 0 4px;color:var(--rw-dim);font-size:11px;font-weight:600;letter-s
 .headline{margin:-10px 0 22px;font-size:18px}.headline .good{color:var(--rw-in)}.headline .bad{color:var(--rw-out)}
 .cards .good b{color:var(--rw-in)}.cards .bad b{color:var(--rw-out)}
 .wide{overflow-x:auto}
+.filter{display:flex;flex-wrap:wrap;gap:10px;align-items:center;margin:30px 0 -14px}
+.filter input,.filter select{padding:8px 12px;border:1px solid var(--rw-rim);border-radius:8px;background:var(--rw-box);
+color:inherit;font:inherit}.filter input{flex:1 1 240px;min-width:0}#told{color:var(--rw-dim);font-size:13px}
+[hidden]{display:none!important}td .issue{margin:0}
 table{width:100%;border-collapse:collapse;font-size:14px}
 th{padding:0 12px 7px 0;color:var(--rw-dim);font-size:12px;font-weight:600;text-align:left;white-space:nowrap}
 td{padding:8px 12px 8px 0;border-top:1px solid var(--rw-rim);vertical-align:top}
@@ -33,6 +37,7 @@ td.path{overflow-wrap:anywhere}
 .bar{display:block;height:3px;margin:4px 0 0 auto;border-radius:2px;background:var(--rw-same);opacity:.65}
 .dim{color:var(--rw-dim)}
 .code{padding:2px 7px;border-radius:5px;border:1px solid var(--rw-rim);font-weight:600;white-space:nowrap}
+.code.good{border-color:var(--rw-in);color:var(--rw-in);background:var(--rw-in-bg)}
 .code.error{border-color:var(--rw-out);color:var(--rw-out);background:var(--rw-out-bg)}
 .code.warning{border-color:var(--rw-ed);color:var(--rw-ed);background:var(--rw-ed-bg)}
 .code.info{border-color:var(--rw-same);color:var(--rw-same);background:var(--rw-same-bg)}

@@ -1,4 +1,4 @@
-"""A report as one HTML file: nothing is fetched, no script runs, and it is light or dark as the reader's screen is.
+"""A report as one HTML file: nothing is fetched, no script runs but its filter, and it is light or dark as the screen is.
 
 Firings are grouped by model and rule and folded up, which a browser neither lays out nor paints until somebody opens them; so a
 page with ten thousand of them opens at once. Pictures are there for those firings whose surroundings were kept.
@@ -13,15 +13,14 @@ from itertools import islice
 from rewriter.log.records import Change, Condition, Firing, Weight
 from rewriter.log.snapshot import Snapshot
 from rewriter.report.document import ModelRecord, Report, TotalsRecord
-from rewriter.report.entries import by_rule, has_something, number, place_text, rolled_place, verb
+from rewriter.report.entries import by_rule, ending, has_something, number, place_text, rolled_place, severity, verb
 from rewriter.report.fleet import COLUMNS, verdict_of
 from rewriter.report.html.css import STYLE
+from rewriter.report.html.filter import POLICY, SCRIPT, filter_bar
+from rewriter.report.html.words import issue_link, prose, shortened
 from rewriter.report.picture.drawing import pair
 from rewriter.report.picture.svg import LEAST, panel
 from rewriter.report.style import clean
-
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-"""What a browser is to allow the page: its own styles, and nothing else."""
 
 OPEN = 12
 """Firings of a report that are shown unfolded when it has no more than so many."""
@@ -39,14 +38,16 @@ def report_pieces(report: Report) -> Iterator[str]:
     yield f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
     yield '<meta name="color-scheme" content="light dark">\n<link rel="icon" href="data:,">\n'
     yield f"<title>{_t(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-    yield from _body(report)
-    yield "</body>\n</html>\n"
+    yield from shortened(_body(report), report)
+    yield f"<script>{SCRIPT}</script>\n</body>\n</html>\n"
 
 
 def _body(report: Report) -> Iterator[str]:
     yield "<header>"
     yield from _top(report)
     yield "</header>\n<main>\n"
+    if report.summary.firings or len(report.models) > 1:
+        yield filter_bar(report)
     if report.summary.firings:
         yield from _rules(report)
     if len(report.models) > 1:
@@ -58,7 +59,7 @@ def _body(report: Report) -> Iterator[str]:
     yield "</main>\n"
     digest = report.rule_set.sha256
     yield f"<footer>rewriter {_t(report.version)} &middot; {number(report.rule_set.rules, 'rule')} selected &middot; "
-    yield f"rule set <code>{_t(digest)}</code></footer>\n"
+    yield f"their digest <code>{_t(digest)}</code><br><code>rewriter rule CODE</code> shows a rule with its tests.</footer>\n"
 
 
 def _top(report: Report) -> Iterator[str]:
@@ -112,9 +113,11 @@ def _rules(report: Report) -> Iterator[str]:
     yield f'<th class="num">{verb(report)}s</th></tr></thead><tbody>'
     for code, count in sorted(report.summary.firings.items(), key=lambda item: -item[1]):
         rule = report.rule(code)
-        title, kind, severity = (rule.title, rule.kind, rule.severity) if rule is not None else ("", "", "error")
+        title, kind, issues = (rule.title, rule.kind, rule.issues) if rule is not None else ("", "", ())
         bar = f'<span class="bar" style="width:{max(count / most * 100, 2):.0f}%"></span>'
-        yield f'<tr><td><code class="code {severity}">{_t(code)}</code></td><td>{_t(title)}</td>'
+        links = "".join(f" {issue_link(issue, str(n))}" for n, issue in enumerate(issues, 1))
+        yield f'<tr data-rule="{_t(code)}"><td>{_code(report, code)}</td>'
+        yield f'<td>{prose(title)}<span class="issue">{links}</span></td>'
         yield f'<td class="wider">{_t(kind)}</td>'
         yield f'<td class="num">{count:,}{bar}</td></tr>'
     yield "</tbody></table></div></section>\n"
@@ -154,7 +157,9 @@ def _models(report: Report) -> Iterator[str]:
     yield '<th class="num">firings</th><th class="wider">input</th><th class="wider">output</th></tr></thead><tbody>'
     for place, model in enumerate(report.models):
         name = f'<a href="#m{place}">{_t(model.path)}</a>' if has_something(model) else _t(model.path)
-        yield f'<tr><td class="path">{name}</td><td><span class="status {model.status}">{model.status}</span></td>'
+        about = f' data-model="m{place}"' if has_something(model) else ""
+        yield f'<tr data-status="{model.status}"{about}><td class="path name">{name}</td>'
+        yield f'<td><span class="status {model.status}">{model.status}</span></td>'
         yield f'<td>{verdict_of(model)}</td><td class="num">{sum(model.counts.values()):,}</td>'
         yield "".join(f'<td class="wider">{_hash(model, role)}</td>' for role in ("input", "output")) + "</tr>"
     yield "</tbody></table></div></section>\n"
@@ -168,9 +173,9 @@ def _hash(model: ModelRecord, role: str) -> str:
 
 
 def _model(report: Report, model: ModelRecord, place: int) -> Iterator[str]:
-    yield f'<section class="model" id="m{place}">'
+    yield f'<section class="model" id="m{place}" data-status="{model.status}">'
     heading = _t(model.path) if len(report.models) > 1 else "What happened"
-    yield f'<h2>{heading} <span class="status {model.status}">{model.status}</span></h2>'
+    yield f'<h2><span class="name">{heading}</span> <span class="status {model.status}">{model.status}</span></h2>'
     if model.error:
         yield f'<p class="alert bad">{_t(model.error)}</p></section>\n'
         return
@@ -182,13 +187,13 @@ def _model(report: Report, model: ModelRecord, place: int) -> Iterator[str]:
         yield f'<div class="alert bad"><b>Rolled back</b> <code>{_t(rolled.rule)}</code> {_t(rolled_place(rolled))}: '
         yield f"{_t(rolled.reason)}{_diff(rolled.changes)}</div>"
     for stop in model.stops:
-        yield f'<p class="alert bad"><b>Stopped</b> {_t(stop.kind)}: {_t(stop.message)}</p>'
+        yield f'<p class="alert bad"><b>Stopped</b> {_t(stop.message)}</p>'
     unfolded = len(model.firings) <= OPEN and len(report.models) == 1
     groups = by_rule(model.firings)
     pictured = sum(firing.snapshot is not None for firing in model.firings)
     if 0 < pictured < len(model.firings):
         yield f'<p class="dim">Pictures: {pictured:,} of {len(model.firings):,}, of the first firings of each rule.</p>'
-    for code, firings in groups.items():
+    for code, firings in sorted(groups.items(), key=lambda item: -len(item[1])):
         yield from _group(report, code, firings, place, unfolded=unfolded)
     yield from _others(model)
     yield "</section>\n"
@@ -196,7 +201,7 @@ def _model(report: Report, model: ModelRecord, place: int) -> Iterator[str]:
 
 def _facts(model: ModelRecord) -> Iterator[str]:
     rows = [("exporter", model.exporter or "unknown"), ("source", model.source or ""), ("written to", model.output or "")]
-    rows.append(("ended", "nothing fires any more" if model.stop == "fixpoint" else f"stopped: {model.stop}"))
+    rows.append(("ended", ending(model.stop)))
     judged = [f"{judge.judge}: {judge.refusal}" for judge in model.judged if judge.refusal]
     if model.judged:
         taken = ", ".join(judge.judge for judge in model.judged if judge.refusal == "")
@@ -216,11 +221,10 @@ def _facts(model: ModelRecord) -> Iterator[str]:
 
 def _group(report: Report, code: str, firings: Sequence[Firing], place: int, *, unfolded: bool) -> Iterator[str]:
     rule = report.rule(code)
-    severity = "error" if rule is None else rule.severity
-    yield f'<details class="rule"{" open" if unfolded else ""}><summary><code class="code {severity}">{_t(code)}</code>'
-    yield f'<span class="title">{_t(firings[0].title)}</span><span class="count">{len(firings):,}</span></summary>'
+    yield f'<details class="rule"{" open" if unfolded else ""}><summary>{_code(report, code)}'
+    yield f'<span class="title">{prose(firings[0].title)}</span><span class="count">{len(firings):,}</span></summary>'
     for issue in () if rule is None else rule.issues:
-        yield f'<p class="dim issue">{_t(issue)}</p>'
+        yield f'<p class="dim issue">{issue_link(issue)}</p>'
     if len(firings) <= CHUNK:
         yield from (_firing(firing, place, unfolded=unfolded) for firing in firings)
     else:
@@ -230,6 +234,11 @@ def _group(report: Report, code: str, firings: Sequence[Firing], place: int, *, 
             yield from (_firing(firing, place, unfolded=False) for firing in chunk)
             yield "</details>"
     yield "</details>\n"
+
+
+def _code(report: Report, code: str) -> str:
+    """The code of a rule: green where it repaired something, in the colour of its severity where it was only found."""
+    return f'<code class="code {severity(report, code) if report.command == "check" else "good"}">{_t(code)}</code>'
 
 
 def _firing(firing: Firing, place: int, *, unfolded: bool) -> str:
@@ -295,7 +304,7 @@ def _trail(firing: Firing, place: int) -> str:
 def _others(model: ModelRecord) -> Iterator[str]:
     lines = [
         f"<li><b>{'failed' if one.error else 'blocked'}</b> <code>{_t(one.rule)}</code> {_t(place_text(one))}: {_t(one.reason)}"
-        + (f' <span class="dim">{_t(one.remedy)}</span>' if one.remedy else "")
+        + (f' <span class="dim">{prose(one.remedy)}</span>' if one.remedy else "")
         + "</li>"
         for one in model.blocked[:LISTED]
     ]
@@ -307,8 +316,8 @@ def _others(model: ModelRecord) -> Iterator[str]:
         for one in model.suppressed[:LISTED]
     ]
     lines += [
-        f"<li><b>question</b> <code>{_t(one.rule)}</code> {_t(place_text(one))}: {_t(one.text)} "
-        f'<span class="dim">{_t(one.remedy)}</span></li>'
+        f"<li><b>question</b> <code>{_t(one.rule)}</code> {_t(place_text(one))}: {prose(one.text)} "
+        f'<span class="dim">{prose(one.remedy)}</span></li>'
         for one in model.questions[:LISTED]
     ]
     lines += [f"<li><b>note</b> {_t(note)}</li>" for note in model.notes[:LISTED]]
