@@ -51,7 +51,7 @@ def run_lines(run: RecordedRun, style: Style) -> Iterator[str]:
     if run.command:
         yield f"  command   {clean(run.command)}"
         return
-    yield f"  rule set  {clean(run.rule_set)}"
+    yield f"  fired     {counted(len(run.rules), 'rule')}, digest {clean(run.rule_set)}"
     yield from (f"  pack      {clean(pack)}" for pack in run.packs)
     for code, (count, digest) in run.rules.items():
         yield f"    {style.paint('cyan', clean(code))} {counted(count, 'time')} ({clean(digest)})"

@@ -205,3 +205,10 @@ def test_models_whose_weights_stay_in_their_file(call: Call, tmp_path: Path, mon
     assert run.input == digest
     written = {(tmp_path / f"{name}.onnx").read_bytes() for name in ("first", "second", "third")}
     assert {hashlib.sha256(data).hexdigest() for data in written} == {model.written_digest()}
+
+
+def test_the_digest_of_the_rules_that_fired_is_not_called_that_of_the_rule_set(call: Call, tmp_path: Path) -> None:
+    """Reports have a digest of all selected rules under this name, which is another one."""
+    call("fix", GEMM, "-o", tmp_path / "fixed.onnx", "--runtime", "no", "--report", tmp_path / "r.json")
+    (line,) = (line for line in call("history", tmp_path / "fixed.onnx").out.splitlines() if ", digest " in line)
+    assert line.startswith("  fired     1 rule, digest ") and "rule set" not in line

@@ -191,5 +191,6 @@ def test_wide_tables_scroll_and_their_lesser_columns_go_on_a_phone() -> None:
     assert ".wide{overflow-x:auto}" in STYLE
     phone = STYLE.split("@media (max-width:640px){")[1]
     assert ".wider{display:none}" in phone
+    assert "td.path{min-width:" in STYLE  # else a table of ten columns leaves a path the width of one letter
     page = text_of(report(), "html")
     assert page.count("<table>") == page.count('<div class="wide" tabindex="0"><table>') > 0

@@ -95,7 +95,10 @@ def _headline(report: Report) -> Iterator[str]:
         loads, refused = (
             ("it loads now", "it still does")
             if one
-            else (f"{total.loads_now:,} load now", f"{total.still_refused:,} still refused")
+            else (
+                f"{total.loads_now:,} {'loads' if total.loads_now == 1 else 'load'} now",
+                f"{total.still_refused:,} still refused",
+            )
         )
         parts += [f'<b class="good">{loads}</b>'] if total.loads_now else []
         parts += [f'<b class="bad">{refused}</b>'] if total.still_refused else []
