@@ -6,7 +6,7 @@
 Made are docs/rules.md (the index of rules), docs/symptoms.md (rules by error message), docs/catalogue.md from
 docs/catalogue.json, the picture of the README's first repair, the schema of reports docs/schema/report.json, and the tables
 between the `<!-- made: NAME -->` and `<!-- end -->` marks of docs/language.md. Besides, docs/rules/ gets a page for each rule;
-these are not kept in git.
+docs/symptoms/ one for each error message; these are not kept in git.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from rewriter.language.load_rules import load_rules
 from rewriter.language.messages.codes import PAGES
 from rewriter.language.rule import Rule
 from rewriter.report.json_schema import report_schema
+from symptom_pages import by_message, symptom_pages
 
 DOCS = Path(__file__).parent
 RULES = DOCS.parent / "rules"
@@ -57,9 +58,10 @@ def main() -> int:
         print("\n".join(f"out of date: {path.relative_to(DOCS.parent)}" for path in old))
         return 1 if old else 0
     pages |= {DOCS / "rules" / f"{rule.code}.md": rule_page(rule) for rule in rules}
-    for folder in ("rules", "images"):
+    pages |= {DOCS / "symptoms" / name: text for name, text in symptom_pages(rules, plain).items()}
+    for folder in ("rules", "symptoms", "images"):
         (DOCS / folder).mkdir(exist_ok=True)
-    gone = set((DOCS / "rules").glob("*.md")) - pages.keys()
+    gone = {page for folder in ("rules", "symptoms") for page in (DOCS / folder).glob("*.md")} - pages.keys()
     old = stale(pages)
     for path in old:
         path.write_text(pages[path], encoding="utf-8")
@@ -184,17 +186,14 @@ def index(rules: Sequence[Rule]) -> str:
 
 def symptoms(rules: Sequence[Rule]) -> str:
     """Every error message that rules name, with what it means."""
-    said: dict[str, list[Rule]] = {}
-    for rule in rules:
-        for symptom in rule.header.symptoms:
-            said.setdefault(symptom, []).append(rule)
+    said = by_message(rules)
     parts = [
         "# Rules by error message",
         f"{len(said)} messages of ONNX Runtime, of the checker and of other consumers, and the rules that repair the models "
         "that they are about. `rewriter check MODEL` reports which rule applies to a model; `rewriter rules --symptom TEXT` "
         "searches this list; `rewriter why RULE MODEL` explains why a rule does not apply.",
     ]
-    for text, found in sorted(said.items(), key=lambda item: item[0].strip("[\"'").lower()):
+    for text, found in said.items():
         parts.append(f"## `{text.strip()}`")
         parts.append("\n".join(f"- {link(rule)}{origin(rule)}: {plain(rule.title)}{how(rule)}" for rule in found))
     return "\n\n".join(parts) + "\n"

@@ -10,7 +10,10 @@ from typing import Any
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS.parent))
 
+sys.path.insert(0, str(DOCS))
+
 import rewriter  # noqa: E402
+from symptom_pages import linked  # noqa: E402
 
 project, author, copyright = "rewriter", "the rewriter authors", "the rewriter authors. Apache-2.0"
 version = release = rewriter.__version__
@@ -47,14 +50,17 @@ def setup(app: Any) -> None:
 def prepared(app: Any, page: str, source: list[str]) -> None:
     """Links that leave the folder lead to the pages of rules or to the repository; the index gets its tree of pages."""
     text = source[0]
-    up = r"\.\./\.\./" if page.startswith("rules/") else r"\.\./"
-    if not page.startswith("rules/"):
+    made = page.startswith(("rules/", "symptoms/"))
+    up = r"\.\./\.\./" if made else r"\.\./"
+    if page == "symptoms":
+        text = linked(text)
+    if not made:
         text = re.sub(r"\]\(\.\./rules/[\w-]+/([A-Z]+\d+)_[\w.-]+\)", r"](rules/\1.md)", text)
     text = re.sub(rf"\]\({up}([^)\s]+)\)", rf"]({REPOSITORY}\1)", text)
     text = re.sub(r"\]\(((?:schema|notebooks)/[^)\s]+|[\w-]+\.(?:json|py))\)", rf"]({REPOSITORY}docs/\1)", text)
     if page == root_doc:
         text += tree(text)
-    elif page.startswith("rules/"):  # in no menu: a menu of 480 entries on each of 480 pages takes minutes
+    elif made:  # in no menu: a menu of 480 entries on each of 480 pages takes minutes
         text = f"---\norphan: true\n---\n{text}"
     source[0] = text
 

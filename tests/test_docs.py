@@ -6,6 +6,7 @@ import argparse
 import importlib.util
 import json
 import re
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -24,6 +25,7 @@ LANGUAGE = (DOCS / "language.md").read_text(encoding="utf-8")
 
 @pytest.fixture(scope="module")
 def build() -> ModuleType:
+    sys.path.insert(0, str(DOCS))  # where it finds its own modules
     spec = importlib.util.spec_from_file_location("docs_build", DOCS / "build.py")
     assert spec is not None
     assert spec.loader is not None
@@ -98,3 +100,18 @@ def test_the_index_names_every_page() -> None:
 def test_links_lead_somewhere(path: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text(encoding="utf-8")):
         assert (path.parent / target).exists(), target
+
+
+def test_every_message_has_a_page_that_says_cause_exporter_remedy_and_what_else_to_do(build: ModuleType) -> None:
+    rules = list(load_rules([ROOT / "rules"]))
+    pages = build.symptom_pages(rules, build.plain)
+    messages = {symptom.strip() for rule in rules for symptom in rule.header.symptoms}
+    assert len(pages) == len(messages) >= 40
+    assert {text.split("\n")[0] for text in pages.values()} == {f"# `{message}`" for message in messages}
+    for name, text in pages.items():
+        assert "What repairs it:" in text and "When no rule repairs the model" in text, name
+        assert "Who writes it:" in text and "When it applies:" in text, name
+        assert set(re.findall(r"\.\./rules/(\w+)\.md", text)) <= {rule.code for rule in rules}, name
+    linked = importlib.import_module("symptom_pages").linked
+    site = linked((DOCS / "symptoms.md").read_text(encoding="utf-8"))
+    assert set(re.findall(r"\(symptoms/([^)]+)\)", site)) == set(pages)
