@@ -2,7 +2,8 @@
 
     python benchmarks/opset_steps.py                 the table: all steps of all operators, up and down
     python benchmarks/opset_steps.py --run           onnx's backend tests, converted to the versions of their operators and back
-    python benchmarks/opset_steps.py --run FOLDER    the same with every model.onnx below a folder
+    python benchmarks/opset_steps.py --run FOLDER    the models of a folder, to 11, 17 and 21, and by onnx's converter
+    python benchmarks/opset_steps.py --there-and-back FOLDER    the same models, there and back
 
 Nothing is done about a step where neither the schemas nor the reviewed tables of `opset_steps` know of a difference that a node
 could notice. A test model is converted to each version at and before a step of one of its operators, and back; what it gives is
@@ -12,6 +13,7 @@ held against what it gave before, with ONNX Runtime where it loads the model, el
 from __future__ import annotations
 
 import argparse
+import random
 import time
 import warnings
 from collections import Counter
@@ -25,6 +27,7 @@ from onnx.reference import ReferenceEvaluator
 
 from rewriter.errors import RewriterError
 from rewriter.graph.model import Model
+from rewriter.graph.scopes import opset_versions
 from rewriter.language import schema
 from rewriter.proof.models.output_agreement import Bound, differences
 from rewriter.proof.models.running import MOST_BYTES
@@ -155,9 +158,45 @@ def peer(path: Path, version: int) -> str:
     return "not run" if not found.ran else "other numbers" if found.difference else "same numbers"
 
 
-def try_folder(folder: Path, versions: list[int]) -> None:
+def there_and_back(path: Path, version: int) -> str:
+    """What comes of a model that is converted to a version and back to its own."""
+    source, way = Opened(path), "there"
+    own = opset_versions(source.read().graph).get("", 1)
+    if own == version:
+        return "of this version"
+    try:
+        done = reversioned(source, version, checks=Checks("no", stamp=False))
+        way = "back"
+        done = reversioned(Opened(done.model.to_proto()), own, checks=Checks("no", stamp=False))
+    except RewriterError as error:
+        return f"refused {way}: {error}"
+    except Exception as error:
+        return f"FAILED {way}: {type(error).__name__}: {error}"
+    inputs, outputs = ([tensor.name for tensor in ports] for ports in (done.model.graph.inputs, done.model.graph.outputs))
+    found = same_as_whole(source, [Candidate(done.model)], inputs, outputs, MOST_BYTES)
+    return (
+        f"OTHER NUMBERS: {found.difference}"
+        if found.difference
+        else "same numbers"
+        if found.ran
+        else f"not run: {found.reason}"
+    )
+
+
+def try_back(files: list[Path], versions: list[int]) -> None:
     totals: Counter[str] = Counter()
-    for path in sorted({*folder.rglob("model.onnx"), *folder.glob("*/model.onnx")}):
+    for path in files:
+        for version in versions:
+            verdict = there_and_back(path, version)
+            totals[verdict.split(":")[0]] += 1
+            if verdict.split(":")[0] not in ("same numbers", "of this version"):
+                print(f"{path.parent} -> {version}: {verdict[:300]}", flush=True)
+    print(f"{len(files)} models: {dict(totals)}")
+
+
+def try_folder(files: list[Path], versions: list[int]) -> None:
+    totals: Counter[str] = Counter()
+    for path in files:
         for version in versions:
             start = time.process_time()
             try:
@@ -179,15 +218,21 @@ def try_folder(folder: Path, versions: list[int]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--run", nargs="?", const="", metavar="FOLDER")
+    parser.add_argument("--there-and-back", metavar="FOLDER")
+    parser.add_argument("--models", type=int, metavar="N", help="with a folder: this many, drawn at random (default: all)")
     parser.add_argument(
         "--to", type=int, action="append", metavar="N", help="with a folder: the versions (default: 11, 17 and 21)"
     )
     args = parser.parse_args()
     np.seterr(all="ignore")
-    if args.run is None:
+    folder, versions = args.there_and_back or args.run, args.to or [11, 17, 21]
+    if folder is None:
         print_table()
-    elif args.run:
-        try_folder(Path(args.run), args.to or [11, 17, 21])
+    elif folder:
+        files = sorted(Path(folder).rglob("model.onnx"))
+        if args.models is not None:
+            files = random.Random(1).sample(files, min(args.models, len(files)))
+        (try_back if args.there_and_back else try_folder)(files, versions)
     else:
         try_cases()
 

@@ -127,8 +127,10 @@ def fits(op: str, domain: str, version: int, written: Collection[str], inputs: i
 
 
 @cache
-def takes(op: str, domain: str, version: int, outputs: bool, position: int, dtype: int) -> bool:
-    """Whether an operator takes (or, with `outputs`, gives) tensors of an element type at a position."""
+def takes(op: str, domain: str, version: int, outputs: bool, position: int, kind: int | str) -> bool:
+    """Whether an operator takes (or, with `outputs`, gives) tensors of an element type at a position, or what ONNX calls
+    `seq(tensor(float))`.
+    """
     from onnx import defs
 
     found = defs.get_schema(op, version, schema.normal(domain))
@@ -139,4 +141,4 @@ def takes(op: str, domain: str, version: int, outputs: bool, position: int, dtyp
     allowed = next(
         (c.allowed_type_strs for c in found.type_constraints if c.type_param_str == formal.type_str), [formal.type_str]
     )
-    return f"tensor({DTYPE_NAMES.get(dtype)})" in allowed
+    return (kind if isinstance(kind, str) else f"tensor({DTYPE_NAMES.get(kind)})") in allowed

@@ -173,3 +173,17 @@ def test_the_ir_version_can_be_lowered_as_far_as_the_model_allows(call: Call, tm
 def test_other_versions_of_every_operator_are_in_the_table() -> None:
     rows = {(row.op, row.version) for row in step_table()}
     assert rows == {(op, v) for op in schema.operators() for v in schema.versions(op) if v > 1}
+
+
+def test_a_sequence_that_a_loop_did_not_carry_is_named(call: Call, tmp_path: Path) -> None:
+    text = """<ir_version: 8, opset_import: ["": 17]>
+      g (float[2] x, int64 n, bool c) => (float[A] y) {
+        e = SequenceEmpty<dtype=1>()
+        s = Loop(n, c, e) <body = b (int64 i, bool go, seq(float[2]) a) => (bool on, seq(float[2]) z) {
+          on = Identity(go)  z = SequenceInsert(a, x) }>
+        y = ConcatFromSequence<axis=0>(s)
+      }
+    """
+    done = call("opset", texts.written(tmp_path, text), "11", "-o", tmp_path / "out.onnx")
+    assert done.code == 2 and "opset 11 has it not for seq(tensor(float))" in done.err
+    assert call("opset", tmp_path / "net.onnx", "13", "--dry-run").code == 0

@@ -29,6 +29,7 @@ from rewriter.language.load_rules import load_rules
 from rewriter.language.meaning import takes
 from rewriter.language.rules import RuleSet
 from rewriter.log.records import Log
+from rewriter.onnxfile.tensor_types import TensorType
 from rewriter.resources import resource
 from rewriter.surgery.keep import key_of
 from rewriter.surgery.versions.opset_bodies import has_body, write_out
@@ -148,22 +149,36 @@ def _untyped(model: Model, version: int) -> list[str]:
     found = []
     for scope in index.scopes:
         for node in index.members(scope) if scope.opsets.get("") == version else ():
-            dtype = _wrong_type(node, version, facts)
-            if dtype is not None:
-                found.append(f"{_shown(node)}: opset {version} has it not for {DTYPE_NAMES[dtype]}")
+            kind = _wrong_type(node, version, facts)
+            if kind is not None:
+                name = kind if isinstance(kind, str) else DTYPE_NAMES[kind]
+                found.append(f"{_shown(node)}: opset {version} has it not for {name}")
     return found
 
 
-def _wrong_type(node: gs.Node, version: int, facts: Facts) -> int | None:
-    """An element type that a node has and that only later versions of its operator are for."""
+def _wrong_type(node: gs.Node, version: int, facts: Facts) -> int | str | None:
+    """An element type, or a type of no tensor, that a node has and that only later versions of its operator are for."""
     if operator_key(node)[0] or schema.schema(node.op, "", version) is None:
         return None
     for made, tensors in ((False, node.inputs), (True, node.outputs)):
         for place, tensor in enumerate(tensors):
-            dtype = facts.dtype(tensor) if tensor.name else None
-            if dtype is not None and not takes(node.op, "", version, made, place, dtype):
-                return dtype if takes(node.op, "", schema.latest_opset(), made, place, dtype) else None
+            kind = _kind(facts.fact(tensor).type) if tensor.name else None
+            if kind is not None and not takes(node.op, "", version, made, place, kind):
+                return kind if takes(node.op, "", schema.latest_opset(), made, place, kind) else None
     return None
+
+
+def _kind(known: TensorType) -> int | str | None:
+    return _word(onnx.TypeProto.FromString(known.other)) if known.other else known.dtype
+
+
+def _word(kind: onnx.TypeProto) -> str:
+    """What schemas call a type: `seq(tensor(float))`."""
+    if kind.HasField("sequence_type"):
+        return f"seq({_word(kind.sequence_type.elem_type)})"
+    if kind.HasField("optional_type"):
+        return f"optional({_word(kind.optional_type.elem_type)})"
+    return f"tensor({DTYPE_NAMES.get(kind.tensor_type.elem_type)})"
 
 
 def _shown(node: gs.Node) -> str:
