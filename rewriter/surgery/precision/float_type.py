@@ -85,7 +85,9 @@ def _convert(model: Model, dtype: str, keep: Sequence[str], *, ports: bool, asks
     kept = set(map(id, asked))
     needless = load_rules().select([_NEEDLESS])
     only = Hooks(permit=lambda fired: id(fired.root) not in kept)
-    run(model.graph, needless, Knowledge(overridable=model.overridable), hooks=only)
+    log = run(model.graph, needless, Knowledge(overridable=model.overridable), hooks=only)
+    if log.firings:
+        did.append(f"{counted(len(log.firings), 'cast')} to the type that was there already taken out")
     index = GraphIndex(model.graph)
     facts = Facts(index, model.overridable)
     plan = FloatPlan(index, facts, target, kept, ports=ports)
