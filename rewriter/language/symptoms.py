@@ -11,6 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from itertools import pairwise
 
 from rewriter.language.rule import Rule
@@ -67,12 +68,16 @@ class Symptoms:
         self._operators = frozenset(name for message in self._messages for name in message.operators)
         self._weights = {feature: self._weight(feature, count) for feature, count in seen.items()}
         self._rarest = math.log(1 + len(self._messages))
+        self._whole = cache(lambda message: self._sum(message.features))
+        self._named = cache(lambda message: self._operators_in(message.text))
 
     def answers(self, text: str) -> list[Answer]:
         """The rules that share a word with the text, best first, each with the quotation that fits best."""
         best: dict[str, Answer] = {}
+        text = text[:MOST_CHARACTERS]
+        asked = _Asked(text, self._operators_in(text), {word for word in _prose(text) if word not in self._weights})
         for message in self._messages:
-            score = self._score(message, text[:MOST_CHARACTERS])
+            score = self._score(message, asked)
             known = best.get(message.rule.code)
             if score > 0 and (known is None or score > known.score):
                 best[message.rule.code] = Answer(message.rule, message.text, score)
@@ -84,23 +89,23 @@ class Symptoms:
         sure = [answer for answer in found if answer.sure]
         return sure[:most] or found[:3]
 
-    def _score(self, message: _Message, text: str) -> float:
+    def _score(self, message: _Message, asked: _Asked) -> float:
         """The weight of what both say, as part of what the shorter of them says."""
-        words = _words(text, message.operators)
-        shared = self._sum(_features(words) & message.features)
-        if not shared:
+        words, features = asked.read(message.operators)
+        if features.isdisjoint(message.features):
             return 0.0
-        asked = [word for word in words if word in self._weights]
-        unknown = len(_prose(text) - self._weights.keys() - {name.lower() for name in message.operators})
-        part = shared / self._sum(message.features)
-        other = shared / (self._sum(_features(asked)) + unknown * self._rarest)
+        shared = self._sum(features & message.features)
+        known = [word for word in words if word in self._weights]
+        unknown = len(asked.unknown - {name.lower() for name in message.operators})
+        part = shared / self._whole(message)
+        other = shared / (self._sum(_features(known)) + unknown * self._rarest)
         # A message that stands in the middle of a longer text is found by its own words, a piece of it by the piece's.
-        fit = max(part, other if len(set(asked)) >= LEAST_WORDS else 0.0) * 0.9 + min(part, other) * 0.1
-        return round(fit * (_OTHER_OPERATOR if self._elsewhere(message, text) else 1.0), 4)
+        fit = max(part, other if len(set(known)) >= LEAST_WORDS else 0.0) * 0.9 + min(part, other) * 0.1
+        return round(fit * (_OTHER_OPERATOR if self._elsewhere(message, asked.operators) else 1.0), 4)
 
-    def _elsewhere(self, message: _Message, text: str) -> bool:
+    def _elsewhere(self, message: _Message, asked: frozenset[str]) -> bool:
         """Whether both name operators, and the text neither one of the message nor one of the rule."""
-        named, asked = self._operators_in(message.text), self._operators_in(text)
+        named = self._named(message)
         return bool(named and asked) and asked.isdisjoint(named | message.operators)
 
     def _operators_in(self, text: str) -> frozenset[str]:
@@ -116,6 +121,30 @@ class Symptoms:
     def _weight(self, feature: str, count: int) -> float:
         rarity = math.log(1 + len(self._messages) / count)
         return rarity * _PAIR if " " in feature else rarity
+
+
+class _Asked:
+    """A text that is held against every message.
+
+    Attributes:
+        operators: what seems to be one in it.
+        unknown: its words that are no names, and that no message has.
+    """
+
+    def __init__(self, text: str, operators: frozenset[str], unknown: set[str]) -> None:
+        self.operators = operators
+        self.unknown = unknown
+        self._text = text
+        self._names = frozenset(word.strip("._") for word in _WORD.findall(text))
+        self._read: dict[frozenset[str], tuple[list[str], set[str]]] = {}
+
+    def read(self, operators: frozenset[str]) -> tuple[list[str], set[str]]:
+        """Its words and features for a rule with these operators, of which most texts name none."""
+        named = operators & self._names
+        if named not in self._read:
+            words = _words(self._text, named)
+            self._read[named] = words, _features(words)
+        return self._read[named]
 
 
 def find_answers(rules: Iterable[Rule], text: str, most: int = 8) -> list[Answer]:
