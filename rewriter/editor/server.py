@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from lsprotocol import types as lsp
@@ -10,15 +10,16 @@ from pygls.lsp.server import LanguageServer
 
 from rewriter import __version__
 from rewriter.editor.complete_words import proposals
-from rewriter.editor.definitions import definition
-from rewriter.editor.hover import hover
+from rewriter.editor.hover import find_rule, hover
 from rewriter.editor.opened_rules import OpenedRules
-from rewriter.editor.runs import test_results, told, verified
 from rewriter.errors import RewriterError
+from rewriter.explain.testing import TestResult, run_test
 from rewriter.language.ast import Span
-from rewriter.language.diagnostics import Diagnostic, RuleFileError
+from rewriter.language.diagnostics import Diagnostic, Related, RuleFileError
 from rewriter.language.format import format_text
 from rewriter.language.rule_files import read_rule_file
+from rewriter.report.style import Style
+from rewriter.report.why_lines import miss_lines
 
 TEST, VERIFY = "rewriter.test", "rewriter.verify"
 """Commands; both are given the URI of a file and the code of a rule, `TEST` also the line of a test."""
@@ -201,3 +202,78 @@ def _function(method: Callable[..., Any]) -> Callable[..., Any]:
         return method(*arguments)
 
     return function
+
+
+# Tests and verification of the rules of an open file, as it is there.
+
+
+SAMPLES, SECONDS = 60, 5.0
+"""Of a rule that is verified while somebody waits."""
+
+
+def test_results(opened: OpenedRules, code: str = "", line: int = 0) -> list[TestResult]:
+    """Runs the tests of a file, of one of its rules, or the one that begins in a line (from 1 on)."""
+    rules = opened.rules
+    results = []
+    for rule in rules:
+        for test in rule.ast.tests if code in ("", rule.code) else ():
+            if line in (0, rule.source.line_col(test.span.start)[0]):
+                results.append(run_test(rule, test, rules))
+    return results
+
+
+def told(result: TestResult) -> str:
+    """Why a test failed, as lines."""
+    misses = () if result.why is None else miss_lines(result.why, 1, Style(False))
+    return "\n".join((result.message, *misses))
+
+
+def verified(opened: OpenedRules, code: str) -> Iterable[str]:
+    """What running a rule of this code on random instances shows. Raises RewriterError without a runtime."""
+    from rewriter.proof.oracles import require_runtime
+    from rewriter.proof.rules.verify_rule import VerifyPlan
+    from rewriter.proof.rules.workers import verify_all
+
+    require_runtime()
+    chosen = [rule for rule in opened.rules if rule.code == code]
+    for verdict in verify_all(chosen, VerifyPlan(SAMPLES, 0, SECONDS), {}, 1):
+        why = f": {verdict.why}" if verdict.why else ""
+        yield f"{verdict.rule} {verdict.status} ({verdict.samples} instances){why}\n{verdict.obligation}".strip()
+
+
+# Where a word is defined: a capture in its pattern, a define in its file or beside it, a rule in its file or a shipped one.
+
+
+def definition(opened: OpenedRules, offset: int) -> Related | None:
+    """The place, in this or another file."""
+    from rewriter.language.ast import Span
+
+    word = opened.word(offset)
+    if word is None:
+        return None
+    name = word.text.partition(".")[0]
+    found = next((one for one in opened.names(offset) if one.text == name), None)
+    if found is not None:
+        return Related(opened.path, Span(found.start, found.end))
+    for define in opened.file.defines:
+        if define.name == name:
+            return Related(opened.path, define.name_span)
+    if name in opened.shared:
+        return _beside(opened, name)
+    rule = find_rule(name, opened.rules) if name[:1].isupper() and name[-1:].isdigit() else None
+    return None if rule is None else Related(rule.path, rule.ast.code_span)
+
+
+def _beside(opened: OpenedRules, name: str) -> Related | None:
+    import os
+
+    from rewriter.language.expand.shared_defines import NAME
+    from rewriter.language.rule_files import read_rule_file
+
+    folder = os.path.dirname(opened.path)
+    for path in (os.path.join(folder, NAME), os.path.join(os.path.dirname(folder), NAME)):
+        if os.path.isfile(path):
+            for define in OpenedRules(read_rule_file(path), path).file.defines:
+                if define.name == name:
+                    return Related(path, define.name_span)
+    return None
