@@ -12,8 +12,8 @@ from rewriter.graph.model import Model
 from rewriter.language.diagnostics import suggest
 from rewriter.language.rules import RuleSet
 from rewriter.surgery.reduce.reduction import Reduction
-from rewriter.surgery.reduce.shown import Trials
 from rewriter.surgery.reduce.some_nodes import bodies, body_alone, known_types, some_nodes
+from rewriter.surgery.reduce.trials import Trials
 
 SECONDS = 60.0
 """For making weights small."""

@@ -23,7 +23,7 @@ from rewriter.onnxfile.census import Body, Census
 from rewriter.onnxfile.expansion import MOST, expanded
 from rewriter.onnxfile.take_census import MalformedError, take_census
 from rewriter.onnxfile.wire import Source
-from rewriter.onnxfile.without_weights import thin
+from rewriter.onnxfile.without_weights import without_weights
 from rewriter.onnxfile.write import write_file
 from rewriter.proof import onnx_runtime
 from rewriter.proof.judges import judges
@@ -86,7 +86,7 @@ def decided(job: Job, work: Work, outcome: Outcome, outlook: Outlook) -> bool:
         return False
     with files.opened(Path(job.path)) as (descriptor, size):
         large = size >= files.LARGE
-        data = _thin(descriptor, size) if large else files.all_bytes(descriptor)
+        data = _without_weights(descriptor, size) if large else files.all_bytes(descriptor)
         found = os.fstat(descriptor)
     with collector_off():
         try:
@@ -200,10 +200,10 @@ def _exporter(census: Census) -> Exporter:
     return identify(census.producer_name, census.producer_version, graph.name, census.imports, mxnet)
 
 
-def _thin(descriptor: int, size: int) -> bytes:
+def _without_weights(descriptor: int, size: int) -> bytes:
     """Of a large model only what are no weights; of one that is malformed nothing."""
     try:
-        return thin(Source(size, lambda place, count: os.pread(descriptor, min(count, size - place), place)))
+        return without_weights(Source(size, lambda place, count: os.pread(descriptor, min(count, size - place), place)))
     except MalformedError:
         return b""
 

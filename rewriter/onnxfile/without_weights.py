@@ -9,7 +9,7 @@ _DATA = frozenset((4, 5, 6, 7, 9, 10, 11))  # fields of a tensor that hold its i
 _LEAST = 1 << 12
 
 
-def thin(source: Source) -> bytes:
+def without_weights(source: Source) -> bytes:
     """The bytes of a model whose tensors lack their large fields. Raises MalformedError when it is none."""
 
     def tensor(start: int, stop: int) -> Pieces:

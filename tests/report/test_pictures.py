@@ -41,8 +41,8 @@ def test_nothing_overlaps_and_edges_lead_down(edges: list[tuple[int, int]]) -> N
         assert frame.x - frame.width / 2 >= -0.01
         assert frame.x + frame.width / 2 <= one.width + 0.01
         assert frame.y + frame.height <= one.height + 0.01
-    for way in one.ways:
-        ys = [y for _, y in way.points]
+    for route in one.routes:
+        ys = [y for _, y in route.points]
         assert ys == sorted(ys)
         assert len(set(ys)) > 1
 
@@ -51,8 +51,8 @@ def test_nothing_overlaps_and_edges_lead_down(edges: list[tuple[int, int]]) -> N
 @settings(max_examples=40, deadline=None)
 def test_circles_and_loops_are_drawn_too(edges: list[tuple[int, int]]) -> None:
     one, again = plan(drawing(edges)), plan(drawing(edges))
-    assert (one.frames, one.ways) == (again.frames, again.ways)
-    assert len(one.ways) == len(edges)
+    assert (one.frames, one.routes) == (again.frames, again.routes)
+    assert len(one.routes) == len(edges)
 
 
 def test_layers_are_by_the_longest_path_and_inputs_stand_near_their_readers() -> None:
@@ -64,7 +64,7 @@ def test_long_edges_get_places_in_the_layers_that_they_cross() -> None:
     edges = [("a", "b"), ("b", "c"), ("a", "c")]
     rows, pieces, ways = with_places(layer_numbers(["a", "b", "c"], edges), edges)
     assert [len(row) for row in rows] == [1, 2, 1]
-    assert [len(way) for way in ways] == [2, 2, 3]
+    assert [len(route) for route in ways] == [2, 2, 3]
     assert len(pieces) == 4
 
 

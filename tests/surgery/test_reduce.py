@@ -12,7 +12,7 @@ from rewriter.graph.model import Model
 from rewriter.language.load_rules import load_rules
 from rewriter.surgery.reduce.delta import minimized
 from rewriter.surgery.reduce.reduction import Reduction
-from rewriter.surgery.reduce.shown import Trials
+from rewriter.surgery.reduce.trials import Trials
 from tests.cli.call import GAMMA, Call
 from tests.surgery import texts
 

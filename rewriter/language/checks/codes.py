@@ -51,15 +51,15 @@ def _value_span(rule: Rule, key: str) -> Span:
 
 
 def _circle(start: str, following: str, rules: Mapping[str, Rule]) -> list[str] | None:
-    """A way along `before` from `following` back to `start`, as codes from start to start."""
-    ways = [[start, following]]
+    """A path along `before` from `following` back to `start`, as codes from start to start."""
+    paths = [[start, following]]
     seen = {following}
-    while ways:
-        way = ways.pop()
-        if way[-1] == start:
-            return way
-        for code in rules[way[-1]].before if way[-1] in rules else ():
+    while paths:
+        path = paths.pop()
+        if path[-1] == start:
+            return path
+        for code in rules[path[-1]].before if path[-1] in rules else ():
             if code not in seen:
                 seen.add(code)
-                ways.append([*way, code])
+                paths.append([*path, code])
     return None

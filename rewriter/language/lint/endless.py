@@ -81,10 +81,10 @@ def _feeds(outcome: RewriteResult, reader: RuleSubject, certain: bool) -> bool:
         return False
     for at in [pattern.root] if certain else list(pattern.nodes):
         for place in _anchors(outcome, certain):
-            for way in overlays(pattern, at, result, place):
-                if not outcome.touched & set(way.nodes.values()):
+            for overlay in overlays(pattern, at, result, place):
+                if not outcome.touched & set(overlay.nodes.values()):
                     continue
-                if implies(pattern, result, way, some=True) if certain else compatible(pattern, result, way):
+                if implies(pattern, result, overlay, some=True) if certain else compatible(pattern, result, overlay):
                     return True
     return False
 
@@ -148,15 +148,15 @@ def _reachable(start: str, edges: Edges) -> set[str]:
 
 
 def _ring(edges: Edges) -> list[str]:
-    """A shortest way from the first rule of a component back to itself."""
+    """A shortest path from the first rule of a component back to itself."""
     start = min(edges)
-    ways = [[start]]
+    paths = [[start]]
     seen: set[str] = set()
-    for way in ways:
-        for code in sorted(edges[way[-1]]):
+    for path in paths:
+        for code in sorted(edges[path[-1]]):
             if code == start:
-                return way
+                return path
             if code not in seen:
                 seen.add(code)
-                ways.append([*way, code])
+                paths.append([*path, code])
     return sorted(edges)

@@ -18,17 +18,17 @@ Place = tuple[TermRef, str, int]
 ALL = "*"
 
 
-def independent(one: RuleSubject, other: RuleSubject, way: Overlay) -> bool:
+def independent(one: RuleSubject, other: RuleSubject, overlay: Overlay) -> bool:
     """Whether the order of two firings at this place makes no difference."""
     mine, theirs = _writes(one), _writes(other)
     if mine is not None and theirs is not None:
-        reads, others = {_there(place, way) for place in _reads(one)}, _reads(other)
-        moved = {_there(place, way) for place in mine}
+        reads, others = {_there(place, overlay) for place in _reads(one)}, _reads(other)
+        moved = {_there(place, overlay) for place in mine}
         return not (_touch(moved, theirs) or _touch(moved, others) or _touch(theirs, reads))
     if mine is not None and consumes_root(other):
-        return _root_only(one, mine) and not _touch({_there(place, way) for place in mine}, _reads(other))
+        return _root_only(one, mine) and not _touch({_there(place, overlay) for place in mine}, _reads(other))
     if theirs is not None and consumes_root(one):
-        return _root_only(other, theirs) and not _touch(theirs, {_there(place, way) for place in _reads(one)})
+        return _root_only(other, theirs) and not _touch(theirs, {_there(place, overlay) for place in _reads(one)})
     return False
 
 
@@ -36,8 +36,8 @@ def _root_only(subject: RuleSubject, writes: set[Place]) -> bool:
     return subject.picture is not None and {place[0] for place in writes} <= {subject.picture.root}
 
 
-def _there(place: Place, way: Overlay) -> Place:
-    return way.nodes.get(place[0], place[0]), place[1], place[2]
+def _there(place: Place, overlay: Overlay) -> Place:
+    return overlay.nodes.get(place[0], place[0]), place[1], place[2]
 
 
 def _touch(written: set[Place], read: set[Place]) -> bool:

@@ -59,12 +59,12 @@ def _judge(one: RuleSubject, other: RuleSubject, order: _Before) -> Pair | None:
     mine, theirs = one.picture, other.picture
     if mine is None or theirs is None or not meet(one, other):
         return None
-    ways = list(overlays(mine, mine.root, theirs, theirs.root))
-    if not ways:
+    laid = list(overlays(mine, mine.root, theirs, theirs.root))
+    if not laid:
         return None
-    more_general = reaches_all(one, other) and any(implies(mine, theirs, way) for way in ways) and _private(one, other)
+    more_general = reaches_all(one, other) and any(implies(mine, theirs, overlay) for overlay in laid) and _private(one, other)
     back = list(overlays(theirs, theirs.root, mine, mine.root))
-    less_general = reaches_all(other, one) and any(implies(theirs, mine, way) for way in back) and _private(other, one)
+    less_general = reaches_all(other, one) and any(implies(theirs, mine, overlay) for overlay in back) and _private(other, one)
     if more_general and less_general and one.phase == other.phase:
         return Pair("duplicate", other, one)
     if more_general and order.first(one, other) and consumes_root(one):
@@ -73,10 +73,10 @@ def _judge(one: RuleSubject, other: RuleSubject, order: _Before) -> Pair | None:
         return Pair("shadowed", one, other)
     if one.phase != other.phase or one.specificity != other.specificity or order.decides(one, other):
         return None
-    sure = [way for way in ways if compatible(mine, theirs, way) and not independent(one, other, way)]
+    sure = [overlay for overlay in laid if compatible(mine, theirs, overlay) and not independent(one, other, overlay)]
     if not sure:
         return None
-    return Pair("undecided" if all(way.unsure for way in sure) else "overlap", one, other)
+    return Pair("undecided" if all(overlay.unsure for overlay in sure) else "overlap", one, other)
 
 
 def _private(general: RuleSubject, special: RuleSubject) -> bool:
@@ -106,7 +106,7 @@ def _eats(eater: RuleSubject, victim: RuleSubject, picture: RuleGraph, at: TermR
     again = {record.op.name for record in records if isinstance(record, ast.Build)}
     if again & {name for _, name in picture.nodes[at].ops or ()}:
         return False  # what it makes may stand in the same place
-    return any(implies(eater.picture, picture, way) for way in overlays(eater.picture, eater.picture.root, picture, at))
+    return any(implies(eater.picture, picture, overlay) for overlay in overlays(eater.picture, eater.picture.root, picture, at))
 
 
 def _by_operator(drawn: list[RuleSubject]) -> Mapping[OpKey, list[RuleSubject]]:

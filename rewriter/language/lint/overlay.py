@@ -16,13 +16,13 @@ from rewriter.language.lint.rule_graph import Facts, RuleGraph, RuleNode, absent
 from rewriter.language.lint.terms import ABSENT, Term, TermRef, replace
 from rewriter.record import record
 
-WAYS = 24  # orders of operands that are tried at one node
+MOST_ORDERS = 24  # orders of operands that are tried at one node
 LIMIT = 64  # ways to lay one graph over another that are looked at
 
 
 @record(slots=True)
 class Overlay:
-    """One way. `nodes` and `tensors` lead from refs of the one to refs of the other, `same` between refs of the other.
+    """One such way. `nodes` and `tensors` lead from refs of the one to refs of the other, `same` between refs of the other.
 
     `unsure`: it needs a constant to be a node's result that folds to one, or the like.
     """
@@ -40,16 +40,16 @@ class Overlay:
 def overlays(one: RuleGraph, at: TermRef, other: RuleGraph, place: TermRef) -> Iterator[Overlay]:
     """The ways in which node `at` of the one is node `place` of the other, with everything upwards of them."""
     laying = _Laying(one, other)
-    for number, way in enumerate(laying.node(Overlay({}, {}), at, place)):
+    for number, overlay in enumerate(laying.node(Overlay({}, {}), at, place)):
         if number == LIMIT:
             return
-        way.covers = way.covers and len(way.nodes) == len(one.nodes)
-        yield way
+        overlay.covers = overlay.covers and len(overlay.nodes) == len(one.nodes)
+        yield overlay
 
 
-def compatible(one: RuleGraph, other: RuleGraph, way: Overlay) -> bool:
+def compatible(one: RuleGraph, other: RuleGraph, overlay: Overlay) -> bool:
     """Whether the conditions of both can hold at once."""
-    change = renaming(way, other.resolve)
+    change = renaming(overlay, other.resolve)
     facts = [normal(literal, change) for literal in (*one.facts, *other.facts)]
     if not consistent(facts):
         return False
@@ -59,12 +59,12 @@ def compatible(one: RuleGraph, other: RuleGraph, way: Overlay) -> bool:
     return any(consistent([*facts, *branch, *more]) for branch in mine for more in theirs)
 
 
-def implies(one: RuleGraph, other: RuleGraph, way: Overlay, some: bool = False) -> bool:
+def implies(one: RuleGraph, other: RuleGraph, overlay: Overlay, some: bool = False) -> bool:
     """Whether the other's conditions leave those of the one no choice; with `some`, in at least one of its alternatives."""
-    if not way.covers:
+    if not overlay.covers:
         return False
-    change = renaming(way, other.resolve)
-    known = _told(other, change) if way.same else _told_alone(other)
+    change = renaming(overlay, other.resolve)
+    known = _told(other, change) if overlay.same else _told_alone(other)
 
     def follow(asked: Iterable[Claim], facts: Facts) -> bool:
         return all(implied(normal(literal, change), *facts) for literal in asked)
@@ -91,10 +91,10 @@ def _told(picture: RuleGraph, change: Callable[[Term], Term]) -> list[Facts]:
     return told
 
 
-def renaming(way: Overlay, resolve: Callable[[Term], Term]) -> Callable[[Term], Term]:
+def renaming(overlay: Overlay, resolve: Callable[[Term], Term]) -> Callable[[Term], Term]:
     """Rewrites terms of the one, and of the other, into terms of the other."""
-    table: dict[Term, Term] = {**way.nodes, **way.tensors}
-    same = dict(way.same)
+    table: dict[Term, Term] = {**overlay.nodes, **overlay.tensors}
+    same = dict(overlay.same)
 
     def step(term: Term) -> Term:
         if isinstance(term, TermRef):
@@ -110,33 +110,33 @@ class _Laying:
         self._one = one
         self._other = other
 
-    def node(self, way: Overlay, at: TermRef, place: TermRef) -> Iterator[Overlay]:
-        if at in way.nodes or place in way.nodes.values():
-            if way.nodes.get(at) == place:
-                yield way
+    def node(self, overlay: Overlay, at: TermRef, place: TermRef) -> Iterator[Overlay]:
+        if at in overlay.nodes or place in overlay.nodes.values():
+            if overlay.nodes.get(at) == place:
+                yield overlay
             return
         mine, theirs = self._one.nodes[at], self._other.nodes[place]
         common = theirs.ops if mine.ops is None else mine.ops if theirs.ops is None else mine.ops & theirs.ops
         if common is not None and not common:
             return
-        way = way.copy()
-        way.nodes[at] = place
-        way.covers = way.covers and theirs.ops is not None and (mine.ops is None or theirs.ops <= mine.ops)
-        if not self._outputs(way, mine, theirs):
+        overlay = overlay.copy()
+        overlay.nodes[at] = place
+        overlay.covers = overlay.covers and theirs.ops is not None and (mine.ops is None or theirs.ops <= mine.ops)
+        if not self._outputs(overlay, mine, theirs):
             return
         swaps = any(schema.is_commutative(op, domain) for domain, op in common or ())
         for order in self._orders(mine, theirs, swaps):
-            yield from self._operands(way.copy(), mine, theirs, order, 0)
+            yield from self._operands(overlay.copy(), mine, theirs, order, 0)
 
-    def _outputs(self, way: Overlay, mine: RuleNode, theirs: RuleNode) -> bool:
+    def _outputs(self, overlay: Overlay, mine: RuleNode, theirs: RuleNode) -> bool:
         """Outputs that the one does not list must be unused, so the other may not use them."""
         used = {ref.part for node in self._other.nodes.values() for ref in node.inputs if _is_made(ref, theirs.ref)}
         if not mine.more_outputs and any(part >= mine.outputs for part in used):
             return False
         if theirs.outputs < mine.outputs or (theirs.more_outputs and not mine.more_outputs and not theirs.exact):
-            way.covers = False
+            overlay.covers = False
         for part in range(max(mine.outputs, theirs.outputs)):
-            way.tensors[TermRef("made", mine.ref.side, mine.ref.at, part)] = TermRef(
+            overlay.tensors[TermRef("made", mine.ref.side, mine.ref.at, part)] = TermRef(
                 "made", theirs.ref.side, theirs.ref.at, part
             )
         return True
@@ -148,82 +148,84 @@ class _Laying:
             yield mine.inputs
             return
         for number, order in enumerate(permutations(mine.inputs)):
-            if number < WAYS:
+            if number < MOST_ORDERS:
                 yield order
 
     def _operands(
-        self, way: Overlay, mine: RuleNode, theirs: RuleNode, order: Sequence[TermRef | Term], position: int
+        self, overlay: Overlay, mine: RuleNode, theirs: RuleNode, order: Sequence[TermRef | Term], position: int
     ) -> Iterator[Overlay]:
         if position == 0 and mine.ordered and order is not mine.inputs:
-            way.covers = False
+            overlay.covers = False
         if position >= max(len(order), len(theirs.inputs)):
             if theirs.open and not mine.open and not _takes_at_most(theirs, len(order)):
-                way.covers = False
-            yield way
+                overlay.covers = False
+            yield overlay
             return
         one = order[position] if position < len(order) else None
         other = theirs.inputs[position] if position < len(theirs.inputs) else None
         if _is_run(one) or _is_run(other):
             last = position == len(order) - 1 and not mine.open  # what stands behind a run is not laid over anything
-            way.covers = way.covers and last and _is_run(one) and (other is None or one != other)
-            yield way
+            overlay.covers = overlay.covers and last and _is_run(one) and (other is None or one != other)
+            yield overlay
             return
-        for following in self._pair(way, one, other, mine, theirs, position):
+        for following in self._pair(overlay, one, other, mine, theirs, position):
             yield from self._operands(following, mine, theirs, order, position + 1)
 
     def _pair(
-        self, way: Overlay, one: TermRef | Term, other: TermRef | Term, mine: RuleNode, theirs: RuleNode, position: int
+        self, overlay: Overlay, one: TermRef | Term, other: TermRef | Term, mine: RuleNode, theirs: RuleNode, position: int
     ) -> Iterator[Overlay]:
         if one is None:
             if not mine.open:
                 if not absent(other) and other not in self._other.optional:
                     return
-                way.covers = way.covers and absent(other)
-            yield way
+                overlay.covers = overlay.covers and absent(other)
+            yield overlay
         elif other is None or absent(other):
-            yield from self._missing(way, one, other, theirs, position)
+            yield from self._missing(overlay, one, other, theirs, position)
         elif isinstance(one, TermRef) and one.kind == "made":
-            yield from self._made(way, one, other)
+            yield from self._made(overlay, one, other)
         else:
             if other.kind == "made" and one in self._one.constants:
-                way.unsure, way.covers = True, False
+                overlay.unsure, overlay.covers = True, False
             if other in self._other.optional and one not in self._one.optional:
-                way.covers = False
-            if self._bind(way, one, other):
-                yield way
+                overlay.covers = False
+            if self._bind(overlay, one, other):
+                yield overlay
 
-    def _missing(self, way: Overlay, one: TermRef, other: TermRef | Term, theirs: RuleNode, position: int) -> Iterator[Overlay]:
+    def _missing(
+        self, overlay: Overlay, one: TermRef, other: TermRef | Term, theirs: RuleNode, position: int
+    ) -> Iterator[Overlay]:
         """The one has an operand where the other has none, or says nothing."""
         optional = one in self._one.optional
         if other is None and theirs.open:
-            way.covers = way.covers and optional
-            if self._bind(way, one, TermRef("open", theirs.ref.side, theirs.ref.at, position)):
-                yield way
-        elif optional and self._bind(way, one, ABSENT):
-            yield way
+            overlay.covers = overlay.covers and optional
+            if self._bind(overlay, one, TermRef("open", theirs.ref.side, theirs.ref.at, position)):
+                yield overlay
+        elif optional and self._bind(overlay, one, ABSENT):
+            yield overlay
 
-    def _made(self, way: Overlay, one: TermRef, other: TermRef) -> Iterator[Overlay]:
+    def _made(self, overlay: Overlay, one: TermRef, other: TermRef) -> Iterator[Overlay]:
         if other.kind == "made":
             if TermRef("node", other.side, other.at) not in self._other.nodes:  # its rewrite makes this operand anew, somehow
-                way.covers, way.unsure = False, True
-                yield way
+                overlay.covers, overlay.unsure = False, True
+                yield overlay
             elif other.part == one.part:
-                yield from self.node(way, TermRef("node", one.side, one.at), TermRef("node", other.side, other.at))
+                yield from self.node(overlay, TermRef("node", one.side, one.at), TermRef("node", other.side, other.at))
             return
-        way.covers = False
-        way.unsure = way.unsure or other in self._other.constants
-        if self._bind(way, one, other):
-            yield way
+        overlay.covers = False
+        overlay.unsure = overlay.unsure or other in self._other.constants
+        if self._bind(overlay, one, other):
+            yield overlay
 
-    def _bind(self, way: Overlay, one: TermRef, other: TermRef | Term) -> bool:
+    def _bind(self, overlay: Overlay, one: TermRef, other: TermRef | Term) -> bool:
         """The tensor of the one is this tensor of the other; when it was another one before, the two must be the same."""
-        found = way.tensors.setdefault(one, other)
+        found = overlay.tensors.setdefault(one, other)
         if found == other:
             return True
         if absent(found) or absent(other) or (found.kind == "made" and other.kind == "made"):
             return False
-        way.covers = False
-        way.same = (*way.same, (other, found))
+        overlay.covers = False
+        overlay.same = (*overlay.same, (other, found))
         return True
 
 

@@ -57,22 +57,22 @@ def _topological(shapes: Sequence[Place], below: Mapping[Place, Sequence[Place]]
 def with_places(
     layers: Mapping[Place, int], edges: Sequence[tuple[Place, Place]]
 ) -> tuple[list[list[Place]], Pieces, list[list[Place]]]:
-    """Layers with invisible places in them, edges between neighbouring layers, and the way of each edge."""
+    """Layers with invisible places in them, edges between neighbouring layers, and the route of each edge."""
     rows: list[list[Place]] = [[] for _ in range(max(layers.values(), default=-1) + 1)]
     for shape, number in layers.items():
         rows[number].append(shape)
     pieces: Pieces = []
-    ways: list[list[Place]] = []
+    routes: list[list[Place]] = []
     for count, (source, target) in enumerate(edges):
         step = 1 if layers[target] >= layers[source] else -1
-        way = [source]
+        route = [source]
         for number in range(layers[source] + step, layers[target], step):
-            way.append(f"\0{count}.{number}")
-            rows[number].append(way[-1])
-        way.append(target)
-        ways.append(way)
-        pieces.extend(pair if step > 0 else pair[::-1] for pair in pairwise(way) if pair[0] != pair[1])
-    return rows, pieces, ways
+            route.append(f"\0{count}.{number}")
+            rows[number].append(route[-1])
+        route.append(target)
+        routes.append(route)
+        pieces.extend(pair if step > 0 else pair[::-1] for pair in pairwise(route) if pair[0] != pair[1])
+    return rows, pieces, routes
 
 
 def ordered(rows: Sequence[Sequence[Place]], pieces: Pieces) -> list[list[Place]]:

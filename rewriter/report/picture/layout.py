@@ -1,4 +1,4 @@
-"""Where everything in a picture goes: the last two steps of a layered drawing, positions and the ways of edges.
+"""Where everything in a picture goes: the last two steps of a layered drawing, positions and the routes of edges.
 
 In each layer, shapes want to stand below the middle of what they hang on; the nearest to that which keeps their order and their
 distances is found exactly, by pooling neighbours that are in each other's way.
@@ -16,9 +16,9 @@ GAP = 26.0  # between neighbours of a layer
 ROOM = 52.0  # between layers
 TITLE, LINE = 8.2, 6.7  # width of a letter of the operator, and of the other lines
 PAD = 12.0
-THIN = 4.0  # width of an edge that crosses a layer
+EDGE_WIDTH = 4.0  # width of an edge that crosses a layer
 SWEEPS = 48
-STRAIGHT = 4.0  # how much more a long edge wants to be straight than a box wants to be in the middle
+EDGE_WEIGHT = 4.0  # how much more a long edge wants to be straight than a box wants to be in the middle
 
 
 @record(slots=True)
@@ -46,7 +46,7 @@ class Layout:
     """A placed drawing, its upper left corner at (0, 0)."""
 
     frames: list[Frame]
-    ways: list[Route]
+    routes: list[Route]
     width: float
     height: float
 
@@ -65,20 +65,20 @@ def plan(drawing: Drawing) -> Layout:
     shapes = {shape.id: shape for shape in drawing.shapes}
     edges = [(edge.source, edge.target) for edge in drawing.edges]
     layers = layer_numbers(list(shapes), edges)
-    rows, pieces, ways = with_places(layers, edges)
+    rows, pieces, routes = with_places(layers, edges)
     rows = ordered(rows, pieces)
     sizes = {id: size(shape) for id, shape in shapes.items()}
-    widths = {place: sizes[place][0] if place in sizes else THIN for row in rows for place in row}
+    widths = {place: sizes[place][0] if place in sizes else EDGE_WIDTH for row in rows for place in row}
     xs = _columns(rows, pieces, widths)
     tops, height = _tops(rows, sizes)
     left = min((x - widths[place] / 2 for place, x in xs.items()), default=0.0)
     frames = [Frame(shapes[i], xs[i] - left, tops[layers[i]], *sizes[i]) for i in shapes]
     known = {frame.shape.id: frame for frame in frames}
     placed = []
-    for edge, way in zip(drawing.edges, ways, strict=True):
+    for edge, route in zip(drawing.edges, routes, strict=True):
         first, last = known[edge.source], known[edge.target]
         points = [_port(first, edge.out, first.y + first.height)]
-        for place in way[1:-1]:
+        for place in route[1:-1]:
             number = int(place.rpartition(".")[2])
             points += [(xs[place] - left, tops[number]), (xs[place] - left, tops[number] + _depth(rows[number], sizes))]
         points.append(_port(last, edge.into, last.y))
@@ -124,7 +124,7 @@ def _columns(
     for sweep in range(SWEEPS):
         for row in rows if sweep % 2 == 0 else rows[::-1]:
             wanted = [_wanted(place, near.get(place, ()), xs, widths) for place in row]
-            stiff = [STRAIGHT if widths[place] == THIN else 1.0 for place in row]
+            stiff = [EDGE_WEIGHT if widths[place] == EDGE_WIDTH else 1.0 for place in row]
             for place, x in zip(row, spread(wanted, [widths[place] for place in row], stiff), strict=True):
                 xs[place] = x
     return xs
@@ -134,7 +134,7 @@ def _wanted(place: Place, near: Sequence[Place], xs: Mapping[Place, float], widt
     """The middle of what a place hangs on; of an edge on its way, rather where the edge is already."""
     if not near:
         return xs[place]
-    weights = [STRAIGHT if widths[place] == widths[other] == THIN else 1.0 for other in near]
+    weights = [EDGE_WEIGHT if widths[place] == widths[other] == EDGE_WIDTH else 1.0 for other in near]
     return sum(xs[other] * weight for other, weight in zip(near, weights, strict=True)) / sum(weights)
 
 

@@ -132,16 +132,16 @@ def _legend(roles: Collection[Role], x: float, y: float) -> str:
 def _body(one: Layout) -> str:
     seen: set[tuple[float, float]] = set()
     labels = []
-    for way in one.ways:
-        if way.label and way.points[0] not in seen:
-            seen.add(way.points[0])
-            x, y = way.points[0]
-            labels.append(f'<text class="label" x="{_n(x + 6)}" y="{_n(y + 15)}">{_t(way.label)}</text>')
-    return "".join([*map(_way, one.ways), *map(_frame, one.frames), *labels])
+    for route in one.routes:
+        if route.label and route.points[0] not in seen:
+            seen.add(route.points[0])
+            x, y = route.points[0]
+            labels.append(f'<text class="label" x="{_n(x + 6)}" y="{_n(y + 15)}">{_t(route.label)}</text>')
+    return "".join([*map(_route, one.routes), *map(_frame, one.frames), *labels])
 
 
-def _way(way: Route) -> str:
-    (x, y), *rest = way.points
+def _route(route: Route) -> str:
+    (x, y), *rest = route.points
     path = [f"M{_n(x)} {_n(y)}"]
     for number, (to_x, to_y) in enumerate(rest):
         end = to_y - 6 if number == len(rest) - 1 else to_y
@@ -153,7 +153,7 @@ def _way(way: Route) -> str:
         )
         x, y = to_x, end
     head = f"M{_n(x - 4)} {_n(y - 1)}L{_n(x)} {_n(y + 6)}L{_n(x + 4)} {_n(y - 1)}Z"
-    title = f"<title>{_t(way.name)}</title>" if way.name else ""
+    title = f"<title>{_t(route.name)}</title>" if route.name else ""
     return f'<path class="edge" d="{"".join(path)}">{title}</path><path class="tip" d="{head}"/>'
 
 

@@ -19,7 +19,6 @@ from rewriter.surgery.finish import Checks, Surgery, finish
 from rewriter.surgery.keep import drop_imports, needed_functions
 from rewriter.surgery.opened import Opened
 from rewriter.surgery.reduce.delta import minimized
-from rewriter.surgery.reduce.shown import Trials
 from rewriter.surgery.reduce.shrink_sizes import SMALL, inline, lengths, with_length
 from rewriter.surgery.reduce.some_nodes import (
     as_inputs,
@@ -30,6 +29,7 @@ from rewriter.surgery.reduce.some_nodes import (
     known_types,
     some_nodes,
 )
+from rewriter.surgery.reduce.trials import Trials
 
 LARGE = 1 << 10
 """Bytes of a weight from which on an input may stand in its place."""
