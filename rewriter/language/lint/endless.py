@@ -7,7 +7,7 @@ ends only if something grows less: a count of nodes that no rule of the circle r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rewriter.language.lint.outcome import RewriteResult, outcomes
 from rewriter.language.lint.overlay import compatible, implies, overlays
@@ -124,7 +124,7 @@ def _falling(part: set[str], results: Mapping[str, list[RewriteResult]]) -> set[
 
 def _components(edges: Edges) -> list[set[str]]:
     """Sets of rules each of which leads to each other, single ones only when they lead to themselves."""
-    reach = {code: _reachable(code, edges) for code in edges}
+    reach = {code: reachable(code, edges) for code in edges}
     found: list[set[str]] = []
     placed: set[str] = set()
     for code in sorted(edges):
@@ -136,7 +136,8 @@ def _components(edges: Edges) -> list[set[str]]:
     return found
 
 
-def _reachable(start: str, edges: Edges) -> set[str]:
+def reachable(start: str, edges: Mapping[str, Iterable[str]]) -> set[str]:
+    """Whatever edges lead to, one or several of them."""
     reached: set[str] = set()
     waiting = list(edges[start])
     while waiting:

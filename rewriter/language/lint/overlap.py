@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
 
 from rewriter.language import ast
+from rewriter.language.lint.endless import reachable
 from rewriter.language.lint.independence import independent
 from rewriter.language.lint.outcome import consumes_root
 from rewriter.language.lint.overlay import compatible, implies, overlays
@@ -123,17 +124,8 @@ class _Before:
     """What `before`, phases and specificity say of two rules."""
 
     def __init__(self, subjects: list[RuleSubject]) -> None:
-        self._later: dict[str, set[str]] = {}
         direct = {subject.rule.code: subject.rule.before for subject in subjects}
-        for code in direct:
-            reached: set[str] = set()
-            waiting = list(direct[code])
-            while waiting:
-                following = waiting.pop()
-                if following not in reached:
-                    reached.add(following)
-                    waiting.extend(direct.get(following, ()))
-            self._later[code] = reached
+        self._later = {code: reachable(code, direct) for code in direct}
 
     def decides(self, one: RuleSubject, other: RuleSubject) -> bool:
         """Whether `before` leads from one of them to the other."""
