@@ -81,14 +81,15 @@ def _convert(model: Model, dtype: str, keep: Sequence[str], *, ports: bool, asks
         run(model.graph, load_rules().select([_INLINE]), Knowledge(overridable=model.overridable))
         if len(model.graph.functions) < before:
             did.append(f"{counted(before - len(model.graph.functions), 'function')} written out where they are called")
-    asked = _kept(GraphIndex(model.graph), keep)
-    kept = set(map(id, asked))
-    needless = load_rules().select([_NEEDLESS])
-    only = Hooks(permit=lambda fired: id(fired.root) not in kept)
-    log = run(model.graph, needless, Knowledge(overridable=model.overridable), hooks=only)
-    if log.firings:
-        did.append(f"{counted(len(log.firings), 'cast')} to the type that was there already taken out")
     index = GraphIndex(model.graph)
+    asked = _kept(index, keep)
+    kept = set(map(id, asked))
+    if any(node.op == "Cast" for node in index.all_nodes()):  # rules take time and memory to load
+        only = Hooks(permit=lambda fired: id(fired.root) not in kept)
+        log = run(model.graph, load_rules().select([_NEEDLESS]), Knowledge(overridable=model.overridable), hooks=only)
+        if log.firings:
+            did.append(f"{counted(len(log.firings), 'cast')} to the type that was there already taken out")
+        index = GraphIndex(model.graph)
     facts = Facts(index, model.overridable)
     plan = FloatPlan(index, facts, target, kept, ports=ports)
     if asks and dtype in _MAY_LACK:
