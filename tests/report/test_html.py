@@ -19,7 +19,7 @@ from rewriter.report.document import ModelRecord
 from rewriter.report.formats import text_of
 from rewriter.report.html.css import STYLE
 from rewriter.report.html.filter import SCRIPT
-from rewriter.report.html.words import issue_link
+from rewriter.report.html.page_texts import issue_link
 from tests.report.samples import HOSTILE, firing, hostile, model, report
 
 VOID = {"meta", "link", "br", "input"}

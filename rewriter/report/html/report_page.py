@@ -17,7 +17,7 @@ from rewriter.report.entries import by_rule, ending, has_something, number, plac
 from rewriter.report.fleet import COLUMNS, verdict_of
 from rewriter.report.html.css import STYLE
 from rewriter.report.html.filter import POLICY, SCRIPT, filter_bar
-from rewriter.report.html.words import issue_link, prose, shortened
+from rewriter.report.html.page_texts import issue_link, prose, shortened
 from rewriter.report.picture.drawing import pair
 from rewriter.report.picture.svg import LEAST, panel
 from rewriter.report.style import clean
