@@ -13,7 +13,7 @@ from rewriter.language.rule import Rule
 from rewriter.language.rule_files import State, find_rule_files
 from rewriter.language.rules import RuleSet, code_key
 
-_loaded: deque[tuple[list[list[State]], RuleSet]] = deque(maxlen=4)
+_loaded: deque[tuple[list[State], Checked]] = deque(maxlen=4)
 """What this process loaded last, with the states of the files."""
 
 
@@ -29,11 +29,7 @@ def load_rules(paths: Iterable[Path | str] | None = None) -> RuleSet:
     """
     files = find_rule_files(paths)
     libraries = [Library(part) for part in _apart(files, paths)]
-    states = [library.states for library in libraries]
-    for known, loaded in _loaded:
-        if known == states:
-            return loaded
-    read = [library.read("checked") or _compiled(library) for library in libraries]
+    read = [_read(library) for library in libraries]
     sources = {source.path: source for library in libraries for source in library.sources}
     places = {path: number for number, path in enumerate(dict.fromkeys((*files, *sources)))}
     rules = sorted((rule for part, _ in read for rule in part), key=lambda rule: places[rule.path])
@@ -41,13 +37,20 @@ def load_rules(paths: Iterable[Path | str] | None = None) -> RuleSet:
     if any(not diagnostic.is_warning for diagnostic in told):
         raise RuleFileError(told, sources)
     doubtful = {diagnostic.path for diagnostic in told}
-    found = RuleSet(
+    return RuleSet(
         tuple(sorted(rules, key=lambda rule: code_key(rule.code))),
         warnings=told,
         sources={path: source for path, source in sources.items() if path in doubtful},
     )
-    if all(library.settled for library in libraries):
-        _loaded.append((states, found))
+
+
+def _read(library: Library) -> Checked:
+    for states, known in _loaded:
+        if states == library.states:
+            return known
+    found = library.read("checked") or _compiled(library)
+    if library.settled:
+        _loaded.append((library.states, found))
     return found
 
 
