@@ -8,6 +8,7 @@ ends only if something grows less: a count of nodes that no rule of the circle r
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from rewriter.language.lint.outcome import RewriteResult, outcomes
 from rewriter.language.lint.overlay import compatible, implies, overlays
@@ -45,21 +46,24 @@ def circles(subjects: Sequence[RuleSubject], possible: bool = False) -> Iterator
 
 def _edges(known: Mapping[str, RuleSubject], results: Mapping[str, list[RewriteResult]], certain: bool) -> dict[str, set[str]]:
     readers: dict[OpKey, list[RuleSubject]] = {}
+    anything: list[RuleSubject] = []
     for one in known.values():
         assert one.picture is not None
         nodes = [one.picture.nodes[one.picture.root]] if certain else list(one.picture.nodes.values())
+        if any(node.ops is None for node in nodes):
+            anything.append(one)
+            continue
         for op in {op for node in nodes for op in node.ops or ()}:
             readers.setdefault(op, []).append(one)
     edges: dict[str, set[str]] = {code: set() for code in known}
     for code, made in results.items():
         for outcome in made:
             ops = {op for ref in _anchors(outcome, certain) for op in outcome.picture.nodes[ref].ops or ()}
-            for op in sorted(ops):
-                for reader in readers.get(op, ()):
-                    if reader.names.side in edges[code] or not meet(known[code], reader) or _once(known[code], reader):
-                        continue
-                    if _feeds(outcome, reader, certain):
-                        edges[code].add(reader.names.side)
+            for reader in chain(*(readers.get(op, ()) for op in sorted(ops)), anything):
+                if reader.names.side in edges[code] or not meet(known[code], reader) or _once(known[code], reader):
+                    continue
+                if _feeds(outcome, reader, certain):
+                    edges[code].add(reader.names.side)
     return edges
 
 
@@ -113,7 +117,7 @@ def _falling(part: set[str], results: Mapping[str, list[RewriteResult]]) -> set[
         for change in changes[code]:
             if change is None:
                 return set()
-            measures |= {frozenset({op}) for gone in change.removed for op in gone} | set(change.removed)
+            measures |= {frozenset({op}) for gone in change.removed for op in gone} | set(filter(None, change.removed))
     for measure in measures:
         most = {code: max((c.of(measure) for c in changes[code] if c is not None), default=0) for code in part}
         falling = {code for code, more in most.items() if more < 0}

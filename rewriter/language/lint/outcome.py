@@ -47,7 +47,7 @@ class Written:
 
 @record(slots=True)
 class CountChange:
-    """Nodes that a firing adds, and those that it removes for sure, by the operators that they may have."""
+    """Nodes that a firing adds, and those that it removes for sure, by the operators that they may have: none named for any."""
 
     added: Counter[OpKey] = field(default_factory=Counter)
     removed: list[frozenset[OpKey]] = field(default_factory=list)
@@ -55,7 +55,7 @@ class CountChange:
     def of(self, ops: frozenset[OpKey] | None) -> int:
         """How many nodes more of these operators (None: of all) there are at most after a firing."""
         more = sum(count for op, count in self.added.items() if ops is None or op in ops)
-        return more - sum(1 for gone in self.removed if ops is None or gone <= ops)
+        return more - sum(1 for gone in self.removed if ops is None or (gone and gone <= ops))
 
 
 @record(slots=True)

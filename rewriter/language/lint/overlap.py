@@ -94,7 +94,7 @@ def _inside(drawn: list[RuleSubject]) -> Iterator[Pair]:
         for node in picture.nodes.values():
             if node.ref == picture.root or len(node.ops or ()) != 1:
                 continue
-            for eater in groups.get(next(iter(node.ops or ())), ()):
+            for eater in groups.get(next(iter(node.ops or ())), groups[None]):
                 apart = eater.rule.code != victim.rule.code and eater.phase <= victim.phase
                 if apart and _eats(eater, victim, picture, node.ref):
                     yield Pair("shadowed", victim, eater, node.span)
@@ -110,14 +110,16 @@ def _eats(eater: RuleSubject, victim: RuleSubject, picture: RuleGraph, at: TermR
     return any(implies(eater.picture, picture, overlay) for overlay in overlays(eater.picture, eater.picture.root, picture, at))
 
 
-def _by_operator(drawn: list[RuleSubject]) -> Mapping[OpKey, list[RuleSubject]]:
-    groups: dict[OpKey, list[RuleSubject]] = {}
+def _by_operator(drawn: list[RuleSubject]) -> Mapping[OpKey | None, list[RuleSubject]]:
+    """The rules that may fit each operator that one names as its root; under None, those that fit any."""
+    groups: dict[OpKey | None, list[RuleSubject]] = {None: []}
     for subject in drawn:
         picture = subject.picture
         assert picture is not None
-        for op in sorted(picture.nodes[picture.root].ops or ()):
+        ops = picture.nodes[picture.root].ops
+        for op in [None] if ops is None else sorted(ops):
             groups.setdefault(op, []).append(subject)
-    return groups
+    return {op: group if op is None else [*group, *groups[None]] for op, group in groups.items()}
 
 
 class _Before:
