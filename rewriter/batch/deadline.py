@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import NoReturn
 
 from rewriter.errors import RewriterError
@@ -18,7 +20,7 @@ from rewriter.proof.judges.budget import SECONDS, Budget, budgeted
 from rewriter.proof.judges.memory import restricted, told
 
 AGAIN = 1.0
-"""Seconds after which the signal comes again, should whoever catches everything have caught it."""
+"""Seconds after which the signal comes again, should whoever catches everything have caught it, or nobody could."""
 
 BYTES = 1 << 25
 """Of a model file, for which a second more is allowed: reading, hashing and writing take their time."""
@@ -60,17 +62,25 @@ def ended_after(seconds: float | None) -> Iterator[None]:
     if seconds is None or not possible or signal.getitimer(signal.ITIMER_REAL)[0]:
         yield
         return
-    before = signal.signal(signal.SIGALRM, _end)
+    before, hook = signal.signal(signal.SIGALRM, _end), sys.unraisablehook
+    sys.unraisablehook = partial(_unless_late, hook)
     signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        sys.unraisablehook = hook
 
 
 def _end(*_: object) -> NoReturn:
     raise OutOfTimeError
+
+
+def _unless_late(hook: Callable[[sys.UnraisableHookArgs], object], found: sys.UnraisableHookArgs) -> None:
+    """Says nothing of a signal that came while an object was finalized, where nothing can be raised: it comes again."""
+    if found.exc_type is not OutOfTimeError:
+        hook(found)
 
 
 STAGES = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,21 @@ def test_who_catches_everything_is_ended_the_second_time() -> None:
         while True:
             pass
     assert len(caught) == 1
+
+
+def test_a_signal_that_comes_while_an_object_is_finalized_comes_again_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Finalized:
+        def __del__(self) -> None:
+            while True:
+                pass
+
+    said: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+    with pytest.raises(OutOfTimeError), ended_after(0.1):
+        Finalized()
+        while True:
+            pass
+    assert not said and sys.unraisablehook == said.append
 
 
 def test_the_time_does_not_run_while_a_result_is_written() -> None:
