@@ -36,3 +36,8 @@ class Call:
             code = int(ending.code or 0)
         printed = self._capsys.readouterr()
         return Done(code, printed.out, printed.err)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """The files of a folder and of those in it."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

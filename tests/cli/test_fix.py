@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from rewriter.batch import sources
-from tests.cli.call import GAMMA, GEMM, MODELS, POOL, Call
+from tests.cli.call import GAMMA, GEMM, MODELS, POOL, Call, contents
 
 
 def outputs(model: Path, data: Path) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -25,11 +25,6 @@ def outputs(model: Path, data: Path) -> tuple[list[np.ndarray], list[np.ndarray]
     feed = {name[3:]: recorded[name] for name in recorded.files if name.startswith("in_")}
     feed = {i.name: feed[i.name] for i in session.get_inputs() if i.name in feed}
     return session.run(None, feed), [recorded[f"out_{i}"] for i in range(len(recorded.files) - len(feed))]
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    """The files of a folder and of those in it."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in MODELS.glob("*.onnx")))
@@ -107,14 +102,6 @@ def test_a_model_that_cannot_be_repaired_is_written_as_it_is(
     assert "internal error: ZeroDivisionError: a mistake; written unchanged to" in done.err
     assert "Traceback" not in done.err
     assert "Traceback" in call("fix", GEMM, "-o", tmp_path / "second.onnx", "--debug").err
-
-
-def test_processes_write_the_same_bytes_and_say_the_same(call: Call, tmp_path: Path) -> None:
-    alone = call("fix", MODELS, "--out", tmp_path / "out")
-    first = contents(tmp_path / "out")
-    together = call("fix", MODELS, "--out", tmp_path / "out", "--jobs", 2, "--force")
-    assert contents(tmp_path / "out") == first
-    assert (together.code, together.out) == (alone.code, alone.out)
 
 
 def test_json(call: Call, tmp_path: Path) -> None:
