@@ -1,8 +1,7 @@
 """Processes that do jobs, whatever becomes of one of them.
 
 `concurrent.futures` gives up all jobs when one process dies. Here a process that dies (out of memory, a bug in a library) costs
-its own job: it is reported, its model is copied unchanged by a new process, and the rest goes on. Processes are spawned, not
-forked, so that nothing of the parent (threads, locks, an open progress bar) can get into them.
+its own job: it is reported, its model is copied unchanged by a new process, and the rest goes on.
 """
 
 from __future__ import annotations
@@ -12,9 +11,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from multiprocessing import resource_tracker
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, NoReturn
@@ -23,6 +21,7 @@ from rewriter.batch.deadline import limit_processor
 from rewriter.batch.group_commit import GroupCommit
 from rewriter.batch.interruption import Interruption
 from rewriter.batch.work import Job, Outcome, Work
+from rewriter.forkserver import process_context, take_environment, uninterrupted
 from rewriter.record import field, record, replace
 
 Worker = Callable[[Job, Work], Outcome]
@@ -52,7 +51,7 @@ class Pool:
 
     def __init__(self, jobs: Sequence[Job], work: Work, worker: Worker, interruption: Interruption | None = None) -> None:
         self._interruption = interruption
-        self._context = multiprocessing.get_context("spawn")
+        self._context = process_context("onnx_graphsurgeon", "rewriter.batch.job", __name__)
         self._work = work
         self._worker = worker
         self._given = jobs
@@ -72,8 +71,8 @@ class Pool:
         if not self._left:
             return False
         ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=serve, args=(theirs, self._work, self._worker), daemon=True)
-        with _uninterrupted():
+        process = self._context.Process(target=serve, args=(theirs, dict(os.environ), self._work, self._worker), daemon=True)
+        with uninterrupted():
             process.start()
         theirs.close()
         one = _Started(process, ours)
@@ -176,20 +175,6 @@ def _cause(exit_code: int | None) -> str:
     return f"the process that worked on it ended (exit code {exit_code})"
 
 
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Whatever is started meanwhile never hears of Ctrl-C, not even while it imports; the parent hears of it afterwards."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    resource_tracker.ensure_running()  # it is started with the first process, and would let the signal through again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 def _outlive_nobody() -> None:
     """Has the system end this process with the one that started it, however that ends."""
     parent = multiprocessing.parent_process()
@@ -198,7 +183,7 @@ def _outlive_nobody() -> None:
             import ctypes
 
             ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGTERM)
-            if os.getppid() != parent.pid:
+            if not parent.is_alive():
                 raise SystemExit(1)
 
 
@@ -206,8 +191,9 @@ def _end(*_: object) -> NoReturn:
     raise SystemExit(1)
 
 
-def serve(connection: Connection[Any, Any], work: Work, worker: Worker) -> None:
+def serve(connection: Connection[Any, Any], environment: Mapping[str, str], work: Work, worker: Worker) -> None:
     """The life of a process: jobs in, outcomes out, until the other end is closed."""
+    take_environment(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted, too, and ends this one
     signal.signal(signal.SIGTERM, _end)  # so that no half of a file is left behind
     _outlive_nobody()

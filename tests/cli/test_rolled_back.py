@@ -106,9 +106,9 @@ def test_only_the_firing_that_hurts_is_taken_back(call: Call, tmp_path: Path) ->
 
 def test_processes_say_and_write_the_same(call: Call, tmp_path: Path) -> None:
     rules = ("--rules", "shipped", "--rules", write(tmp_path, INVALID + REFUSED + WRONG))
-    alone = call("fix", *EXPORTS, "--out", tmp_path / "out", "--verify", *rules)
+    alone = call("fix", *EXPORTS[::3], "--out", tmp_path / "out", "--verify", *rules)
     first = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
-    together = call("fix", *EXPORTS, "--out", tmp_path / "out", "--verify", *rules, "--jobs", 2, "--force")
+    together = call("fix", *EXPORTS[::3], "--out", tmp_path / "out", "--verify", *rules, "--jobs", 2, "--force")
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == first
     assert (together.code, together.out) == (alone.code, alone.out)
 

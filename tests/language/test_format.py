@@ -33,8 +33,8 @@ def test_everything() -> None:
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_shipped_rules(path: Path) -> None:
-    once = format_text(path.read_text(encoding="utf-8"))
-    assert format_text(once) == once
+    text = path.read_text(encoding="utf-8")
+    assert format_text(text) == text
 
 
 def test_crowded() -> None:

@@ -31,7 +31,7 @@ KINDS = {
 }
 TWINS = sorted({name for names in KINDS.values() for name in names} | {path.stem for path in RIGHT.glob("*.rules")})
 PLAN = VerifyPlan(samples=200, negatives=False)
-FEWER = VerifyPlan(samples=70, negatives=False)
+FEWER = VerifyPlan(samples=40, negatives=False)
 
 
 def test_the_pack_is_there() -> None:

@@ -5,7 +5,6 @@ A process says which instance it is about to run. When it dies, another one begi
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+from rewriter.forkserver import process_context, take_environment, uninterrupted
 from rewriter.language.rule import Rule
 from rewriter.proof.rules.verdict import COUNTEREXAMPLE, UNVERIFIED, Verdict
 from rewriter.proof.rules.verify_rule import VerifyPlan, verify_rule
@@ -72,10 +72,11 @@ def _send(verifier: _Verifier) -> None:
 
 
 def _start(plan: VerifyPlan) -> _Verifier:
-    context = multiprocessing.get_context("spawn")
+    context = process_context(__name__)
     ours, theirs = context.Pipe()
-    process = context.Process(target=serve, args=(theirs, plan), daemon=True)
-    process.start()
+    process = context.Process(target=serve, args=(theirs, dict(os.environ), plan), daemon=True)
+    with uninterrupted():
+        process.start()
     theirs.close()
     return _Verifier(process, ours)
 
@@ -112,8 +113,9 @@ def _crashed(job: _VerifyJob, waiting: deque[_VerifyJob]) -> Iterator[Verdict]:
     waiting.appendleft(job)
 
 
-def serve(connection: Connection[Any, Any], plan: VerifyPlan) -> None:
+def serve(connection: Connection[Any, Any], environment: Mapping[str, str], plan: VerifyPlan) -> None:
     """The loop of a process: verifies the rules that it is sent until nobody sends any more."""
+    take_environment(environment)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # onnx's checker prints to stdout from C++
     while True:
         try:
