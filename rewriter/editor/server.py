@@ -201,6 +201,7 @@ def _function(method: Callable[..., Any]) -> Callable[..., Any]:
     def function(*arguments: Any) -> Any:
         return method(*arguments)
 
+    function.__annotations__ = {}  # `Any` is no class before Python 3.11, and pygls takes every annotation for one
     return function
 
 
