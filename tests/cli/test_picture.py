@@ -41,10 +41,18 @@ def test_the_whole_of_a_small_model(call: Call, tmp_path: Path) -> None:
     assert (tmp_path / "p.dot").read_text(encoding="utf-8").count("Relu\\n") == 60
 
 
+def test_two_thousand_nodes_are_drawn_and_of_more_it_says_what_to_do(call: Call, tmp_path: Path) -> None:
+    assert call("picture", chain(tmp_path / "m.onnx", 2000), "-o", tmp_path / "p.svg").code == 0
+    assert (tmp_path / "p.svg").read_text(encoding="utf-8").count(">Relu<") == 2000
+    done = call("picture", chain(tmp_path / "more.onnx", 2001), "-o", tmp_path / "q.svg")
+    assert done.code == 2
+    assert "2,001 nodes are too many for one picture; `rewriter view` shows a model of any size" in done.err
+    assert not (tmp_path / "q.svg").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["-o", "p.svg"], "100 nodes are too many for one picture; --around NODE or --firing N"),
         (["-o", "p.png"], "it is one of .svg, .dot, .mmd"),
         (["--firing", "1", "-o", "p.svg"], "there is no firing 1; there are 0 firings"),
         (["--around", "relu5O", "-o", "p.svg"], "did you mean 'relu5'"),

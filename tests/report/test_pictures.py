@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rewriter.errors import RewriterError
 from rewriter.log.snapshot import Box, Port, View
 from rewriter.report.picture.drawing import MARKS, Drawing, Edge, Shape, draw, pair
 from rewriter.report.picture.layering import layer_numbers, ordered, with_places
@@ -53,6 +54,12 @@ def test_circles_and_loops_are_drawn_too(edges: list[tuple[int, int]]) -> None:
     one, again = plan(drawing(edges)), plan(drawing(edges))
     assert (one.frames, one.routes) == (again.frames, again.routes)
     assert len(one.routes) == len(edges)
+
+
+def test_a_picture_of_too_many_long_edges_is_refused() -> None:
+    tangled = [(a, a + 1) for a in range(399)] + [(a, 399) for a in range(398)]
+    with pytest.raises(RewriterError, match="too tangled for one picture: its edges cross 80,198 layers"):
+        plan(drawing(tangled, 400))
 
 
 def test_layers_are_by_the_longest_path_and_inputs_stand_near_their_readers() -> None:

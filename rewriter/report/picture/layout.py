@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from rewriter.errors import RewriterError
 from rewriter.record import record
 from rewriter.report.picture.drawing import Drawing, Shape
 from rewriter.report.picture.layering import Place, layer_numbers, ordered, with_places
@@ -18,6 +19,8 @@ TITLE, LINE = 8.2, 6.7  # width of a letter of the operator, and of the other li
 PAD = 12.0
 EDGE_WIDTH = 4.0  # width of an edge that crosses a layer
 SWEEPS = 48
+MOVES = 400_000  # places moved in all sweeps together: large pictures have fewer sweeps
+CROSSED = 60_000  # layers that all edges together may cross
 EDGE_WEIGHT = 4.0  # how much more a long edge wants to be straight than a box wants to be in the middle
 
 
@@ -65,6 +68,12 @@ def plan(drawing: Drawing) -> Layout:
     shapes = {shape.id: shape for shape in drawing.shapes}
     edges = [(edge.source, edge.target) for edge in drawing.edges]
     layers = layer_numbers(list(shapes), edges)
+    crossed = sum(abs(layers[target] - layers[source]) for source, target in edges)
+    if crossed > CROSSED:
+        raise RewriterError(
+            f"too tangled for one picture: its edges cross {crossed:,} layers, {CROSSED:,} at most are drawn; "
+            "`rewriter view` shows the model folded"
+        )
     rows, pieces, routes = with_places(layers, edges)
     rows = ordered(rows, pieces)
     sizes = {id: size(shape) for id, shape in shapes.items()}
@@ -121,7 +130,7 @@ def _columns(
         for place in row:
             xs[place] = x + widths[place] / 2
             x += widths[place] + GAP
-    for sweep in range(SWEEPS):
+    for sweep in range(max(4, min(SWEEPS, MOVES // (len(xs) + 1)))):
         for row in rows if sweep % 2 == 0 else rows[::-1]:
             wanted = [_wanted(place, near.get(place, ()), xs, widths) for place in row]
             stiff = [EDGE_WEIGHT if widths[place] == EDGE_WIDTH else 1.0 for place in row]

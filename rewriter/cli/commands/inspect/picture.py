@@ -11,8 +11,10 @@ if TYPE_CHECKING:
     from rewriter.graph.model import Model
 
 ENDINGS = (".svg", ".dot", ".mmd")
-SMALL = 80
+WHOLE = 2000
 """Nodes of a model that is drawn as a whole."""
+AROUND = 80
+"""Nodes that --around draws."""
 
 
 def add(commands: Any) -> None:
@@ -21,8 +23,8 @@ def add(commands: Any) -> None:
         "picture",
         help="draw what a rule does to a model, or a part of a model",
         description="Draws a part of a model: the surroundings of a firing before and after it (--firing, as `rewriter check` "
-        f"numbers them), those of a node (--around), or, without either, the whole of a model of at most {SMALL} nodes. The "
-        "ending of the file says how: .svg, .dot (Graphviz) or .mmd (Mermaid).",
+        f"numbers them), those of a node (--around), or, without either, the whole of a model of at most {WHOLE:,} nodes "
+        "(`view` shows larger ones). The ending of the file says how: .svg, .dot (Graphviz) or .mmd (Mermaid).",
         epilog="examples:\n  rewriter picture net.onnx --firing 1 -o firing.svg\n"
         "  rewriter picture net.onnx --firing 2 --select MX -o firing.mmd\n"
         "  rewriter picture net.onnx --around conv1 --hops 3 -o conv1.svg",
@@ -111,14 +113,15 @@ def _part(args: argparse.Namespace, ending: str) -> str:
     taker = SnapshotTaker(context, Weights(index).words)
     if args.around is None:
         nodes = index.members(index.scopes[0])
-        if len(nodes) > SMALL:
+        if len(nodes) > WHOLE:
             raise RewriterError(
-                f"{args.model}: {len(nodes):,} nodes are too many for one picture; --around NODE or --firing N draws a part"
+                f"{args.model}: {len(nodes):,} nodes are too many for one picture; `rewriter view` shows a model of any size, "
+                "--around NODE or --firing N draws a part"
             )
         view, subtitle = taker.view(nodes, index.scopes[0]), f"{len(nodes)} nodes"
     else:
         node = named(index, args.around)[0]
-        nodes = taker.near(node, args.hops, SMALL)
+        nodes = taker.near(node, args.hops, AROUND)
         view = taker.view(nodes, index.scope(node), node)
         subtitle = f"{len(nodes)} nodes around {args.around}"
     if ending == ".svg":
