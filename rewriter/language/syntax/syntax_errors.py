@@ -1,19 +1,18 @@
 """What is said about text that the grammar does not accept: what stands there and what could, in the words of rule writers.
 
-lark knows which terminals the parser would have taken. They are gathered into phrases ("an operator call such as `Relu(x)`"),
-and the mistakes that people make are recognised one by one, for a help line that says how to mend them.
+lark knows which terminals the parser would have taken. They are gathered into phrases ("an operator call such as `Relu(x)`").
 """
 
 from __future__ import annotations
 
 import re
 from contextlib import suppress
-from functools import cache
 from typing import TYPE_CHECKING
 
 from rewriter.language.ast import Span
-from rewriter.language.diagnostics import Diagnostic, suggest
+from rewriter.language.diagnostics import Diagnostic
 from rewriter.language.syntax.scan import Chunk, open_brackets
+from rewriter.language.syntax.syntax_helps import helps_for, literals
 from rewriter.language.syntax.tables import tables
 from rewriter.language.syntax.words import PARTS, reserved
 
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
     from lark import Token
     from lark.exceptions import UnexpectedInput
 
-_FOUND = re.compile(r'\w+|"(?:[^"\\\n]|\\.)*"?|~~~|\.{2,3}|[=!<>]=|\*\*|//|&&|\|\||.', re.DOTALL)
-_COMPARISONS = {"==", "!=", "<", "<=", ">", ">=", "in"}
+_FOUND = re.compile(r'\d+\.\d+|\w+|"(?:[^"\\\n]|\\.)*"?|~~~|\.{2,3}|[=!<>]=|\*\*|//|&&|\|\||.', re.DOTALL)
 _OPERATORS = frozenset(
     (
         *("PLUS", "MINUS", "TIMES", "DIVIDE", "POWER", "COMPARE", "IN", "NOT", "LESSTHAN", "MORETHAN", "AND", "OR", "IF"),
@@ -138,7 +136,7 @@ def explain(text: str, chunk: Chunk, error: UnexpectedInput) -> Diagnostic:
         where = _last_word(text, chunk)
         return Diagnostic("E001", f"the rule ends too early: expected {wanted}", where, "nothing after this")
     message = f"expected {wanted}, found {_quoted(found)}"
-    return Diagnostic("E001", message, where, "not expected here", (), _helps(text, at, found, possible))
+    return Diagnostic("E001", message, where, "not expected here", (), helps_for(text, at, found, possible))
 
 
 def _place(text: str, error: UnexpectedInput) -> tuple[int, frozenset[str], bool]:
@@ -189,15 +187,9 @@ def _wanted(possible: frozenset[str]) -> str:
     if phrases or len(rest) > 1:
         rest.discard("COLUMN")  # it can stand nearly everywhere, in a rule with a table
     rest = rest if rest <= _CONTINUATIONS and not phrases else rest - _CONTINUATIONS
-    names = [_NAMES.get(terminal) or f"`{_literals().get(terminal, terminal.lower())}`" for terminal in sorted(rest)]
+    names = [_NAMES.get(terminal) or f"`{literals().get(terminal, terminal.lower())}`" for terminal in sorted(rest)]
     phrases.extend(sorted(set(names), key=lambda name: (name.startswith("`"), name)))
     return phrases[0] if len(phrases) == 1 else f"{', '.join(phrases[:-1])} or {phrases[-1]}"
-
-
-@cache
-def _literals() -> dict[str, str]:
-    """What is written for each terminal that is always written the same."""
-    return {terminal.name: terminal.pattern.value for terminal in tables().terminals if terminal.pattern.type == "str"}
 
 
 def _not_closed(text: str, at: int, found: str) -> Diagnostic:
@@ -221,43 +213,3 @@ def _quoted(found: str) -> str:
     if found.startswith('"'):
         return "a text"
     return f"`{found}`" if len(found) <= 40 else f"`{found[:40]}...`"
-
-
-def _helps(text: str, at: int, found: str, possible: frozenset[str]) -> tuple[str, ...]:
-    """How to mend it, when the mistake is one that people make."""
-    if found in _FIXED:
-        return _FIXED[found]
-    words = {_literals()[terminal] for terminal in possible if terminal in _literals()}
-    near = suggest(found, [word for word in words if word.isalpha()])
-    if near and found.isidentifier():
-        return (f"did you mean `{near}`?",)
-    if "SLUG" in possible:
-        return ("a rule has a code and a name: rule MX001 gemm-input-not-flattened",)
-    if "CODE" in possible:
-        return ("a code is capital letters and a number: MX001",)
-    if found == "=" and "COMPARE" in possible:
-        return ("`==` compares",)
-    if found in _COMPARISONS and "AND" in possible:
-        return ("comparisons do not chain; write `a < b and b < c`",)
-    if found == "," and {"SPREAD", "DEL"} & possible:
-        return ("lines need no separator",)
-    if possible == {"LPAR"} and text[:at].rstrip().endswith(">"):
-        return ("`>` ends the attributes; put a comparison in parentheses: <axis=(1 if a > b else 0)>",)
-    if found == "[" and "_TOUCHING" in possible:
-        return ("an index touches what it indexes: p[0]",)
-    if found == "(" and {"LBRACE", "WHERE"} & possible:
-        return ("operator calls stand in `match` and `rewrite` only; conditions call functions",)
-    return ()
-
-
-_FIXED = {
-    "&&": ("write `and`",),
-    "||": ("write `or`",),
-    "!": ("write `not`",),
-    "'": ("texts stand in double quotes",),
-    "//": ("a comment begins with `#`",),
-    ";": ("lines need no separator",),
-    "is": ("write `==`",),
-    "table": ("a table stands below the header, before `match`",),
-    "None": ("write `none`",),
-}
