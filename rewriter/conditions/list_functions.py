@@ -53,11 +53,21 @@ def _reversed(context: Context, items: Any) -> Any:
 
 
 def _set(context: Context, items: Any) -> list[Any]:
-    return sorted({plain(item) for item in (items.ravel() if isinstance(items, np.ndarray) else items)})
+    return sorted({plain(item) for item in _listed(items)})
+
+
+def _listed(items: Any) -> list[Any]:
+    """What a list or an array holds, one by one; a list takes more than ten times the memory of an array."""
+    if not isinstance(items, np.ndarray):
+        return list(items)
+    if items.size > LIST_LIMIT:
+        raise Failure(f"a list of more than {LIST_LIMIT} items")
+    listed: list[Any] = items.ravel().tolist()
+    return listed
 
 
 def _index(context: Context, items: Any, item: Any) -> Any:
-    for at, other in enumerate(items.ravel().tolist() if isinstance(items, np.ndarray) else items):
+    for at, other in enumerate(_listed(items)):
         same = compare("==", other, item)
         if same is UNKNOWN:
             return UNKNOWN
@@ -67,7 +77,7 @@ def _index(context: Context, items: Any, item: Any) -> Any:
 
 
 def _count(context: Context, items: Any, item: Any) -> Any:
-    answers = [compare("==", other, item) for other in (items.ravel().tolist() if isinstance(items, np.ndarray) else items)]
+    answers = [compare("==", other, item) for other in _listed(items)]
     return UNKNOWN if UNKNOWN in answers else answers.count(True)
 
 
@@ -91,11 +101,11 @@ def _without(context: Context, items: list[Any], unwanted: list[Any]) -> Any:
 
 
 def _nonzero(context: Context, items: Any) -> Any:
-    return [int(at) for at in np.flatnonzero(np.asarray(items))]
+    return _listed(np.flatnonzero(np.asarray(items)))
 
 
 def _argsort(context: Context, items: Any) -> Any:
-    return [int(at) for at in np.argsort(np.asarray(items), axis=None, kind="stable")]
+    return _listed(np.argsort(np.asarray(items), axis=None, kind="stable"))
 
 
 def _float(context: Context, value: Any) -> float:

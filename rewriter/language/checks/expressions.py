@@ -98,7 +98,9 @@ class Types:
         if actual == "tensor" and set(wanted.split("|")) & constants:
             self.runtime(expr)
         else:
-            self.context.report("E206", message, expr.span, f"this is {types.describe(actual)}")
+            named = actual == "string" and {"tensor", "node"} & set(wanted.split("|"))
+            helps = ("names of the pattern stand without quotes",) if named else ()
+            self.context.report("E206", message, expr.span, f"this is {types.describe(actual)}", helps=helps)
 
     def runtime(self, expr: ast.Expr) -> None:
         """Reports that the value of a tensor is used which only running the model would give."""

@@ -106,7 +106,13 @@ def _range(context: CheckContext, item: ast.MetaItem) -> None:
         )
         return
     if value.first is not None and value.last is not None and value.first > value.last:
-        context.report("E252", f"the range {value.first}..{value.last} is empty", item.value_span, "ends before it begins")
+        context.report(
+            "E252",
+            f"the range {value.first}..{value.last} is empty",
+            item.value_span,
+            "ends before it begins",
+            helps=(f"write {value.last}..{value.first}",),
+        )
     latest = schema.latest_opset()
     if item.key == "opset" and value.first is not None and value.first > latest:
         message = f"there is no opset {value.first} yet"
@@ -144,6 +150,12 @@ def check_settings(context: CheckContext) -> None:
 
 def _setting(context: CheckContext, param: ast.Param, value: ast.Expr, role: str) -> None:
     if param.type not in PARAM_TYPES:
+        return
+    if isinstance(value, ast.Name) and param.type in ("op", "string"):
+        helps = (f'write "{value.id}"',)
+        context.report(
+            "E213", f"{role} of `{param.name}: {param.type}` stands in quotes", value.span, "not a text", helps=helps
+        )
         return
     actual = Types(context, NameScope(context)).of(value)
     accepted = {"op": "string", "dim": "int|string"}.get(param.type, param.type)

@@ -14,6 +14,7 @@ from rewriter.language.checks import static_types as types
 from rewriter.language.checks.context import CheckContext, did_you_mean
 from rewriter.language.checks.contrib_names import CONTRIB_DOMAIN, CONTRIB_NAMES
 from rewriter.language.diagnostics import suggest
+from rewriter.language.functions import FUNCTIONS
 from rewriter.language.header import SAME_NUMBERS
 from rewriter.language.schema import Operator
 from rewriter.language.walk import pattern_nodes
@@ -49,6 +50,8 @@ def check_operator(context: CheckContext, op: ast.Op, in_pattern: bool) -> bool:
             (),
             ("ONNX dropped this experimental operator long ago; patterns of kind `repair`, `exact` or `approx` may name it",),
         )
+    elif op.name in FUNCTIONS:
+        helps, notes = (f"compute a constant in braces: {{{op.name}(...)}}",), (f"`{op.name}` is a function of expressions",)
     elif not helps and not notes:
         notes = ("operators outside the standard are written with their domain: com.acme.Name",)
     context.report("E101", f"{where} has no operator `{op.name}`", op.span, "unknown operator", notes, helps)

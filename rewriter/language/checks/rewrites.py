@@ -232,9 +232,11 @@ class BlockCheck:
             outputs = [name for name, binding in self.scope.names.items() if binding.output]
             message = f"no matched node makes `{redirect.output}`"
             notes = ("`y = x` gives all uses of a matched output another tensor",)
-            self.context.report(
-                "E211", message, redirect.span, "nothing to replace", notes, did_you_mean(redirect.output, outputs)
-            )
+            helps = did_you_mean(redirect.output, outputs)
+            if isinstance(target, ast.Constant):
+                helps = ("write a constant where it is used: Mul(x, {2.0}); `let` names its value",)
+                self.scope.define(Binding(redirect.output, "made", "any", redirect.span, uses=1))
+            self.context.report("E211", message, redirect.span, "nothing to replace", notes, helps)
         elif old.kind != "tensor":
             message = f"`{redirect.output}` is {KIND_WORDS[old.kind]}, not an output of the match"
             self.context.report("E211", message, redirect.span, "not an output")

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from rewriter.language import ast
 from rewriter.language.checks.context import CheckContext, did_you_mean
+from rewriter.language.dtypes import DTYPES
 from rewriter.record import field, record
 
 KIND_WORDS = {
@@ -21,6 +22,11 @@ KIND_WORDS = {
     "made node": "a new node",
     "item": "one of several tensors or values",
 }
+
+_PYTHON = {"True": "true", "False": "false", "None": "none", "NaN": "nan", "Inf": "inf"}
+_NUMPY = {"float32": "float", "float64": "double", "half": "float16", "int": "int64", "long": "int64", "uint": "uint64"}
+_ELSEWHERE = {**_PYTHON, **_NUMPY}
+"""Words of other languages for what has another name here."""
 
 
 @record(slots=True)
@@ -90,7 +96,7 @@ class NameScope:
                 "E201", f"`{name}` is used before its `let`", span, "not known yet", helps=("move the `let` up",)
             )
         else:
-            self.context.report(
-                "E201", f"nothing in this rule binds `{name}`", span, "unknown name", helps=did_you_mean(name, self.names)
-            )
+            helps = did_you_mean(name, [*self.names, *DTYPES])
+            helps = (f"write `{_ELSEWHERE[name]}`",) if name in _ELSEWHERE else helps
+            self.context.report("E201", f"nothing in this rule binds `{name}`", span, "unknown name", helps=helps)
         return None

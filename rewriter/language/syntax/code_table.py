@@ -30,7 +30,7 @@ def as_table(text: str, cells: Sequence[Cell], span: Span) -> Table:
         else:
             lines.append([cell])
     columns = lines.pop(0) if lines else []
-    while len(lines) > 1 and not begins_row(lines[0][0]) and any(begins_row(line[0]) for line in lines):
+    while len(lines) > 1 and _names_only(lines[0]) and any(begins_row(line[0]) for line in lines):
         columns += lines.pop(0)
     rows: list[list[Cell]] = []
     for line in lines:
@@ -39,6 +39,10 @@ def as_table(text: str, cells: Sequence[Cell], span: Span) -> Table:
         else:
             rows.append(line)
     return Table(tuple(columns), tuple(map(tuple, rows)), span)
+
+
+def _names_only(line: Sequence[Cell]) -> bool:
+    return not begins_row(line[0]) and all(_COLUMN.fullmatch(cell.text) for cell in line)
 
 
 def begins_row(cell: Cell) -> bool:
@@ -76,7 +80,7 @@ def _rows(table: Table, code: Cell) -> Iterator[Diagnostic]:
     if not table.rows:
         helps = ("write a row below the columns, beginning with its code",)
         yield Diagnostic("E014", "this table has no rows", Span(table.span.start, table.span.start + 5), "", (), helps)
-    elif table.rows[0][0].text != code.text:
+    elif begins_row(table.rows[0][0]) and table.rows[0][0].text != code.text:
         helps = (f"write `rule {table.rows[0][0].text}`",)
         message = "a rule with a table has the code of its first row"
         yield Diagnostic("E014", message, code.span, f"the first row is {table.rows[0][0].text}", (), helps)

@@ -123,7 +123,7 @@ class _Scanner:
             chunk.unclosed.append(mark.start())
             if len(chunk.unclosed) == MAX_NESTING + 1:
                 where = Span(mark.start(), mark.end())
-                helps = ("name a part of it with `let`",)
+                helps = ("give a part of it a name: a node by a line of its own, a value by `let`",)
                 self._problem(Diagnostic("E003", f"brackets nest deeper than {MAX_NESTING} levels", where, "", (), helps))
         elif kind == "close":
             if chunk.unclosed:
@@ -183,7 +183,10 @@ class _Scanner:
         if bad:
             name = f"U+{ord(bad[0][0]):04X}"
             where = Span(bad.start(), bad.end())
-            chunk.problems.append(Diagnostic("E013", f"the text holds the control character {name}", where, "not allowed here"))
+            helps = ("end lines with LF or CR LF",) if bad[0] == "\r" else ()
+            chunk.problems.append(
+                Diagnostic("E013", f"the text holds the control character {name}", where, "not allowed here", (), helps)
+            )
         if chunk.end - chunk.start - chunk.fenced > MAX_RULE_LENGTH:
             where = Span(chunk.start, chunk.start + 1)
             message = f"this rule is longer than {MAX_RULE_LENGTH:,} characters, its test texts not counted"
