@@ -7,6 +7,7 @@ does not fire, the nearest misses say why.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -91,13 +92,49 @@ def read_model(text: str) -> onnx.ModelProto:
     try:
         return onnx.parser.parse_model(text)
     except (onnx.parser.ParseError, ValueError) as error:
-        raise RewriterError(f"the test's model is not ONNX text: {' '.join(str(error).split())}") from error
+        raise RewriterError(f"the test's model is not ONNX text: {_parsed(error)}") from error
+
+
+def _parsed(error: Exception) -> str:
+    """What the parser says, which comes as bytes: where in the model's text, what it reads there, and what it expected."""
+    told = error.args[0] if error.args and isinstance(error.args[0], bytes) else str(error).encode()
+    said = told.decode(errors="replace")
+    found = re.fullmatch(
+        r"\[ParseError at position \(line: (\d+) column: (\d+)\)\]\s+Error context:(.*)\n(.*)", said, re.DOTALL
+    )
+    if found is None:
+        return " ".join(said.split())
+    line, column, context, wanted = found.groups()
+    return f"line {line} of it, column {column}: {wanted.strip().rstrip('.')} at `{' '.join(context.split())}`"
+
+
+def _check_whole(model: onnx.ModelProto) -> None:
+    """A rule leaves alone what it cannot read: where a model misses something, a test that it is left alone shows nothing."""
+    if not model.opset_import:
+        raise FailedTest('the test\'s model imports no operators; write <ir_version: 8, opset_import: ["": 13]> before it')
+    if missing := next(_made_by_nothing(model.graph, frozenset()), ""):
+        raise FailedTest(f"the test's model reads {missing!r}, which is no input, no initializer and made by no node")
+
+
+def _made_by_nothing(graph: onnx.GraphProto, around: frozenset[str]) -> Iterator[str]:
+    constants = (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer))
+    known = around.union(
+        (one.name for one in (*graph.input, *constants)), (name for node in graph.node for name in node.output), ("",)
+    )
+    for node in graph.node:
+        yield from (name for name in node.input if name not in known)
+        for attribute in node.attribute:
+            for body in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
+                yield from _made_by_nothing(body, known)
+    yield from (one.name for one in graph.output if one.name not in known)
 
 
 def _try(rule: Rule, test: ast.Test, known: Iterable[Rule]) -> None:
     """Raises RewriterError, mostly FailedTest, when the test fails."""
     rules = RuleSet((rule, *_beside(rule, test, known)))
-    model = Model.from_proto(read_model(test.before))
+    before = read_model(test.before)
+    _check_whole(before)
+    model = Model.from_proto(before)
     source = None if test.source is None else parse_source(test.source, "source of the test")
     settings = {(rule.code, name): default_value(value) for name, value in test.settings}
     log = run(

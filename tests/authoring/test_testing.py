@@ -97,6 +97,21 @@ def test_an_expected_model_that_contradicts_itself(call: Call, tmp_path: Path) -
     assert "contradicts itself: 'b' is declared as float[3,N], and Transpose gives float[4,N]" in done.out
 
 
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (f"{HEAD}(float[N,4] b) {{ b = Neg(c) }}", "reads 'c', which is no input"),
+        (f"{HEAD}(float[N,4] c) {{ b = Neg(a) }}", "reads 'c', which is no input"),
+        ("g (float[N] a) => (float[N] b) { b = Neg(a) }", 'write <ir_version: 8, opset_import: ["": 13]>'),
+        (f"{HEAD[:-3]}-> (float[N,4] b) {{ b = Neg(a) }}", "not ONNX text: line 1 of it, column "),
+    ],
+    ids=["an operand", "an output", "operators", "an arrow"],
+)
+def test_left_alone_since_it_misses_something(call: Call, tmp_path: Path, model: str, words: str) -> None:
+    done = call("test", written(tmp_path, RULE + f'test "it" unchanged ~~~ {model} ~~~\n'))
+    assert done.code == 1 and words in done.out
+
+
 def test_what_the_rule_makes_is_written(call: Call, tmp_path: Path) -> None:
     text = f"# kept\n{RULE}{case(CHAIN, '')}{case(CHAIN, GOOD)}{case('{ n = Neg(a)  t = Neg(n)  b = Tanh(t) }', GOOD)}"
     path = written(tmp_path, text)
