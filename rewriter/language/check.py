@@ -8,10 +8,10 @@ and neither checking nor applying it may run away.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import groupby
 
 from rewriter.language import ast
+from rewriter.language.checks.absent import asks_nothing, without_optional
 from rewriter.language.checks.context import CheckContext
 from rewriter.language.checks.defines import check_defines, explained
 from rewriter.language.checks.evidence import check_evidence
@@ -24,10 +24,9 @@ from rewriter.language.checks.scope import KIND_WORDS, Binding, NameScope
 from rewriter.language.checks.source import check_source
 from rewriter.language.diagnostics import Diagnostic
 from rewriter.language.expand.variants import bound
-from rewriter.language.functions import OF_ABSENT
 from rewriter.language.syntax.fill_row import mentions
 from rewriter.language.syntax.row_findings import merged
-from rewriter.language.walk import pattern_nodes, size, walk
+from rewriter.language.walk import pattern_nodes, size
 from rewriter.record import replace
 
 MAX_NODES = 100  # of a pattern
@@ -59,23 +58,12 @@ def _check_together(rules: list[ast.Rule], rule_file: ast.RuleFile, place: ast.S
     return merged(of_rows, len(rules), mentions(rule_file.text, place.start, place.end))
 
 
-def _asks_nothing(rule: ast.Rule, rule_file: ast.RuleFile) -> Iterator[Diagnostic]:
-    """Functions that are asked about what a form of the pattern does not have."""
-    for part in walk((*rule.wheres, *rule.lets, *rule.rewrites)):
-        for arg in part.args if isinstance(part, ast.Call) and part.function not in OF_ABSENT else ():
-            if isinstance(arg, ast.Literal) and arg.value is None:
-                name = rule_file.text[arg.span.start : arg.span.end]
-                message = f"the pattern has a form without `{name}`, of which `{part.function}` knows nothing"
-                helps = ("label the node, and ask first: not matched(n) or ...",)
-                yield Diagnostic("E206", message, arg.span, "not always there", (), helps, rule_file.path)
-
-
 def _check_variants(rule: ast.Rule, rule_file: ast.RuleFile) -> list[Diagnostic]:
     """What is wrong in a rule with each of its patterns: the same finding once, and doubts that all of them share."""
     if not rule.variants:
-        return check_rule(rule, rule_file)
+        return _check_form(rule, rule_file)
     of_each = [
-        [*check_rule(replace(one, tests=rule.tests, doc=rule.doc), rule_file), *_asks_nothing(one, rule_file)]
+        [*_check_form(replace(one, tests=rule.tests, doc=rule.doc), rule_file), *asks_nothing(one, rule_file)]
         for one in rule.variants
     ]
     every = bound(tuple(node for one in rule.variants for node in one.match.nodes))
@@ -91,6 +79,19 @@ def _check_variants(rule: ast.Rule, rule_file: ast.RuleFile) -> list[Diagnostic]
             notes = (*problem.notes, where) if where and not shared else problem.notes
             found.setdefault(key, replace(problem, notes=notes))
     return list(found.values())
+
+
+def _check_form(rule: ast.Rule, rule_file: ast.RuleFile) -> list[Diagnostic]:
+    """What is wrong in one form of a rule: with its optional operands, and without each of them."""
+    found = check_rule(rule, rule_file)
+    if any(not diagnostic.is_warning for diagnostic in found):
+        return found
+    for name, left in without_optional(rule):
+        found += asks_nothing(left, rule_file, f"present({name})")
+        helps = (f"make the node where it is there: where present({name})",)
+        told = (one for one in check_rule(left, rule_file) if one.code in ("E104", "E105"))
+        found += [replace(one, notes=(*one.notes, f"where `{name}` is absent"), helps=helps) for one in told]
+    return found
 
 
 def check_rule(rule: ast.Rule, rule_file: ast.RuleFile) -> list[Diagnostic]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import onnx_graphsurgeon as gs
 
+from rewriter.conditions.rule_values import ABSENT
 from rewriter.graph.objects import new_variable
 from rewriter.language import ast
 from rewriter.rewriting.opset_edits import import_domain
@@ -78,7 +79,7 @@ def operand_tensor(rewriting: Rewriting, operand: Any, value: Any, op: str = "")
     """The tensor of an operand whose computed part is `value`; new constants are named after `op`."""
     if isinstance(operand, ast.Ref):
         return rewriting.tensor(operand.name)
-    if isinstance(operand, ast.Absent):
+    if isinstance(operand, ast.Absent) or value is ABSENT:
         return new_variable("")
     if isinstance(operand, ast.Build):
         return build(rewriting, operand, value)

@@ -89,9 +89,10 @@ def _dtype(rewriting: Rewriting, operand: Any) -> int | None:
 
 
 def prepare_operand(rewriting: Rewriting, operand: Any, wanted: int | None = None) -> Any:
-    """What is computed of an operand: (array, element type) of a constant, a `NewNode`, or None."""
+    """What is computed of an operand: (array, element type) of a constant, or ABSENT, a `NewNode`, or None."""
     if isinstance(operand, ast.Constant):
-        return constant_array(operand, rewriting.context, rewriting.value(operand.value), wanted)
+        value = rewriting.value(operand.value)
+        return ABSENT if value is ABSENT else constant_array(operand, rewriting.context, value, wanted)
     return prepare_node(rewriting, operand) if isinstance(operand, ast.Build) else None
 
 
