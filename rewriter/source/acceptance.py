@@ -39,6 +39,8 @@ _SCALAR = frozenset(
 )
 # Helpers of MXNet up to 1.8 that are named by the place of the operator, not after it.
 _PLACED = re.compile(r"flatten_\d+|transpose\d+_[ab]")
+# Helpers of MXNet 1.9 that are named after the operand and belong to the operator that reads it (linalg_gemm2).
+_NEXT = ("_shape", "_data_8_dim")
 # Operators of MXNet whose operands are those of the ONNX operator, in the same order.
 _PLAIN = frozenset(
     [
@@ -105,6 +107,8 @@ class _Join:
         self.inputs = {tensor.name: tensor for tensor in graph.inputs}
         for node in graph.nodes:
             key = info.node_for(node.name, [tensor.name for tensor in node.outputs])
+            if key is None and _is_constant(node):
+                continue
             self.made.update((tensor.name, node) for tensor in node.outputs)
             if key is None:
                 self.beside.append(node)
@@ -140,7 +144,16 @@ class _Join:
     def mains(self, key: str) -> list[gs.Node]:
         """The nodes that make the outputs of a framework node."""
         finals = self.finals(key)
-        return [node for node in self.parts.get(key, ()) if any(tensor.name in finals for tensor in node.outputs)]
+        return [self._worker(key, node) for node in self.parts.get(key, ()) if any(t.name in finals for t in node.outputs)]
+
+    def _worker(self, key: str, node: gs.Node) -> gs.Node:
+        """What made the operand of an Identity that another tool put at the end of a framework node."""
+        while node.op == "Identity" and len(node.inputs) == 1:
+            maker = self.made.get(node.inputs[0].name)
+            if maker is None or maker is node or self.owner.get(id(maker)) != key:
+                break
+            node = maker
+        return node
 
     def behind(self, name: str) -> frozenset[Edge]:
         """The outputs of framework nodes that a tensor comes from, seen through nodes that stand for nothing in the file."""
@@ -186,7 +199,13 @@ def _constants(graph: gs.Graph) -> Iterator[gs.Tensor]:
     from onnx_graphsurgeon import Constant  # whether it is one is asked by its class: to ask for its values would read them
 
     yield from (tensor for tensor in getattr(graph, "initializers", ()))
+    yield from (node.outputs[0] for node in graph.nodes if _is_constant(node))
     yield from (tensor for node in graph.nodes for tensor in node.inputs if isinstance(tensor, Constant) and not tensor.inputs)
+
+
+def _is_constant(node: gs.Node) -> bool:
+    """Whether a node does nothing but hold a weight, as other tools write it."""
+    return node.op == "Constant" and not node.domain and len(node.outputs) == 1
 
 
 def _objections(joined: _Join) -> Iterator[str]:
@@ -235,16 +254,22 @@ def _other_shape(variable: SourceNode, shape: Sequence[int | str | None] | None)
 
 
 def _of_operators(joined: _Join) -> Iterator[str]:
+    """Each operator is there, and makes its result itself: exporters name after it what prepares its operands. What goes on
+    with its result was put there by somebody, who may have repaired it so.
+    """
     folded = set(joined.folded.values())
     for key, node in joined.operators.items():
         if key in folded:
             continue
-        mains = joined.mains(key)
+        mains, finals = joined.mains(key), joined.finals(key)
         if not mains:
             yield f"{node.operator} {key!r} is not in the model"
         fitting = exported_to(node)
         for part in joined.parts.get(key, ()):
             is_main = part in mains
+            after = not is_main and any(tensor.name in finals for tensor in part.inputs)
+            if after and not any(tensor.name.endswith(_NEXT) for tensor in part.outputs):
+                yield f"{part.op} {part.name or part.outputs[0].name!r} of the model is not in the file"
             if fitting and part.op not in fitting and (is_main or part.op not in HELPERS):
                 yield f"{key!r} is {_called(node)}, in the model {part.op}"
 

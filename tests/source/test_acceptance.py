@@ -182,6 +182,26 @@ def test_the_label_of_a_loss_is_not_exported() -> None:
     assert said(nodes, [[2, 0, 0]], text) == ""
 
 
+def test_a_weight_may_be_a_constant_node() -> None:
+    weight = f"fc_weight = Constant<value = float[5,8] {_ones(40)}>()\n"
+    text = MODEL.replace("float[5,8] fc_weight, ", "").replace("[flatten_8]", weight + "[flatten_8]")
+    assert said(text=text) == ""
+    assert said(text=text.replace("fc_weight", "other")) == "the variable 'fc_weight' is not in the model"
+
+
+def test_an_identity_may_give_the_result_of_a_node() -> None:
+    text = MODEL.replace("[diff] diff = Sub(act, conv)", "[diff] inner = Sub(act, conv)  diff = Identity(inner)")
+    assert said(text=text) == ""
+    assert said(text=text.replace("Identity(inner)", "Neg(inner)")) == "'diff' is elemwise_sub, in the model Neg"
+
+
+def test_what_goes_on_with_a_result_is_not_of_the_file_whatever_its_name() -> None:
+    text = MODEL.replace(
+        "[scaled] scaled = Mul(diff", "[diff_turned] diff_turned = Neg(diff)  [scaled] scaled = Mul(diff_turned"
+    )
+    assert said(text=text, version=10901) == "Neg 'diff_turned' of the model is not in the file"
+
+
 def test_a_scalar_on_a_weight_is_a_constant() -> None:
     nodes = [
         {"op": "null", "name": "w", "inputs": []},
