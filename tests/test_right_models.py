@@ -55,7 +55,10 @@ def case() -> cases.Case:
     return cases.Case("set", "name", "hand", model, [cases.Run({"x": x}, outputs)])
 
 
-@pytest.mark.parametrize("name", sorted(transforms.TRANSFORMS))
+OWN = sorted(name for name, made in transforms.TRANSFORMS.items() if made.__module__ == transforms.__name__)
+
+
+@pytest.mark.parametrize("name", OWN)
 def test_a_transform_changes_the_model_and_keeps_its_outputs(case: cases.Case, name: str) -> None:
     variant = transforms.apply(name, case)
     if variant is None:
@@ -68,7 +71,7 @@ def test_a_transform_changes_the_model_and_keeps_its_outputs(case: cases.Case, n
 
 
 def test_most_transforms_apply(case: cases.Case) -> None:
-    assert sum(transforms.apply(name, case) is not None for name in transforms.TRANSFORMS) >= len(transforms.TRANSFORMS) - 2
+    assert sum(transforms.apply(name, case) is not None for name in OWN) >= len(OWN) - 2
 
 
 def test_a_harmful_rule_is_named(case: cases.Case, tmp_path: Path) -> None:

@@ -20,6 +20,9 @@ import onnxruntime
 TOLERANCE = 1e-3
 """Largest |a - b| / (1 + |b|) of a right model, for every output element b of the framework."""
 
+BROKEN = ("load-fails", "run-fails", "wrong-numbers")
+"""What the recorder found of a model that is not right."""
+
 DTYPES = {
     "float": "float32",
     "double": "float64",
@@ -66,11 +69,13 @@ def folders(corpora: Sequence[Path], only: Sequence[str] = ()) -> list[Path]:
     return [folder for folder in found if not only or folder.parent.name in only]
 
 
-def read(folder: Path) -> Case | None:
-    """The case in a folder; None where the framework's outputs are not recorded or the recorder found the model broken."""
+def read(folder: Path, *, broken: bool = False) -> Case | None:
+    """The case in a folder; None where the framework's outputs are not recorded or the recorder found the model broken, unless
+    broken ones are wanted, too.
+    """
     meta = json.loads((folder / "meta.json").read_text())
-    runs = [run for path in sorted(folder.glob("data*.npz")) if (run := _run(path)) is not None]
-    if meta.get("baseline", "ok") != "ok" or not runs:
+    runs = [run for path in sorted(folder.glob("data*.npz")) if (run := recorded_run(path)) is not None]
+    if meta.get("baseline", "ok") not in ("ok", *(BROKEN if broken else ())) or not runs:
         return None
     symbol = folder / "symbol.json"
     return Case(
@@ -99,7 +104,7 @@ def exporter_of(group: str) -> str:
     return group
 
 
-def _run(path: Path) -> Run | None:
+def recorded_run(path: Path) -> Run | None:
     with np.load(path, allow_pickle=True) as data:
         inputs = {key[3:]: data[key] for key in data.files if key.startswith("in_")}
         outputs = [data[f"out_{k}"] for k in range(sum(key.startswith("out_") for key in data.files))]

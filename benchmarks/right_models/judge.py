@@ -85,7 +85,7 @@ def evidence(rule: Rule) -> str:
 
 def examine(case: Case, near: str | None, transforms: Sequence[str], ways: Sequence[str], bench: Bench) -> Iterator[Row]:
     """All rows of a case. Raises NotRightError where the case itself is not right."""
-    found = _trusted(case.model, case.runs, None)
+    found = trusted(case.model, case.runs, None)
     harmless: set[str] = set()
     for row in _ways(case, "as-is", case.model, case.symbol, found, ways, bench):
         harmless |= set(row.rules) if row.way == "default" and row.verdict == "changed" else set()
@@ -96,14 +96,14 @@ def examine(case: Case, near: str | None, transforms: Sequence[str], ways: Seque
         with contextlib.suppress(NotRightError):
             variant = apply(name, case)
             if variant is not None:
-                wanted = _trusted(variant.model, case.runs, variant)
+                wanted = trusted(variant.model, case.runs, variant)
                 for row in _ways(case, name, variant.model, variant.symbol, wanted, ["default"], bench):
                     if row.verdict == "harmed" and variant.unknown(row.reason) and harmless.issuperset(row.culprits):
                         row.verdict = "undecided"
                     yield row
 
 
-def _trusted(model: onnx.ModelProto, runs: Sequence[Run], variant: Variant | None) -> list[Arrays]:
+def trusted(model: onnx.ModelProto, runs: Sequence[Run], variant: Variant | None) -> list[Arrays]:
     """The outputs that a result must have, run by run. Raises NotRightError where the model is not right."""
     found = answers(model, runs)
     for outputs, run in zip(found, runs, strict=True):
