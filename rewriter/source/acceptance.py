@@ -107,8 +107,8 @@ class _Join:
         self.inputs = {tensor.name: tensor for tensor in graph.inputs}
         for node in graph.nodes:
             key = info.node_for(node.name, [tensor.name for tensor in node.outputs])
-            if key is None and _is_constant(node):
-                continue
+            if _is_constant(node) and (key is None or _is_variable(info, node.outputs[0].name)):
+                continue  # a weight, also where 1.9 could have named a helper so
             self.made.update((tensor.name, node) for tensor in node.outputs)
             if key is None:
                 self.beside.append(node)
@@ -203,6 +203,11 @@ def _constants(graph: gs.Graph) -> Iterator[gs.Tensor]:
     yield from (tensor for node in graph.nodes for tensor in node.inputs if isinstance(tensor, Constant) and not tensor.inputs)
 
 
+def _is_variable(info: SourceInfo, name: str) -> bool:
+    known = info.nodes.get(name)
+    return known is not None and known.operator == VARIABLE
+
+
 def _is_constant(node: gs.Node) -> bool:
     """Whether a node does nothing but hold a weight, as other tools write it."""
     return node.op == "Constant" and not node.domain and len(node.outputs) == 1
@@ -294,8 +299,7 @@ def _is_helper(joined: _Join, output: str) -> bool:
     stem = output
     while (cut := stem.rfind("_")) > 0:
         stem = stem[:cut]
-        known = joined.info.nodes.get(stem)
-        if known is not None and known.operator == VARIABLE:
+        if _is_variable(joined.info, stem):
             return True
     return False
 
