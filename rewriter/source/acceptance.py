@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from rewriter.source.agreement import disagreement
+from rewriter.source.agreement import constant_value, disagreement, is_constant
 from rewriter.source.exports import HELPERS, exported_to
 from rewriter.source.info import VARIABLE, SourceInfo, SourceNode
 
@@ -107,7 +107,7 @@ class _Join:
         self.inputs = {tensor.name: tensor for tensor in graph.inputs}
         for node in graph.nodes:
             key = info.node_for(node.name, [tensor.name for tensor in node.outputs])
-            if _is_constant(node) and (key is None or _is_variable(info, node.outputs[0].name)):
+            if is_constant(node) and (key is None or _is_variable(info, node.outputs[0].name)):
                 continue  # a weight, also where 1.9 could have named a helper so
             self.made.update((tensor.name, node) for tensor in node.outputs)
             if key is None:
@@ -199,18 +199,13 @@ def _constants(graph: gs.Graph) -> Iterator[gs.Tensor]:
     from onnx_graphsurgeon import Constant  # whether it is one is asked by its class: to ask for its values would read them
 
     yield from (tensor for tensor in getattr(graph, "initializers", ()))
-    yield from (node.outputs[0] for node in graph.nodes if _is_constant(node))
+    yield from (node.outputs[0] for node in graph.nodes if is_constant(node))
     yield from (tensor for node in graph.nodes for tensor in node.inputs if isinstance(tensor, Constant) and not tensor.inputs)
 
 
 def _is_variable(info: SourceInfo, name: str) -> bool:
     known = info.nodes.get(name)
     return known is not None and known.operator == VARIABLE
-
-
-def _is_constant(node: gs.Node) -> bool:
-    """Whether a node does nothing but hold a weight, as other tools write it."""
-    return node.op == "Constant" and not node.domain and len(node.outputs) == 1
 
 
 def _objections(joined: _Join) -> Iterator[str]:
@@ -383,5 +378,6 @@ def _added(main: gs.Node, at: int, key: str) -> bool:
     """Whether an exporter adds such a constant: the bias of a FullyConnected without one; the oldest files lack statistics."""
     operand = main.inputs[at]
     if main.op == "Gemm" and at == 2:
-        return not operand.values.any()
+        value = constant_value(operand)
+        return value is not None and not value.any()
     return main.op == "Reshape" or operand.name in (f"{key}_moving_mean", f"{key}_moving_var")

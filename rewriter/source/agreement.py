@@ -69,9 +69,20 @@ def _told(node: SourceNode, attribute: str, like: Value) -> Any:
 
 def _constant(made: gs.Node, at: int) -> np.ndarray[Any, Any] | None:
     """The value of an operand that is a constant."""
-    if at >= len(made.inputs) or made.inputs[at].inputs:
-        return None
-    return getattr(made.inputs[at], "values", None)
+    return constant_value(made.inputs[at]) if at < len(made.inputs) else None
+
+
+def is_constant(node: gs.Node) -> bool:
+    """Whether a node does nothing but hold a weight, as other tools write it."""
+    return node.op == "Constant" and not node.domain and len(node.outputs) == 1 and "value" in node.attrs
+
+
+def constant_value(tensor: gs.Tensor) -> np.ndarray[Any, Any] | None:
+    """The value of an initializer, or of a Constant node's output; None for what is computed."""
+    if tensor.inputs:
+        maker = tensor.inputs[0]
+        return getattr(maker.attrs["value"], "values", None) if is_constant(maker) else None
+    return getattr(tensor, "values", None)
 
 
 def _numbers(made: gs.Node, attribute: str, at: int | None = None) -> list[Any] | None:

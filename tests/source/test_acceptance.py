@@ -190,6 +190,16 @@ def test_a_weight_may_be_a_constant_node(version: int) -> None:
     assert said(text=text.replace("fc_weight", "other"), version=version) == "the variable 'fc_weight' is not in the model"
 
 
+def test_a_constant_that_an_exporter_adds_may_be_a_node() -> None:
+    nodes = "scalar_op6 = Constant<value = float[1] {3}>()  bias8 = Constant<value = int64[1] {0}>()\n"
+    text = MODEL.replace(", float[1] scalar_op6 = {3}, int64[1] bias8 = {0}", "").replace("[conv] conv", nodes + "[conv] conv")
+    assert said(text=text) == ""
+    assert said(text=text.replace("{3}", "{4}")) == said(text=MODEL.replace("{3}", "{4}")) != ""
+    assert (
+        said(text=text.replace("int64[1] {0}", "int64[1] {1}")) == said(text=MODEL.replace("bias8 = {0}", "bias8 = {1}")) != ""
+    )
+
+
 def test_an_identity_may_give_the_result_of_a_node() -> None:
     text = MODEL.replace("[diff] diff = Sub(act, conv)", "[diff] inner = Sub(act, conv)  diff = Identity(inner)")
     assert said(text=text) == ""
