@@ -32,7 +32,7 @@ def rules(tmp_path: Path, kind: str) -> object:
 def test_any_graph_can_be_rewritten(tmp_path: Path) -> None:
     made = graph()
     log = rewriter.rewrite(made, rules(tmp_path, "exact, default: on"))  # type: ignore[arg-type]
-    assert log.counts == {"TST001": 1}
+    assert log.counts == {"TST001": 1} and repr(log) == "<Log TST001 1>"
     assert [node.op for node in made.nodes] == ["Relu"]
     assert made.nodes[0].inputs[0].name == "x"
 

@@ -161,8 +161,8 @@ def summary_line(command: Command, summary: Summary) -> str:
     rest = f", {summary.unfinished} unfinished" if summary.unfinished else ""
     rest += f", {summary.unjudged} not judged" if summary.unjudged else ""
     rest += f", {summary.rolled_back} rolled back" if summary.rolled_back else ""
-    models = counted(summary.models, "model")
-    return f"{models}: {by_status}{rest}; {counted(sum(firings.values()), verb)}{rules}; {summary.seconds:.1f} s"
+    models = counted(summary.models, "model") + (": " if by_status or rest else "")
+    return f"{models}{by_status}{rest}; {counted(sum(firings.values()), verb)}{rules}; {summary.seconds:.1f} s"
 
 
 def next_step(paths: Sequence[str]) -> str:

@@ -75,6 +75,8 @@ class Witnessed:
             return
         if isinstance(expr, ast.ListOf) and all(isinstance(item, ast.Literal) for item in expr.items):
             return
+        if expr is not self._condition and expr.span == self._condition.span:
+            return  # from a cell of a table or a define: the text at hand is that of the whole condition
         try:
             value = evaluate(expr, self._names, self._context)
         except Failure as failure:

@@ -239,6 +239,10 @@ class Log:
     suppressed: list[Suppressed] = field(default_factory=list)
     questions: list[Question] = field(default_factory=list)
 
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{code} {number}" for code, number in sorted(self.counts.items()))
+        return f"<Log {counts or 'no firing'}>"
+
     @property
     def counts(self) -> Counter[str]:
         """Firings by rule code."""

@@ -164,8 +164,8 @@ class _LastRun:
             return _Before(path)
         if not run.way_back:
             raise RewriterError(
-                f"undo needs the model that was rewritten, with SHA-256 {run.input} (--original); with `--record full` a "
-                "result keeps what it takes"
+                f"undo needs the model that was rewritten: name it with --original (its SHA-256 is {run.input}); a result "
+                "of `fix --record full` needs none"
             )
         try:
             data = went_back(run.way_back, read_bytes(self._result))

@@ -58,6 +58,12 @@ def test_conditions_say_what_they_saw() -> None:
     assert condition.found == "rank(x) is 4; x is 'x', an input of the graph"
 
 
+def test_what_a_define_asks_is_not_told_under_the_name_of_the_whole_condition() -> None:
+    rule = "define deep(x) = rank(x) > 2 and dim(x, 2) == 1\n" + FLAT.replace("rank(x) > 2 rewrite", "deep(x) rewrite")
+    (condition,) = rewrite_text(GEMM, rule, audit=FiringAudit()).log.firings[0].conditions
+    assert (condition.text, condition.found) == ("deep(x)", "x is 'x', an input of the graph")
+
+
 def test_weights_are_named_by_type_and_hash() -> None:
     (weight,) = rewrite_text(GEMM, FLAT, audit=FiringAudit()).log.firings[0].weights
     wanted = sha256(np.arange(15, dtype="<f4").tobytes()).hexdigest()

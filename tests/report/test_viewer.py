@@ -85,7 +85,8 @@ def test_texts_of_a_model_cannot_become_markup(net: Path) -> None:
 
 def test_findings_are_marked(call: Call, tmp_path: Path) -> None:
     target = tmp_path / "pool.html"
-    assert call("view", POOL, "-o", target).code == 0
+    done = call("view", POOL, "-o", target)
+    assert done.code == 0 and " KiB" in done.out + done.err
     (graph,) = data_of(target.read_text())["models"][0]["graphs"]
     assert [node[6][0][:2] for node in graph["nodes"] if node[6]] == [["finding", "PT030"]]
     again = call("view", POOL, "-o", target)

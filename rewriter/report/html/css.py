@@ -32,7 +32,7 @@ table{width:100%;border-collapse:collapse;font-size:14px}
 th{padding:0 12px 7px 0;color:var(--rw-dim);font-size:12px;font-weight:600;text-align:left;white-space:nowrap}
 td{padding:8px 12px 8px 0;border-top:1px solid var(--rw-rim);vertical-align:top}
 td.path{min-width:11em;overflow-wrap:anywhere}
-.num{padding-right:0;text-align:right;font-variant-numeric:tabular-nums;min-width:84px}
+.num{padding-left:12px;padding-right:0;text-align:right;font-variant-numeric:tabular-nums;min-width:84px}
 .num+.wider{padding-left:32px}
 .bar{display:block;height:3px;margin:4px 0 0 auto;border-radius:2px;background:var(--rw-same);opacity:.65}
 .dim{color:var(--rw-dim)}

@@ -129,7 +129,7 @@ def _rules(report: Report) -> Iterator[str]:
 def _fleet(report: Report) -> Iterator[str]:
     """What became of the models, by exporter, folder and rule, and why ONNX Runtime still refuses some."""
     fleet = report.summary.fleet
-    yield '<section><h2>At a glance</h2><div class="wide" tabindex="0"><table><thead><tr><th></th>'
+    yield '<section><h2>At a glance</h2><div class="wide" tabindex="0"><table><thead><tr><th>group</th>'
     yield "".join(f'<th class="num">{_t(name)}</th>' for name in COLUMNS.values()) + "</tr></thead><tbody>"
     yield _totals("all", fleet.total)
     for word, group in (("exporter", fleet.exporters), ("folder", fleet.folders), ("rule", fleet.rules)):
@@ -207,7 +207,7 @@ def _facts(model: ModelRecord) -> Iterator[str]:
     rows.append(("ended", ending(model.stop)))
     judged = [f"{judge.judge}: {judge.refusal}" for judge in model.judged if judge.refusal]
     if model.judged:
-        taken = ", ".join(judge.judge for judge in model.judged if judge.refusal == "")
+        taken = "; ".join(judge.judge for judge in model.judged if judge.refusal == "")
         rows.append(("accepted by", taken or "no judge"))
         rows += [("refused by", text) for text in judged]
     if model.verification is not None:

@@ -109,8 +109,9 @@ class DimensionWalk(Follower):
             if ratios is not None and (twice := {ratio for ratio in ratios if ratio != 1 and ratios.count(ratio) > 1}):
                 return f"it is in {ratios.count(twice.pop())} dimensions of the result {_shown(old)}"
             if ratios is None:
-                shown = "unknown" if new is None else _shown(new)
-                return f"the result {_shown(old)} becomes {shown} when the size changes"
+                if new is None:
+                    return f"what becomes of its result {_shown(old)} cannot be told"
+                return f"its result {_shown(old)} does not change in proportion to the size"
             growing = growing or self.grows(tensor) or None in old
         if growing or node.op in READERS or self.old.value(node.outputs[0]) != self.new.value(node.outputs[0]):
             return None

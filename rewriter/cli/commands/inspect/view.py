@@ -40,6 +40,7 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.inspect.viewed_graph import notes_of_differences, viewed_model
     from rewriter.onnxfile.write import check_target, write_bytes
     from rewriter.report.style import clean
+    from rewriter.report.summary_lines import size_text
     from rewriter.report.viewer.viewer_page import viewer_page
 
     paths = [Path(path) for path in (args.model, args.other) if path is not None]
@@ -52,9 +53,9 @@ def run(args: argparse.Namespace) -> int:
 
         notes = [list(found) for found in notes_of_differences(compare_files(*paths))]
     models = [viewed_model(path, found) for path, found in zip(paths, notes, strict=True)]
-    page = viewer_page(models, " | ".join(path.name for path in paths))
-    write_bytes(target, page.encode("utf-8", "backslashreplace"), force=args.force)
-    say(f"{clean(str(target))}: {len(page) / 1e6:.1f} MB")
+    page = viewer_page(models, " | ".join(path.name for path in paths)).encode("utf-8", "backslashreplace")
+    write_bytes(target, page, force=args.force)
+    say(f"{clean(str(target))}: {size_text(len(page))}")
     if args.open:
         import webbrowser
 
