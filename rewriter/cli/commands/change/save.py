@@ -15,7 +15,7 @@ def add(commands: Any) -> None:
         help="move weights into a file beside a model, or into the model",
         description="Writes a model with its weights in one file beside it (--external), or all in one file (--inline). The "
         "bytes are copied by the system and not loaded; in a data file they begin at multiples of 4096.",
-        epilog="example: rewriter save net.onnx --external -o big/net.onnx",
+        epilog="example: rewriter save net.onnx --external -o net.external.onnx",
     )
     parser.add_argument("model", metavar="MODEL", help="the model")
     parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the result")
