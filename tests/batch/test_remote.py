@@ -78,7 +78,9 @@ def test_weights_in_other_files_come_along(call: Call, memory: fsspec.AbstractFi
     value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1000]) for name in "xy"]
     nodes = [helper.make_node("Neg", ["s"], ["y"]), helper.make_node("Add", ["x", "w"], ["s"])]
     opset = helper.make_opsetid("", 13)
-    model = helper.make_model(helper.make_graph(nodes, "g", value[:1], value[1:], [weights]), opset_imports=[opset], ir_version=8)
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", value[:1], value[1:], [weights]), opset_imports=[opset], ir_version=8
+    )
     onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
     for name in ("m.onnx", "m.data"):
         memory.pipe_file(f"/in/{name}", (tmp_path / name).read_bytes())
