@@ -13,7 +13,7 @@ from rewriter.language.load_rules import load_rules
 from rewriter.language.parse import parse
 from rewriter.language.rule import Rule
 from rewriter.language.syntax.tables import tables
-from rewriter.language.walk import walk
+from rewriter.language.walk import canonical, walk
 
 HEAD = '<ir_version: 8, opset_import: ["": 13]>'
 TABLE = f"""\
@@ -269,3 +269,25 @@ becomes ~~~ <ir_version: 8, opset_import: ["": 13]> g (float x) => (float y) { [
     assert (len(rules.rules), rules.warnings) == (2, ())
     assert [rule.header.evidence is None for rule in rules.rules] == [False, True]
     assert [report for report in run_tests(rules.rules) if not report.ok] == []
+
+
+def test_a_cell_may_be_a_new_node(tmp_path: Path) -> None:
+    """Also an operand of one."""
+    head = f"{HEAD} g (float[2] x) => (float[2] y)"
+    text = f"""\
+rule X1 t <kind: lossy>
+table {{
+  code  from  made                  more      title
+  X1    Abs   (Mul(x, Relu(x)))     (Neg(x))  "One"
+  X2    Exp   (Add(x, {{[1]}}))       x         "Two"
+}}
+match {{ y = @from(x) }}
+rewrite {{ h = @made  y = Add(h, @more) }}
+test X1 "t" ~~~ {head} {{ y = Abs(x) }} ~~~ becomes ~~~ {head} {{ r = Relu(x)  h = Mul(x, r)  n = Neg(x)  y = Add(h, n) }} ~~~
+test X2 "t" unchanged ~~~ {head} {{ y = Abs(x) }} ~~~
+"""
+    one, two = load(tmp_path, text)
+    assert [result.message for result in run_tests([one, two])] == ["", ""]
+    second = load(tmp_path, "rule X2 t <kind: lossy> match { y = Exp(x) } rewrite { h = Add(x, {[1]})  y = Add(h, x) }")
+    assert canonical(two.ast.rewrites) == canonical(second[0].ast.rewrites)
+    assert format_text(text).count("@made") == 1

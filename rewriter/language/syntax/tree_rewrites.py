@@ -59,7 +59,7 @@ class RewriteBuilder(PatternBuilder):
         outputs, more = self.outputs(left)
         if more:
             self.problem("E012", "a new node has just the outputs that are named", self.span(left), "no `...` here")
-        if right.data == "build":
+        if right.data in ("build", "column_node"):
             return self._build(right, self.label(label), outputs, span)
         if label is not None:
             self.problem("E012", "a label names a node, and this line makes none", self.span(label), "no node here")
@@ -88,6 +88,8 @@ class RewriteBuilder(PatternBuilder):
         return operand
 
     def _build(self, tree: Part, label: str | None, outputs: tuple[ast.Output, ...], span: ast.Span) -> ast.Build:
+        if tree.data == "column_node":  # what stands there is told by the rows
+            return ast.Build(outputs, ast.Op(str(tree.children[0])[1:], "", True, span), (), (), label, span)
         op, attrs, *operands = tree.children
         return ast.Build(
             outputs=outputs,
