@@ -109,6 +109,8 @@ def size_of(tensor: gs.Constant) -> int:
     number = values.elem_type if isinstance(values, LazyTensor) else None
     if number is None:
         return int(np.asarray(values).nbytes) if not isinstance(values, LazyTensor) else 0
+    if isinstance(values.proto, onnx.SparseTensorProto):
+        return size_of_proto(values.proto.values) + size_of_proto(values.proto.indices)
     return size_of_proto(values.proto)
 
 

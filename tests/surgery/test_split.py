@@ -134,3 +134,31 @@ def test_a_cut_before_each_place_of_a_rule(call: Call, tmp_path: Path) -> None:
     assert "say with --rule" in call("split", net, "--every", "2", "--rules", rules, "--dry-run").err
     found = rewriter.load_rules([rules]).select(["ABC001"])
     assert len(rewriter.split(net, rules=found)) == 3
+
+
+SPARSE = """<ir_version: 8, opset_import: ["": 17]>
+  g (float[N,3] x) => (float[N,4] z) { [mm] y = MatMul(x, w)  z = Relu(y) }
+"""
+
+
+def test_sparse_weights_have_a_size(call: Call, tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(SPARSE)
+    sparse = model.graph.sparse_initializer.add(dims=[3, 4])
+    sparse.values.CopyFrom(onnx.numpy_helper.from_array(np.float32([1, 2, 3]), "w"))
+    sparse.indices.CopyFrom(onnx.numpy_helper.from_array(np.array([0, 5, 7])))
+    onnx.save(model, tmp_path / "net.onnx")
+    done = call("split", tmp_path / "net.onnx", "--every", "1", "-o", tmp_path / "part{}.onnx")
+    assert done.code == 0 and "part 1: 1 node, 36 bytes of weights: x -> y" in done.out, done.err
+
+
+def test_a_part_that_nobody_reads_goes_along_with_the_next(call: Call, tmp_path: Path) -> None:
+    net = texts.written(
+        tmp_path,
+        """<ir_version: 8, opset_import: ["": 17]>
+  g (float[N] x) => (float[N] y) { unread = Neg(x)  h = Relu(x)  y = Abs(h)  last = Neg(y) }
+""",
+    )
+    done = call("split", net, "--every", "1", "-o", tmp_path / "part{}.onnx")
+    assert done.code == 0 and "the parts run, and give what the whole gives" in done.out, done.err
+    counts = [[node.op_type for node in onnx.load(tmp_path / f"part{n}.onnx").graph.node] for n in (1, 2)]
+    assert counts == [["Neg", "Relu"], ["Abs", "Neg"]]

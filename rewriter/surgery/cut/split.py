@@ -86,12 +86,22 @@ class Splitter:
 
     def plan(self) -> list[Part]:
         """The parts, in the order in which they run."""
-        groups = self._groups
+        groups = self._groups = self._handing_out(self._groups)
         home = {id(tensor): i for i, group in enumerate(groups) for node in group for tensor in node.outputs if tensor.name}
-        last_read: dict[int, int] = {}  # for each tensor, the last part that reads it
-        for i, group in enumerate(groups):
-            last_read.update((id(tensor), i) for node in group for tensor in reads(node))
+        last_read = _last_read(groups)
         return [self._part(i, group, home, last_read) for i, group in enumerate(groups)]
+
+    def _handing_out(self, groups: list[list[gs.Node]]) -> list[list[gs.Node]]:
+        """The groups; one of which nobody reads anything joins the next, since no runtime runs a part without outputs."""
+        known, last_read = set(map(id, self.graph.outputs)), _last_read(groups)
+        found: list[list[gs.Node]] = []
+        unread: list[gs.Node] = []
+        for i, group in enumerate(groups):
+            unread = [*unread, *group]
+            if any(id(t) in known or last_read.get(id(t), i) > i for node in group for t in node.outputs):
+                found.append(unread)
+                unread = []
+        return [*found[:-1], [*found[-1], *unread]] if found else [unread]
 
     def _part(self, i: int, group: list[gs.Node], home: Mapping[int, int], last_read: Mapping[int, int]) -> Part:
         known = set(map(id, self.graph.outputs))
@@ -186,6 +196,11 @@ class Splitter:
             held.update(own)
             size += more
         return groups
+
+
+def _last_read(groups: Iterable[Iterable[gs.Node]]) -> dict[int, int]:
+    """For each tensor, by id(), the last group that reads it."""
+    return {id(tensor): i for i, group in enumerate(groups) for node in group for tensor in reads(node)}
 
 
 def take(model: Model, part: Part, types: Mapping[str, TensorType]) -> None:
