@@ -178,3 +178,33 @@ def test_casts_of_the_model_that_do_nothing_go(call: Call, tmp_path: Path) -> No
     assert "3 casts to the type that was there already taken out" in done.out and _casts(onnx.load(tmp_path / "out.onnx")) == 2
     kept = rewriter.convert(texts.parsed(text), "float16", keep=["mask"], stamp=False).to_proto()
     assert _casts(kept) == 3 and "mask" in [node.name for node in kept.graph.node]
+
+
+BITS = """<ir_version: 13, opset_import: ["": 26]>
+  g (int64[2] x) => (double[2] y) { y = BitCast<to=11>(x) }
+"""
+EYE = """<ir_version: 8, opset_import: ["": 22]>
+  g (int32[3,3] x) => (float[3,3] y) { y = EyeLike<dtype=1>(x) }
+"""
+MAPPED = """<ir_version: 9, opset_import: ["": 18]>
+  g (float[N,2] a, float[N,2] b) => (float[M,2] y) {
+    s = SequenceConstruct(a, b)
+    t = SequenceMap(s) <body = body (float[P,2] e) => (float[P,2] f) { f = Relu(e) }>
+    y = ConcatFromSequence<axis=0>(t)
+  }
+"""
+
+
+@pytest.mark.parametrize("text", [BITS, EYE, MAPPED], ids=["bits", "no kernel", "sequences"])
+def test_what_cannot_change_its_type_stays(call: Call, tmp_path: Path, text: str) -> None:
+    done = call("convert", texts.written(tmp_path, text), "--dtype", "float16", "-o", tmp_path / "half.onnx")
+    assert done.code == 0 and "0 nodes in float16" in done.out, done.err
+
+
+def test_outputs_of_bodies_keep_their_declarations(call: Call, tmp_path: Path) -> None:
+    net = texts.written(tmp_path, BODIES)
+    assert call("convert", net, "--dtype", "float16", "--keep", "i,l", "-o", tmp_path / "half.onnx").code == 0
+    assert call("convert", net, "--dtype", "float16", "-o", tmp_path / "half.onnx", "--force").code == 0
+    for node in onnx.load(tmp_path / "half.onnx").graph.node:
+        for attribute in node.attribute:
+            assert all(info.type.tensor_type.elem_type for info in attribute.g.output), node.op_type

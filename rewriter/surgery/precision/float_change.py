@@ -194,7 +194,8 @@ class FloatChange:
         old = scope.graph.outputs[place]
         if scope.owner is None and isinstance(old, Variable) and not any(t is old for t in scope.graph.inputs):
             old.name, tensor.name = tensor.name, old.name
-            _copy_type(old, tensor, self.plan.target if self.plan.ports else self.plan.dtype(old))
+        if isinstance(old, Variable) and isinstance(tensor, Variable):
+            _copy_type(old, tensor, self.plan.target if self.plan.hands_out(scope) else self.plan.dtype(old))
         scope.graph.outputs[place] = tensor
 
     def _place(self, scope: Scope) -> None:
@@ -264,8 +265,7 @@ def _declare(tensor: gs.Tensor, number: int) -> None:
         tensor.dtype = gs_dtype(number)
 
 
-def _copy_type(old: Variable, new: gs.Tensor, number: int | None) -> None:
-    """An output of the model declares what the one before did, but for its element type."""
-    assert isinstance(new, Variable)
+def _copy_type(old: Variable, new: Variable, number: int | None) -> None:
+    """An output declares what the one before did, but for its element type."""
     if number is not None:
         new.dtype, new.shape, new.type = gs_dtype(number), old.shape, old.type

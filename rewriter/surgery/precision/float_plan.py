@@ -16,6 +16,7 @@ from rewriter.graph.index import GraphIndex
 from rewriter.graph.scopes import Scope, bodies
 from rewriter.surgery.precision.float_ports import FLOATS, can_be, type_groups
 
+_OF_OTHERS = frozenset(("BitCast", "ConcatFromSequence", "SequenceAt", "SequenceMap", "OptionalGetElement"))
 _NARROW = frozenset((10, 16))
 _MOVING = frozenset(
     (
@@ -48,6 +49,8 @@ class FloatPlan:
         self.target = target
         self.ports = ports
         self.kept = set(keep) | {id(node) for node in index.all_nodes() if self._holds_sequences(node)}
+        maps = (node for node in index.all_nodes() if node.op == "SequenceMap")
+        self.kept |= {id(inner) for node in maps for inner in index.inside(node)}
         self._owners = {id(t): scope.owner for scope in index.scopes if scope.owner is not None for t in scope.graph.inputs}
         self._main = set(map(id, index.graph.inputs))
         self.scopes = [scope for scope in index.scopes if not _in_function(scope)]
@@ -166,7 +169,10 @@ class FloatPlan:
         return any(shape is None or sum(dim != 1 for dim in shape) > 1 for shape in shapes)
 
     def _holds_sequences(self, node: gs.Node) -> bool:
-        return any(self.facts.fact(tensor).type.other for tensor in (*node.inputs, *node.outputs) if tensor.name)
+        """Whether a node reads or makes what is no tensor, or the bits of its operand."""
+        return node.op in _OF_OTHERS or any(
+            self.facts.fact(tensor).type.other for tensor in (*node.inputs, *node.outputs) if tensor.name
+        )
 
     def _constant(self, tensor: gs.Tensor) -> bool:
         return isinstance(tensor, gs.Constant) or self.facts.is_constant(tensor)

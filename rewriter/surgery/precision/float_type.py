@@ -35,7 +35,8 @@ CLOSE = 1e-2
 """How far, relative and absolute, results may be from those before without a note."""
 
 _MAY_LACK = ("bfloat16", "double")
-"""Types for which ONNX Runtime lacks many kernels, and puts in no casts of its own."""
+"""Types for which ONNX Runtime lacks many kernels, and puts in no casts of its own; for float16 it does before nodes that read
+floating-point numbers."""
 
 _RANGE = ".."
 _SHOWN = 8  # weights that are named
@@ -82,8 +83,7 @@ def _convert(model: Model, dtype: str, keep: Sequence[str], *, ports: bool, asks
         if len(model.graph.functions) < before:
             did.append(f"{counted(before - len(model.graph.functions), 'function')} written out where they are called")
     index = GraphIndex(model.graph)
-    asked = _kept(index, keep)
-    kept = set(map(id, asked))
+    kept = set(map(id, _kept(index, keep)))
     if any(node.op == "Cast" for node in index.all_nodes()):  # rules take time and memory to load
         only = Hooks(permit=lambda fired: id(fired.root) not in kept)
         log = run(model.graph, load_rules().select([_NEEDLESS]), Knowledge(overridable=model.overridable), hooks=only)
@@ -92,8 +92,9 @@ def _convert(model: Model, dtype: str, keep: Sequence[str], *, ports: bool, asks
         index = GraphIndex(model.graph)
     facts = Facts(index, model.overridable)
     plan = FloatPlan(index, facts, target, kept, ports=ports)
-    if asks and dtype in _MAY_LACK:
-        lacking = [node for node in plan.nodes() if plan.changes(node) and _lacks_kernel(node, plan)]
+    if asks and dtype != "float32":
+        asked = [node for node in plan.nodes() if plan.changes(node) and (dtype in _MAY_LACK or not _reads_floats(node, plan))]
+        lacking = [node for node in asked if _lacks_kernel(node, plan)]
         if lacking:
             plan = FloatPlan(index, facts, target, kept | set(map(id, lacking)), ports=ports)
             ops = ", ".join(sorted({node.op for node in lacking}))
@@ -112,6 +113,10 @@ def _convert(model: Model, dtype: str, keep: Sequence[str], *, ports: bool, asks
     if len(change.losses) > _SHOWN:
         did.append(f"weight  and {counted(len(change.losses) - _SHOWN, 'other')} that lost something")
     return did
+
+
+def _reads_floats(node: gs.Node, plan: FloatPlan) -> bool:
+    return any(plan.is_float(tensor) for tensor in node.inputs)
 
 
 def _lacks_kernel(node: gs.Node, plan: FloatPlan) -> bool:
