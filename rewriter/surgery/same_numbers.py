@@ -21,6 +21,9 @@ from rewriter.record import field, record
 ULPS = 64
 """A runtime may add up otherwise in a part than in the whole, and keep more digits between nodes than their type has."""
 
+_LAST_OF_NUMPY = 15
+"""Later element types (bfloat16, and those of eight bits and fewer) are not NumPy's, and ONNX Runtime gives no such arrays."""
+
 Values = dict[str, Any]
 
 
@@ -111,10 +114,17 @@ def _run(steps: Sequence[Step], feed: Feed) -> Values:
         own = {}
         for info in declared_inputs(step.candidate.proto):
             name = step.inputs.get(info.name, info.name)
+            if info.type.tensor_type.elem_type > _LAST_OF_NUMPY:
+                raise RewriterError(f"{name!r} has an element type that NumPy lacks")
             if name not in known:
                 raise _Failed(f"nothing gives {name!r}")
             own[info.name] = known[name]
-        names = [output.name for output in step.candidate.proto.graph.output]
+        outputs = step.candidate.proto.graph.output
+        names = [output.name for output in outputs if output.type.tensor_type.elem_type <= _LAST_OF_NUMPY]
+        if not names:
+            raise RewriterError(
+                f"{outputs[0].name!r} has an element type that NumPy lacks" if outputs else "there are no outputs"
+            )
         try:
             found = step.candidate.session().run(names, own, seconds=SECONDS)
         except (RefusedError, Crashed, NoAnswer) as error:

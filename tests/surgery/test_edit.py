@@ -175,3 +175,16 @@ def test_a_batch_that_is_mixed_is_refused(call: Call, tmp_path: Path) -> None:
     )
     done = call("edit", net, "--batch", "N", "-o", tmp_path / "o.onnx")
     assert done.code == 2 and "with twice the batch" in done.err and not (tmp_path / "o.onnx").exists()
+
+
+def test_an_added_output_that_numpy_cannot_hold(call: Call, tmp_path: Path) -> None:
+    net = texts.written(
+        tmp_path,
+        """<ir_version: 9, opset_import: ["": 19]>
+  g (float[2] x) => (float[2] y) { b = Cast<to=16>(x)  y = Cast<to=1>(b) }
+""",
+    )
+    done = call("edit", net, "--add-output", "b", "-o", tmp_path / "out.onnx")
+    assert done.code == 0 and "runs, and computes the same" in done.out, done.err
+    done = call("split", net, "--at", "b", "-o", tmp_path / "part{}.onnx")
+    assert done.code == 0 and "'b' has an element type that NumPy lacks" in done.out, done.err
