@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -19,6 +19,10 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **{"formatter_class": Lines, **named})
+
+    def error(self, message: str) -> NoReturn:
+        """Ends the program with exit code 2 and one line; the usage would be a page."""
+        self.exit(2, f"rewriter: error: {message}; `{self.prog} --help` explains\n")
 
 
 class Lines(argparse.HelpFormatter):
