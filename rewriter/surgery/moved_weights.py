@@ -16,6 +16,8 @@ from rewriter.surgery.data_files import LEAST, constants, external, save, save_a
 
 _RAW_DATA = 9
 _STRING = 8
+_WHOLE = frozenset((6, 7))
+"""Element types of shapes and axes, which shape inference reads and ONNX Runtime does not look up in other files for it."""
 
 
 def move_out(model: Model, target: Path, *, least: int = LEAST, location: str | None = None, force: bool = False) -> list[Path]:
@@ -24,7 +26,7 @@ def move_out(model: Model, target: Path, *, least: int = LEAST, location: str | 
     Raises:
         RewriterError: a file exists or cannot be written, or data of the model are missing.
     """
-    moved = [t for t in constants(model) if external(t) or (size_of(t) >= least and t.elem_type != _STRING and _dense(t))]
+    moved = [tensor for tensor in constants(model) if external(tensor) or _may_go(tensor, least)]
     if not moved:
         raise RewriterError(f"no weight has {least:,} bytes or more; --threshold sets another limit")
     return save_apart(model, target, moved, force=force, location=location)
@@ -39,8 +41,10 @@ def move_in(model: Model, target: Path, *, force: bool = False) -> list[Path]:
     return save(model, target, force=force)
 
 
-def _dense(tensor: Constant) -> bool:
-    return not isinstance(tensor.proto, onnx.SparseTensorProto)
+def _may_go(tensor: Constant, least: int) -> bool:
+    if tensor.elem_type == _STRING or isinstance(tensor.proto, onnx.SparseTensorProto):
+        return False
+    return size_of(tensor) >= (max(least, LEAST) if tensor.elem_type in _WHOLE else least)
 
 
 def _inside(tensor: Constant, files: dict[tuple[Path, str], WeightFile]) -> onnx.TensorProto:

@@ -45,3 +45,31 @@ def test_weights_go_out_and_come_in_again(call: Call, tmp_path: Path) -> None:
     assert "leads out" in call("save", one, "--external", "--location", "../w", "-o", tmp_path / "none.onnx").err
     assert "exists" in call("save", one, "--external", "--location", "weights.bin", "-o", tmp_path / "none.onnx").err
     assert not (tmp_path / "none.onnx").exists()
+
+
+def test_axes_stay_in_the_model_whatever_the_threshold(call: Call, tmp_path: Path) -> None:
+    net = texts.written(
+        tmp_path,
+        """<ir_version: 8, opset_import: ["": 17]>
+  g (float[1,3] x) => (float[3] z) <int64[1] axes = {0}, float[3] w = {1,2,3}> { y = Mul(x, w)  z = Squeeze(y, axes) }
+""",
+    )
+    assert call("save", net, "--external", "--threshold", "0", "-o", tmp_path / "out.onnx").code == 0
+    assert call("run", tmp_path / "out.onnx").code == 0
+    held = onnx.load(tmp_path / "out.onnx", load_external_data=False).graph.initializer
+    assert [tensor.data_location for tensor in held] == [onnx.TensorProto.DEFAULT, onnx.TensorProto.EXTERNAL]
+
+
+def test_the_newest_version_of_the_installed_onnx(call: Call, tmp_path: Path) -> None:
+    newest = onnx.defs.onnx_opset_version()
+    net = texts.written(
+        tmp_path,
+        f'<ir_version: {onnx.IR_VERSION}, opset_import: ["": {newest}]> g (float[2] x) => (float[2] y) {{ y = Relu(x) }}',
+    )
+    done = call("opset", net, "17", "-o", tmp_path / "older.onnx")
+    assert done.code == 0 and f"opset  {newest} -> 17" in done.out, done.err
+
+
+def test_what_an_option_lacks_is_one_line(call: Call, tmp_path: Path) -> None:
+    done = call("save", "net.onnx", "--external", "--threshold", "-1", "-o", tmp_path / "out.onnx")
+    assert (done.code, done.err.count("\n")) == (2, 1) and "argument --threshold: '-1' is not a size" in done.err

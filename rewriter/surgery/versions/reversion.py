@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import onnx
+
 from rewriter.conditions.context import Context, Knowledge
 from rewriter.conditions.format_versions import least_ir_version
 from rewriter.errors import RewriterError
@@ -16,7 +18,7 @@ from rewriter.surgery.merge.join_versions import changes, set_versions
 from rewriter.surgery.opened import Opened
 from rewriter.surgery.versions.opset_conversion import convert_opset
 
-_MOST_IR = 13
+_MOST_IR = int(onnx.IR_VERSION)
 _SHOWN = 8  # nodes that an error names
 
 

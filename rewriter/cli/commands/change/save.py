@@ -23,7 +23,13 @@ def add(commands: Any) -> None:
     which.add_argument("--external", action="store_true", help="weights go into a file beside the model")
     which.add_argument("--inline", action="store_true", help="weights go into the model")
     parser.add_argument("--location", metavar="NAME", help="the data file, relative to the result (default: FILE.data)")
-    parser.add_argument("--threshold", metavar="SIZE", type=size, default=1024, help="bytes of the weights that go there (1K)")
+    parser.add_argument(
+        "--threshold",
+        metavar="SIZE",
+        type=lambda text: 0 if text == "0" else size(text),
+        default=1024,
+        help="bytes of the weights that go there (1K)",
+    )
     parser.add_argument("--force", action="store_true", help="overwrite existing files")
     add_limits(parser, "the whole command", whole=600)
 
