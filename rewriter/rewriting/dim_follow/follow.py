@@ -15,6 +15,7 @@ from rewriter.graph.edits import Edits
 from rewriter.graph.scopes import bodies
 from rewriter.onnxfile.tensor_types import Dim
 from rewriter.onnxfile.tensors import gs_dtype
+from rewriter.rewriting.dim_follow.any_size import keeps_order, takes_any_size
 from rewriter.rewriting.dim_follow.follower import PRIMES, Follower
 from rewriter.rewriting.dim_follow.mend import MENDERS
 from rewriter.rewriting.dim_follow.refusal import DoesNotFlow
@@ -62,7 +63,7 @@ class DimensionWalk(Follower):
             if node in self.index:
                 self._pass(node)
         for tensor in self.index.graph.outputs:
-            if self.ratios(tensor) is None and self.old.shape(tensor) != self.new.shape(tensor):
+            if self.ratios(tensor) is None and self.grows(tensor) and not self.any_size:
                 raise DoesNotFlow(f"what becomes of it in the output {label(tensor)} cannot be told")
         self._declare()
 
@@ -77,10 +78,14 @@ class DimensionWalk(Follower):
             return
         self._stays_inside(node)
         mender = MENDERS.get(node.op) if (node.domain or "") in ("", "ai.onnx") else None
-        if mender is not None and mender(self, node):
+        if mender is not None and not (self.any_size and self._uneven(node)) and mender(self, node):
             self.tell(node)
         if (reason := self._wrong(node)) is not None:
             raise DoesNotFlow.through(node, f": {reason}")
+
+    def _uneven(self, node: gs.Node) -> bool:
+        """Whether the node reads something that does not grow in proportion, which repairs cannot reckon with."""
+        return any(self.grows(tensor) and self.ratios(tensor) is None for tensor in node.inputs)
 
     def _depends(self, node: gs.Node) -> bool:
         return any(self.old.value(tensor) != self.new.value(tensor) for tensor in node.inputs)
@@ -123,7 +128,7 @@ class DimensionWalk(Follower):
         """Raises where elements along the dimension would be mixed, or places along it are named."""
         if node.op in SCATTERS and len(node.inputs) > 1 and self.grows(node.inputs[0]) and not self.grows(node.inputs[1]):
             raise DoesNotFlow.through(node, ", whose indices are for the old size")
-        if node.op not in ALONG or not node.inputs:
+        if self.any_size or node.op not in ALONG or not node.inputs:
             return
         ratios, shape = self.ratios(node.inputs[0]), self.old.shape(node.inputs[0])
         if ratios is None or shape is None:
@@ -143,20 +148,32 @@ class DimensionWalk(Follower):
     # --- declarations ------------------------------------------------------------------------------------------------------
 
     def _declare(self) -> None:
-        """Outputs of the graph say the name where they have the dimension, and nothing where they have a multiple of it."""
+        """Outputs of the graph say the name where they have the dimension, and nothing where they have another size of it."""
         for tensor in self.index.graph.outputs:
-            ratios, shape = self.ratios(tensor), self.context.facts.declared(tensor)[1]
+            ratios, shape = self.dimension_ratios(tensor), self.context.facts.declared(tensor)[1]
             if ratios is None or shape is None or len(ratios) != len(shape) or all(ratio == 1 for ratio in ratios):
                 continue
             old = self.old.shape(tensor)
             assert old is not None
             dims: list[Dim] = []
             for ratio, size, said in zip(ratios, old, shape, strict=True):
-                name = self._names.get(ratio)
+                name = None if ratio is None else self._names.get(ratio)
                 whole = name is not None and size == self._sizes[name]
                 dims.append(said if ratio == 1 else name if whole else None)
             dtype = self.context.facts.dtype(tensor)
             self.edits.set_type(tensor, gs_dtype(dtype) if dtype else tensor.dtype, dims)
+
+
+class SizeWalk(DimensionWalk):
+    """The same for heights, widths and lengths, which need not reach the results."""
+
+    any_size = True
+
+    def _wrong(self, node: gs.Node) -> str | None:
+        if node.op == "Reshape" and not keeps_order(self, node):
+            return "the shape that it is given holds the old size"
+        reason = super()._wrong(node)
+        return None if reason is None or takes_any_size(self, node) else reason
 
 
 def _shown(shape: tuple[Dim, ...] | None) -> str:

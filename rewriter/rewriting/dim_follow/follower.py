@@ -6,7 +6,7 @@ of a result that is the same in both does not depend on them; one that grew by p
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from fractions import Fraction
 from itertools import combinations
 from math import prod
@@ -29,29 +29,40 @@ class Follower:
         context: the model.
         edits: the transaction that repairs go through.
         sizes: what each newly named dimension was.
+        names: those of them that are followed; all by default.
+
+    Attributes:
+        any_size: whether what the dimensions become on the way does not matter, as long as every node takes other sizes.
     """
 
-    def __init__(self, context: Context, edits: Edits, sizes: Mapping[str, int]) -> None:
+    any_size = False
+
+    def __init__(self, context: Context, edits: Edits, sizes: Mapping[str, int], names: Collection[str] | None = None) -> None:
         self.context = context
         self.edits = edits
         self.index = context.index
-        larger = dict(zip(sizes, PRIMES, strict=False))
+        followed = list(sizes if names is None else names)
+        larger = {**sizes, **dict(zip(followed, PRIMES, strict=False))}
         self.old = World(self.index, context.facts, sizes)
         self.new = World(self.index, context.facts, larger)
         self._sizes = sizes
-        self._names = {Fraction(larger[name], size): name for name, size in sizes.items()}
-        chosen = [c for count in range(len(sizes) + 1) for c in combinations(sizes, count)]
+        self._names = {Fraction(larger[name], size): name for name, size in sizes.items() if name in followed}
+        chosen = [c for count in range(len(followed) + 1) for c in combinations(followed, count)]
         self._units = {
             prod((Fraction(larger[n], sizes[n]) for n in c), start=Fraction(1)): prod(sizes[n] for n in c) for c in chosen
         }
 
     def ratios(self, tensor: gs.Tensor) -> list[Fraction] | None:
         """By what each dimension of a tensor grows; None when that cannot be told of one of them."""
+        found = self.dimension_ratios(tensor)
+        return None if found is None or None in found else [ratio for ratio in found if ratio is not None]
+
+    def dimension_ratios(self, tensor: gs.Tensor) -> list[Fraction | None] | None:
+        """The same, with None for each dimension of which it cannot be told, or for all of them."""
         old, new = self.old.shape(tensor), self.new.shape(tensor)
         if old is None or new is None or len(old) != len(new):
             return None
-        found = [self._ratio(*pair) for pair in zip(old, new, strict=True)]
-        return None if None in found else [ratio for ratio in found if ratio is not None]
+        return [self._ratio(*pair) for pair in zip(old, new, strict=True)]
 
     def _ratio(self, old: Dim, new: Dim) -> Fraction | None:
         if old == new:

@@ -47,6 +47,10 @@ def reshape(follower: Follower, node: gs.Node) -> bool:
     items = _target(before, after, ratios, factors, wanted.items, copies=not node.attrs.get("allowzero", 0))
     if items is None:
         return False
+    if follower.any_size:  # what is open or copied may be so for another dimension
+        items = [0 if said == 0 else item for said, item in zip(wanted.items, items, strict=True)]
+        if any(said == -1 != item for said, item in zip(wanted.items, items, strict=True)):
+            return False
     follower.edits.set_input(node, 1, constant(follower, node, "shape", np.array(items, np.int64)))
     return True
 

@@ -18,7 +18,7 @@ from rewriter.graph.values import Variable, elem_type
 from rewriter.language.dtypes import DTYPE_NAMES
 from rewriter.onnxfile.tensor_types import Dim, clean
 from rewriter.onnxfile.tensors import gs_dtype
-from rewriter.rewriting.dim_follow.follow import DimensionWalk, named_dimensions
+from rewriter.rewriting.dim_follow.follow import DimensionWalk, SizeWalk, named_dimensions
 from rewriter.rewriting.dim_follow.refusal import DoesNotFlow
 from rewriter.rewriting.stale_types import declare_anew
 from rewriter.surgery.edit.editing import Editing, pair
@@ -165,8 +165,13 @@ class _Plan:
             return
         refresh(facts, changed)
         try:
-            if sizes := named_dimensions([edits]):
-                DimensionWalk(Context(index, facts=facts), edits, sizes).follow()
+            sizes = named_dimensions([edits])
+            first = [target[0] for target in self.targets.values() if target]
+            if batch := [name for name in sizes if name in first]:
+                DimensionWalk(Context(index, facts=facts), edits, sizes, batch).follow()
+            for name in sizes:
+                if name not in batch:
+                    SizeWalk(Context(index, facts=facts), edits, sizes, [name]).follow()
         except DoesNotFlow as error:
             raise RewriterError(f"the shape cannot be changed: {self._clear(str(error))}") from None
         edits.sweep(())
@@ -185,10 +190,20 @@ class _Plan:
         if self.at_last:
             _put_dims(self.editing, self.at_last)
             self.editing.settle()
+            self._size_outputs()
             if any(dim is not None for dim in self.at_last.values()):
                 self.editing.same = False
         if any(isinstance(dim, int) for dim in self.names.values()):
             self.editing.same = False
+
+    def _size_outputs(self) -> None:
+        """Outputs say the sizes that follow from the new ones of the inputs."""
+        facts = self.editing.facts
+        for tensor in self.editing.graph.outputs:
+            declared, known = facts.declared(tensor)[1], facts.shape(tensor)
+            if declared is not None and None in declared and known is not None and len(known) == len(declared):
+                tensor.shape = [size if dim is None else dim for dim, size in zip(declared, known, strict=True)]
+        self.editing.settle()
 
 
 def _put_dims(editing: Editing, changes: dict[str, Dim]) -> None:
