@@ -10,6 +10,8 @@ import multiprocessing
 import os
 import signal
 import socket
+import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
@@ -19,6 +21,12 @@ if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext, SpawnContext
 
 _HERE = os.getpid()
+
+_OPEN = {(3, 10, patch) for patch in range(9)} | {(3, 11, 0)}
+"""Versions of Python in which anybody on the machine can talk to such a server (CVE-2022-42919)."""
+
+_LONGEST = 60
+"""Bytes of the name of the folder for temporary files: with more of them the name of a socket in it becomes too long."""
 
 
 def process_context(*needed: str) -> ForkServerContext | SpawnContext:
@@ -36,13 +44,13 @@ def process_context(*needed: str) -> ForkServerContext | SpawnContext:
 
 def _possible() -> bool:
     """Whether the system knows such servers, this process may talk to one, and it has not inherited one that is not its own."""
-    if "forkserver" not in multiprocessing.get_all_start_methods() or os.getpid() != _HERE:
+    if "forkserver" not in multiprocessing.get_all_start_methods() or os.getpid() != _HERE or sys.version_info[:3] in _OPEN:
         return False
     try:
         socket.socket(socket.AF_UNIX).close()  # a sandbox takes that right away
-    except OSError:
+        return len(os.fsencode(tempfile.gettempdir())) <= _LONGEST
+    except OSError:  # there may also be no folder for temporary files
         return False
-    return True
 
 
 @contextmanager

@@ -1,0 +1,69 @@
+"""Where there can be no server that forks, processes are spawned, and do the same."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import socket
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from rewriter import forkserver
+
+HAS_SERVERS = "forkserver" in multiprocessing.get_all_start_methods()
+needs_servers = pytest.mark.skipif(
+    not HAS_SERVERS or sys.version_info[:3] in forkserver._OPEN, reason="this system knows no such servers"
+)
+
+
+def start_method() -> str | None:
+    return forkserver.process_context("rewriter.batch.job").get_start_method()
+
+
+@needs_servers
+def test_a_server_is_used_where_it_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: "/tmp")
+    assert start_method() == "forkserver"
+
+
+def test_a_version_of_python_that_anybody_can_talk_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 10, 8, "final", 0))
+    assert start_method() == "spawn"
+
+
+def test_a_folder_whose_name_is_too_long(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path / ("t" * 80)))
+    assert start_method() == "spawn"
+
+
+def test_no_folder_for_temporary_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> str:
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", none)
+    assert start_method() == "spawn"
+
+
+def test_no_right_to_make_a_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError("Operation not permitted")
+
+    monkeypatch.setattr(socket, "socket", refused)
+    assert start_method() == "spawn"
+
+
+def test_a_process_that_was_itself_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    assert start_method() == "spawn"
+
+
+def test_a_process_gets_the_environment_of_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OF_BEFORE", "1")
+    forkserver.take_environment({**os.environ, "OF_NOW": "1"})
+    assert os.environ.pop("OF_NOW") == "1"
+    wanted = {name: text for name, text in os.environ.items() if name != "OF_BEFORE"}
+    forkserver.take_environment(wanted)
+    assert dict(os.environ) == wanted
