@@ -18,7 +18,7 @@ import onnx_graphsurgeon as gs
 import onnxruntime
 from edits import all_nodes, has_subgraphs, inner_tensors, insert_after
 from onnx import helper, numpy_helper, version_converter
-from transforms import transform
+from transforms import transform, written_by_onnxruntime
 
 import rewriter
 from rewriter.errors import RewriterError
@@ -77,19 +77,7 @@ def onnxoptimizer(model: onnx.ModelProto, rng: random.Random) -> bool:
 @transform
 def onnxruntime_extended(model: onnx.ModelProto, rng: random.Random) -> bool:
     """What ONNX Runtime writes after its extended optimizations, with operators of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "model.onnx")
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4
-        options.intra_op_num_threads = 1
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
-        options.optimized_model_filepath = path
-        try:
-            onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        except Exception:
-            return False
-        model.CopyFrom(onnx.load(path))
-    return True
+    return written_by_onnxruntime(model, onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED)
 
 
 @transform

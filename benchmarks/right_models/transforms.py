@@ -209,14 +209,22 @@ def weights_unlisted(model: onnx.ModelProto, rng: random.Random) -> bool:
 @transform
 def onnxruntime_basic(model: onnx.ModelProto, rng: random.Random) -> bool:
     """What ONNX Runtime writes after its basic optimizations."""
+    return written_by_onnxruntime(model, onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC)
+
+
+def written_by_onnxruntime(model: onnx.ModelProto, level: onnxruntime.GraphOptimizationLevel) -> bool:
+    """Replace the model by what ONNX Runtime writes after its optimizations; False where it refuses the model."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.onnx")
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
         options.intra_op_num_threads = 1
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+        options.graph_optimization_level = level
         options.optimized_model_filepath = path
-        onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        try:
+            onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        except Exception:
+            return False
         model.CopyFrom(onnx.load(path))
     return True
 
