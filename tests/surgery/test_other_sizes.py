@@ -35,6 +35,10 @@ HOLDS = {
         t = Conv(x, w)  y = MatMul(t, m) }""",
     "a map beside what grows": """g (float[1,3,8,8] x) => (float[1,5,6,6] y) <float[4,3,3,3] w, float[1,1,6,6] m> {
         t = Conv(x, w)  y = Concat<axis=1>(t, m) }""",
+    "a pool over everything": """g (float[1,3,8,8] x) => (float[1,4,1,1] y) <float[4,3,3,3] w> {
+        t = Conv(x, w)  y = AveragePool<kernel_shape=[6,6]>(t) }""",
+    "a border that is added, and a matrix": """g (float[1,3,8,8] x) => (float[1,2] y) <float[4,3,3,3] w, float[256,2] m> {
+        t = Conv<pads=[1,1,1,1]>(x, w)  f = Flatten(t)  y = Gemm(f, m) }""",
     "the end of a part": """g (float[1,3,8,8] x) => (float[1,3,4,8] y) <int64[1] b = {0}, int64[1] e = {4}, int64[1] a = {2}> {
         y = Slice(x, b, e, a) }""",
 }

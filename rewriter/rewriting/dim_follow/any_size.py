@@ -40,9 +40,10 @@ BROADCAST = frozenset({
 })  # fmt: skip
 """Inference believes operands that do not fit together, as it does shapes that Reshape and Expand are given."""
 
+POOLS = frozenset({"AveragePool", "LpPool", "MaxPool"})
 
-UNKNOWN = 104729
-"""Stands for a dimension that has a name and no size, in products of sizes."""
+PRIME = 104729
+"""In products of sizes, a power of it stands for each dimension that has a name and no size."""
 
 Shape = tuple[Dim, ...]
 
@@ -80,7 +81,14 @@ def _fits(follower: Follower, node: gs.Node) -> bool:
     if node.op == "Concat":
         axis = node.attrs.get("axis", 1)
         return len({None if shape is None else (*shape[:axis], *shape[axis:][1:]) for shape in read}) == 1
-    return True
+    return node.op not in POOLS or not _over_all(follower, node)
+
+
+def _over_all(follower: Follower, node: gs.Node) -> bool:
+    """Whether a pool's kernel covers all of an old height or width: a global pool with its size written down."""
+    kernel = node.attrs.get("kernel_shape", ())
+    old, new = (shapes.shape(node.inputs[0]) or () for shapes in (follower.old, follower.new))
+    return any(before != after and size == before for size, before, after in zip(kernel, old[2:], new[2:], strict=False))
 
 
 def _together(shapes: Sequence[Shape | None]) -> bool:
@@ -112,7 +120,7 @@ def _cuts(read: Shape | None, made: Shape | None) -> list[tuple[int, int]] | Non
     """Where both shapes have had equally many elements, from the first dimension on; None where that cannot be told."""
     if read is None or made is None or None in read or None in made:
         return None
-    named = {dim: UNKNOWN**number for number, dim in enumerate(dict.fromkeys(read + made), start=1) if isinstance(dim, str)}
+    named = {dim: PRIME**number for number, dim in enumerate(dict.fromkeys(read + made), start=1) if isinstance(dim, str)}
     one, other = (
         {size: place for place, size in enumerate(accumulate(sizes, mul), start=1)}
         for sizes in ([named[dim] if isinstance(dim, str) else dim or 0 for dim in shape] for shape in (read, made))
