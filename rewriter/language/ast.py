@@ -232,23 +232,26 @@ class Cell:
 
 @record(frozen=True, slots=True)
 class Table:
-    """`table { code from title   TYP007 Max "..." }`: its first line, and the cells of each row."""
+    """`table { code from title   TYP007 Max "..." }`: its first line, the cells of each row, and the `///` lines among them."""
 
     columns: tuple[Cell, ...]
     rows: tuple[tuple[Cell, ...], ...]
     span: Span = NOWHERE
+    docs: tuple[Cell, ...] = ()
 
 
 @record(frozen=True, slots=True)
 class Row:
     """The row of a table that a rule comes from: (column, cell) in the order of the columns.
 
-    `others_span` are the parts of the written rule that are not this row's: the table, and tests of other rows.
+    `others_span` are the parts of the written rule that are not this row's: the table, and tests of other rows. `doc` is what
+    the table says before the doc comment of the rule, as `///` lines.
     """
 
     cells: tuple[tuple[str, str], ...]
     span: Span = NOWHERE
     others_span: tuple[Span, ...] = ()
+    doc: str = ""
 
 
 @record(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from rewriter.language import ast
 from rewriter.language.ast import Cell, Span, Table
 from rewriter.language.diagnostics import RuleFileError, SourceText
 from rewriter.language.parse import parse
-from rewriter.language.syntax.code_table import begins_row
+from rewriter.language.syntax.code_table import begins_row, row_docs
 from rewriter.language.syntax.format_lines import WIDTH, Lines
 from rewriter.language.syntax.format_tokens import Place, joined, pieces, spaced
 from rewriter.record import names, replace
@@ -274,10 +274,16 @@ def write_table(table: Table, lines: Lines) -> None:
     lines.add("table {", table.span.start, table.span.start + len("table"), blank=None)
     lines.open()
     for row in rows:
+        docs = row_docs(table, row)
+        blank = True if docs else _gap(row, opened)
+        for doc in docs:
+            text = ("/// " + doc.text[3:].removeprefix(" ")).rstrip()
+            lines.add(text, doc.span.start, doc.span.end, INDENT, blank=blank)
+            blank = False
         for number, (first, last) in enumerate(breaks):
             text = "  ".join(_padded(row, widths, first, last))
             span = Span(row[first].span.start, row[last - 1].span.end)
-            lines.add(text, span.start, span.end, FURTHER if number else INDENT, blank=False if number else _gap(row, opened))
+            lines.add(text, span.start, span.end, FURTHER if number else INDENT, blank=False if number else blank)
     lines.add("}", table.span.end - 1, table.span.end, blank=False, inner=INDENT)
 
 

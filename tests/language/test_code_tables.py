@@ -77,6 +77,19 @@ def test_a_row_is_the_rule_that_one_would_write(tmp_path: Path) -> None:
     assert [row.digest for row in rows] == [rule.digest for rule in plain]
 
 
+def test_a_row_may_have_a_doc_comment(tmp_path: Path) -> None:
+    shared = TABLE.replace("/// @op along an axis.\n///\n", "")
+    text = shared.replace("  X1    first", "  /// @op along an axis.\n  X1    first").replace(
+        "  X22   second", '  /// @op along an axis.\n  /// As "@type".\n  X22   second'
+    )
+    first, second = load(tmp_path, format_text(text))
+    assert first.doc == 'Concat along an axis.\n\nIt is spelled "Concat".'
+    assert second.title == "(ReduceMax | ReduceMin) along an axis."
+    assert second.doc.split("\n")[1:3] == ['As "int64".', ""]
+    assert '/// As "int64".\n' in second.text
+    assert [first.digest, second.digest] == [row.digest for row in load(tmp_path, TABLE)]
+
+
 def test_rows_are_tested_as_rules(tmp_path: Path) -> None:
     results = run_tests(load(tmp_path, TABLE))
     assert [(result.rule, result.title, result.ok) for result in results] == [("X1", "one", True), ("X22", "two", True)]

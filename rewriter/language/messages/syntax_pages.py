@@ -224,7 +224,8 @@ rewrite { y = x }
         "a table that does not fit together",
         """
 The first line of a table names the columns, `code` first. Each row has a cell in every column (`_` where it has
-nothing), and its title in the column `title`, or by a column that the first line of the doc comment names.
+nothing), and its title in the column `title`, in the first line of a `///` comment above it, or by a column that the
+first line of the rule's doc comment names.
 """,
         _TABLE.replace('  "a Dropout"', ""),
         _TABLE,

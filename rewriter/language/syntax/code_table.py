@@ -50,9 +50,16 @@ def begins_row(cell: Cell) -> bool:
     return _CODE.fullmatch(cell.text) is not None
 
 
+def row_docs(table: Table, row: Sequence[Cell]) -> list[Cell]:
+    """The `///` lines above a row."""
+    before = [line for line in (table.columns, *table.rows) if line and line[0].span.start < row[0].span.start]
+    above = max((line[-1].span.end for line in before), default=0)
+    return [doc for doc in table.docs if above <= doc.span.start < row[0].span.start]
+
+
 def table_problems(table: Table, code: Cell, params: Sequence[str]) -> list[Diagnostic]:
     """What is wrong with a table by itself; `code` is that of the rule's head, `params` are the names of its parameters."""
-    return [*_columns(table, params), *_rows(table, code)]
+    return [*_columns(table, params), *_rows(table, code), *_docs(table)]
 
 
 def row_span(row: Sequence[Cell]) -> Span:
@@ -102,6 +109,16 @@ def _rows(table: Table, code: Cell) -> Iterator[Diagnostic]:
             yield Diagnostic("E014", message, where, "one too many", (), helps)
         else:
             yield from _names(row, names)
+
+
+def _docs(table: Table) -> Iterator[Diagnostic]:
+    """Doc comments that are of no row."""
+    of_rows = {doc.span for row in table.rows for doc in row_docs(table, row)}
+    for doc in table.docs:
+        if doc.span not in of_rows:
+            helps = ("write it above the row, before its code; begin other comments with `#`",)
+            yield Diagnostic("E014", "in a table a `///` comment is that of the row below it", doc.span, "no row", (), helps)
+            return
 
 
 def _names(row: Sequence[Cell], names: Sequence[str]) -> Iterator[Diagnostic]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from rewriter.language import ast
 from rewriter.language.ast import Cell, Span
 from rewriter.language.diagnostics import Diagnostic, suggest
-from rewriter.language.syntax.code_table import CODE, HEAD, SLUG, TITLE, row_span, table_problems, unknown_column
+from rewriter.language.syntax.code_table import CODE, HEAD, SLUG, TITLE, row_docs, row_span, table_problems, unknown_column
 from rewriter.language.syntax.fill_row import FilledText, Mention, fill, mentions, unquoted
 from rewriter.language.syntax.row_findings import merged
 from rewriter.language.syntax.syntax_limits import MAX_ROWS, MAX_ROWS_LENGTH
@@ -73,8 +73,7 @@ class TableRule:
         changes.append((self.rule.code_span, cells[CODE]))
         if SLUG in cells:
             changes.append((self.builder.slug_span, cells[SLUG]))
-        if self._adds_title:
-            changes.append((Span(self.whole.start, self.whole.start), f"/// {unquoted(cells[TITLE])}\n"))
+        changes.append((Span(self.whole.start, self.whole.start), row.doc))
         return fill(self.text, self.whole, self.marks, cells, changes)
 
     @property
@@ -84,8 +83,16 @@ class TableRule:
 
     def _row(self, cells: Sequence[Cell]) -> ast.Row:
         others = [span for code, span in self.builder.test_codes if code.text != cells[0].text]
-        named = zip(self.names, (cell.text for cell in cells), strict=True)
-        return ast.Row(tuple(named), row_span(cells), (self.table.span, *others))
+        named = tuple(zip(self.names, (cell.text for cell in cells), strict=True))
+        return ast.Row(named, row_span(cells), (self.table.span, *others), self._doc(cells, dict(named)))
+
+    def _doc(self, cells: Sequence[Cell], filled: Mapping[str, str]) -> str:
+        """What the table says of a row before the doc comment of the rule: its title, or a doc comment of its own."""
+        if self._adds_title:
+            return f"/// {unquoted(filled[TITLE])}\n"
+        text = "".join(f"{doc.text}\n" for doc in row_docs(self.table, cells))
+        between = "///\n" if text and self.rule.doc and self.rule.doc[0] else ""
+        return fill(text, Span(0, len(text)), mentions(text, 0, len(text)), filled, ()).text + between
 
     def _told(self, rule: ast.Rule, row: ast.Row, cells: Sequence[Cell]) -> ast.Rule:
         """The rule of a row: what its header has from an empty cell is not there."""
@@ -117,12 +124,25 @@ class TableRule:
                 yield Diagnostic("E016", f"nothing uses the column `{column.text}`", column.span, "in vain", (), helps)
 
     def _titles(self) -> Iterator[Diagnostic]:
-        if TITLE in self.names:
+        """Where the rows have their titles: in a column, above each row, or by a column in the first line of the rule."""
+        told = [row for row in self.table.rows if row_docs(self.table, row)]
+        if told and TITLE in self.names:
+            helps = ("leave the column out, and begin the doc comment of each row with its title",)
+            message = f"row {told[0][0].text} has both a doc comment and a cell `title`"
+            yield Diagnostic("E014", message, row_docs(self.table, told[0])[0].span, "a title, too", (), helps)
+        elif told and len(told) < len(self.table.rows):
+            missing = next(row[0] for row in self.table.rows if row not in told)
+            helps = (f"write `/// title` above row {missing.text}, as above the others",)
+            message = f"row {missing.text} has no doc comment, and others have"
+            yield Diagnostic("E014", message, missing.span, "no title", (), helps)
+        if told or TITLE in self.names:
             return
         start = self.rule.span.start
         end = self.text.find("\n", start)
         if not self.rule.doc or not any(mark.quoted == "/" and start <= mark.span.start < end for mark in self.marks):
-            helps = ("add a column `title`, or name a column in the first line of the doc comment",)
+            helps = (
+                "write `/// title` above each row, add a column `title`, or name a column in the first line of the doc comment",
+            )
             span = self.table.columns[0].span
             yield Diagnostic("E014", "the rows of this table have no titles", span, "no `title` here", (), helps)
 

@@ -116,6 +116,7 @@ def row_text(text: str, rule: Rule, row: Row) -> str:
     changes = [(span, "") for span in row.others_span]
     changes += [(Span(*head.span(1)), rule.code), (Span(*head.span(2)), rule.slug)]
     changes += [(Span(*code.span(1)), "") for code in _TEST_CODE.finditer(text, whole.start, whole.end)]
+    changes.append((Span(whole.start, whole.start), row.doc))
     filled = fill(text, whole, mentions(text, whole.start, whole.end), dict(row.cells), changes).text
     return _BLANK_LINES.sub("\n\n", _EMPTY_KEY.sub("", filled))
 

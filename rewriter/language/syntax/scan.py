@@ -33,6 +33,7 @@ _KINDS = (
 _BLANK = re.compile(r"(?:\s|\#[^\n]*)*")
 _DOCS = re.compile(r"(?:\s|\#[^\n]*|///[^\n]*)*")
 _WORD = re.compile(r"\w+")
+_TABLE = re.compile(r"\btable\s*\{\Z")
 _HEAD = re.compile(r"rule\s+[A-Z]+[0-9]+\s+[a-z0-9]")
 _RULE_LINE = re.compile(r"^(?:///|rule[ \t]+[A-Z]+[0-9]+[ \t]+[a-z0-9]|define[ \t]+\w+[ \t]*\()", re.MULTILINE)
 _BEGIN = ("rule", "define")
@@ -148,6 +149,8 @@ class _Scanner:
         match = _WORD.match(self.text, after)
         word = match[0] if match else ""
         empty = self.chunk.start == 0 and not self.chunks and _end(_BLANK, self.text, 0) >= at
+        if word not in _BEGIN and self._in_table():
+            return after
         if word not in _BEGIN and not empty and (self.chunk.unclosed or word in PARTS):
             where = Span(at, _line_end(self.text, at))
             helps = ("begin a comment inside a rule with `#`",)
@@ -156,6 +159,11 @@ class _Scanner:
             return after
         self._finish(at)
         return after + len(word) if word in _BEGIN else after
+
+    def _in_table(self) -> bool:
+        """Whether the only open bracket is that of a table, whose rows may have doc comments."""
+        unclosed = self.chunk.unclosed
+        return len(unclosed) == 1 and _TABLE.search(self.text, max(0, unclosed[0] - MAX_INDENT), unclosed[0] + 1) is not None
 
     def _fence(self, at: int) -> int:
         """The text between two `~~~`; a line that can only begin a rule shows that the second is missing."""

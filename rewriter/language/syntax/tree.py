@@ -13,6 +13,7 @@ from rewriter.language import ast
 from rewriter.language.syntax.code_table import as_table
 from rewriter.language.syntax.tree_expressions import Part
 from rewriter.language.syntax.tree_rewrites import RewriteBuilder
+from rewriter.record import replace
 
 _RANKS = {"match": 0, "match_graph": 0, "rewrite": 1, "test": 2}
 
@@ -71,7 +72,9 @@ class RuleBuilder(RewriteBuilder):
         )
 
     def _table(self, tree: Part) -> ast.Table:
-        return as_table(self.text, [ast.Cell(str(cell), self.span(cell)) for cell in tree.children], self.span(tree))
+        cells = [ast.Cell(str(cell), self.span(cell)) for cell in tree.children if cell.type != "DOC"]
+        docs = tuple(ast.Cell(str(doc), self.span(doc)) for doc in tree.children if doc.type == "DOC")
+        return replace(as_table(self.text, cells, self.span(tree)), docs=docs)
 
     def _complete(self, parts: list[Part], of: dict[str, list[Part]], code: Part) -> None:
         """One `match`, at least one `rewrite`, and everything in its order."""
