@@ -106,7 +106,10 @@ def _rows(
 
     def parse_row(filled: FilledText) -> tuple[ast.Rule | None, list[Diagnostic]]:
         row = filled.text
-        _, one, problems = _rule(row, Chunk(0, len(row)), path, filled.place)
+        own, one, problems = _rule(row, Chunk(0, len(row)), path, filled.place)
+        if own is not None:  # what only a cell says
+            builder.choices = builder.choices or own.choices
+            builder.calls |= own.calls
         return (one if isinstance(one, ast.Rule) else None), problems
 
     return TableRule(text, Span(chunk.start, chunk.end), builder, rule, rule.table).rules(parse_row)

@@ -93,6 +93,20 @@ def test_operators_that_moved_at_different_opsets_stand_apart() -> None:
     ]
 
 
+def test_an_optional_operand_that_is_absent_has_the_default_of_the_attribute() -> None:
+    old, *_, new = forms("y = Pad<pads~p, value~v>(x)", "where v == 0 and len(p) == 2", "y = x")
+    assert [text(rule.match.nodes[0]) for rule in (old, new)] == ["Pad(x)", "Pad(x, p~, v~)"]
+    pads, value = new.match.nodes[0].inputs[1:]
+    assert isinstance(pads, ast.Capture)
+    assert isinstance(value, ast.Capture)
+    assert (pads.optional, value.optional) == (False, True)
+    (given,) = (let.value for let in new.lets if let.name == "v")
+    assert isinstance(given, ast.Call)
+    (held,) = given.args
+    assert isinstance(held, ast.Call)
+    assert (given.function, held.function, held.args[1]) == ("float", "default", ast.Literal(0.0, held.span))
+
+
 def test_blocks_of_other_opsets_go() -> None:
     file, _ = parse(
         "rule T1 t <kind: lossy>\nmatch { y = ReduceMean<axes~[1]>(x) }\n"

@@ -90,6 +90,19 @@ def test_a_row_may_have_a_doc_comment(tmp_path: Path) -> None:
     assert [first.digest, second.digest] == [row.digest for row in load(tmp_path, TABLE)]
 
 
+def test_a_cell_may_hold_forms_and_calls_of_its_own() -> None:
+    text = (
+        "define single(x) = size(x) == 1\n"
+        "/// @op\nrule X1 t <kind: lossy>\ntable {\n  code op when made\n"
+        "  X1 Abs (single(x) and not ((((rank(x) == 1))))) (Squeeze<axes~[0]>(x))\n}\n"
+        'match { y = @op(x) }\nwhere @when\nrewrite { y = @made }\ntest "a" unchanged ~~~ @op ~~~\n'
+    )
+    file, problems = parse(text)
+    assert not problems
+    assert len(file.rules[0].variants) == 2
+    assert "single" not in canonical(file.rules[0].wheres)
+
+
 def test_rows_are_tested_as_rules(tmp_path: Path) -> None:
     results = run_tests(load(tmp_path, TABLE))
     assert [(result.rule, result.title, result.ok) for result in results] == [("X1", "one", True), ("X22", "two", True)]

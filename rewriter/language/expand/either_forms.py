@@ -32,8 +32,8 @@ class _Choice:
     """One way to write a node: the operators that a model may have there, and the operands that stand for attributes."""
 
     ops: frozenset[ast.Op]
-    operands: tuple[tuple[str, int, str], ...]
-    """Name of the attribute, position of the operand, kind of the attribute."""
+    operands: tuple[tuple[str, int, str, float | None], ...]
+    """Name of the attribute, position of the operand, kind of the attribute, its default where the operand may be absent."""
 
 
 Form = tuple[_Choice, ...]
@@ -87,13 +87,13 @@ def _place(node: ast.NodePattern | ast.Build) -> tuple[int, int]:
 def _forms(node: ast.NodePattern | ast.Build, version: int) -> Form:
     """The ways in which a node may be written in an opset: operators that have the same operands there stand together."""
     ops = node.ops if isinstance(node, ast.NodePattern) else (node.op,)
-    by_operands: dict[tuple[tuple[str, int, str], ...], list[ast.Op]] = {}
+    by_operands: dict[tuple[tuple[str, int, str, float | None], ...], list[ast.Op]] = {}
     for op in ops:
         by_operands.setdefault(tuple(_operands(op, node, version)), []).append(op)
     return tuple(_Choice(frozenset(group), operands) for operands, group in by_operands.items())
 
 
-def _operands(op: ast.Op, node: ast.NodePattern | ast.Build, version: int) -> Iterator[tuple[str, int, str]]:
+def _operands(op: ast.Op, node: ast.NodePattern | ast.Build, version: int) -> Iterator[tuple[str, int, str, float | None]]:
     """The attributes that are operands in this opset; where an operator has neither, the checks say so of the attribute."""
     history = schema.history(op.name, op.domain)
     for attr in _attrs(node):
@@ -109,7 +109,9 @@ def _operands(op: ast.Op, node: ast.NodePattern | ast.Build, version: int) -> It
             continue
         at = next((number for number, formal in enumerate(found.inputs) if formal.name == wanted), None)
         if at is not None:
-            yield attr.name, at, next(iter(sorted(kinds)), "ints")
+            known = (one.attributes[attr.name].default for one in history if attr.name in one.attributes)
+            default = next((value for value in known if isinstance(value, int | float)), None)
+            yield attr.name, at, next(iter(sorted(kinds)), "ints"), default if found.inputs[at].optional else None
 
 
 def _within(rule: ast.Rule, opset: ast.OpsetRange) -> ast.Rule:
@@ -147,7 +149,7 @@ class _Writer:
         if not _attrs(part):
             return part
         choice = self._choices[_place(part)]
-        operands = {name: (at, kind) for name, at, kind in choice.operands}
+        operands = {name: (at, kind, default) for name, at, kind, default in choice.operands}
         plain = [attr for attr in part.attrs if not _is_either(attr) or attr.name not in operands]
         if isinstance(part, ast.Build):
             plain = [replace(attr, either=False) if isinstance(attr, ast.AttrSet) else attr for attr in plain]
@@ -156,17 +158,17 @@ class _Writer:
         ops = tuple(op for op in part.ops if op in choice.ops)
         return replace(part, ops=ops, attrs=tuple(plain), inputs=self._inputs(part, operands))
 
-    def _inputs(self, part: Any, operands: Mapping[str, tuple[int, str]]) -> tuple[Any, ...]:
+    def _inputs(self, part: Any, operands: Mapping[str, tuple[int, str, float | None]]) -> tuple[Any, ...]:
         inputs: list[Any] = list(part.inputs)
         attrs = {attr.name: attr for attr in _attrs(part) if _is_either(attr)}
-        for name, (at, kind) in sorted(operands.items(), key=lambda item: item[1]):
+        for name, (at, kind, default) in sorted(operands.items(), key=lambda item: item[1][0]):
             attr = attrs[name]
             runs = any(isinstance(one, ast.Variadic) or (isinstance(one, ast.Ref) and one.spread) for one in inputs)
             if len(inputs) > at or runs:
                 message = f"the operand {at} that `{name}` is in some opsets is written, too"
                 raise Unfit(Diagnostic("E019", message, attr.span, "twice", (), (f"leave out operand {at}",)))
             inputs += self._between(part, name, range(len(inputs), at))
-            inputs.append(self._constant(attr, kind) if isinstance(attr, ast.AttrSet) else self._operand(attr, kind))
+            inputs.append(self._constant(attr, kind) if isinstance(attr, ast.AttrSet) else self._operand(attr, kind, default))
         return tuple(inputs)
 
     @staticmethod
@@ -181,12 +183,15 @@ class _Writer:
         value = ast.ListOf((attr.value,), attr.value.span) if kind == "int" else attr.value
         return ast.Constant(value, "int64" if kind in ("int", "ints") else None, span=attr.span)
 
-    def _operand(self, attr: ast.AttrPattern, kind: str) -> ast.Operand:
+    def _operand(self, attr: ast.AttrPattern, kind: str, default: float | None) -> ast.Operand:
         value = attr.value
         assert value is not None
         if not isinstance(value, ast.Name) or value.id in DTYPES:
             return ast.ConstPattern(value, span=attr.span)
         name = f"{value.id}~"
-        call = ast.Call(_AS.get(kind, "to_list"), (ast.Name(name, value.span),), value.span, value.span)
+        held: ast.Expr = ast.Name(name, value.span)
+        if default is not None:
+            held = ast.Call("default", (held, ast.Literal(default, value.span)), value.span, value.span)
+        call = ast.Call(_AS.get(kind, "to_list"), (held,), value.span, value.span)
         self._captured[value.id] = ast.Let(value.id, call, attr.span)
-        return ast.Capture(name, const=True, span=attr.span)
+        return ast.Capture(name, const=True, optional=default is not None, span=attr.span)

@@ -53,6 +53,12 @@ _MISTAKES: tuple[tuple[str, str, str, str], ...] = (
     (r"\bconst\s*", r"\w+", "EQUAL", "a constant is written where it is used: Mul(x, {2.0})"),
     (r">\s*", ".*", "only LPAR", "`>` ends the attributes; put a comparison in parentheses: <axis=(1 if a > b else 0)>"),
     (r"\w\s*", r"\[", "_TOUCHING", "an index touches what it indexes: p[0]"),
+    (
+        "",
+        r"\(",
+        "CELL",
+        "a cell in parentheses ends on its line, and they nest six deep; name a part of it by `let`, or as a node",
+    ),
     (r"\w\.\w+", r"\(", "", "a function has no prefix: all(c == 1)"),
     ("", r"\(", "LBRACE|WHERE", "operator calls stand in `match` and `rewrite` only; conditions call functions"),
     ("", "for", "", "a condition on several is `all x in xs: dtype(x) == float`"),
