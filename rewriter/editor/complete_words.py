@@ -53,7 +53,7 @@ def _all(opened: OpenedRules, offset: int) -> Iterator[Proposal]:
         yield from _fields(opened, offset, line)
         yield from (Proposal(word.text, "name") for word in opened.names(offset))
         yield from _operators()
-        yield from _keywords(("const", "maybe", "ordered") if part == "match" else ("del", "each", "inline"))
+        yield from _keywords(("const", "maybe", "ordered") if part == "match" else ("del", "each", "inline", "outline"))
         yield from _keywords(PARTS)
     elif part in ("where", "let", "private"):
         yield from _fields(opened, offset, line)

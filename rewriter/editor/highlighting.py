@@ -39,7 +39,7 @@ def _words(words: Any) -> str:
     return f"\\b(?:{'|'.join(sorted(words))})\\b"
 
 
-_CONTEXTUAL = ("any", "all", "count", "each", "maybe", "table", "define", "with")
+_CONTEXTUAL = ("any", "all", "count", "each", "maybe", "outline", "table", "define", "with")
 """Words that are keywords only where the grammar has one at that place."""
 
 COLOURS = (

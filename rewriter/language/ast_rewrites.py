@@ -54,7 +54,10 @@ class AttrCopy:
 
 @record(frozen=True, slots=True)
 class Build:
-    """`[label] outs = Op<attrs>(ins)`: a new node. Nested in an operand it has no outputs and stands for its single output."""
+    """`[label] outs = Op<attrs>(ins)`: a new node. Nested in an operand it has no outputs and stands for its single output.
+
+    With `outlined`, the node calls a local function, of which the nodes that made the outputs are the body.
+    """
 
     outputs: tuple[Output, ...]
     op: Op
@@ -62,6 +65,7 @@ class Build:
     inputs: tuple[NewOperand, ...]
     label: str | None = None
     span: Span = NOWHERE
+    outlined: bool = False
 
 
 NewOperand = Ref | Constant | Absent | Build

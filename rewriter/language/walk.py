@@ -9,7 +9,7 @@ from typing import Any
 from rewriter.language import ast
 from rewriter.record import names
 
-LATER = frozenset({"maybe", "chain", "others", "either", "variants", "beside"})
+LATER = frozenset({"maybe", "chain", "others", "either", "variants", "beside", "outlined"})
 """Fields that records have got since texts were first made of them: that of a rule without them stays what it was."""
 
 

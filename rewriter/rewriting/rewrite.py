@@ -17,6 +17,7 @@ from rewriter.rewriting.each_operand import apply_each, prepare_each
 from rewriter.rewriting.inline import inline
 from rewriter.rewriting.model_faults.fault_table import MEND
 from rewriter.rewriting.model_outputs import add_output
+from rewriter.rewriting.outline import outline
 from rewriter.rewriting.place import apply_delete, apply_edit
 from rewriter.rewriting.prepare import NOTHING, computes, prepare
 from rewriter.rewriting.transaction import Refused, Rewriting
@@ -58,7 +59,7 @@ def _prepared(rewriting: Rewriting, statement: ast.Statement) -> tuple[Any, Any]
 
 
 def _build(rewriting: Rewriting, statement: ast.Build, value: Any, at: Any) -> None:
-    build(rewriting, statement, value)
+    (outline if statement.outlined else build)(rewriting, statement, value)
 
 
 def _redirect(rewriting: Rewriting, statement: ast.Redirect, value: Any, at: Any) -> None:

@@ -12,6 +12,7 @@ from rewriter.language.checks.copies import check_copies
 from rewriter.language.checks.edits import EditCheck
 from rewriter.language.checks.expressions import Types
 from rewriter.language.checks.operators import check_build, check_value
+from rewriter.language.checks.outlines import check_outline
 from rewriter.language.checks.scope import KIND_WORDS, Binding, NameScope
 from rewriter.language.dtypes import DTYPES
 
@@ -33,10 +34,15 @@ class BlockCheck:
 
     def check(self) -> None:
         """Checks the statements in order; later ones see the tensors that earlier ones make."""
-        for statement in self.statements:
+        for at, statement in enumerate(self.statements):
             match statement:
                 case ast.Build() | ast.Redirect() | ast.Each() if not self._has_room(statement):
                     pass
+                case ast.Build() if statement.outlined:
+                    if check_outline(self.context, statement, self.statements[:at]):
+                        for operand in statement.inputs:
+                            self.operand(operand)
+                        self._outputs(statement)
                 case ast.Build():
                     self.build(statement)
                     self._outputs(statement)
@@ -186,7 +192,8 @@ class BlockCheck:
     def _outputs(self, build: ast.Build) -> None:
         self._label(build)
         for output in build.outputs:
-            if output.name is not None and self._as_matched(output, output.name):
+            again = build.outlined and output.name in self.written  # what the block made is moved
+            if output.name is not None and not again and self._as_matched(output, output.name):
                 self._output(output.name, output.span)
 
     def _as_matched(self, output: ast.Output, name: str) -> bool:

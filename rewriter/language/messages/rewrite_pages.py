@@ -105,6 +105,25 @@ rewrite { y = Conv<..conv>(x, {w * 2}) }
 """,
     ),
     Page(
+        "E218",
+        "a local function that cannot be made",
+        """
+`outline y = acme.Swish(x)` moves the nodes that make `y` of `x` into a function of the model, and calls it. The
+function is in a domain of one's own. Whatever its nodes read is an operand of the call, but for constants, which go
+along with them, and so do attributes.
+""",
+        """
+rule DOC1 swish <kind: exact>
+match { y = Mul(x, Sigmoid(x)) }
+rewrite { outline y = Swish(x) }
+""",
+        """
+rule DOC1 swish <kind: exact>
+match { y = Mul(x, Sigmoid(x)) }
+rewrite { outline y = acme.Swish(x) }
+""",
+    ),
+    Page(
         "W302",
         "a test that can never hold in a part of the opsets",
         """

@@ -76,7 +76,7 @@ _PHRASES: tuple[tuple[frozenset[str], frozenset[str], str], ...] = (
     ),
     (
         frozenset(["DEL", "NAME"]),
-        frozenset(["NAME", "LSQB", "SPREAD", "ANY", "DEL", "INLINE", "MEND", "COLUMN", "EACH", "ADD_OUTPUT"]),
+        frozenset(["NAME", "LSQB", "SPREAD", "ANY", "DEL", "INLINE", "MEND", "COLUMN", "EACH", "OUTLINE", "ADD_OUTPUT"]),
         "a statement such as `y = Relu(x)`",
     ),
     (

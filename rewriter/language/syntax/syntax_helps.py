@@ -59,6 +59,8 @@ _MISTAKES: tuple[tuple[str, str, str, str], ...] = (
         "CELL",
         "a cell in parentheses ends on its line, and they nest six deep; name a part of it by `let`, or as a node",
     ),
+    (r"=\s*outline\s+[\w.]+", r"\(", "", "`outline` begins the line: outline y = acme.Swish(x)"),
+    (r"\boutline\s[^=]*=\s*[\w.]+\s*", ".*", "LPAR", "`outline` makes a call: outline y = acme.Swish(x)"),
     (r"\w\.\w+", r"\(", "", "a function has no prefix: all(c == 1)"),
     ("", r"\(", "LBRACE|WHERE", "operator calls stand in `match` and `rewrite` only; conditions call functions"),
     ("", "for", "", "a condition on several is `all x in xs: dtype(x) == float`"),

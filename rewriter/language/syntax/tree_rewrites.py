@@ -25,6 +25,9 @@ class RewriteBuilder(PatternBuilder):
     def _statement(self, tree: Part) -> ast.Statement:
         if tree.data == "assign":
             return self._assign(tree)
+        if tree.data == "outline":
+            _, left, call = tree.children
+            return replace(self._build(call, None, self.outputs(left)[0], self.span(tree)), outlined=True)
         if tree.data == "edit":
             place, value = tree.children
             return ast.Edit(self._place(place), self._edit_value(place, value), self.span(tree))
