@@ -97,6 +97,8 @@ def _maker(rewriting: Rewriting, tensor: gs.Tensor, own: set[int]) -> gs.Node | 
         raise Refused(f"the body reads {label(tensor)}, which is no operand of the function")
     if any(True for _ in bodies(maker)):
         raise Refused(f"{maker.op} contains a subgraph, which is not moved into a function")
+    if any(isinstance(value, gs.Node.AttributeRef) for value in maker.attrs.values()):
+        raise Refused(f"{maker.op} has an attribute of the function around it")
     return maker
 
 

@@ -104,6 +104,23 @@ def test_a_second_run_calls_the_function_of_the_first() -> None:
     assert functions(rewrite_model(once, SWISH).proto) == {"Swish": ["Sigmoid", "Mul"]}
 
 
+def test_within_another_function() -> None:
+    """What depends on an attribute of that function is left alone, since the new one would not have it."""
+    rule = "rule T1 t <kind: exact> match { y = Relu(LeakyRelu(x)) } rewrite { outline y = acme.Bent(x) }"
+    text = (
+        '<ir_version: 8, opset_import: ["": 13, "l": 1]> g (float[2] a) => (float[2] b) { b = l.F<alpha = 0.5>(a) } '
+        '<domain: "l", opset_import: ["": 13]> F <alpha> (x) => (y) { s = LeakyRelu<VALUE>(x)  y = Relu(s) }'
+    )
+    assert functions(made(text.replace("VALUE", "alpha = 0.5"), rule)) == {"F": ["Bent"], "Bent": ["LeakyRelu", "Relu"]}
+    assert functions(made(text.replace("VALUE", "alpha: float = @alpha"), rule)) == {"F": ["LeakyRelu", "Relu"]}
+
+
+def test_an_operand_that_needs_a_result_is_left_alone() -> None:
+    rule = "rule T1 t <kind: exact> match { p = Sin(x)  q = Mul(p, z) } rewrite { outline p, q = acme.Both(x, z) }"
+    loop = "g (float[2] a) => (float[2] d) { b = Sin(a)  c = Neg(b)  d = Mul(b, c) }"
+    assert functions(made(loop, rule)) == {}
+
+
 def test_formats_without_functions() -> None:
     text = '<ir_version: VERSION, opset_import: ["": 13]> ' + ONE
     model = rewrite_text(text.replace("VERSION", "6"), SWISH).proto
