@@ -7,6 +7,7 @@ there as any other, and what was written is brought to where it is wanted. So ev
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -58,7 +59,8 @@ def _process(job: Job, work: Work, process: Callable[[Job, Work], Outcome], fold
 def download(url: str, folder: Path, *, source: str) -> Path:
     """A model with all that belongs to it, as files of this machine."""
     if url == STDIN:
-        (path := folder / "stdin.onnx").write_bytes(sys.stdin.buffer.read())
+        with (path := folder / "stdin.onnx").open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
         return path
     with _told(url):
         fs, there = _filesystem(url)

@@ -129,9 +129,10 @@ def _shown(error: RewriterError) -> str:
         from rewriter.cli.output import wants_color
 
         return str(render(wants_color(sys.stderr)))
+    from rewriter.batch.urls import told
     from rewriter.report.style import clean
 
-    return f"rewriter: error: {clean(str(error))}"
+    return f"rewriter: error: {clean(told(str(error)))}"
 
 
 def _drop_output() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rewriter.batch.urls import is_remote, is_url
+from rewriter.batch.urls import STDIN, called, is_remote, is_url
 from rewriter.cli.options import Switch, add_format, add_limits, add_runtime, limits_of
 
 if TYPE_CHECKING:
@@ -63,8 +63,16 @@ def checks_of(args: argparse.Namespace) -> Checks:
     return Checks(runtime=runtime_choice(args.runtime), stamp=args.stamp)  # type: ignore[arg-type]
 
 
-def opened(text: str) -> Opened:
-    """The model of an argument: a file, a URL, or - for the standard input. Raises RewriterError when it cannot be had."""
+def opened(text: str, source: str = "none") -> Opened:
+    """The model of an argument: a file, a URL, or - for the standard input.
+
+    Args:
+        text: the argument.
+        source: what `--source` says of the framework's own file, which "auto" brings along.
+
+    Raises:
+        RewriterError: it cannot be had.
+    """
     from rewriter.surgery.opened import Opened
 
     if not is_remote(text):
@@ -72,10 +80,28 @@ def opened(text: str) -> Opened:
     from pathlib import Path
     from tempfile import TemporaryDirectory
 
+    from rewriter.batch.deadline import undisturbed
     from rewriter.batch.remote import download
 
     folder = TemporaryDirectory(prefix="rewriter-")
-    return Opened(download(text, Path(folder.name), source="none"), "standard input" if text == STDOUT else text, folder)
+    with undisturbed():  # limits are for the work on a model, not for its way
+        path = download(text, Path(folder.name), source=source)
+    name = "standard input" if text == STDIN else text
+    called(str(path), name)
+    return Opened(path, name, folder)
+
+
+def all_opened(texts: Sequence[str], source: str = "none") -> list[Opened]:
+    """The models of several arguments, as `opened` has them.
+
+    Raises:
+        RewriterError: one cannot be had, or two are to be the standard input.
+    """
+    if texts.count(STDIN) > 1:
+        from rewriter.errors import RewriterError
+
+        raise RewriterError("- is the model on the standard input, and there is only one")
+    return [opened(text, source) for text in texts]
 
 
 def targets(args: argparse.Namespace, sources: Sequence[Opened], files: Sequence[str]) -> None:

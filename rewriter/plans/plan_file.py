@@ -55,7 +55,7 @@ class Document:
 
     Attributes:
         version: of the program that made it.
-        model, sha256: the model, and what its file was.
+        model, sha256: the model, a path, a URL or - for the standard input, and what its file was.
         rule_paths: where the rules are from, as `--rules` has it.
         rules: digests of the rules that are proposed, by code.
         asked: those of them that were selected by their codes.
@@ -66,14 +66,14 @@ class Document:
     """
 
     version: str
-    model: Path
+    model: str
     sha256: str
     rule_paths: tuple[str, ...]
     rules: Mapping[str, str]
     proposals: tuple[Proposal, ...]
     asked: tuple[str, ...] = ()
     set: Mapping[str, Any] = field(default_factory=dict)
-    source: tuple[Path, str] | None = None
+    source: tuple[str, str] | None = None
     constant_inputs: str = "auto"
     tidy: bool = False
 
@@ -89,7 +89,7 @@ def _lines(plan: Document, firings: Mapping[int, Firing], folder: Path) -> Itera
     yield f"version = {text(plan.version)}"
     yield f"model = {text(_seen(plan.model, folder))}"
     yield f"sha256 = {text(plan.sha256)}"
-    yield f"rule-paths = {value([path if _is_word(path) else _seen(Path(path), folder) for path in plan.rule_paths])}"
+    yield f"rule-paths = {value([path if _is_word(path) else _seen(path, folder) for path in plan.rule_paths])}"
     if plan.source is not None:
         yield f"source = {value({'path': _seen(plan.source[0], folder), 'sha256': plan.source[1]})}"
     if plan.constant_inputs != "auto":
@@ -129,12 +129,19 @@ def _proposal(one: Proposal, firing: Firing | None) -> Iterator[str]:
         yield f"matched = {value(one.matched)}"
 
 
-def _seen(path: Path, folder: Path) -> str:
+def _seen(path: str, folder: Path) -> str:
     """A path as it is seen from the plan."""
+    if _is_elsewhere(path):
+        return path
     try:
         return os.path.relpath(path, folder).replace(os.sep, "/")
     except ValueError:  # another drive of Windows
-        return str(path.absolute())
+        return os.path.abspath(path)
+
+
+def _is_elsewhere(path: str) -> bool:
+    """Whether it is a URL or the standard input."""
+    return path == "-" or "://" in path
 
 
 def _is_word(path: str) -> bool:
@@ -195,7 +202,7 @@ class _PlanReader:
             model=self.path_of(self.get(table, (), "model", str)),
             sha256=self.get(table, (), "sha256", str),
             rule_paths=tuple(
-                path if _is_word(path) else str(self.path_of(path)) for path in self.list(table, (), "rule-paths", str)
+                path if _is_word(path) else self.path_of(path) for path in self.list(table, (), "rule-paths", str)
             ),
             rules={code: self.get(rules, ("rules",), code, str) for code in rules},
             proposals=tuple(self.proposal(entry, number) for number, entry in enumerate(proposals)),
@@ -206,14 +213,14 @@ class _PlanReader:
             tidy=self.get(table, (), "tidy", bool, False),
         )
 
-    def source(self, table: Mapping[str, Any]) -> tuple[Path, str]:
+    def source(self, table: Mapping[str, Any]) -> tuple[str, str]:
         way: Key = ("source",)
         return self.path_of(self.get(table, way, "path", str)), self.get(table, way, "sha256", str)
 
-    def path_of(self, text: str) -> Path:
+    def path_of(self, text: str) -> str:
         if "\0" in text:
             raise RewriterError(f"{self.path}: no file has a name with a null character, as {text!r}")
-        return Path(os.path.normpath(self.path.parent / text))
+        return text if _is_elsewhere(text) else os.path.normpath(self.path.parent / text)
 
     def proposal(self, entry: Any, number: int) -> Proposal:
         way: Key = ("rewrite", number)

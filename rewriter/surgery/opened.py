@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import onnx
 
-from rewriter.graph.model import Model, load
+if TYPE_CHECKING:
+    from rewriter.graph.model import Model
 
 StrPath = os.PathLike[str] | str
 Given = StrPath | onnx.ModelProto
@@ -34,8 +36,16 @@ class Opened:
         """The file; None for a message."""
         return self._path
 
+    @property
+    def file(self) -> Path:
+        """The file, which the models that commands are given have."""
+        assert self._path is not None
+        return self._path
+
     def read(self) -> Model:
         """A model of one's own. Raises RewriterError when the file is missing or no model."""
+        from rewriter.graph.model import Model, load
+
         if self._path is not None:
             return load(self._path)
         assert self._proto is not None

@@ -47,10 +47,10 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Merges models; returns 0."""
-    from rewriter.cli.surgery import checks_of, deliver, limited, opened, targets
+    from rewriter.cli.surgery import all_opened, checks_of, deliver, limited, targets
     from rewriter.surgery.merge.merging import Plan, merged
 
-    sources = [opened(model) for model in args.models]
+    sources = all_opened(args.models)
     targets(args, sources, [args.output])
     prefixes = args.prefix.split(",") if args.prefix is not None else ()
     plan = Plan(args.map, prefixes, args.share, args.beside, args.inputs, args.outputs)

@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     targets(args, [source], [args.output])
     rules = load(args.rules)
     with limited(args):
-        framework = None if source.path is None else source_of(source.read(), str(source.path), args.source)[0]
+        framework = source_of(source.read(), str(source.file), args.source)[0]
         done = reduced(
             source, args.keep, rules, framework=framework, seconds=args.time_limit or SECONDS, checks=checks_of(args)
         )

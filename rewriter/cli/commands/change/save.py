@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     if is_remote(args.output):
         raise RewriterError("-o names a file of this machine")
     source, target = opened(args.model), Path(args.output)
-    if source.path is not None and target.exists() and target.samefile(source.path):
+    if target.exists() and target.samefile(source.file):
         raise RewriterError(f"{args.output} is the input itself; write the result elsewhere")
     model = source.read()
     if args.inline:

@@ -52,14 +52,13 @@ def run(args: argparse.Namespace) -> int:
     if printed and form == forms.BINARY:
         raise RewriterError("a model in its binary form is written to a file; say which with -o FILE")
     source = opened(args.model)
-    assert source.path is not None
     with limited(args):
-        model, notes = forms.read_form(source.path)
+        model, notes = forms.read_form(source.file)
         if printed:
             sys.stdout.write(forms.shown(model, form).rstrip("\n") + "\n")
         else:
             target = Path(args.output)
-            if target.exists() and target.samefile(source.path):
+            if target.exists() and target.samefile(source.file):
                 raise RewriterError(f"{args.output} is the input itself; write the result elsewhere")
             files = forms.write_form(model, target, form, force=args.force)
             tell(f"{clean(source.name)} -> {', '.join(clean(str(file)) for file in files)}")

@@ -36,22 +36,21 @@ def run(args: argparse.Namespace) -> int:
 
     from rewriter.cli.output import tell
     from rewriter.cli.selection import load
-    from rewriter.cli.surgery import checks_of, deliver, limited, opened, targets
+    from rewriter.cli.surgery import all_opened, checks_of, deliver, limited, targets
     from rewriter.provenance.undo_firing import recorded_firings, undone
     from rewriter.report.jsonreport import dumps
     from rewriter.report.style import clean
     from rewriter.surgery.finish import Surgery
     from rewriter.surgery.judged import judge
 
-    source = opened(args.model)
-    assert source.path is not None
+    source, *others = all_opened([text for text in (args.model, args.original) if text])
     known = load(args.rules)
-    beside = {"original": args.original and Path(args.original), "source": args.source and Path(args.source)}
+    beside = {"original": others[0].file if others else None, "source": args.source and Path(args.source)}
     if args.firings:
         targets(args, [source], [args.output])
     with limited(args):
         if not args.firings:
-            found = recorded_firings(source.path, known, **beside)
+            found = recorded_firings(source.file, known, **beside)
             if args.format == "json":
                 told = [{"number": one.number, "rule": one.rule, "place": one.place, "root": one.root} for one in found]
                 print(dumps({"schema": 1, "command": "undo", "input": source.name, "firings": told}))
@@ -59,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
                 where = "" if one.place == "main" else f" in {one.place}"
                 tell(clean(f"{one.number:>4}  {one.rule}  {one.root} ({one.op}){where}"))
             return 0
-        done = undone(source.path, args.firings, known, **beside, stamp=args.stamp)
+        done = undone(source.file, args.firings, known, **beside, stamp=args.stamp)
         did = [f"undone  {one.number}  {one.rule}  {one.root} ({one.op})" for one in done.gone]
         notes = [f"{one.rule} fires at {one.root!r} instead" for one in done.new]
         notes += judge(done.model, lambda: [done.before()], runtime=checks_of(args).runtime != "no")[1]

@@ -31,17 +31,21 @@ def run(args: argparse.Namespace) -> int:
     import sys
     from pathlib import Path
 
+    from rewriter.batch.urls import told
     from rewriter.cli.output import style_of, tell
     from rewriter.cli.selection import load
+    from rewriter.cli.surgery import all_opened
     from rewriter.provenance.check_record import audit
     from rewriter.report.history_lines import audit_lines, audit_object
     from rewriter.report.jsonreport import dumps
 
+    before, after = all_opened([args.input, args.output])
     source = None if args.source in (None, "auto", "none") else Path(args.source)
-    found = audit(Path(args.input), Path(args.output), load(args.rules), source)
+    found = audit(before.file, after.file, load(args.rules), source)
+    found.findings = list(map(told, found.findings))
     if args.format == "json":
-        print(dumps(audit_object(args.input, args.output, found)))
+        print(dumps(audit_object(before.name, after.name, found)))
     else:
-        for line in audit_lines(args.input, args.output, found, style_of(sys.stdout)):
+        for line in audit_lines(before.name, after.name, found, style_of(sys.stdout)):
             tell(line)
     return 0 if found.true else 1

@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.batch.deadline import within_limits
     from rewriter.cli.options import limits_of
     from rewriter.cli.output import style_of, tell
-    from rewriter.cli.surgery import SECONDS, opened
+    from rewriter.cli.surgery import SECONDS, all_opened
     from rewriter.graph.static_shapes import fix_shapes
     from rewriter.proof.judges.judges import runtime_version
     from rewriter.proof.models.benchmark import benchmark
@@ -47,12 +47,11 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.report.run_lines import bench_lines, bench_object
 
     with within_limits(**limits_of(args, SECONDS)):
-        models, sources = [], [opened(model) for model in args.models]
+        models, sources = [], all_opened(args.models)
         for source in sources:
-            assert source.path is not None
             drawn = source.read()
             fix_shapes(drawn.graph, args.static)
-            models.append((source.name, source.path.absolute(), Candidate(source.read()), Candidate(drawn)))
+            models.append((source.name, source.file.absolute(), Candidate(source.read()), Candidate(drawn)))
         timings = benchmark(
             models,
             inputs=args.inputs,

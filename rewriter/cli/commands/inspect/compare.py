@@ -42,16 +42,17 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compares two models; returns 1 when they differ or one does not run."""
     import sys
-    from pathlib import Path
 
     from rewriter.cli.output import style_of, tell
+    from rewriter.cli.surgery import all_opened
     from rewriter.proof.layers.comparison import compare_models
     from rewriter.report.jsonreport import dumps
     from rewriter.report.layer_lines import layers_lines, layers_object
 
+    before, after = all_opened([args.before, args.after])
     found = compare_models(
-        Path(args.before),
-        Path(args.after),
+        before.file,
+        after.file,
         inputs=args.inputs,
         rtol=args.rtol,
         atol=args.atol,
@@ -59,9 +60,9 @@ def run(args: argparse.Namespace) -> int:
         layers=args.layers,
     )
     if args.format == "json":
-        print(dumps(layers_object(args.before, args.after, found)))
+        print(dumps(layers_object(before.name, after.name, found)))
     else:
-        for line in layers_lines(args.before, args.after, found, style_of(sys.stdout)):
+        for line in layers_lines(before.name, after.name, found, style_of(sys.stdout)):
             tell(line)
     return 0 if found.same else 1
 

@@ -28,17 +28,18 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compares two models; returns 1 when they differ."""
     import sys
-    from pathlib import Path
 
     from rewriter.cli.output import style_of, tell
+    from rewriter.cli.surgery import all_opened
     from rewriter.inspect.diff.difference import compare_files
     from rewriter.report.comparison_lines import comparison_lines, comparison_object
     from rewriter.report.jsonreport import dumps
 
-    found = compare_files(Path(args.before), Path(args.after))
+    before, after = all_opened([args.before, args.after])
+    found = compare_files(before.file, after.file)
     if args.format == "json":
-        print(dumps(comparison_object(args.before, args.after, found)))
+        print(dumps(comparison_object(before.name, after.name, found)))
     else:
-        for line in comparison_lines(args.before, args.after, found, style_of(sys.stdout)):
+        for line in comparison_lines(before.name, after.name, found, style_of(sys.stdout)):
             tell(line)
     return 1 if found else 0

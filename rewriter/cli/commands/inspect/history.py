@@ -25,9 +25,9 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Prints the record; returns 0."""
     import sys
-    from pathlib import Path
 
     from rewriter.cli.output import style_of, tell
+    from rewriter.cli.surgery import opened
     from rewriter.errors import RewriterError
     from rewriter.onnxfile.read import read_model_file
     from rewriter.onnxfile.tensors import text
@@ -36,14 +36,15 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.report.history_lines import history_lines, history_object
     from rewriter.report.jsonreport import dumps
 
-    model = read_model_file(Path(args.model)).proto
+    source = opened(args.model)
+    model = read_model_file(source.file).proto
     try:
         runs = history({text(entry.key): text(entry.value) for entry in model.metadata_props})
     except Unreadable as error:
-        raise RewriterError(f"{args.model}: the record in it cannot be read: {error}") from None
+        raise RewriterError(f"{source.name}: the record in it cannot be read: {error}") from None
     if args.format == "json":
-        print(dumps(history_object(args.model, runs, marks(model))))
+        print(dumps(history_object(source.name, runs, marks(model))))
     else:
-        for line in history_lines(args.model, runs, marks(model), style_of(sys.stdout)):
+        for line in history_lines(source.name, runs, marks(model), style_of(sys.stdout)):
             tell(line)
     return 0

@@ -9,6 +9,7 @@ from rewriter.cli.options import add_configuration, add_limits, add_what_is_know
 
 if TYPE_CHECKING:
     from rewriter.graph.model import Model
+    from rewriter.surgery.opened import Opened
 
 ENDINGS = (".svg", ".dot", ".mmd")
 WHOLE = 2000
@@ -46,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
     """Writes one picture; returns 0."""
     from pathlib import Path
 
+    from rewriter.cli.surgery import opened
     from rewriter.errors import RewriterError
     from rewriter.onnxfile.write import check_target, write_bytes
 
@@ -54,12 +56,13 @@ def run(args: argparse.Namespace) -> int:
         raise RewriterError(f"-o {args.output}: the ending says what a picture is; it is one of {', '.join(ENDINGS)}")
     target = Path(args.output)
     check_target(target, args.force)
-    text = _firing(args, ending) if args.firing is not None else _part(args, ending)
+    given = opened(args.model, args.source)
+    text = _firing(given, args, ending) if args.firing is not None else _part(given, args, ending)
     write_bytes(target, text.encode("utf-8", "backslashreplace"), force=True)
     return 0
 
 
-def _firing(args: argparse.Namespace, ending: str) -> str:
+def _firing(given: Opened, args: argparse.Namespace, ending: str) -> str:
     from rewriter.batch.sources import source_of
     from rewriter.cli.selection import selected
     from rewriter.conditions.context import Knowledge
@@ -72,8 +75,8 @@ def _firing(args: argparse.Namespace, ending: str) -> str:
     from rewriter.report.entries import place_text
     from rewriter.report.style import counted
 
-    model = _loaded(args)
-    source, _ = source_of(model, args.model, args.source)
+    model = _loaded(given, args)
+    source, _ = source_of(model, str(given.file), args.source)
     log = rewrite(
         model.graph,
         selected(args),
@@ -84,7 +87,7 @@ def _firing(args: argparse.Namespace, ending: str) -> str:
     )
     if len(log.firings) < args.firing:
         there = f"there {'is' if len(log.firings) == 1 else 'are'} {counted(len(log.firings), 'firing')}"
-        raise RewriterError(f"{args.model}: there is no firing {args.firing}; {there} (rewriter check tells them)")
+        raise RewriterError(f"{given.name}: there is no firing {args.firing}; {there} (rewriter check tells them)")
     firing = log.firings[args.firing - 1]
     assert firing.snapshot is not None
     title, subtitle = f"{firing.rule} at {place_text(firing)}", firing.title
@@ -99,7 +102,7 @@ def _firing(args: argparse.Namespace, ending: str) -> str:
     return (dot if ending == ".dot" else mermaid)(drawings, f"{title}: {subtitle}")
 
 
-def _part(args: argparse.Namespace, ending: str) -> str:
+def _part(given: Opened, args: argparse.Namespace, ending: str) -> str:
     from rewriter.conditions.context import Context, Knowledge
     from rewriter.engine.take_snapshot import SnapshotTaker
     from rewriter.engine.weight_digests import Weights
@@ -107,7 +110,7 @@ def _part(args: argparse.Namespace, ending: str) -> str:
     from rewriter.explain.why_rules import named
     from rewriter.graph.index import GraphIndex
 
-    model = _loaded(args)
+    model = _loaded(given, args)
     index = GraphIndex(model.graph)
     context = Context(index, Knowledge(overridable=model.overridable))
     taker = SnapshotTaker(context, Weights(index).words)
@@ -115,7 +118,7 @@ def _part(args: argparse.Namespace, ending: str) -> str:
         nodes = index.members(index.scopes[0])
         if len(nodes) > WHOLE:
             raise RewriterError(
-                f"{args.model}: {len(nodes):,} nodes are too many for one picture; `rewriter view` shows a model of any size, "
+                f"{given.name}: {len(nodes):,} nodes are too many for one picture; `rewriter view` shows a model of any size, "
                 "--around NODE or --firing N draws a part"
             )
         view, subtitle = taker.view(nodes, index.scopes[0]), f"{len(nodes)} nodes"
@@ -127,16 +130,14 @@ def _part(args: argparse.Namespace, ending: str) -> str:
     if ending == ".svg":
         from rewriter.report.picture.svg import view_picture
 
-        return view_picture(view, args.model, subtitle)
+        return view_picture(view, given.name, subtitle)
     from rewriter.report.picture.drawing import draw
     from rewriter.report.picture.text_forms import dot, mermaid
 
-    return (dot if ending == ".dot" else mermaid)([(subtitle, draw(view))], args.model)
+    return (dot if ending == ".dot" else mermaid)([(subtitle, draw(view))], given.name)
 
 
-def _loaded(args: argparse.Namespace) -> Model:
-    from rewriter.graph.model import load
-
-    model = load(args.model)
+def _loaded(given: Opened, args: argparse.Namespace) -> Model:
+    model = given.read()
     model.constant_inputs = args.constant_inputs
     return model

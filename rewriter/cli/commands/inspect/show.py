@@ -9,6 +9,7 @@ from rewriter.cli.options import add_format, add_limits, add_static, count
 
 if TYPE_CHECKING:
     from rewriter.inspect.model_stats import ModelStats
+    from rewriter.surgery.opened import Opened
 
 
 def add(commands: Any) -> None:
@@ -36,16 +37,18 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Shows one model; returns 0."""
     import sys
-    from pathlib import Path
 
     from rewriter.cli.output import style_of, tell
+    from rewriter.cli.surgery import opened
     from rewriter.inspect.summary import summarise
+    from rewriter.record import replace
     from rewriter.report.jsonreport import dumps
     from rewriter.report.summary_lines import summary_lines, summary_object
 
+    source = opened(args.model)
     costs = args.stats or args.modules
-    found = summarise(Path(args.model), nodes=args.nodes and not costs)
-    stats = _stats(args) if costs else None
+    found = replace(summarise(source.file, nodes=args.nodes and not costs), path=source.name)
+    stats = _stats(source, args) if costs else None
     style = style_of(sys.stdout)
     if stats is not None:
         from rewriter.report.stats_lines import stats_lines, stats_object
@@ -62,8 +65,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _stats(args: argparse.Namespace) -> ModelStats:
-    from rewriter.graph.model import load
+def _stats(source: Opened, args: argparse.Namespace) -> ModelStats:
     from rewriter.inspect.model_stats import model_stats
 
-    return model_stats(load(args.model), args.static, weights=args.stats)
+    return model_stats(source.read(), args.static, weights=args.stats)

@@ -9,6 +9,7 @@ from rewriter.cli.options import add_configuration, add_limits, add_what_is_know
 
 if TYPE_CHECKING:
     from rewriter.inspect.viewed_graph import NodeNote
+    from rewriter.surgery.opened import Opened
 
 
 def add(commands: Any) -> None:
@@ -36,18 +37,24 @@ def run(args: argparse.Namespace) -> int:
     """Writes the page; returns 0."""
     from pathlib import Path
 
+    from rewriter.batch.urls import is_remote
     from rewriter.cli.output import say
+    from rewriter.cli.surgery import all_opened
+    from rewriter.errors import RewriterError
     from rewriter.inspect.viewed_graph import notes_of_differences, viewed_model
     from rewriter.onnxfile.write import check_target, write_bytes
     from rewriter.report.style import clean
     from rewriter.report.summary_lines import size_text
     from rewriter.report.viewer.viewer_page import viewer_page
 
-    paths = [Path(path) for path in (args.model, args.other) if path is not None]
-    target = Path(args.output) if args.output else paths[0].with_suffix(".html")
+    if args.output is None and is_remote(args.model):
+        raise RewriterError(f"{args.model} is no file of this machine; say with -o where the page goes")
+    target = Path(args.output) if args.output else Path(args.model).with_suffix(".html")
     check_target(target, args.force)
+    sources = all_opened([text for text in (args.model, args.other) if text is not None], args.source)
+    paths = [source.file for source in sources]
     if args.other is None:
-        notes: list[list[NodeNote]] = [_findings(args)]
+        notes: list[list[NodeNote]] = [_findings(sources[0], args)]
     else:
         from rewriter.inspect.diff.difference import compare_files
 
@@ -63,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _findings(args: argparse.Namespace) -> list[NodeNote]:
+def _findings(source: Opened, args: argparse.Namespace) -> list[NodeNote]:
     """Where rules would fire."""
     from rewriter.batch.job import process
     from rewriter.batch.work import Job
@@ -73,8 +80,8 @@ def _findings(args: argparse.Namespace) -> list[NodeNote]:
     from rewriter.inspect.viewed_graph import NodeNote
     from rewriter.record import replace
 
-    work, (job,) = vary(replace(make_work("check", args), runtime="no"), [Job(args.model)], args)
+    work, (job,) = vary(replace(make_work("check", args), runtime="no"), [Job(str(source.file))], args)
     outcome = process(job, work)
     if outcome.error or outcome.log is None:
-        raise RewriterError(outcome.error or f"{args.model}: nothing is known of it")
+        raise RewriterError(outcome.error or f"{source.name}: nothing is known of it")
     return [NodeNote(one.place, one.root, "finding", one.rule, one.title) for one in outcome.log.firings]

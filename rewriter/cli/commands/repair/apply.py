@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rewriter.plans.execution import Missing
     from rewriter.plans.plan_file import Document
     from rewriter.report.style import Style
+    from rewriter.surgery.opened import Opened
 
 
 def add(commands: Any) -> None:
@@ -39,18 +40,26 @@ def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from rewriter.batch.job import process
+    from rewriter.batch.urls import is_remote, told
     from rewriter.cli.output import say, style_of, tell
     from rewriter.cli.paths import Found, plan
     from rewriter.cli.report_record import model_record
+    from rewriter.cli.surgery import opened
     from rewriter.cli.totals import exit_code
+    from rewriter.errors import RewriterError
     from rewriter.plans.execution import UNPLANNED, missing
     from rewriter.plans.plan_file import read
     from rewriter.report.jsonreport import dumps, plain
     from rewriter.report.style import clean
 
     found = read(Path(args.plan))
-    (job,) = plan([Found(found.model, Path(found.model.name))], output=args.output, out=None, in_place=False)
-    outcome = process(job, _work(found, args))
+    if is_remote(found.model) and args.output is None:
+        raise RewriterError(f"the plan is of {found.model}, no file of this machine; say with -o where the result goes")
+    model = opened(found.model)
+    source = None if found.source is None else opened(found.source[0])
+    (job,) = plan([Found(model.file, Path(model.file.name))], output=args.output, out=None, in_place=False)
+    outcome = process(job, _work(found, model, source, args))
+    outcome.path = model.name
     absent = [] if outcome.log is None else missing(found.proposals, outcome.log)
     unplanned = [] if outcome.log is None else [one for one in outcome.log.suppressed if one.reason == UNPLANNED]
     code = exit_code("fix", outcome, args) or int(bool(unplanned) or any(not one.because for one in absent))
@@ -62,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         for line in _lines(found, outcome, absent, style_of(sys.stdout)):
             tell(line)
     if outcome.error:
-        say(f"rewriter: error: {clean(outcome.error)}")
+        say(f"rewriter: error: {clean(told(outcome.error))}")
     return code
 
 
@@ -84,7 +93,7 @@ def _lines(plan: Document, outcome: Outcome, absent: list[Missing], style: Style
     return lines
 
 
-def _work(plan: Document, args: argparse.Namespace) -> Work:
+def _work(plan: Document, model: Opened, source: Opened | None, args: argparse.Namespace) -> Work:
     """What the plan says, when all that it is about is as it was.
 
     Raises:
@@ -93,14 +102,13 @@ def _work(plan: Document, args: argparse.Namespace) -> Work:
     from rewriter.batch.work import Work
     from rewriter.cli.selection import load
     from rewriter.errors import RewriterError
-    from rewriter.graph.model import load as load_model
     from rewriter.provenance.history_record import SHORT, settings_of
     from rewriter.provenance.stamp import file_digest, fired_only
     from rewriter.record import replace
 
-    found = load_model(plan.model).read_digest()
+    found = model.digest()
     if found != plan.sha256:
-        raise RewriterError(f"{plan.model} is not the model of the plan: its SHA-256 is {found}, the plan's {plan.sha256}")
+        raise RewriterError(f"{model.name} is not the model of the plan: its SHA-256 is {found}, the plan's {plan.sha256}")
     known = load(plan.rule_paths)
     for code, digest in plan.rules.items():
         rule = known.get(code)
@@ -108,12 +116,12 @@ def _work(plan: Document, args: argparse.Namespace) -> Work:
             raise RewriterError(f"{args.plan}: rule {code} is not among the rules any more")
         if rule.digest[:SHORT] != digest:
             raise RewriterError(f"{args.plan}: rule {code} has changed since the plan was made; make a new one")
-    if plan.source is not None and file_digest(plan.source[0]) != plan.source[1]:
+    if plan.source is not None and source is not None and file_digest(source.file) != plan.source[1]:
         raise RewriterError(f"{plan.source[0]} has changed since the plan was made; make a new one")
     rules = fired_only(replace(known, by_id=frozenset(plan.asked), settings=settings_of(plan.set)), frozenset(plan.rules))
     return Work(
         rules,
-        source="none" if plan.source is None else str(plan.source[0]),
+        source="none" if source is None else str(source.file),
         constant_inputs=plan.constant_inputs,  # type: ignore[arg-type]
         force=args.force,
         tidy=plan.tidy,

@@ -10,9 +10,10 @@ from rewriter.cli.options import Switch, add_configuration, add_limits, add_what
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rewriter.batch.work import Job, Outcome, Work
+    from rewriter.batch.work import Outcome, Work
     from rewriter.log.records import Firing
     from rewriter.plans.plan_file import Document, Proposal
+    from rewriter.surgery.opened import Opened
 
 
 def add(commands: Any) -> None:
@@ -45,6 +46,7 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.cli.batch import make_work
     from rewriter.cli.by_path import vary
     from rewriter.cli.output import say
+    from rewriter.cli.surgery import opened
     from rewriter.errors import RewriterError
     from rewriter.onnxfile.write import check_target, write_bytes
     from rewriter.plans.plan_file import written
@@ -54,11 +56,12 @@ def run(args: argparse.Namespace) -> int:
     output = None if args.output in (None, "-") else Path(args.output)
     if output is not None:
         check_target(output, args.force)
-    work, (job,) = vary(replace(make_work("fix", args), detail=True), [Job(args.model)], args)
+    given = opened(args.model, args.source)
+    work, (job,) = vary(replace(make_work("fix", args), detail=True), [Job(str(given.file))], args)
     outcome = process(job, work)
     if outcome.error or outcome.log is None:
-        raise RewriterError(outcome.error or f"{args.model}: nothing is known of it")
-    plan = _document(job, work.variants[job.variant] if work.variants else work, outcome, args.rules)
+        raise RewriterError(outcome.error or f"{given.name}: nothing is known of it")
+    plan = _document(given, args, work.variants[job.variant] if work.variants else work, outcome)
     if args.interactive:
         from rewriter.batch.deadline import undisturbed
 
@@ -88,28 +91,30 @@ def _decided(proposals: Sequence[Proposal], firings: Sequence[Firing]) -> tuple[
     return decide(proposals, {firing.number: firing for firing in firings}, say, ask)
 
 
-def _document(job: Job, work: Work, outcome: Outcome, rule_paths: list[str] | None) -> Document:
+def _document(given: Opened, args: argparse.Namespace, work: Work, outcome: Outcome) -> Document:
     from pathlib import Path
 
     from rewriter import __version__
-    from rewriter.graph.model import load
+    from rewriter.batch.remote import beside
+    from rewriter.batch.urls import is_url
     from rewriter.plans.plan_file import Document
     from rewriter.provenance.history_record import SHORT
     from rewriter.provenance.stamp import file_digest, fired_only
 
     assert outcome.log is not None
     used = fired_only(work.rules, frozenset(outcome.log.counts))
-    source = None if outcome.source is None else Path(outcome.source)
+    source = outcome.source
+    place = beside(args.model, Path(source).name) if source and is_url(args.model) and args.source == "auto" else source
     return Document(
         version=__version__,
-        model=Path(job.path),
-        sha256=load(job.path).read_digest(),
-        rule_paths=tuple(rule_paths or ["shipped"]),
+        model=args.model,
+        sha256=given.digest(),
+        rule_paths=tuple(args.rules or ["shipped"]),
         rules={rule.code: rule.digest[:SHORT] for rule in used},
         proposals=tuple(_proposals(outcome)),
         asked=tuple(sorted(used.chosen_runtimes)),
         set={f"{code}.{name}": value for (code, name), value in sorted(used.settings.items())},
-        source=None if source is None else (source, file_digest(source)),
+        source=None if source is None else (str(place), file_digest(Path(source))),
         constant_inputs=work.constant_inputs,
         tidy=work.tidy,
     )

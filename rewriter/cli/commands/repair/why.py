@@ -51,20 +51,21 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.cli.output import style_of, tell
     from rewriter.cli.rule_page import when_asked
     from rewriter.cli.selection import target_names
+    from rewriter.cli.surgery import opened
     from rewriter.conditions.context import Context, Knowledge
     from rewriter.engine.run import run as run_rules
     from rewriter.explain.why_rules import explain
     from rewriter.graph.index import GraphIndex
-    from rewriter.graph.model import load
     from rewriter.language.targets import EVERY_TARGET
     from rewriter.proof.kernels import has_kernel
     from rewriter.report.jsonreport import dumps
     from rewriter.report.why_lines import why_lines, why_object
 
     rule, rules = _rules(args)
-    model = load(args.model)
+    given = opened(args.model, args.source)
+    model = given.read()
     model.constant_inputs = args.constant_inputs
-    source, notes = source_of(model, args.model, args.source)
+    source, notes = source_of(model, str(given.file), args.source)
     known = Knowledge(source, rules.settings, model.overridable, has_kernel=has_kernel)
     context = Context(GraphIndex(model.graph), known)
     found = explain(
@@ -86,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
         if rule.code.startswith(one.rule) and (not one.patterns or configuration.fits(one.patterns, args.model)):
             notes.append(f"{one.origin} suppresses {one.rule}" + (f" at {one.node}" if one.node else "") + f": {one.reason}")
     if args.format == "json":
-        print(dumps(why_object(found, args.model, str(context.exporter), notes)))
+        print(dumps(why_object(found, given.name, str(context.exporter), notes)))
     else:
         for line in why_lines(found, notes, args.limit, style_of(sys.stdout)):
             tell(line)
