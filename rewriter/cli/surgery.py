@@ -20,7 +20,9 @@ SECONDS = 600.0
 """For one command, by default."""
 
 
-def add_result(parser: argparse.ArgumentParser, output: str = "the result; - is standard output") -> None:
+def add_result(
+    parser: argparse.ArgumentParser, output: str = "the result; - is standard output", *, stamp: bool = True
+) -> None:
     """`-o`, `--force`, `--dry-run`, `--diff`, `--runtime`, `--stamp` and what is told."""
     where = parser.add_argument_group("the result")
     where.add_argument("-o", "--output", metavar="FILE", help=output)
@@ -33,7 +35,10 @@ def add_result(parser: argparse.ArgumentParser, output: str = "the result; - is 
         "where it is installed",
     )
     where.add_argument(
-        "--stamp", action=Switch, default=True, help="leave a record of the command in the result, for `history` (default: yes)"
+        "--stamp",
+        action=Switch,
+        default=stamp,
+        help=f"leave a record of the command in the result, for `history` (default: {'yes' if stamp else 'no'})",
     )
     add_limits(where, "the whole command", f"{SECONDS:g}")
     add_format(parser)
@@ -154,7 +159,9 @@ def deliver(args: argparse.Namespace, command: str, source: Opened, done: Surger
     from rewriter.report.comparison_lines import comparison_lines
 
     differences = _differences(source, done.model) if args.diff else []
-    written = [] if args.dry_run else _write(args, done.model, str(file))
+    if args.dry_run and done.write is not None:
+        _to_nowhere(done)
+    written = [] if args.dry_run else _write(args, done, str(file))
     if args.format == "json" and args.output != STDOUT:
         print(_as_json(command, source, done, written))
         return 0
@@ -197,41 +204,41 @@ def _as_json(command: str, source: Opened, done: Surgery, written: Sequence[str]
     )
 
 
-def _write(args: argparse.Namespace, model: Model, file: str) -> list[str]:
+def _write(args: argparse.Namespace, done: Surgery, file: str) -> list[str]:
     from pathlib import Path
-
-    from rewriter.surgery.data_files import save
 
     if args.output == STDOUT:
-        return _to_stdout(model)
+        return _to_stdout(done)
     if is_url(file):
-        return _to_url(model, file)
-    return [str(path) for path in save(model, Path(file), force=args.force)]
+        return _to_url(done, file)
+    return [str(path) for path in done.save(Path(file), force=args.force)]
 
 
-def _to_stdout(model: Model) -> list[str]:
-    import tempfile
-    from pathlib import Path
+def _to_nowhere(done: Surgery) -> None:
+    """What is judged only when it is written."""
+    from rewriter.onnxfile.temporary import temporary_folder
 
+    with temporary_folder() as folder:
+        done.save(folder / "model.onnx")
+
+
+def _to_stdout(done: Surgery) -> list[str]:
     from rewriter.cli.output import model_to_stdout
-    from rewriter.surgery.data_files import save
+    from rewriter.onnxfile.temporary import temporary_folder
 
-    with tempfile.TemporaryDirectory() as folder:
-        save(model, Path(folder) / "model.onnx")
-        model_to_stdout(Path(folder))
+    with temporary_folder() as folder:
+        done.save(folder / "model.onnx")
+        model_to_stdout(folder)
     return [STDOUT]
 
 
-def _to_url(model: Model, url: str) -> list[str]:
-    from pathlib import Path
-    from tempfile import TemporaryDirectory
-
+def _to_url(done: Surgery, url: str) -> list[str]:
     from rewriter.batch.remote import name_of, upload
-    from rewriter.surgery.data_files import save
+    from rewriter.onnxfile.temporary import temporary_folder
 
-    with TemporaryDirectory(prefix="rewriter-") as folder:
-        path = Path(folder) / name_of(url)
-        save(model, path)
+    with temporary_folder() as folder:
+        path = folder / name_of(url)
+        done.save(path)
         upload(path, url, alone=False)
     return [url]
 

@@ -57,7 +57,7 @@ class NewFile:
 
     Args:
         path: the name that it is to have.
-        place: the temporary one.
+        place: the temporary one, in the same folder.
         descriptor: of the file.
         before: the file that it replaces; None for none.
         force: one that came meanwhile may be replaced.
@@ -65,7 +65,7 @@ class NewFile:
 
     def __init__(self, path: Path, place: Path, descriptor: int, before: os.stat_result | None, force: bool) -> None:
         self._path = path
-        self._place = place
+        self.place = place
         self._descriptor = descriptor
         self._before = before
         self._force = force
@@ -82,10 +82,10 @@ class NewFile:
             if not LOCKS:  # a system that renames no open file
                 os.close(self._descriptor)
             if self._before is not None:
-                os.chmod(self._place, stat.S_IMODE(self._before.st_mode))
-                os.replace(self._place, self._path)
+                os.chmod(self.place, stat.S_IMODE(self._before.st_mode))
+                os.replace(self.place, self._path)
             else:
-                _take_name(self._place, self._path, self._force)
+                _take_name(self.place, self._path, self._force)
         except (OSError, ValueError) as error:
             raise RewriterError(f"{self._path}: {reason(error)}") from error
 

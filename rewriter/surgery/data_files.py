@@ -6,7 +6,7 @@ The bytes go from file to file by the system and never through memory.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,7 @@ from rewriter.onnxfile import external_data
 from rewriter.onnxfile.tensor_types import numpy_dtype
 from rewriter.onnxfile.transfer import transfer, write_all
 from rewriter.onnxfile.weights_in_files import payload_of
-from rewriter.onnxfile.write import check_target, write_file
+from rewriter.onnxfile.write import check_target, new_file, sync_folder
 from rewriter.record import record
 
 ALIGNMENT = 4096
@@ -76,9 +76,18 @@ def save(model: Model, target: Path, *, force: bool = False) -> list[Path]:
 
 
 def save_apart(
-    model: Model, target: Path, moved: Sequence[Constant], *, force: bool = False, location: str | None = None
+    model: Model,
+    target: Path,
+    moved: Sequence[Constant],
+    *,
+    force: bool = False,
+    location: str | None = None,
+    judged: Callable[[], None] = lambda: None,
 ) -> list[Path]:
-    """Writes a model with the data of some initializers in one file beside it. Errors as for `save`."""
+    """Writes a model with the data of some initializers in one file beside it. Errors as for `save`.
+
+    `judged` is called when the model refers to the data, which have a temporary name until it returns.
+    """
     location = location or f"{target.name}.data"
     data = external_data.resolve(target.parent, location)
     check_target(target, force)
@@ -89,12 +98,15 @@ def save_apart(
                 _ = node.attrs  # tensors of attributes are read, and written into the model
     places = list(_placed(moved))
     existed = data.exists()
-    write_file(data, lambda descriptor: _fill(descriptor, places), force)
     folder = Path(os.path.abspath(target.parent))
-    try:
-        for place in places:
-            _refer(place, location, folder)
+    with new_file(data, lambda descriptor: _fill(descriptor, places), force) as file:
         model.folder = folder
+        _refer(places, os.path.relpath(file.place, target.parent).replace(os.sep, "/"), folder)
+        judged()
+        _refer(places, location, folder)
+        file.sync_and_name()
+    try:
+        sync_folder(data.parent)
         model.save(target, force=force)
     except BaseException:
         if not existed:
@@ -176,8 +188,13 @@ def _copy(place: _Place, descriptor: int) -> None:
         write_all(descriptor, onnx.numpy_helper.from_array(array).raw_data)
 
 
-def _refer(place: _Place, location: str, folder: Path) -> None:
-    """Has an initializer say that its data are in the data file."""
+def _refer(places: Sequence[_Place], location: str, folder: Path) -> None:
+    """Has initializers say that their data are in the data file."""
+    for place in places:
+        place.tensor._values = LazyTensor(_reference(place, location), folder)
+
+
+def _reference(place: _Place, location: str) -> onnx.TensorProto:
     tensor, values = place.tensor, place.tensor._values
     message = onnx.TensorProto(name=tensor.name)
     if isinstance(values, LazyTensor):
@@ -192,7 +209,7 @@ def _refer(place: _Place, location: str, folder: Path) -> None:
     message.data_location = onnx.TensorProto.EXTERNAL
     for key, value in (("location", location), ("offset", place.offset), ("length", place.length)):
         message.external_data.add(key=key, value=str(value))
-    tensor._values = LazyTensor(message, folder)
+    return message
 
 
 __all__ = ["ALIGNMENT", "LEAST", "constants", "external", "save", "save_apart", "size_of", "size_of_proto"]

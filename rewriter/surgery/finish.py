@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Literal
 
 from rewriter.errors import RewriterError
@@ -11,6 +12,7 @@ from rewriter.proof.models.running import MOST_BYTES
 from rewriter.proof.models.validity import MOST_BYTES as MOST_LOADED
 from rewriter.proof.models.validity import Candidate
 from rewriter.record import record
+from rewriter.surgery.data_files import save
 from rewriter.surgery.judged import judge
 from rewriter.surgery.opened import Opened
 from rewriter.surgery.recorded_command import record_command
@@ -42,12 +44,18 @@ class Surgery:
         did: what was done, a line each.
         notes: what else is to be said.
         same: whether it ran and computed what it was made of; None when it was not run.
+        write: writes it to a file, with `force` or not, where that is not to be done as for any model; it may add notes.
     """
 
     model: Model
     did: list[str]
     notes: list[str]
     same: bool | None = None
+    write: Callable[[Path, bool], list[Path]] | None = None
+
+    def save(self, target: Path, *, force: bool = False) -> list[Path]:
+        """Writes it; the files that were written. Raises RewriterError."""
+        return self.write(target, force) if self.write is not None else save(self.model, target, force=force)
 
 
 def size_of_runs(checks: Checks) -> int:

@@ -12,39 +12,67 @@ from rewriter.graph.model import Model
 from rewriter.graph.values import Constant
 from rewriter.onnxfile import external_data
 from rewriter.onnxfile.weights_in_files import Payload, WeightFile
-from rewriter.surgery.data_files import LEAST, constants, external, save, save_apart, size_of, size_of_proto
+from rewriter.report.style import counted
+from rewriter.surgery.command_text import command_text
+from rewriter.surgery.cut.extraction import same_as_whole
+from rewriter.surgery.data_files import LEAST, constants, external, save_apart, size_of, size_of_proto
+from rewriter.surgery.finish import Checks, Surgery, finish
+from rewriter.surgery.opened import Opened
 
 _RAW_DATA = 9
 _STRING = 8
 _WHOLE = frozenset((6, 7))
 """Element types of shapes and axes, which shape inference reads and ONNX Runtime does not look up in other files for it."""
+_SIZES = frozenset(("Range", "Resize", "Upsample"))
+"""Operators that have such operands of other types: bounds of a range, scales."""
 
 
-def move_out(model: Model, target: Path, *, least: int = LEAST, location: str | None = None, force: bool = False) -> list[Path]:
-    """Writes a model with its weights of at least so many bytes in one file beside it; the files that were written.
+def apart(source: Opened, *, least: int = LEAST, location: str | None = None, checks: Checks | None = None) -> Surgery:
+    """A model with its weights of at least so many bytes in one file beside it.
+
+    They are copied once, when it is written, and judged where they are then.
 
     Raises:
-        RewriterError: a file exists or cannot be written, or data of the model are missing.
+        RewriterError: no weight is as large.
     """
+    model = source.read()
     moved = [tensor for tensor in constants(model) if external(tensor) or _may_go(tensor, least)]
     if not moved:
-        raise RewriterError(f"no weight has {least:,} bytes or more; --threshold sets another limit")
-    return save_apart(model, target, moved, force=force, location=location)
+        raise RewriterError(f"no weight has {least:,} bytes or more, shapes and axes aside; --threshold sets another limit")
+    options = [("--threshold", [str(least)]), ("--location", [location] if location else [])]
+    done = Surgery(model, [f"{counted(len(moved), 'weight')} outside of the model"], [])
+
+    def judged() -> None:
+        found = _finished(model, source, command_text("save --external", options), checks)
+        done.same, done.notes = found.same, found.notes
+
+    done.write = lambda target, force: save_apart(model, target, moved, force=force, location=location, judged=judged)
+    return done
 
 
-def move_in(model: Model, target: Path, *, force: bool = False) -> list[Path]:
-    """Writes a model with all its weights in it. Raises RewriterError when these are missing, or too large for one file."""
+def inside(source: Opened, checks: Checks | None = None) -> Surgery:
+    """A model with all its weights in it. Raises RewriterError when these are missing."""
+    model = source.read()
     files: dict[tuple[Path, str], WeightFile] = {}
-    for tensor in constants(model):
-        if external(tensor):
-            tensor._values = LazyTensor(_inside(tensor, files), model.folder)
-    return save(model, target, force=force)
+    moved = [tensor for tensor in constants(model) if external(tensor)]
+    for tensor in moved:
+        tensor._values = LazyTensor(_inside(tensor, files), model.folder)
+    done = _finished(model, source, "save --inline", checks)
+    done.did = [f"{counted(len(moved), 'weight')} brought into the model"]
+    return done
+
+
+def _finished(model: Model, source: Opened, command: str, checks: Checks | None) -> Surgery:
+    inputs, outputs = ([tensor.name for tensor in ports] for ports in (model.graph.inputs, model.graph.outputs))
+    compared = lambda candidate, most: same_as_whole(source, [candidate], inputs, outputs, most)  # noqa: E731
+    return finish(model, [source], command, [], [], checks or Checks(), compared)
 
 
 def _may_go(tensor: Constant, least: int) -> bool:
     if tensor.elem_type == _STRING or isinstance(tensor.proto, onnx.SparseTensorProto):
         return False
-    return size_of(tensor) >= (max(least, LEAST) if tensor.elem_type in _WHOLE else least)
+    sizes = tensor.elem_type in _WHOLE or any(node.op in _SIZES for node in tensor.outputs)
+    return size_of(tensor) >= (max(least, LEAST) if sizes else least)
 
 
 def _inside(tensor: Constant, files: dict[tuple[Path, str], WeightFile]) -> onnx.TensorProto:

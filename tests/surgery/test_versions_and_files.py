@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import onnx
+import pytest
 
+from rewriter.surgery import moved_weights
 from tests.cli.call import Call
 from tests.surgery import texts
 
@@ -58,6 +60,37 @@ def test_axes_stay_in_the_model_whatever_the_threshold(call: Call, tmp_path: Pat
     assert call("run", tmp_path / "out.onnx").code == 0
     held = onnx.load(tmp_path / "out.onnx", load_external_data=False).graph.initializer
     assert [tensor.data_location for tensor in held] == [onnx.TensorProto.DEFAULT, onnx.TensorProto.EXTERNAL]
+
+
+SCALES = """<ir_version: 8, opset_import: ["": 17]>
+  g (float[1,3,4,4] x) => (float[1,3,8,8] z) <float[4] s = {1,1,2,2}, float[3,1,1] w = {1,2,3}> { y = Mul(x, w)  z = Resize(y, , s) }
+"""
+
+
+def test_scales_stay_in_the_model_as_axes_do(call: Call, tmp_path: Path) -> None:
+    net, out = texts.written(tmp_path, SCALES), tmp_path / "out.onnx"
+    done = call("save", net, "--external", "--threshold", "0", "-o", out)
+    assert done.code == 0 and "1 weight outside" in done.out and "computes the same" in done.out
+    onnx.checker.check_model(out, full_check=True)
+
+
+def test_a_result_that_is_refused_is_not_written(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moved_weights, "_SIZES", ())
+    net, out = texts.written(tmp_path, SCALES), tmp_path / "out.onnx"
+    (tmp_path / "out.onnx.data").write_bytes(b"of another")
+    before = sorted(tmp_path.iterdir())
+    for where in (["--dry-run"], ["-o", out, "--force"]):
+        done = call("save", net, "--external", "--threshold", "0", *where)
+        assert (done.code, done.err.count("\n")) == (2, 1) and "would be refused by onnx.checker" in done.err
+    assert sorted(tmp_path.iterdir()) == before and (tmp_path / "out.onnx.data").read_bytes() == b"of another"
+
+
+def test_a_record_of_moved_weights_only_when_it_is_wanted(call: Call, tmp_path: Path) -> None:
+    net, out = texts.written(tmp_path, SCALES), tmp_path / "out.onnx"
+    assert call("save", net, "--external", "--threshold", "0", "-o", out).code == 0
+    assert not onnx.load(out, load_external_data=False).metadata_props
+    assert call("save", out, "--inline", "--stamp", "-o", tmp_path / "in.onnx").code == 0
+    assert "save --inline" in call("history", tmp_path / "in.onnx").out
 
 
 def test_the_newest_version_of_the_installed_onnx(call: Call, tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rewriter.cli.options import add_limits, size
+from rewriter.cli.options import size
+from rewriter.cli.surgery import add_result
 
 
 def add(commands: Any) -> None:
@@ -18,7 +19,6 @@ def add(commands: Any) -> None:
         epilog="example: rewriter save net.onnx --external -o net.external.onnx",
     )
     parser.add_argument("model", metavar="MODEL", help="the model")
-    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the result")
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--external", action="store_true", help="weights go into a file beside the model")
     which.add_argument("--inline", action="store_true", help="weights go into the model")
@@ -30,30 +30,14 @@ def add(commands: Any) -> None:
         default=1024,
         help="bytes of the weights that go there (1K)",
     )
-    parser.add_argument("--force", action="store_true", help="overwrite existing files")
-    add_limits(parser, "the whole command", whole=600)
+    add_result(parser, stamp=False)
 
 
 def run(args: argparse.Namespace) -> int:
     """Moves weights; returns 0."""
-    from pathlib import Path
+    from rewriter.cli.surgery import one_result
+    from rewriter.surgery.moved_weights import apart, inside
 
-    from rewriter.batch.urls import is_remote
-    from rewriter.cli.output import tell
-    from rewriter.cli.surgery import opened
-    from rewriter.errors import RewriterError
-    from rewriter.report.style import clean
-    from rewriter.surgery.moved_weights import move_in, move_out
-
-    if is_remote(args.output):
-        raise RewriterError("-o names a file of this machine")
-    source, target = opened(args.model), Path(args.output)
-    if target.exists() and target.samefile(source.file):
-        raise RewriterError(f"{args.output} is the input itself; write the result elsewhere")
-    model = source.read()
     if args.inline:
-        files = move_in(model, target, force=args.force)
-    else:
-        files = move_out(model, target, least=args.threshold, location=args.location, force=args.force)
-    tell(f"{clean(source.name)} -> {', '.join(clean(str(file)) for file in files)}")
-    return 0
+        return one_result(args, inside)
+    return one_result(args, lambda source, checks: apart(source, least=args.threshold, location=args.location, checks=checks))
