@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import onnx
 import onnx_graphsurgeon as gs
@@ -11,11 +12,17 @@ import onnx_graphsurgeon as gs
 from rewriter.errors import RewriterError
 from rewriter.facts.facts import Facts
 from rewriter.graph.message_text import type_text
+from rewriter.graph.scopes import opset_versions
 from rewriter.graph.values import Variable, elem_type
+from rewriter.language.schema import normal, registered
 from rewriter.onnxfile.tensor_types import TensorType, decode, encode, refine
 from rewriter.onnxfile.tensors import gs_dtype
 
 _TYPE = re.compile(r"[A-Za-z0-9_\[\](),.? -]+")
+_SHOWN = ((r"\bsequence\(", "seq("), (r"\bmap (\w+) to\(", r"map(\1, "), (r"\bsparse (\w+\[[^]]*\])", r"sparse_tensor(\1)"))
+"""How this program shows types, and how ONNX's text has them."""
+_EXAMPLES = {"seq": "seq(float[1])", "optional": "optional(float[1])", "map": "map(int64, float[1])"}
+"""Types that are no tensors, by what names of types begin with in schemas."""
 
 
 def parsed_types(texts: Iterable[str]) -> dict[str, TensorType]:
@@ -34,17 +41,31 @@ def parsed_types(texts: Iterable[str]) -> dict[str, TensorType]:
 
 
 def parsed_type(text: str) -> TensorType:
-    """A type in ONNX's text format; without brackets the shape stays unknown. Raises RewriterError."""
-    proto = None
-    if _TYPE.fullmatch(text):
+    """A type in ONNX's text format, or as this program shows it; without brackets the shape stays unknown.
+
+    Raises:
+        RewriterError: it is none.
+    """
+    proto, said = None, text
+    for shown, written in _SHOWN:
+        said = re.sub(shown, written, said)
+    if _TYPE.fullmatch(said):
         try:
-            proto = onnx.parser.parse_graph(f"g ({text} x) => () {{ }}").input[0].type
+            proto = onnx.parser.parse_graph(f"g ({said} x) => () {{ }}").input[0].type
         except Exception:  # of the parser, which has a class of its own
             proto = None
     if proto is None:
-        raise RewriterError(f"{text!r} is no type; write it as float[1,3,N], int64[?] or seq(float[1])")
-    bare = "[" not in text and proto.WhichOneof("value") == "tensor_type"
-    return TensorType(proto.tensor_type.elem_type) if bare else decode(proto.SerializeToString())
+        raise RewriterError(f"{text!r} is no type; write it as float[1,3,N], int64[?] or {', '.join(_EXAMPLES.values())}")
+    if "[" not in text:
+        _innermost(proto).ClearField("shape")
+    return decode(proto.SerializeToString())
+
+
+def _innermost(proto: Any) -> Any:
+    """The tensors of which a type is made."""
+    while (kind := proto.WhichOneof("value")) not in ("tensor_type", "sparse_tensor_type"):
+        proto = proto.map_type.value_type if kind == "map_type" else getattr(proto, kind).elem_type
+    return getattr(proto, kind)
 
 
 class Ports:
@@ -83,8 +104,9 @@ class Ports:
         self._used.add(tensor.name)
         if not known.other and (known.dtype is None or (known.shape is None and told is None)):
             what = "element type" if known.dtype is None else "rank"
+            example = _EXAMPLES.get(_kind(tensor, opset_versions(self._facts.index.graph)), "float[1,3]")
             raise RewriterError(
-                f"the {what} of the new {role} {tensor.name!r} is not known; say it with --type '{tensor.name}:float[1,3]'"
+                f"the {what} of the new {role} {tensor.name!r} is not known; say it with --type '{tensor.name}:{example}'"
             )
         return known
 
@@ -98,6 +120,21 @@ class Ports:
         if id(tensor) in self._before and dtype is not None and shape is not None:
             return TensorType(dtype, shape)
         return found if found.other else refine(found, TensorType(dtype, shape))
+
+
+def _kind(tensor: Variable, versions: Mapping[str, int]) -> str:
+    """What schemas of the operators that make and read a tensor agree on: "tensor", "seq", "optional", or "" for nothing."""
+    for node in (*tensor.inputs, *tensor.outputs):
+        made = node in tensor.inputs
+        domain = normal(node.domain or "")
+        for schema in [one for one in registered(node.op, domain) if one.since_version <= versions.get(domain, 0)][-1:]:
+            formals = schema.outputs if made else schema.inputs
+            place = next((i for i, one in enumerate(node.outputs if made else node.inputs) if one is tensor), None)
+            if place is not None and formals:
+                kinds = {kind.partition("(")[0] for kind in formals[min(place, len(formals) - 1)].types}
+                if len(kinds) == 1:
+                    return kinds.pop()
+    return ""
 
 
 def set_type(tensor: Variable, known: TensorType) -> None:

@@ -10,8 +10,11 @@ import numpy as np
 import onnx
 import pytest
 
+from rewriter.graph.message_text import type_text
 from rewriter.language.rules import RuleSet
+from rewriter.onnxfile.tensor_types import encode
 from rewriter.provenance.check_record import audit
+from rewriter.surgery.ports import parsed_type
 from tests.cli.call import Call
 from tests.surgery import texts
 
@@ -174,3 +177,37 @@ def test_urls(call: Call, tmp_path: Path) -> None:
     assert done.code == 0, done.err
     assert texts.ran(tmp_path / "there" / "part.onnx", {"x": np.ones((1, 4096), np.float32)})["t2"].max() == 2
     assert "exists" in call("extract", net, "--to", "n1", "-o", url).err
+
+
+MADE = """<ir_version: 8, opset_import: ["": 17, "my": 1]>
+  g (float[1,3] x, int64 i) => (float[M] y) { s = my.Make(x)  t = my.Make(x)  y = SequenceAt(s, i)  z = OptionalHasElement(t) }
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "to", "spelling"), [("s,i", "y", "seq(float[1])"), ("t", "z", "optional(float[1])"), ("x", "s", "seq(float[1])")]
+)
+def test_the_message_shows_a_type_that_fits(call: Call, tmp_path: Path, out: Path, start: str, to: str, spelling: str) -> None:
+    net = texts.written(tmp_path, MADE)
+    done = call("extract", net, "--from", start, "--to", to, "-o", out)
+    name = to if start == "x" else start[0]
+    assert done.code == 2 and f"--type '{name}:{spelling}'" in done.err
+    assert call("extract", net, "--from", start, "--to", to, "--type", f"{name}:{spelling}", "--dry-run").code == 0
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "seq(float[1,N])", "optional(float[1])", "optional(seq(float[1]))", "map(int64, float[2])", "seq(float)", "float",
+        "seq(map(int64, float[2]))", "sparse_tensor(float[2])", "int4[3]",
+    ],
+)  # fmt: skip
+def test_a_type_may_be_written_as_it_is_shown(kind: str) -> None:
+    known = parsed_type(kind)
+    shown = type_text(onnx.TypeProto.FromString(encode(known))).replace("[...]", "")
+    assert parsed_type(shown) == known
+
+
+def test_what_is_no_type(call: Call, tmp_path: Path, out: Path) -> None:
+    done = call("extract", texts.written(tmp_path, texts.CHAIN), "--to", "b", "--type", "b:list(float)", "-o", out)
+    assert "write it as float[1,3,N], int64[?] or seq(float[1]), optional(float[1]), map(int64, float[1])" in done.err

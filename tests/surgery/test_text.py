@@ -137,3 +137,23 @@ def test_weights_that_were_changed(call: Call, tmp_path: Path) -> None:
     (tmp_path / "net.onnxtxt.rest.json").unlink()
     assert "no such file" in call("text", text, "-o", tmp_path / "o.onnx").err
     assert "says no form" in call("text", text, "-o", tmp_path / "o.what").err
+
+
+@pytest.mark.parametrize("attribute", [False, True], ids=["initializer", "attribute"])
+def test_every_element_type(tmp_path: Path, attribute: bool) -> None:
+    """Also those of which the text has no numbers, and typed values of those that are long."""
+    types = {name: number for name, number in onnx.TensorProto.DataType.items() if number}
+    made = [
+        helper.make_tensor(f"{name}_{count}", number, [count], ([b"a"] if name == "STRING" else [1]) * count)
+        for name, number in types.items()
+        for count in (0, 3, 20)
+    ]
+    made += [numpy_helper.from_array(numpy_helper.to_array(one), f"raw_{one.name}") for one in made if one.data_type != 8]
+    nodes = [helper.make_node("Constant", [], [one.name], value=one) for one in made] if attribute else []
+    ports = [helper.make_tensor_value_info(one.name, one.data_type, one.dims) for one in made]
+    graph = helper.make_graph(nodes, "g", [], ports, [] if attribute else made)
+    net, text, again = tmp_path / "net.onnx", tmp_path / "net.onnxtxt", tmp_path / "again.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), net)
+    write_form(read_form(net)[0], text, "onnxtxt")
+    write_form(read_form(text)[0], again, "onnx")
+    assert again.read_bytes() == net.read_bytes()

@@ -36,6 +36,10 @@ _NUMBERS = {name: number for number, name in FIELDS.items()}
 _NAME = re.compile("[A-Za-z_][A-Za-z_0-9]*")
 _DOMAIN = re.compile(r"[A-Za-z_][A-Za-z_0-9]*(\.[A-Za-z_][A-Za-z_0-9]*)*")
 _STRING = int(onnx.TensorProto.STRING)
+_UNSAID = frozenset((14, 15, 21, 22, 23, 25, 26, 27, 28))
+"""Element types of which the text format has no numbers: complex ones, and those of fewer than eight bits."""
+_PACKED = frozenset((21, 22, 23, 25, 26))
+"""Those of them that have several values in a number of `int32_data`, as they have in a byte."""
 
 
 def shown(model: Model) -> str:
@@ -64,7 +68,7 @@ def write(model: Model, target: Path, *, force: bool = False) -> list[Path]:
         contents.append(content)
         end += length
     text = judges.print_text(_printable(proto).SerializeToString())
-    rest = missing(proto, _parsed(text, "the text of this model cannot be read again"))
+    rest = missing(proto, _parsed(text, "ONNX's text cannot say all of this model, another form can (.json, .textproto)"))
     written = [(target, text.encode())]
     if rest:
         written.append((_rest(target), json.dumps(rest, indent=1, ensure_ascii=False).encode()))
@@ -159,7 +163,7 @@ def _tensors(attribute: onnx.AttributeProto) -> list[onnx.TensorProto]:
 
 
 def _moved(proto: onnx.ModelProto) -> Iterator[tuple[onnx.TensorProto, bytes | Payload, str]]:
-    """Tensors that are too long to be shown, their bytes, and the field that these are in."""
+    """Tensors that are too long to be shown, or that cannot be, their bytes, and the field that these are in."""
     for tensor in external_data.tensors_of(proto):
         if external_data.is_external(tensor) or tensor.data_type == _STRING:
             continue
@@ -167,9 +171,10 @@ def _moved(proto: onnx.ModelProto) -> Iterator[tuple[onnx.TensorProto, bytes | P
         if apart is not None:
             yield tensor, apart, FIELDS[apart.field]
             continue
-        if np.prod(tensor.dims, dtype=float) <= SHOWN:
+        if np.prod(tensor.dims, dtype=float) <= SHOWN and tensor.data_type not in _UNSAID:
             continue
-        field = next((name for name in _VALUES if len(getattr(tensor, name))), _RAW)
+        empty = _RAW if tensor.HasField(_RAW) else "int32_data"
+        field = next((name for name in _VALUES if len(getattr(tensor, name))), empty)
         if field == _RAW:
             yield tensor, tensor.raw_data, field
             continue
@@ -261,9 +266,12 @@ def _put_in(tensor: onnx.TensorProto, entries: dict[str, str], path: Path, files
 
 
 def _put_numbers(tensor: onnx.TensorProto, field: str, data: bytes) -> None:
+    if field == "int32_data" and (not data or tensor.data_type in _PACKED):
+        tensor.int32_data.extend(data)
+        return
     copy = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims, raw_data=data)
     array = read_tensor(copy, None).reshape(-1)
-    if field == "int32_data" and array.dtype.kind not in "iub":
+    if field == "int32_data" and array.dtype.kind not in "iu":
         array = array.view(f"u{array.dtype.itemsize}")
     if field not in ("int32_data", "int64_data", "uint64_data"):
         raise RewriterError(f"tensor {tensor.name!r}: {field!r} is no field for values")
