@@ -210,21 +210,43 @@ def opset(
 
 def convert(
     model: Given,
-    dtype: str,
+    dtype: str | None = None,
     *,
+    layout: str | None = None,
     keep: Sequence[str] = (),
     io: str = "keep",
+    ports: Sequence[str] = (),
     output: Path | str | None = None,
     **options: Any,
 ) -> Model:
-    """A model that computes in "float16", "bfloat16", "float32" or "double", as `rewriter convert` makes it. Otherwise as
-    `extract`.
+    """A model that computes in another floating-point type, or takes and gives images in another layout, as `rewriter convert`
+    makes it. Otherwise as `extract`.
+
+    Args:
+        model: a file, or an `onnx.ModelProto`, which stays as it is.
+        dtype: "float16", "bfloat16", "float32" or "double".
+        layout: "nhwc" or "nchw", of inputs and outputs; either this or `dtype`.
+        keep: with `dtype`, nodes that compute as before.
+        io: with `dtype`, "keep" or "convert" for the types of inputs and outputs.
+        ports: with `layout`, these inputs and outputs; none: those of four dimensions.
+        output: a file to write.
+        options: as for `extract`.
+
+    Raises:
+        RewriterError: as for `extract`, or both a type and a layout are asked for, or neither.
     """
     from rewriter.surgery.opened import Opened
+    from rewriter.surgery.port_layout import in_layout
     from rewriter.surgery.precision.float_type import in_type
 
     checks, force = _checks(**options)
-    return _saved(in_type(Opened(model), dtype, _texts(keep), io, checks).model, output, force)
+    if dtype is not None and layout is None and not ports:
+        done = in_type(Opened(model), dtype, _texts(keep), io, checks)
+    elif layout is not None and dtype is None and not keep and io == "keep":
+        done = in_layout(Opened(model), layout, _texts(ports), checks)
+    else:
+        raise RewriterError("convert takes a dtype, with keep and io, or a layout, with ports")
+    return _saved(done.model, output, force)
 
 
 def _texts(given: Sequence[str]) -> Sequence[str]:

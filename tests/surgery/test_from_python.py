@@ -8,6 +8,7 @@ import onnx
 import pytest
 
 import rewriter
+from tests.cli.call import Call
 from tests.surgery import texts
 
 
@@ -24,6 +25,30 @@ def test_messages_are_cut_joined_and_edited(tmp_path: Path) -> None:
     parts = rewriter.split(whole, at=["b"], output=str(tmp_path / "part{}.onnx"))
     assert len(parts) == 2 and (tmp_path / "part2.onnx").exists()
     assert whole.SerializeToString(deterministic=True) == before
+
+
+def test_types_and_layouts(call: Call, tmp_path: Path) -> None:
+    net = texts.written(tmp_path, texts.CHAIN)
+    image = texts.parsed("""<ir_version: 8, opset_import: ["": 17]>
+  g (float[1,3,8,6] x, float[1,2,5] s) => (float[1,3,8,6] y, float[1,2,5] t) { y = Relu(x)  t = Neg(s) }
+""")
+    half = rewriter.convert(net, "float16", stamp=False, output=tmp_path / "python.onnx")
+    assert half.to_proto().graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.FLOAT
+    assert call("convert", net, "--dtype", "float16", "--no-stamp", "-o", tmp_path / "command.onnx").code == 0
+    assert (tmp_path / "python.onnx").read_bytes() == (tmp_path / "command.onnx").read_bytes()
+    last = rewriter.convert(image, layout="nhwc").to_proto()
+    assert [dim.dim_value for dim in last.graph.input[0].type.tensor_type.shape.dim] == [1, 8, 6, 3]
+    some = rewriter.convert(image, layout="nhwc", ports="s").to_proto()
+    shapes = [[dim.dim_value for dim in info.type.tensor_type.shape.dim] for info in some.graph.input]
+    assert shapes == [[1, 3, 8, 6], [1, 5, 2]]
+    for wrong in (
+        {},
+        {"dtype": "float16", "layout": "nhwc"},
+        {"layout": "nhwc", "keep": "a"},
+        {"dtype": "double", "ports": "x"},
+    ):
+        with pytest.raises(rewriter.RewriterError, match="convert takes a dtype"):
+            rewriter.convert(image, **wrong)
 
 
 def test_what_cannot_be_done_is_an_error(tmp_path: Path) -> None:
