@@ -24,9 +24,11 @@ from rewriter.errors import RewriterError
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model, load
 from rewriter.inspect.diff.difference import compare
+from rewriter.proof.models.validity import Candidate
 from rewriter.surgery.cut.extract import extract, upstream
 from rewriter.surgery.cut.extraction import same_as_whole
 from rewriter.surgery.edit.edition import edit
+from rewriter.surgery.inferred import declare_types
 from rewriter.surgery.judged import judge
 from rewriter.surgery.merge.merging import Plan, merge
 from rewriter.surgery.opened import Opened
@@ -98,14 +100,28 @@ def verdict(parts: list[onnx.ModelProto], path: Path, cut: Cut) -> str:
     try:
         candidates = [judge(Model.from_proto(part, folder), lambda: [load(path)])[0] for part in parts]
     except RewriterError:
-        return "invalid"
+        return "refused, the model is broken" if broken(path, cut) else "invalid"
     found = same_as_whole(Opened(path), candidates, [], cut.outputs, MOST_BYTES)
     if not found.ran:
         return "valid, the whole does not run"
     return "other numbers" if found.difference else "same numbers"
 
 
-WRONG = ("cut: invalid", "cut: other numbers", "merge: another model", "other bytes", "cut: refused", "merge: refused")
+def broken(path: Path, cut: Cut) -> bool:
+    """Whether a model that judges accept does not run, or is refused once it declares the types that follow, as a part does."""
+    whole = Candidate(load(path))
+    if not same_as_whole(Opened(path), [whole], [], cut.outputs, MOST_BYTES).ran:
+        return True
+    model = load(path)
+    declare_types(model)
+    try:
+        judge(model, lambda: [load(path)])
+    except RewriterError:
+        return True
+    return False
+
+
+WRONG = ("cut: invalid", "cut: other numbers", "merge: another model", "other bytes", "cut: fails", "merge: refused")
 """Beginnings of verdicts that a cut must not get."""
 
 
@@ -120,7 +136,7 @@ def run(tool: object, proto: onnx.ModelProto, path: Path, cut: Cut, totals: Coun
         totals["refused: a type is not known" if "--type" in str(error) else f"refused: {str(error)[:60]}"] += 1
         return
     except Exception as error:  # the peers raise whatever they meet
-        totals["cut: refused" if len(made) < 2 else f"merge: refused ({type(error).__name__})"] += 1
+        totals["cut: fails" if len(made) < 2 else f"merge: refused ({type(error).__name__})"] += 1
         if len(made) < 2:
             return
     totals[f"cut: {verdict(made[:2], path, cut)}"] += 1
