@@ -31,7 +31,7 @@ def put_aside(array: Array) -> tuple[onnx.TensorProto, WeightFile] | None:
     """
     if array.nbytes < LEAST:
         return None
-    if _state.held + array.nbytes <= MOST_HELD:
+    if array.base is None and _state.held + array.nbytes <= MOST_HELD:  # a view holds what it is a view of
         _state.held += array.nbytes
         weakref.finalize(array, _state.release, array.nbytes)
         return None
@@ -39,7 +39,7 @@ def put_aside(array: Array) -> tuple[onnx.TensorProto, WeightFile] | None:
         return None
     try:
         file = _state.file()
-        place = file.add(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        place = file.add(array)
     except OSError:  # the disk is full, or there is none
         return None
     message = onnx.TensorProto(data_type=dtype_number(array.dtype), dims=array.shape)
@@ -57,13 +57,15 @@ class _GrowingFile(WeightFile):
     def check(self) -> None:
         """It grows, and nobody else can write to it."""
 
-    def add(self, data: memoryview) -> Payload:
-        """Appends data. Raises OSError when there is no room."""
+    def add(self, array: Array) -> Payload:
+        """Appends an array, a piece at a time where its bytes are not in their order. Raises OSError when there is no room."""
         offset = self.size
         os.lseek(self.descriptor, offset, os.SEEK_SET)
-        write_all(self.descriptor, data)
-        self.size += len(data)
-        return Payload(self, offset, len(data), _RAW_DATA)
+        pieces = [array] if array.flags.c_contiguous else np.array_split(array, min(len(array), -(-array.nbytes // LEAST)))
+        for piece in pieces:
+            write_all(self.descriptor, np.ascontiguousarray(piece).reshape(-1).view(np.uint8).data)
+        self.size += array.nbytes
+        return Payload(self, offset, array.nbytes, _RAW_DATA)
 
 
 class _State:

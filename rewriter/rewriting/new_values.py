@@ -21,6 +21,7 @@ from rewriter.conditions.rule_values import ABSENT, UNKNOWN, Failure, Symbol, sh
 from rewriter.graph.objects import new_constant
 from rewriter.language import ast, schema
 from rewriter.language.dtypes import DTYPES
+from rewriter.onnxfile.temp_constants import LEAST
 from rewriter.rewriting.transaction import Undecided
 
 FLOAT, INT64, BOOL, STRING = DTYPES["float"], DTYPES["int64"], DTYPES["bool"], DTYPES["string"]
@@ -123,7 +124,9 @@ def constant_array(operand: ast.Constant, context: Context, value: Any, wanted: 
     else:
         dtype = wanted if wanted is not None and _fits(value, wanted) else _natural(value)
     try:
-        array = np.asarray(value, dtype=object) if dtype == STRING else np.asarray(value).astype(element_type(dtype))
+        array = np.asarray(value, dtype=object if dtype == STRING else None)
+        if dtype != STRING:
+            array = array.astype(element_type(dtype), copy=array.nbytes < LEAST)  # a larger view is put aside from where it is
         return (array if operand.dims is None else array.reshape(operand.dims)), dtype
     except (ValueError, TypeError, OverflowError) as error:
         raise Failure(f"{show(value)} cannot become a constant: {error}") from error

@@ -102,3 +102,12 @@ def test_renamed_and_edited(tmp_path: Path) -> None:
     found = {t.name: numpy_helper.to_array(t).tolist() for t in onnx.load(tmp_path / "out.onnx").graph.initializer}
     assert found == {"renamed": [0, 0, 0], "b": [1, 1, 1]}
     assert len(load(tmp_path / "out.onnx").graph.initializers) == 2
+
+
+def test_a_view_goes_to_the_file_though_little_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In memory it would hold all that it is a view of."""
+    monkeypatch.setattr(temp_constants, "MOST_HELD", 1 << 20)
+    whole = np.arange(20, dtype=np.float32).reshape(4, 5)
+    held, put = new_constant("a", whole.copy()), new_constant("b", whole.T)
+    assert (aside(held), aside(put)) == (False, True)
+    assert np.array_equal(constant_array(put), whole.T)
