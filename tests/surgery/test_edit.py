@@ -84,6 +84,9 @@ def test_nodes_are_put_in(edited: Edit) -> None:
     assert ops(model)[0] == "Mul" and ops(model)[-1] == "Softmax"
     assert list(model.graph.node[-1].output) == ["y"]
     assert model.graph.initializer[-1].data_type == onnx.TensorProto.FLOAT
+    model = edited(texts.CHAIN, "--insert-after", "x=Mul(_, 0.0039)", "--dtype", "x=uint8")
+    readers = [node.op_type for node in model.graph.node if "x" in node.input]
+    assert (model.graph.input[0].type.tensor_type.elem_type, readers) == (onnx.TensorProto.UINT8, ["Cast"])
     model = edited(texts.CHAIN, "--insert-after", "a=Cast<to=10>")
     assert {info.type.tensor_type.elem_type for info in model.graph.output} == {onnx.TensorProto.FLOAT16}
 

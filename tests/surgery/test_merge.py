@@ -30,6 +30,16 @@ def names(infos: object) -> list[str]:
     return [info.name for info in infos]  # type: ignore[attr-defined]
 
 
+def test_shared_inputs_keep_their_name_where_all_others_get_a_beginning(call: Call, tmp_path: Path) -> None:
+    text = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x, float[2] own) => (float[2] y) { y = Add(x, own) }'
+    one, two = texts.written(tmp_path, text, "one.onnx"), texts.written(tmp_path, text, "two.onnx")
+    out = tmp_path / "both.onnx"
+    done = call("merge", one, two, "--beside", "--share", "x", "--prefix", "l_,r/", "-o", out)
+    assert done.code == 0 and "computes the same" in done.out, done.err
+    graph = onnx.load(out).graph
+    assert (names(graph.input), names(graph.output)) == (["x", "l_own", "r/own"], ["l_y", "r/y"])
+
+
 def test_an_output_becomes_the_input_of_its_name(call: Call, tmp_path: Path) -> None:
     one, two = texts.written(tmp_path, HEAD, "head.onnx"), texts.written(tmp_path, TAIL, "tail.onnx")
     out = tmp_path / "whole.onnx"

@@ -160,7 +160,7 @@ def insert_after(editing: Editing, text: str) -> None:
         maker.outputs[position] = source
         place = next(i for i, node in enumerate(graph.nodes) if node is maker) + 1
     node = new_node(op, domain, node_name, attributes, [], [])
-    node.inputs.extend(source if operand is None else operand for operand in operands)
+    node.inputs.extend([source if operand is None else operand for operand in operands])  # graphsurgeon goes through it twice
     node.outputs.append(made)
     graph.nodes.insert(_after(graph, node, place), node)
     if isinstance(made, Variable):
@@ -292,3 +292,4 @@ def _mend(editing: Editing, changed: list[gs.Node]) -> None:
         if known.dtype is not None and known.shape is not None and not agrees(dtype, shape, known.dtype, known.shape):
             set_type(tensor, known)
     index.finish()
+    editing.settle()  # the next edit looks anew

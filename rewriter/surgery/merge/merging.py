@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import onnx_graphsurgeon as gs
@@ -73,7 +75,7 @@ def merge(models: Sequence[Model], plan: Plan, names: Sequence[str] = ()) -> Mer
         raise RewriterError("there is only one model; a merge needs two")
     converted = _to_one_opset(models, names)
     own = [[[t.name for t in ports] for ports in (m.graph.inputs, m.graph.outputs)] for m in models]
-    _prefix(models, plan.prefixes)
+    _prefix(models, plan.prefixes, plan.share)
     joints = _joints(models, names, plan)
     wiring = joints.found
     result = Merged(models[0], notes=converted)
@@ -152,17 +154,22 @@ def _labels(sources: Sequence[Opened]) -> list[str]:
     return [s if stems.count(s) == 1 else str(Path(str(o.path))) for s, o in zip(stems, sources, strict=True)]
 
 
-def _prefix(models: Sequence[Model], prefixes: Sequence[str]) -> None:
+def _prefix(models: Sequence[Model], prefixes: Sequence[str], share: Sequence[str]) -> None:
+    """Gives names their beginnings; inputs that are going to be shared keep their one name."""
     if not prefixes:
         return
     if len(prefixes) != len(models):
         raise RewriterError(f"--prefix: there are {len(prefixes)} prefixes for {len(models)} models; one may be empty, as a_,")
+    counts = Counter(tensor.name for model in models for tensor in model.graph.inputs)
+    chosen = list(names_in(share, counts.__contains__))
+    shared = [name for name, n in counts.items() if n > 1 and any(name == one or fnmatchcase(name, one) for one in chosen)]
+    kept = "|".join(re.escape(name).replace("/", "\\/") for name in shared)
     for model, prefix in zip(models, prefixes, strict=True):
         if not _PREFIX.fullmatch(prefix):
             raise RewriterError(f"--prefix: {prefix!r} holds something else than letters, digits and _./:-")
         if prefix:
             escaped = prefix.replace("/", "\\/")
-            edit(model, [("rename", f"/^/{escaped}/")])
+            edit(model, [("rename", f"/^(?!(?:{kept})$)/{escaped}/" if kept else f"/^/{escaped}/")])
 
 
 def _joints(models: Sequence[Model], names: Sequence[str], plan: Plan) -> Joints:
