@@ -20,7 +20,7 @@ from rewriter.rewriting.stale_types import agrees, mend_stale_types
 from rewriter.surgery.cut.extract import upstream
 from rewriter.surgery.edit.editing import Editing, pair
 from rewriter.surgery.keep import keep_nodes
-from rewriter.surgery.literals import literal
+from rewriter.surgery.literals import FILE, array, literal
 from rewriter.surgery.parts import reads
 from rewriter.surgery.ports import set_type
 
@@ -112,7 +112,9 @@ def _drop_behind(editing: Editing, nodes: list[gs.Node]) -> None:
     graph.outputs = outputs
     keep_nodes(graph, [node for node in kept if id(node) not in only_for_gone])
     editing.settle()
-    editing.did.append(f"dropped {before - len(graph.nodes)} nodes" + (f" and the outputs {', '.join(lost)}" if lost else ""))
+    editing.did.append(
+        f"dropped {counted(before - len(graph.nodes), 'node')}" + (f" and the outputs {', '.join(lost)}" if lost else "")
+    )
 
 
 def _only_behind(editing: Editing, fed: Iterable[gs.Tensor], outputs: list[gs.Tensor]) -> set[int]:
@@ -125,7 +127,7 @@ def _only_behind(editing: Editing, fed: Iterable[gs.Tensor], outputs: list[gs.Te
 
 def insert_after(editing: Editing, text: str) -> None:
     """`T=Op<attributes>(operands)`: who reads T reads the new node instead; `_` among the operands is T, and a number is a
-    constant of T's type.
+    constant of T's type, and `@FILE.npy` the array of a file.
 
     Raises:
         RewriterError: it cannot be read, or an operand does not exist.
@@ -204,11 +206,20 @@ def _parsed_call(editing: Editing, text: str, tensor: gs.Tensor) -> tuple[str, s
 def _operand(editing: Editing, word: str, tensor: gs.Tensor) -> gs.Tensor | None:
     if word == "_":
         return None
+    if word.startswith(FILE):
+        return new_constant(editing.index.names.fresh(f"{tensor.name}_value"), _from_file(word, editing.facts.dtype(tensor)))
     if word in editing.parts.tensors or not _NUMBER.fullmatch(word):
         return editing.parts.tensor(word)
     number = editing.facts.dtype(tensor)
     dtype = np.dtype(np.float32) if number is None else numpy_dtype(number)
     return new_constant(editing.index.names.fresh(f"{tensor.name}_value"), np.asarray(float(word)).astype(dtype))
+
+
+def _from_file(word: str, wanted: int | None) -> np.ndarray[Any, Any]:
+    """The array of a file; floating-point numbers in the type of the tensor beside it."""
+    found = array(word, "", None)
+    dtype = None if wanted is None else numpy_dtype(wanted)
+    return found.astype(dtype) if dtype is not None and found.dtype.kind == dtype.kind == "f" else found
 
 
 def replace(editing: Editing, text: str) -> None:
@@ -256,9 +267,7 @@ def _is_node(editing: Editing, name: str) -> bool:
 def _value(node: gs.Node, attribute: str, text: str) -> Any:
     if text.lower() == "none":
         return None
-    if text.startswith("@"):
-        from rewriter.surgery.literals import array
-
+    if text.startswith(FILE):
         return new_constant("", array(text, attribute, None))
     kind = schema_type(node.op, node.domain or "", attribute)
     before = node.attrs.get(attribute)

@@ -14,7 +14,7 @@ EDITS = (
     ("type", "NAME:TYPE", "the type of a new output that the model does not tell, as 'x:float[1,3,N]'"),
     ("drop-output", "T,...", "take outputs away, and the nodes that nothing else needs"),
     ("drop", "NODE,...", "take nodes out; who read one reads its first operand instead"),
-    ("insert-after", "T=OP", "put a node after a tensor, as 'x=Mul(_, 0.5)' or 'y=Softmax<axis=1>'"),
+    ("insert-after", "T=OP", "put a node after a tensor, as 'x=Mul(_, 0.5)', 'x=Sub(_, @mean.npy)' or 'y=Softmax<axis=1>'"),
     ("replace", "OLD=NEW", "another operator for all nodes of one, or for named nodes"),
     ("set", "NODE.attr=VALUE", "set an attribute; none takes it away"),
     ("shape", "INPUT:DIMS", "another shape of an input, as x:N,3,H,W; the whole graph follows"),
