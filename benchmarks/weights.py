@@ -4,7 +4,8 @@
 
 Makes the models (GB of weights inside, GB beside), then does each job in a process of its own, once to warm up and then
 `--runs` times, in turn with copying the file, since disks are moody; before each the disk has time to write what is waiting.
-Prints medians. Exits with 1 when a bound is exceeded.
+The commands that cut and edit models are timed against copying what they write. Prints medians. Exits with 1 when a bound is
+exceeded.
 `--folder` is where the models are made and written; it needs three times their size and should not be in memory.
 """
 
@@ -20,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,7 +35,10 @@ SLOW_RUNS = 3  # of peers, which take many seconds
 
 @dataclass(frozen=True)
 class Job:
-    """A model, what to do with it, and what that may take: times copying the file (or seconds), and megabytes."""
+    """A model, what to do with it, and what that may take: times copying the file (or seconds), and megabytes.
+
+    A command has words instead of a rule; `half` is the number of the node in the middle. What it writes is copied then.
+    """
 
     name: str
     model: str
@@ -42,6 +46,7 @@ class Job:
     ratio: float | None
     seconds: float | None
     megabytes: int
+    words: tuple[str, ...] = ()
 
 
 JOBS = (
@@ -50,6 +55,18 @@ JOBS = (
     Job("nothing fires", "inside.onnx", "OPT003", 2, None, 200),
     Job("convolutions folded with BatchNormalization", "folded.onnx", "OPT001", 3, None, 400),
     Job("attribute edit, external data", "beside.onnx", "GEN001", None, 0.3, 150),
+)
+
+EDITS = (
+    ("extract", "--to", "y{half}"),
+    ("edit", "--rename", "x=images"),
+    ("opset", "18"),
+    ("save", "--external"),
+)
+COMMANDS = tuple(
+    Job(f"{' '.join(words)}, {told}", model, "", 2, None, 200, words)
+    for model, told in (("inside.onnx", "inside"), ("beside.onnx", "beside"))
+    for words in EDITS
 )
 
 
@@ -181,6 +198,34 @@ def measure(way: str, source: Path, target: Path, rule: str, runs: int) -> None:
     print(json.dumps({"copy": seconds[0][1:], "seconds": seconds[1][1:], "peak": peak()}))
 
 
+def measure_command(words: Sequence[str], source: Path, target: Path, runs: int) -> None:
+    """As `measure`, for a command and copies of all the files that it writes."""
+    import rewriter
+    from rewriter.cli.main import main as command
+
+    words = [word.format(half=len(rewriter.load(source).graph.initializers) // 2) for word in words]
+    seconds: tuple[list[float], list[float]] = [], []
+    for _ in range(runs + 1):
+        os.sync()
+        started = time.perf_counter()
+        code = command([words[0], str(source), *words[1:], "-o", str(target)])
+        seconds[1].append(time.perf_counter() - started)
+        if code:
+            raise SystemExit(code)
+        written = [path for path in target.parent.iterdir() if path.name.startswith(target.name)]
+        os.sync()
+        started = time.perf_counter()
+        for path in written:
+            shutil.copyfile(path, f"{path}.copy")
+            with open(f"{path}.copy", "rb") as copy:
+                os.fsync(copy.fileno())  # as the command does
+        seconds[0].append(time.perf_counter() - started)
+        for path in written:
+            path.unlink()
+            Path(f"{path}.copy").unlink()
+    print(json.dumps({"copy": seconds[0][1:], "seconds": seconds[1][1:], "peak": peak()}))
+
+
 def peak() -> float:
     """Most memory that this process has had, in megabytes."""
     status = Path("/proc/self/status")
@@ -221,7 +266,7 @@ def compare(folder: Path, jobs: list[Job], size: float, external: float, runs: i
     print(f"{'job':46}{'way':14}{'seconds':>9}{'copying':>9}{'ratio':>9}{'peak MB':>9}")
     for job in jobs:
         make(folder, job, size, external)
-        for way in WAYS:
+        for way in WAYS if not job.words else ["rewriter"]:
             seconds, base, most = measured(way, job, folder, runs)
             ratio = "" if job.ratio is None else f"{seconds / base:.2f}"
             print(f"{job.name:46}{way:14}{seconds:>9.3f}{base:>9.3f}{ratio:>9}{most:>9.0f}", flush=True)
@@ -239,13 +284,17 @@ def main() -> int:
     parser.add_argument("--external", type=float, default=4.0, help="GB of weights beside")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--folder", type=Path)
-    parser.add_argument("--only", help="one job, by its name")
+    parser.add_argument("--only", help="jobs, by the beginnings of their names")
     parser.add_argument("--measure", choices=sorted(WAYS), help=argparse.SUPPRESS)
     args = parser.parse_args()
-    jobs = [job for job in JOBS if args.only in (None, job.name)]
+    jobs = [job for job in (*JOBS, *COMMANDS) if job.name.startswith(args.only or "")]
     if args.measure:
         source = args.folder / jobs[0].model
-        measure(args.measure, source, source.with_suffix(".out.onnx"), jobs[0].rule, args.runs)
+        target = source.with_suffix(".out.onnx")
+        if jobs[0].words:
+            measure_command(jobs[0].words, source, target, args.runs)
+        else:
+            measure(args.measure, source, target, jobs[0].rule, args.runs)
         return 0
     with tempfile.TemporaryDirectory(dir=args.folder) as name:
         return 0 if compare(Path(name), jobs, args.size, args.external, args.runs) else 1
