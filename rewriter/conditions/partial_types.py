@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rewriter.conditions.asked_model import Asked
@@ -42,7 +42,7 @@ class TypeCompiler:
         self.lets = lets
 
     def operand(self, name: str, position: int | None) -> None:
-        """Notes that a name of the pattern stands for the operand at a position, or, with None, at any."""
+        """Notes that a name of the pattern stands for the operand at a position, negative from the end; with None, at any."""
         places = self.operands.setdefault(name, [])
         if position is None or places is None:
             self.operands[name] = None
@@ -75,7 +75,7 @@ class TypeCompiler:
             bits, types = ANY, asked.types
             if types is not None:
                 for position in positions:
-                    one = union(types) if free else types[position] if position < len(types) else ANY
+                    one = union(types) if free else types[position] if _within(position, types) else ANY
                     bits &= one or ANY
             return bits
 
@@ -111,7 +111,11 @@ class TypeCompiler:
             return None
         self.asks_ranks = True
         at = operand[0]
-        return lambda asked: UNKNOWN if not asked.ranks or at >= len(asked.ranks) else _number(asked.ranks[at])
+        return lambda asked: UNKNOWN if not asked.ranks or not _within(at, asked.ranks) else _number(asked.ranks[at])
+
+
+def _within(position: int, operands: Sequence[int | None]) -> bool:
+    return -len(operands) <= position < len(operands)
 
 
 def _number(rank: int | None) -> Any:

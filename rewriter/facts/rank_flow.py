@@ -119,6 +119,12 @@ def _global_pool(kind: NodeKind, ranks: Ranks) -> int | None:
     return rank if rank is not None and rank >= 2 else None
 
 
+def _matrix_product(kind: NodeKind, ranks: Ranks) -> int | None:
+    """A product of matrices or stacks of them."""
+    known = [rank for rank in ranks if rank is not None and rank >= 2]
+    return max(known) if len(known) == len(ranks) == 2 else None
+
+
 def _of_one(rank: int) -> Callable[[NodeKind, Ranks], int | None]:
     return lambda kind, ranks: rank if len(ranks) == 1 and ranks[0] != OMITTED and not kind.attrs else None
 
@@ -127,6 +133,8 @@ _RULES: dict[str, Callable[[NodeKind, Ranks], int | None]] = {
     **dict.fromkeys(GLOBAL_POOLS, _global_pool),
     **dict.fromkeys(("Conv", *POOLS), _window),
     "Constant": _constant,
+    "Flatten": lambda kind, ranks: 2,
+    "MatMul": _matrix_product,
     "Shape": _of_one(1),
     "Size": _of_one(0),
 }

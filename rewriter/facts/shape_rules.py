@@ -231,6 +231,14 @@ def _flatten(facts: NodeFacts) -> Shape | None:
     return quotient(source[:axis], ()), quotient(source[axis:], ())
 
 
+def _matrix_product(facts: NodeFacts) -> Shape | None:
+    """MatMul of matrices and stacks of them, also where the lengths that are summed over contradict each other."""
+    left, right = facts.shape(0), facts.shape(1)
+    if left is None or right is None or min(len(left), len(right)) < 2:
+        return None
+    return (*broadcast(left[:-2], right[:-2]), left[-2], right[-1])
+
+
 def _window(facts: NodeFacts) -> Shape | None:
     """Conv and pooling: a named dimension stays as it is where the window neither shrinks nor strides."""
     source, weight = facts.shape(0), facts.shape(1)
@@ -315,6 +323,7 @@ RULES: dict[str, Rule] = {
     "Range": _range,
     "TopK": _top_k,
     "Flatten": _flatten,
+    "MatMul": _matrix_product,
     "Crop": _crop,
     **dict.fromkeys(("Conv", "ConvInteger", *POOLS), _window),
     **dict.fromkeys(GLOBAL_POOLS, _global_pool),

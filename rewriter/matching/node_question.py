@@ -50,15 +50,18 @@ class NodeQuestion:
             compiler.bound[source.label] = lambda asked: NODE
         commutative = node.ops is ANY_OPERATOR or any(schema.is_commutative(op, domain) for domain, op in node.ops)
         compiler.free = free = not source.ordered and commutative
-        placed = next((at for at, operand in enumerate(node.inputs) if is_run(operand)), len(node.inputs))
+        count = len(node.inputs)
+        placed = next((at for at, operand in enumerate(node.inputs) if is_run(operand)), count)
+        fixed = not any(isinstance(operand, ast.Capture) and operand.optional for operand in node.inputs)
+        one_run = fixed and sum(map(is_run, node.inputs)) == 1
         for position, operand in enumerate(node.inputs):
             capture = operand if isinstance(operand, ast.Capture) else None
             if capture is not None:
-                compiler.operand(capture.name, None if position >= placed else position)
+                behind = position - count if one_run else None
+                compiler.operand(capture.name, behind if position >= placed else position)
             if isinstance(operand, ast.Variadic) and operand.name is not None:
-                fixed = not any(isinstance(o, ast.Capture) and o.optional for o in node.inputs)
-                alone = sum(map(is_run, node.inputs)) == 1 and fixed and (not free or len(node.inputs) == 1)
-                compiler.runs[operand.name] = (position, len(node.inputs) - position - 1) if alone else None
+                alone = one_run and (not free or count == 1)
+                compiler.runs[operand.name] = (position, count - position - 1) if alone else None
             if position < placed and not free and not (capture is not None and capture.optional):
                 self._required.append(position)
             if position < placed and capture is not None and capture.type is not None and capture.type.dtype is not None:

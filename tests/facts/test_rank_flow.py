@@ -33,6 +33,8 @@ OPERATORS: dict[str, tuple[str, ...]] = {
     "Concat": ("axis",),
     "Gather": ("axis",),
     "Cast": ("to",),
+    "Flatten": ("axis",),
+    "MatMul": (),
     "Shape": ("start", "end"),
     "Size": (),
     "Constant": (),
@@ -79,7 +81,7 @@ def size(dims: list[int]) -> int:
 
 
 def count(chance: random.Random, op: str) -> int:
-    usual = {"Constant": 0, "Conv": 2, "Add": 2, "Gather": 2, "Where": 3, "Mod": 2, "BatchNormalization": 5}
+    usual = {"Constant": 0, "Conv": 2, "Add": 2, "Gather": 2, "Where": 3, "Mod": 2, "MatMul": 2, "BatchNormalization": 5}
     return max(usual.get(op, chance.choice((1, 1, 2, 3))) + chance.choice((0, 0, 0, 0, 0, 1, -1)), 0)
 
 
