@@ -93,6 +93,8 @@ def read_model(text: str) -> onnx.ModelProto:
         return onnx.parser.parse_model(text)
     except (onnx.parser.ParseError, ValueError) as error:
         raise RewriterError(f"the test's model is not ONNX text: {_parsed(error)}") from error
+    except IndexError as error:  # C++'s std::out_of_range
+        raise RewriterError("the test's model has a number that is out of range") from error
 
 
 def _parsed(error: Exception) -> str:

@@ -104,8 +104,9 @@ def test_an_expected_model_that_contradicts_itself(call: Call, tmp_path: Path) -
         (f"{HEAD}(float[N,4] c) {{ b = Neg(a) }}", "reads 'c', which is no input"),
         ("g (float[N] a) => (float[N] b) { b = Neg(a) }", 'write <ir_version: 8, opset_import: ["": 13]>'),
         (f"{HEAD[:-3]}-> (float[N,4] b) {{ b = Neg(a) }}", "not ONNX text: line 1 of it, column "),
+        (f"{HEAD}(float[{10**20}] b) {{ b = Neg(a) }}", "has a number that is out of range"),
     ],
-    ids=["an operand", "an output", "operators", "an arrow"],
+    ids=["an operand", "an output", "operators", "an arrow", "a number"],
 )
 def test_left_alone_since_it_misses_something(call: Call, tmp_path: Path, model: str, words: str) -> None:
     done = call("test", written(tmp_path, RULE + f'test "it" unchanged ~~~ {model} ~~~\n'))
