@@ -281,3 +281,13 @@ def test_attributes_of_a_wrong_type_stop_it() -> None:
     after, log = named(before, 2)
     assert after == before
     assert "attributes that its operator does not take" in " ".join(blocked.reason for blocked in log.blocked)
+
+
+def test_a_size_below_zero_is_followed_nowhere() -> None:
+    """ONNX's inference of a Slice would end the process."""
+    constants = "<int64[2] b = {0, 0}, int64[2] e = {9223372036854775807, 1}, int64[2] a = {0, 1}>"
+    before = model(f"g (float[N,4] x) => (float[-2147483648,1] y) {constants} {{ y = Slice(x, b, e, a) }}")
+    loaded = rewriter.Model.from_proto(before)
+    log = run(loaded.graph, rewriter.load_rules().select(["HYG015"], []))
+    assert loaded.to_proto() == before
+    assert "at most 4 of 1 or more are followed" in " ".join(blocked.reason for blocked in log.blocked)

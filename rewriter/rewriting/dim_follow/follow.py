@@ -45,7 +45,7 @@ def named_dimensions(group: Iterable[Edits]) -> dict[str, int]:
             for size, name in zip(before, after, strict=False):
                 if isinstance(size, int) and isinstance(name, str) and sizes.setdefault(name, size) != size:
                     raise DoesNotFlow(f"{name!r} would stand for {sizes[name]} and, in {tensor!r}, for {size}")
-    if len(sizes) > len(PRIMES) or 0 in sizes.values():
+    if len(sizes) > len(PRIMES) or any(size < 1 for size in sizes.values()):
         raise DoesNotFlow(f"{len(sizes)} dimensions are named at once, and at most {len(PRIMES)} of 1 or more are followed")
     return sizes
 
