@@ -1,7 +1,8 @@
 """Names of nodes and tensors that are there twice, not at all, or that some consumers cannot read.
 
-The graph itself is never in doubt: a use means the latest definition before it, and each definition has its own tensor since
-loading. So all of this is giving names; names of the model's inputs and outputs are never given anew.
+The graph itself is hardly ever in doubt: a use means the latest definition before it (`meant_inputs` has the exception), and
+each definition has its own tensor since loading. So all of this is giving names; names of the model's inputs and outputs are
+never given anew.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from rewriter.conditions.context import Context
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.objects import Graph
 from rewriter.graph.scopes import Scope
+from rewriter.rewriting.model_faults.meant_inputs import uses_meaning_input
 from rewriter.rewriting.transaction import Rewriting
 
 _NAME, _OUTPUTS = attrgetter("name"), attrgetter("outputs")
@@ -105,11 +107,15 @@ def repeated_tensors(context: Context) -> list[str]:
 
 def name_repeated_tensors(rewriting: Rewriting) -> None:
     dropped: dict[int, set[int]] = {}  # by scope
+    inputs = {tensor.name: tensor for tensor in rewriting.index.graph.inputs}
     for tensor, scope in list(_redefinitions(rewriting.index)):
         if isinstance(tensor, gs.Constant) and not rewriting.index.is_used(tensor):
             rewriting.edits.declare("initializer", tensor.name, tensor.name, None)
             dropped.setdefault(scope.number, set()).add(id(tensor))
         else:
+            if tensor.name in inputs and rewriting.index.producer(tensor) is not None:
+                for node, position in list(uses_meaning_input(rewriting.context, tensor, inputs[tensor.name])):
+                    rewriting.edits.set_input(node, position, inputs[tensor.name])
             rewriting.edits.rename(tensor, rewriting.index.names.fresh(tensor.name))
     for number, constants in dropped.items():
         _drop(rewriting, constants, rewriting.index.scopes[number].graph)
