@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
+from rewriter.errors import RewriterError
 from rewriter.graph.model import Model
 from rewriter.proof.layers.comparison import compare_models
 from rewriter.proof.models.baseline import Baseline
@@ -169,3 +170,9 @@ def test_values_of_every_element_type(code: int) -> None:
         for one in sets:
             for feed in one.choices():
                 assert np.shape(feed["x"]) == (2, 3)
+
+
+def test_no_elements_along_an_axis_without_an_end() -> None:
+    """NumPy refuses such an array, though it is empty."""
+    with pytest.raises(RewriterError, match="its shape is 0x2x9223372036854775807"):
+        next(feed_sets(model(f"(float[0,2,{2**63 - 1}] x) => (float[0] y) {{ y = Relu(x) }}")))

@@ -138,6 +138,6 @@ def _shape(info: onnx.ValueInfoProto, first: int, other: int) -> tuple[int, ...]
     dims = tensor.shape.dim
     known = [dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None for dim in dims]
     shape = tuple((first if i == 0 else other) if size is None else size for i, size in enumerate(known))
-    if np.prod(shape, dtype=float) > MOST_ELEMENTS:
-        raise RewriterError(f"no value is made up for input {info.name!r}: it would have {'x'.join(map(str, shape))} elements")
+    if np.prod([size or 1 for size in shape], dtype=float) > MOST_ELEMENTS:  # NumPy refuses 0 x 2**63, too
+        raise RewriterError(f"no value is made up for input {info.name!r}: its shape is {'x'.join(map(str, shape))}")
     return shape
