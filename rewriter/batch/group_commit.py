@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -62,8 +62,9 @@ class GroupCommit:
         """Syncs and names all that wait; their outcomes, which are failures where that was not possible."""
         for file in self._files.values():
             file.begin_sync()
-        for _, outcome in self._outcomes:
-            self._name(outcome)
+        for step in (NewFile.sync, NewFile.name):  # a name between two syncs would make the second one wait for the disk anew
+            for _, outcome in self._outcomes:
+                self._take(outcome, step)
         self._open.close()
         folders = {os.path.dirname(outcome.output) for _, outcome in self._outcomes if outcome.output is not None}
         failed = {folder: why for folder in folders if (why := _unsynced(folder))}
@@ -75,10 +76,11 @@ class GroupCommit:
         self._bytes, self._since = 0, 0.0
         return found
 
-    def _name(self, outcome: Outcome) -> None:
-        assert outcome.output is not None
+    def _take(self, outcome: Outcome, step: Callable[[NewFile], None]) -> None:
+        if outcome.output is None:  # an earlier step failed
+            return
         try:
-            self._files[outcome.output].sync_and_name()
+            step(self._files[outcome.output])
         except RewriterError as error:
             _fail(outcome, str(error))
 

@@ -45,7 +45,8 @@ def write_file(path: Path, fill: Callable[[int], None], force: bool) -> None:
     Raises RewriterError when the target may not be replaced or the system refuses.
     """
     with new_file(path, fill, force) as file:
-        file.sync_and_name()
+        file.sync()
+        file.name()
     try:
         sync_folder(path.parent)
     except OSError as error:
@@ -75,10 +76,16 @@ class NewFile:
         with contextlib.suppress(AttributeError, OSError):
             os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
-    def sync_and_name(self) -> None:
-        """Waits until the bytes are on the disk, and gives the file its name. Raises RewriterError."""
+    def sync(self) -> None:
+        """Waits until the bytes are on the disk. Raises RewriterError."""
         try:
             os.fsync(self._descriptor)
+        except OSError as error:
+            raise RewriterError(f"{self._path}: {reason(error)}") from error
+
+    def name(self) -> None:
+        """Gives the file its name, after its bytes are on the disk. Raises RewriterError."""
+        try:
             if not LOCKS:  # a system that renames no open file
                 os.close(self._descriptor)
             if self._before is not None:

@@ -104,7 +104,8 @@ def save_apart(
         _refer(places, os.path.relpath(file.place, target.parent).replace(os.sep, "/"), folder)
         judged()
         _refer(places, location, folder)
-        file.sync_and_name()
+        file.sync()
+        file.name()
     try:
         sync_folder(data.parent)
         model.save(target, force=force)

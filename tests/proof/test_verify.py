@@ -243,7 +243,9 @@ def test_every_recorded_export_has_its_row() -> None:
     tables = (MODELS / "README.md").read_text().split("\n## ")[1:]
     rows = [[line.split(" | ")[0][2:] for line in table.splitlines() if " | " in line][1:] for table in tables]
     assert rows == [sorted(names) for names in rows]
-    assert sorted([name for names in rows for name in names]) == sorted(folder.name for folder in MODELS.iterdir() if folder.is_dir())
+    assert sorted([name for names in rows for name in names]) == sorted(
+        folder.name for folder in MODELS.iterdir() if folder.is_dir()
+    )
 
 
 def test_recorded_exports_speak_for_repairs() -> None:
