@@ -137,12 +137,16 @@ class Watch:
             self._state = (self._state + delta) & 0xFFFF_FFFF_FFFF_FFFF
             self._states.setdefault(self._state, number)
 
+    def count(self, code: str, root: int) -> None:
+        """Counts a firing."""
+        self._per_root[code, root] = self._per_root.get((code, root), 0) + 1
+        self._rules.append(code)
+
     def record(self, code: str, root: int, delta: int) -> Sequence[str]:
         """Counts a firing; where states are remembered, `delta` is by how much it changed the state, and a state that was there
         before is a cycle: the rules that fired since then, () for none.
         """
-        self._per_root[code, root] = self._per_root.get((code, root), 0) + 1
-        self._rules.append(code)
+        self.count(code, root)
         if not self.recalls:
             return ()
         self._state = (self._state + delta) & 0xFFFF_FFFF_FFFF_FFFF

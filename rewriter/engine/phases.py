@@ -248,6 +248,8 @@ class Run:
         self._recorder.record(fired)
         if edits.before or edits.added:
             self._watch_over(fired, generation)
+        else:
+            self._watch.count(fired.compiled.code, id(fired.root) if fired.root is not None else 0)
         return True
 
     def _count_nodes(self) -> int:

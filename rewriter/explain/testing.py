@@ -91,7 +91,7 @@ def read_model(text: str) -> onnx.ModelProto:
     """A model from ONNX text; bare functions and graphs are not accepted. Raises RewriterError with the parser's position."""
     try:
         return onnx.parser.parse_model(text)
-    except (onnx.parser.ParseError, ValueError) as error:
+    except (onnx.parser.ParseError, ValueError, RuntimeError) as error:
         raise RewriterError(f"the test's model is not ONNX text: {_parsed(error)}") from error
     except IndexError as error:  # C++'s std::out_of_range
         raise RewriterError("the test's model has a number that is out of range") from error

@@ -33,7 +33,8 @@ class Edits:
     """
 
     __slots__ = (
-        "_undo", "added", "before", "corrected", "declared", "edited", "freed", "index", "released", "removed", "retyped",
+        "_undo", "_undone", "added", "before", "corrected", "declared", "edited", "freed", "index", "released", "removed",
+        "retyped",
     )  # fmt: skip
 
     def __init__(self, index: GraphIndex) -> None:
@@ -48,6 +49,7 @@ class Edits:
         self.declared: dict[tuple[str, str], tuple[Any, Any]] = {}
         self.released: dict[int, gs.Tensor] = {}  # tensors that lost a use or their producer: candidates for clean-up
         self._undo: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
+        self._undone = 0  # steps that others took back since: nodes that were added and removed again
 
     def rollback(self) -> None:
         """Takes back every edit, last one first."""
@@ -59,11 +61,12 @@ class Edits:
             names.clear()
         self.before.clear()
         self.declared.clear()
+        self._undone = 0
 
     @property
     def any(self) -> bool:
         """Whether anything was changed."""
-        return bool(self._undo)
+        return len(self._undo) > self._undone
 
     def _touch(self, node: gs.Node) -> None:
         if id(node) not in self.before and id(node) not in self.added:
@@ -100,6 +103,8 @@ class Edits:
             if number not in self.before:
                 self.before[number] = NodeState(node)
             self.removed[number] = node
+        else:
+            self._undone += 2
         self._undo.append((self._restore, (node, *self.index.detach(node))))
         for tensor in node.inputs:
             released[id(tensor)] = tensor

@@ -105,8 +105,9 @@ def test_an_expected_model_that_contradicts_itself(call: Call, tmp_path: Path) -
         ("g (float[N] a) => (float[N] b) { b = Neg(a) }", 'write <ir_version: 8, opset_import: ["": 13]>'),
         (f"{HEAD[:-3]}-> (float[N,4] b) {{ b = Neg(a) }}", "not ONNX text: line 1 of it, column "),
         (f"{HEAD}(float[{10**20}] b) {{ b = Neg(a) }}", "has a number that is out of range"),
+        (f"{HEAD}(float[N,4] b) <float c = {{-3333.4028235e+38}}> {{ b = Neg(a) }}", "Failed to parse float"),
     ],
-    ids=["an operand", "an output", "operators", "an arrow", "a number"],
+    ids=["an operand", "an output", "operators", "an arrow", "a number", "a real number"],
 )
 def test_left_alone_since_it_misses_something(call: Call, tmp_path: Path, model: str, words: str) -> None:
     done = call("test", written(tmp_path, RULE + f'test "it" unchanged ~~~ {model} ~~~\n'))

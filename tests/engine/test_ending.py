@@ -90,6 +90,13 @@ def test_a_rule_that_makes_what_it_matches_changes_nothing() -> None:
     assert outcome.proto == outcome.before
 
 
+def test_a_rule_whose_new_nodes_nobody_reads_changes_nothing() -> None:
+    loose = "rule X1 loose <kind: exact> match { y = Mul(Neg(x), x) } rewrite { z = Neg(x) }"
+    outcome = soon(lambda: rewrite_text("g (float[2] x) => (float[2] y) { n = Neg(x)  y = Mul(n, x) }", loose))
+    assert outcome.fired == [] and outcome.proto == outcome.before
+    assert [blocked.reason for blocked in outcome.log.blocked] == ["it would change nothing"]
+
+
 def test_a_self_overlapping_pattern_takes_each_node_once() -> None:
     pair = "rule X1 pair <kind: exact> match { h = Neg(x)  y = Neg(h) } rewrite { y = x }"
     outcome = soon(
