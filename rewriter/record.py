@@ -8,9 +8,12 @@ checkers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["as_dict", "field", "names", "record", "replace"]
+__all__ = ["as_dict", "field", "getter", "names", "record", "replace"]
 
 RARE = 16
 """Objects of a class before its constructor is compiled; most classes have fewer in a run, and compiling takes 0.1 ms."""
@@ -20,6 +23,14 @@ def names(kind: type) -> tuple[str, ...] | None:
     """The fields of a record in their order; None for any other class."""
     entries = kind.__dict__.get("__record__")
     return None if entries is None else tuple(entries)
+
+
+@cache
+def getter(fields: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    """A function that gives the values of some fields of a record as a tuple."""
+    if len(fields) > 1:
+        return attrgetter(*fields)
+    return (lambda one: (getattr(one, fields[0]),)) if fields else lambda one: ()
 
 
 def as_dict(one: Any) -> Any:
@@ -36,9 +47,6 @@ if TYPE_CHECKING:
     from dataclasses import dataclass as record
     from dataclasses import field, replace
 else:
-    from functools import cache
-    from operator import attrgetter
-
     _NONE = object()
     _counts: dict[type, int] = {}
 
@@ -113,10 +121,7 @@ else:
     @cache
     def _values(cls: type, compared: bool = False):
         """A function that gives the values of the fields as a tuple."""
-        fields = [name for name, entry in cls.__record__.items() if entry.compare or not compared]
-        if len(fields) > 1:
-            return attrgetter(*fields)
-        return (lambda self: (getattr(self, fields[0]),)) if fields else lambda self: ()
+        return getter(tuple([name for name, entry in cls.__record__.items() if entry.compare or not compared]))
 
     def _init(self, *given, **named) -> None:
         """The constructor of the first objects of a class."""

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import re
+from collections.abc import Callable, Collection, Iterator
 from functools import cache
 from typing import Any
 
 from rewriter.language import ast
-from rewriter.record import names
+from rewriter.record import getter, names
 
 LATER = frozenset({"maybe", "chain", "others", "either", "variants", "beside", "outlined"})
 """Fields that records have got since texts were first made of them: that of a rule without them stays what it was."""
+
+_PLAIN = frozenset({str, int, bool, float, type(None)})
+_WORDS = re.compile(r"\w+").findall
+_NO_RECORDS = frozenset({"str", "int", "bool", "float", "None", "tuple"})
+"""Words of the annotation of a field that never holds a record."""
 
 
 @cache
@@ -20,14 +26,22 @@ def said(kind: Any) -> tuple[str, ...] | None:
     return None if found is None else tuple(name for name in found if not name.endswith("span"))
 
 
+@cache
+def _values(kind: Any, records: bool = False) -> Callable[[Any], tuple[Any, ...]]:
+    """A function that gives what the fields say that `said` names; of those only that can hold `records` on request."""
+    types = {name: text for base in reversed(kind.__mro__) for name, text in vars(base).get("__annotations__", {}).items()}
+    fields = said(kind) or ()
+    return getter(tuple([name for name in fields if not records or not _NO_RECORDS.issuperset(_WORDS(types[name]))]))
+
+
 def children(node: Any) -> list[Any]:
     """The records directly inside one record, in the order of the text."""
     found: list[Any] = []
-    for name in said(node.__class__) or ():
-        value = getattr(node, name)
-        if type(value) is tuple:
+    for value in _values(node.__class__, True)(node):
+        kind = value.__class__
+        if kind is tuple:
             found += [item for item in value if said(item.__class__) is not None]
-        elif said(value.__class__) is not None:
+        elif said(kind) is not None:
             found.append(value)
     return found
 
@@ -77,10 +91,13 @@ def canonical(value: Any, without: Collection[str] = ()) -> str:
 
     Fields `without` are left out, and so are those that a later version of the language added, where they say nothing.
     """
-    if isinstance(value, tuple):
+    if value.__class__ is tuple:
         return f"({','.join([canonical(part, without) for part in value])})"
     fields = said(value.__class__)
     if fields is None:
         return repr(value)
-    told = [name for name in fields if name not in without and (name not in LATER or getattr(value, name))]
-    return f"{type(value).__name__}({','.join([f'{name}={canonical(getattr(value, name), without)}' for name in told])})"
+    told = []
+    for name, part in zip(fields, _values(value.__class__)(value), strict=True):
+        if name not in without and (part or name not in LATER):
+            told.append(f"{name}={repr(part) if part.__class__ in _PLAIN else canonical(part, without)}")
+    return f"{value.__class__.__name__}({','.join(told)})"

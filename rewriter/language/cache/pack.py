@@ -13,7 +13,7 @@ from typing import Any
 from rewriter.language import ast, diagnostics
 from rewriter.language.ast import NOWHERE
 from rewriter.language.header import Header
-from rewriter.record import names
+from rewriter.record import getter, names
 
 _KINDS: tuple[Any, ...] = (
     ast.Span,
@@ -27,7 +27,7 @@ _KINDS: tuple[Any, ...] = (
 )
 """Every record that can be packed; a packed one begins with its position in this table."""
 
-_NUMBERS = {kind: (_KINDS.index(kind), names(kind) or ()) for kind in _KINDS}
+_NUMBERS = {kind: (number, getter(names(kind) or ())) for number, kind in enumerate(_KINDS)}
 _PLAIN = frozenset({str, int, bool, float, type(None)})
 _NOWHERE = [0, NOWHERE.start, NOWHERE.end]
 _TUPLE, _SET, _ELLIPSIS = -1, -2, -3
@@ -63,8 +63,7 @@ def flat(value: Any, *, places: bool = True) -> Any:
     found = _NUMBERS.get(kind)
     if found is None:
         return [_SET, *sorted(value)] if kind is frozenset else [_ELLIPSIS] if value is ... else value
-    parts = [getattr(value, name) for name in found[1]]
-    values = [part if part.__class__ in _PLAIN else flat(part, places=places) for part in parts]
+    values = [part if part.__class__ in _PLAIN else flat(part, places=places) for part in found[1](value)]
     while values and values[-1] is _NOWHERE:
         values.pop()
     return [found[0], *values]

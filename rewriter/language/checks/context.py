@@ -10,6 +10,8 @@ from rewriter.language.diagnostics import Diagnostic, suggest
 from rewriter.language.header import Header, read_header
 from rewriter.language.walk import pattern_nodes
 
+_WORD = re.compile(r"\w+")
+
 
 class CheckContext:
     """One rule under examination.
@@ -59,8 +61,8 @@ class CheckContext:
 
     def narrow(self, span: ast.Span, word: str) -> ast.Span:
         """The first place of a word inside a span, for records whose parts have no span of their own."""
-        found = re.search(rf"(?<!\w){re.escape(word)}(?!\w)", self.text[span.start : span.end])
-        return ast.Span(span.start + found.start(), span.start + found.end()) if found else span
+        found = next((one for one in _WORD.finditer(self.text, span.start, span.end) if one[0] == word), None)
+        return ast.Span(*found.span()) if found else span
 
     def phrase(self, versions: Sequence[int]) -> str:
         """`13..`, `..8`, `9..12`, `7 and 13..`: open where the rule's own range is open."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from rewriter.language import ast
 from rewriter.language.ast import Cell, Span
@@ -37,6 +39,9 @@ class TableRule:
         builder: what read the rule.
         rule: as it is written.
         table: of it.
+
+    Attributes:
+        same: where the conditions, values and tests stand that mention no column; they are read once for all rows.
     """
 
     def __init__(self, text: str, whole: Span, builder: RuleBuilder, rule: ast.Rule, table: ast.Table) -> None:
@@ -48,6 +53,9 @@ class TableRule:
         self.names = [column.text for column in table.columns]
         self.marks = mentions(text, whole.start, whole.end)
         self.mentioned = {mark.name for mark in self.marks}
+        starts = [mark.span.start for mark in self.marks]
+        parts: list[ast.Where | ast.Let | ast.Test] = [*rule.wheres, *rule.lets, *rule.tests]
+        self.same = {part.span for part in parts if bisect(starts, part.span.start) == bisect(starts, part.span.end)}
 
     def rules(self, parse_row: ParseRow) -> tuple[list[ast.Rule], list[Diagnostic]]:
         """The rules of all rows, or what is wrong."""
@@ -60,16 +68,18 @@ class TableRule:
         of_rows: list[tuple[ast.Row, Diagnostic]] = []
         for cells in self.table.rows:
             row = self._row(cells)
-            rule, found = parse_row(self.filled(row))
+            rule, found = parse_row(self.filled(row, self.same))
+            if found:
+                rule, found = parse_row(self.filled(row))
             of_rows += [(row, problem) for problem in found]
             if rule is not None:
                 rules.append(self._told(rule, row, cells))
         return ([] if of_rows else rules), merged(of_rows, len(self.table.rows), self.marks)
 
-    def filled(self, row: ast.Row) -> FilledText:
-        """The text of a row."""
+    def filled(self, row: ast.Row, without: Iterable[Span] = ()) -> FilledText:
+        """The text of a row, without some parts of the rule."""
         cells = dict(row.cells)
-        changes = [(span, "") for span in row.others_span]
+        changes = [(span, "") for span in (*row.others_span, *without)]
         changes.append((self.rule.code_span, cells[CODE]))
         if SLUG in cells:
             changes.append((self.builder.slug_span, cells[SLUG]))
@@ -95,9 +105,26 @@ class TableRule:
         return fill(text, Span(0, len(text)), mentions(text, 0, len(text)), filled, ()).text + between
 
     def _told(self, rule: ast.Rule, row: ast.Row, cells: Sequence[Cell]) -> ast.Rule:
-        """The rule of a row: what its header has from an empty cell is not there."""
+        """The rule of a row: with the parts that mention no column, which are the same for all rows, and without what its
+        header has from an empty cell.
+        """
         meta = tuple(item for item in rule.meta if getattr(item.value, "name", item.value) != "_")
-        return replace(rule, meta=meta, row=row, span=self.rule.span, code_span=cells[0].span)
+        same = self.same.difference(row.others_span)
+
+        def whole(own: tuple[Any, ...], shared: tuple[Any, ...]) -> tuple[Any, ...]:
+            parts = {part.span: part for part in (*own, *(part for part in shared if part.span in same))}
+            return tuple(sorted(parts.values(), key=lambda part: part.span.start))
+
+        return replace(
+            rule,
+            meta=meta,
+            wheres=whole(rule.wheres, self.rule.wheres),
+            lets=whole(rule.lets, self.rule.lets),
+            tests=whole(rule.tests, self.rule.tests),
+            row=row,
+            span=self.rule.span,
+            code_span=cells[0].span,
+        )
 
     def _size(self) -> Iterator[Diagnostic]:
         """A table may not make more text than can be read."""

@@ -54,7 +54,7 @@ class FilledText:
 
     def place(self, span: Span) -> Span:
         """Where the text was written that stands here at a span; what was filled in stands where it is mentioned."""
-        if span == NOWHERE or not self.starts:
+        if not span.end or not self.starts:
             return NOWHERE
         first, last = self._piece(span.start), self._piece(max(span.start, span.end - 1))
         (begins, exact), (ends, exact_end) = self.origins[first], self.origins[last]

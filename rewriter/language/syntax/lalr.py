@@ -20,13 +20,12 @@ from rewriter.resources import resource
 
 if TYPE_CHECKING:
     from lark import Lark
-    from lark.grammar import Rule
+    from lark.grammar import Rule, Symbol
 
-FORMAT = 2
+FORMAT = 3
 _BLANK = re.compile(r"(?:\s+|#[^\n]*)*").match
 """What `%ignore` of the grammar says."""
 _END = "$END"
-_NODE, _INLINED, _WORD = range(3)
 
 
 _Lexer = tuple[Callable[[str, int], "re.Match[str] | None"], dict[str, dict[str, str]]]
@@ -63,9 +62,11 @@ class Tables:
         first, last: the states at the beginning, and when everything was read.
         actions: by state and terminal: the state that follows, or -1-i for the end of production i.
         gotos: by state and nonterminal: the state that follows.
-        productions: nonterminal, number of symbols, and the node: its name, what is taken of the symbols (how many None before
-            it, its position, and what it is), how many None follow, and whether a single child stands for the node. None
-            instead where one symbol just stands for another.
+        productions: nonterminal, number of symbols, and the node: its name, the positions of its children (None: an optional
+            part that is missing; -1-i: all that the list at position i holds), whether there is such a list, and whether a
+            single child stands for the node. None instead where one symbol just stands for another. Without a name the node
+            is a list.
+        words: the terminals that stand in a tree.
         lexers: by state, the position of its expressions.
         expressions: of each lexer, the expression of the terminals that may follow, and for some of them, words that are other
             terminals.
@@ -73,8 +74,10 @@ class Tables:
 
     def __init__(self, kept: Any) -> None:
         self.kept = kept
-        self.first, self.last, self.actions, self.gotos, self.productions, self.lexers, self.expressions = kept
+        self.first, self.last, self.actions, self.gotos, self.productions, words, self.lexers, self.expressions = kept
+        self.words = frozenset(words)
         self._compiled: dict[int, _Lexer] = {}
+        self._settled: dict[tuple[int, int, str], int] = {}
 
     def lexer(self, number: int) -> _Lexer:
         """The expression of what may stand in some states, compiled when one of them is first reached."""
@@ -82,79 +85,81 @@ class Tables:
         found = self._compiled[number] = (re.compile(pattern).match, words)
         return found
 
+    def settled(self, key: tuple[int, int, str]) -> int:
+        """The state when no symbol just stands for another any more, from the state below, the state, and the terminal read.
+
+        An operand becomes an expression in ten such steps, so that this is remembered.
+        """
+        below, state, kind = key
+        while (action := self.actions[state].get(kind)) is not None and action < 0:
+            origin, _, shown = self.productions[-1 - action]
+            if shown is not None:
+                break
+            state = self.gotos[below][origin]
+        self._settled[key] = state
+        return state
+
     def parse(self, text: str) -> ParseNode | None:
         """The tree of a text; None when the grammar does not take it."""
-        actions, gotos, productions, lexers = self.actions, self.gotos, self.productions, self.lexers
-        compiled = self._compiled
+        actions, gotos, productions, lexers, kept = self.actions, self.gotos, self.productions, self.lexers, self.words
+        compiled, settled = self._compiled, self._settled
         state, stop, at = self.first, len(text), 0
-        states, values = [state], list[Any]()
-        starts, ends = list[int](), list[int]()  # of everything on the stack; of what is empty, -1
+        states, values, starts = [state], list[Any](), list[int]()  # of everything on the stack
         while True:
             begin = _BLANK(text, at).end()  # type: ignore[union-attr]
             if begin == stop:
-                kind = _END
+                kind, after = _END, stop
             else:
                 number = lexers[state]
                 match, words = compiled.get(number) or self.lexer(number)
                 given = match(text, begin)
                 if given is None:
                     return None
-                kind, at = given.lastgroup or "", given.end()
+                kind, after = given.lastgroup or "", given.end()
                 if kind in words:
                     kind = words[kind].get(given[0], kind)
             while (action := actions[state].get(kind)) is not None and action < 0:
                 origin, size, shown = productions[-1 - action]
                 if shown is None:  # one symbol for another: the value stays
-                    states[-1] = state = gotos[states[-2]][origin]
-                else:
-                    low = len(values) - size
-                    node, start, end = _built(shown, values[low:], starts[low:], ends[low:], text)
-                    del states[low + 1 :], values[low:], starts[low:], ends[low:]
-                    values.append(node)
-                    starts.append(start)
-                    ends.append(end)
-                    state = gotos[states[-1]][origin]
-                    states.append(state)
+                    key = states[-2], state, kind
+                    states[-1] = state = settled.get(key) or self.settled(key)
+                    continue
+                low = len(values) - size
+                values[low:] = (_built(shown, values, low, starts[low], at),)
+                state = gotos[states[low]][origin]
+                states[low + 1 :] = (state,)
+                del starts[low + 1 :]
                 if state == self.last:
-                    whole: ParseNode = values[-1]
+                    whole: ParseNode = values[0]
                     return whole
             if action is None:
                 return None
-            state = action
+            state, at, word = action, after, None
+            if kind in kept:
+                word = Word(text[begin:at])
+                word.type, word.start, word.end = kind, begin, at
             states.append(state)
-            values.append(kind)
+            values.append(word)
             starts.append(begin)
-            ends.append(at)
 
 
-def _built(shown: Any, values: list[Any], starts: list[int], ends: list[int], text: str) -> tuple[Any, int, int]:
-    """The value of a production, and the place of all its symbols."""
-    name, taken, after, single = shown
-    children: list[Any] = []
-    for before, i, what in taken:
-        if before:
-            children += [None] * before
-        value = values[i]
-        if what == _NODE:
-            children.append(value)
-        elif what == _WORD:
-            word = Word(text[starts[i] : ends[i]])
-            word.type, word.start, word.end = value, starts[i], ends[i]
-            children.append(word)
-        elif children:
-            children += value.children
-        else:
-            children = value.children  # so that a long list does not grow by copying
-    if after:
-        children += [None] * after
-    start, end = (starts[0], ends[-1]) if starts else (-1, -1)
-    if start < 0 or end < 0:  # what is empty at an end has no place
-        start = next((place for place in starts if place >= 0), -1)
-        end = next((place for place in reversed(ends) if place >= 0), -1)
+def _built(shown: Any, values: list[Any], low: int, start: int, end: int) -> Any:
+    """The value of a production whose symbols have the values from `low` on; no production is of no symbols."""
+    name, taken, lists, single = shown
+    if not lists:
+        children = [None if i is None else values[low + i] for i in taken]
+    else:
+        children = []
+        for i in taken:
+            if i is None or i >= 0:
+                children.append(None if i is None else values[low + i])
+            elif children:
+                children += values[low - 1 - i]
+            else:
+                children = values[low - 1 - i]  # so that a long list does not grow by copying
     if single and len(children) == 1:
-        only = children[0]
-        return (only, only.start, only.end) if type(only) is Word else (only, start, end)
-    return ParseNode(name, children, start, end), start, end
+        return children[0]
+    return ParseNode(name, children, start, end) if name else children
 
 
 @cache
@@ -197,6 +202,7 @@ def _plain(lark: Lark) -> Any:
         [{s: to for s, to in row.items() if s not in origins} for row in actions],
         [{s: to for s, to in row.items() if s in origins} for row in actions],
         [_production(rule) for rule in rules],
+        sorted({str(symbol.name) for rule in rules for symbol in rule.expansion if _stands(symbol, rule)}),
         [places[id(lexers[state])] for state in states],
         [_expressions(lexer) for lexer in distinct],
     )
@@ -204,21 +210,26 @@ def _plain(lark: Lark) -> Any:
 
 def _production(rule: Rule) -> tuple[Any, ...]:
     """As lark's `ParseTreeBuilder` does it: words of one writing only and names with `_` in front are left out or inlined."""
-    options = rule.options
-    empty = options.empty_indices or (False,) * len(rule.expansion)
+    options, size = rule.options, len(rule.expansion)
+    empty = options.empty_indices or (False,) * size
     before = [len(run) for run in "".join(str(int(gap)) for gap in empty).split("0")]
-    taken, nones = [], 0
+    taken = list[int | None]()
     for i, symbol in enumerate(rule.expansion):
-        nones += before[i]
-        if symbol.is_term and symbol.filter_out and not options.keep_all_tokens:  # type: ignore[attr-defined]
-            continue
-        what = _WORD if symbol.is_term else _INLINED if symbol.name.startswith("_") else _NODE
-        taken.append((nones, i, what))
-        nones = 0
+        taken += [None] * before[i]
+        if not symbol.is_term:
+            taken.append(-1 - i if symbol.name.startswith("_") else i)
+        elif _stands(symbol, rule):
+            taken.append(i)
+    taken += [None] * before[-1]
+    name, lists = str(rule.alias or rule.origin.name), any(i is not None and i < 0 for i in taken)
     single = options.expand1 and not rule.alias
-    shown = str(rule.alias or rule.origin.name), tuple(taken), nones + before[-1], single
-    renamed = single and taken == [(0, 0, _NODE)] and len(rule.expansion) == 1 and not shown[2]
-    return str(rule.origin.name), len(rule.expansion), None if renamed else shown
+    shown = None if single and size == 1 and taken == [0] else ("" if name.startswith("_") else name, taken, lists, single)
+    return str(rule.origin.name), size, shown
+
+
+def _stands(symbol: Symbol, rule: Rule) -> bool:
+    """Whether a symbol of a rule is a word that stands in the tree."""
+    return symbol.is_term and (not symbol.filter_out or rule.options.keep_all_tokens)  # type: ignore[attr-defined]
 
 
 def _expressions(lexer: Any) -> tuple[str, dict[str, dict[str, str]]]:
