@@ -70,9 +70,11 @@ def _compiled(library: Library) -> Checked:
     with collector_off():
         rules, found = _checked(library.texts)
         if all(diagnostic.is_warning for diagnostic in found):
+            from rewriter.language import schema
             from rewriter.language.cache.operator_table import write_table
 
             write_table()
+            schema.keep()
             library.write("checked", rules, found)
     return rules, tuple(found)
 

@@ -4,16 +4,19 @@ The checks ask for attributes, operand counts and defaults of every operator for
 engine asks for defaults while matching; `onnx.defs` answers with freshly converted C++ objects each time, so this module keeps
 plain records.
 
-`onnx` is imported with the first question, not with this module: parsing and formatting rules need none of it.
+`onnx` is imported with the first question, not with this module, and only when no process before this one has kept the answers:
+writing rules needs none of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from rewriter.language.cache.kept_schemas import read_schemas, write_schemas
 from rewriter.record import record
 
 if TYPE_CHECKING:
@@ -162,18 +165,54 @@ def registered(op: str, domain: str = "") -> tuple[OpSchema, ...]:
     return _registry().get((normal(domain), op), ())
 
 
+@cache
+def _kept() -> Any:
+    """What is kept; None when there is nothing, or `onnx` is imported anyway and answers at once."""
+    return None if "onnx.defs" in sys.modules else read_schemas()
+
+
+def keep() -> None:
+    """Keeps what `onnx.defs` says, for processes that do not import it; imports it, unless it was kept before."""
+    write_schemas(
+        lambda: {
+            "latest": dict(_domains()),
+            "operators": {
+                domain: {op: [_plain(version) for version in history(op, domain)] for op in names}
+                for domain, names in _names().items()
+            },
+        }
+    )
+
+
+def _plain(version: Operator) -> list[Any]:
+    inputs, outputs = ([[f.name, f.optional, f.variadic] for f in found] for found in (version.inputs, version.outputs))
+    counts = version.min_inputs, version.max_inputs, version.min_outputs, version.max_outputs
+    attributes = {name: [found.kind, found.required, found.default] for name, found in version.attributes.items()}
+    return [version.since, version.deprecated, inputs, outputs, *counts, attributes]
+
+
+def _from_plain(op: str, domain: str, plain: list[Any]) -> Operator:
+    since, deprecated, inputs, outputs, low, high, few, many, attributes = plain
+    known = {name: Attribute(name, *found) for name, found in attributes.items()}
+    taken, given = (tuple([Formal(*one) for one in found]) for found in (inputs, outputs))
+    return Operator(op, domain, since, deprecated, taken, given, low, high, few, many, MappingProxyType(known))
+
+
 _BEYOND = 1 << 20  # above the version of every domain
 
 
 @cache
 def history(op: str, domain: str = "") -> tuple[Operator, ...]:
     """Every version of an operator, oldest first; empty when ONNX does not know it."""
+    domain, kept = normal(domain), _kept()
+    if kept is not None:
+        return tuple([_from_plain(op, domain, plain) for plain in kept["operators"].get(domain, {}).get(op, ())])
     from onnx import defs
 
     found: list[Operator] = []
     version = _BEYOND
-    while version > 0 and defs.has(op, version, normal(domain)):  # one by one: the whole registry takes 20 ms to convert
-        found.append(_operator(defs.get_schema(op, version, normal(domain))))
+    while version > 0 and defs.has(op, version, domain):  # one by one: the whole registry takes 20 ms to convert
+        found.append(_operator(defs.get_schema(op, version, domain)))
         version = found[-1].since - 1
     return tuple(reversed(found))
 
@@ -212,18 +251,34 @@ def is_known_domain(domain: str) -> bool:
 
 @cache
 def _domains() -> Mapping[str, int]:
-    latest: dict[str, int] = {}
-    for (domain, _), group in _registry().items():
-        latest[domain] = max(latest.get(domain, 1), group[-1].since_version)
+    kept = _kept()
+    if kept is not None:
+        latest: dict[str, int] = kept["latest"]
+        return latest
     from onnx import defs
 
-    latest[""] = defs.onnx_opset_version()
-    return latest
+    latest = {}
+    for (domain, _), group in _registry().items():
+        latest[domain] = max(latest.get(domain, 1), group[-1].since_version)
+    return {**latest, "": defs.onnx_opset_version()}
+
+
+@cache
+def _names() -> Mapping[str, Collection[str]]:
+    """The operators that each domain has or had."""
+    kept = _kept()
+    if kept is not None:
+        names: dict[str, Collection[str]] = kept["operators"]
+        return names
+    found: dict[str, list[str]] = {}
+    for domain, name in _registry():
+        found.setdefault(domain, []).append(name)
+    return found
 
 
 def latest_opset(domain: str = "") -> int:
     """The newest version of a known domain; 1 for all others."""
-    if not normal(domain):
+    if not normal(domain) and _kept() is None:
         from onnx import defs
 
         return int(defs.onnx_opset_version())
@@ -237,12 +292,12 @@ def domains() -> tuple[str, ...]:
 
 def operators(domain: str = "") -> tuple[str, ...]:
     """All operators that a domain has or had, sorted; material for "did you mean"."""
-    return tuple(sorted(name for where, name in _registry() if where == normal(domain)))
+    return tuple(sorted(_names().get(normal(domain), ())))
 
 
 def domains_of(op: str) -> tuple[str, ...]:
     """The known domains that have an operator of this name."""
-    return tuple(sorted(domain for domain, name in _registry() if name == op))
+    return tuple(sorted(domain for domain, names in _names().items() if op in names))
 
 
 def attributes(op: str, domain: str, within: Iterable[int]) -> Mapping[str, tuple[int, ...]]:

@@ -15,15 +15,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sys
 import time
 from binascii import crc32
 from collections.abc import Iterable, Sequence
-from functools import cache, cached_property, partial
-from importlib.util import find_spec
+from functools import cached_property, partial
 from pathlib import Path
 
-import rewriter
+from rewriter.language.cache.compiler_versions import versions
 from rewriter.language.cache.own_folder import keep_sealed, own_folder, read_sealed
 from rewriter.language.cache.pack import built, flat, pack
 from rewriter.language.cache.rule_store import RuleStore
@@ -32,7 +30,6 @@ from rewriter.language.expand.shared_defines import with_defines
 from rewriter.language.rule import Rule
 from rewriter.language.rule_files import read_rule_file, read_unchanged, state_of
 from rewriter.record import replace
-from rewriter.resources import resource
 
 MOST_ENTRIES = 16
 FORGOTTEN = 3600.0  # seconds after which a file that another process began to write is nobody's any more
@@ -154,7 +151,7 @@ def _path(folder: Path, what: str, name: str) -> Path:
 
 def _clean(folder: Path) -> None:
     """Leaves the entries that were used last, and nothing of processes that died while they wrote one."""
-    for what in ("rules", "seen", "operators", "tables", "grammar"):
+    for what in ("rules", "seen", "operators", "schemas", "tables", "grammar"):
         entries = sorted(folder.glob(f"{what}-*"), key=lambda path: path.stat().st_mtime, reverse=True)
         for path in entries[MOST_ENTRIES:]:
             path.unlink(missing_ok=True)
@@ -169,29 +166,3 @@ def _clean(folder: Path) -> None:
 
 def _old(path: Path) -> bool:
     return time.time() - path.stat().st_mtime > FORGOTTEN
-
-
-@cache
-def versions() -> str:
-    """Everything beside the texts that decides what the compiler says of them.
-
-    Of this package's own files and of the compiled part of ONNX, size and time stand for the content, as they do for Python
-    itself when it decides whether a compiled module is still good.
-    """
-    package = Path(rewriter.__file__).parent
-    parts = [sys.version, rewriter.__version__, resource("grammar/rules.lark").read_text(encoding="utf-8")]
-    parts += _stamps(package, ".py")
-    for folder in sorted(folder for folder, _, _ in os.walk(package / "language")):
-        parts += _stamps(Path(folder), ".py")
-    spec = find_spec("onnx")
-    if spec is not None and spec.origin is not None:
-        onnx = Path(spec.origin).parent
-        parts += sorted(name for name in os.listdir(onnx.parent) if name.startswith("onnx") and name.endswith(".dist-info"))
-        parts += [stamp for stamp in _stamps(onnx, "") if "cpp2py" in stamp]
-    return "\0".join(parts)
-
-
-def _stamps(folder: Path, ending: str) -> list[str]:
-    with os.scandir(folder) as listing:
-        files = [(entry.name, entry.stat()) for entry in listing if entry.name.endswith(ending)]
-    return sorted(f"{name} {found.st_size} {found.st_mtime_ns}" for name, found in files)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from rewriter.language.cache.compiler_versions import versions
 from rewriter.language.cache.own_folder import keep_sealed, own_folder, read_sealed
 from rewriter.language.dtypes import DTYPES
 
@@ -65,8 +66,6 @@ def write_table() -> None:
 
 
 def _versions() -> str:
-    from rewriter.language.cache.kept_rules import versions
-
     return f"{FORMAT} {versions()}"
 
 
