@@ -236,18 +236,16 @@ def _required(context: CheckContext, build: ast.Build, opsets: Sequence[int], co
                 if op.param or not schema.history(op.name, op.domain):
                     return  # whatever it has, it brings along
                 given |= schema.all_attributes(op.name, op.domain)
-    lacking: dict[str, list[int]] = {}
-    for version in opsets:
-        operator = schema.schema(build.op.name, build.op.domain, version)
-        for name, attribute in operator.attributes.items() if operator else ():
-            if attribute.required and name not in given:
-                lacking.setdefault(name, []).append(version)
-    for name, versions in lacking.items():
-        if schema.normal(build.op.domain) and len(versions) < len(opsets):
+    op, history = build.op, schema.history(build.op.name, build.op.domain)
+    every = (found for operator in history for found in operator.attributes.values())
+    for name in dict.fromkeys(found.name for found in every if found.required and found.name not in given):
+        having = ((v, schema.attribute(op.name, op.domain, v, name)) for v in opsets)
+        versions = [v for v, found in having if found is not None and found.required]
+        if not versions or (schema.normal(op.domain) and len(versions) < len(opsets)):
             continue
         where = "" if len(versions) == len(opsets) else f" in opset {context.phrase(versions)}"
-        message = f"`{build.op.name}` requires the attribute `{name}`{where}"
-        context.report("E107", message, build.op.span, "not given", (), (f"write `{build.op.name}<{name}=...>(...)`",))
+        message = f"`{op.name}` requires the attribute `{name}`{where}"
+        context.report("E107", message, op.span, "not given", (), (f"write `{op.name}<{name}=...>(...)`",))
 
 
 # --- Operand counts ------------------------------------------------------------------------------------------------------
@@ -336,11 +334,14 @@ def _count(
 ) -> None:
     """Reports a number of operands that is impossible always (E104) or in a part of the opsets (E105)."""
     history = schema.history(op.name, op.domain)
-    if not any(possible(operator) for operator in history):
+    fits = {operator.since: possible(operator) for operator in history}
+    if not any(fits.values()):
         forms = dict.fromkeys(operator.signature for operator in history if not operator.deprecated)
         context.report("E104", f"`{op.name}` never has {what}", span, what, [f"it is {' or '.join(forms)}"], helps)
         return
-    wrong = [v for v in opsets if (operator := schema.schema(op.name, op.domain, v)) is not None and not possible(operator)]
+    if all(fits.values()):
+        return
+    wrong = [v for v in opsets if (operator := schema.schema(op.name, op.domain, v)) is not None and not fits[operator.since]]
     if not wrong or schema.normal(op.domain) or (context.is_repair and not strict):
         return
     operator = schema.schema(op.name, op.domain, wrong[0])
