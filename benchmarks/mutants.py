@@ -28,7 +28,7 @@ from rewriter.language.load_rules import load_rules
 from rewriter.language.rule import Rule
 from rewriter.proof.instances.instance import Instance
 from rewriter.proof.instances.sampling import Stream
-from rewriter.proof.rules.trial import rewritten
+from rewriter.proof.rules.trial import run_on
 from rewriter.proof.rules.verdict import COUNTEREXAMPLE
 from rewriter.proof.rules.verify_rule import VerifyPlan, verify_rule
 
@@ -107,10 +107,10 @@ def visible(rule: Rule, mutant: Rule) -> bool:
 
 def _result(rule: Rule, instance: Instance) -> str:
     try:
-        after, log = rewritten(rule, instance)
+        after, log = run_on(rule, instance)
     except Exception as error:  # the engine's or the rule's: it is a difference where the other one has none
         return type(error).__name__
-    return canonical_text(after) if log.changed else ""
+    return canonical_text(after.to_proto()) if log.changed else ""
 
 
 def _fails(rule: Rule, test: ast.Test) -> bool:

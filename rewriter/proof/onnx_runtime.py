@@ -17,7 +17,7 @@ MODERATE = 2**28
 """Bytes of a model, with its data, up to which it is loaded only to hear whether it is refused."""
 _FOLDER = "session.model_external_initializers_file_folder_path"
 _PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
-_SOURCE_FILE = re.compile(r"\S*/(onnxruntime|onnx)/\S+?:\d+ ")
+_SOURCE_FILE = re.compile(r"(?<!\S)\S*/(onnxruntime|onnx)/\S+?:\d+ ")
 _MOST = 300  # characters of a message
 _READ = 2000  # characters that are looked at: a name of a megabyte may stand in it
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
+from time import sleep
+from typing import Any
 
 import numpy as np
 import onnx
@@ -15,6 +18,7 @@ from rewriter.language.messages.trust_pages import PAGES
 from rewriter.language.rule import Rule
 from rewriter.proof.instances.instance import Instance
 from rewriter.proof.instances.sampling import Stream
+from rewriter.proof.rules import workers
 from rewriter.proof.rules.lock import lock_path, read_lock, write_lock
 from rewriter.proof.rules.recorded import examine, exports
 from rewriter.proof.rules.trial import VOID, WRONG, attempt
@@ -246,6 +250,27 @@ def test_every_recorded_export_has_its_row() -> None:
     assert sorted([name for names in rows for name in names]) == sorted(
         folder.name for folder in MODELS.iterdir() if folder.is_dir()
     )
+
+
+def test_an_instance_on_which_a_process_dies_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start, seen = workers._start, list[Any]()
+
+    def started(plan: VerifyPlan) -> Any:
+        verifier = start(plan)
+        seen.append(verifier)
+        if len(seen) == 1:
+            Thread(target=killed, args=(verifier,)).start()
+        return verifier
+
+    def killed(verifier: Any) -> None:
+        while verifier.at.value < 20:
+            sleep(0.001)
+        verifier.process.kill()
+
+    monkeypatch.setattr(workers, "_start", started)
+    plan = VerifyPlan(samples=10_000, negatives=False, seconds=1.0)
+    (verdict,) = verify_all([made(tmp_path, TRANSPOSES)], plan, {}, 1)
+    assert (verdict.status, verdict.crashed, len(seen)) == (TESTED, 1, 2)
 
 
 def test_recorded_exports_speak_for_repairs() -> None:

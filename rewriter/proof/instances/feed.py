@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import onnx
 
@@ -36,7 +38,7 @@ def feed(instance: Instance, rng: np.random.Generator, style: str) -> dict[str, 
         if shape is None or not kind:
             raise NoInputs(info.name)
         dims = tuple(2 if dim is None else dim for dim in shape)
-        if np.prod(dims, dtype=float) > MOST_ELEMENTS or any(dim < 0 for dim in dims):
+        if math.prod(dims) > MOST_ELEMENTS or any(dim < 0 for dim in dims):
             raise NoInputs(info.name)
         role = roles.get(info.name, ANY)
         found[info.name] = random_array(rng, kind, dims, role, TAME if role in (SMALL, POSITIVE) else style)

@@ -7,6 +7,7 @@ commutative operators change places, and what is inside is read by others, too.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -205,7 +206,7 @@ class _InstanceBuilder:
 
     def _literal_shape(self, shape: list[int]) -> list[int]:
         """A literal of one element matches one element of whatever rank."""
-        if np.prod(shape) != 1 or not self.dims.chance(0.2 if shape else 0.35):
+        if math.prod(shape) != 1 or not self.dims.chance(0.2 if shape else 0.35):
             return shape
         return [1] * [0, 1, 1, 2, 3][self.dims.below(5)]
 
@@ -302,7 +303,7 @@ class _InstanceBuilder:
         elif term.name in self.hints.contents and self.dims.chance(0.7):
             term.value = np.full(shape, self.hints.contents[term.name]).astype(kind)
         else:
-            if min(shape, default=0) < 0 or np.prod(shape, dtype=float) > MOST_ELEMENTS:
+            if min(shape, default=0) < 0 or math.prod(shape) > MOST_ELEMENTS:
                 raise Rejected("no such shape")
             term.value = self._contents(term, shape)
         term.constant = True

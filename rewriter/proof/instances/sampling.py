@@ -60,31 +60,36 @@ class Stream:
             index += 1
         while True:
             instance = self._next(index)
-            dims = Dims(np.random.default_rng([*self.seed, index, 1]))
-            yield index, _hide(instance, dims) if instance is not None and self._may_hide(instance, dims) else instance
+            yield index, None if instance is None else self._hidden(instance, index)
             index += 1
 
-    def _may_hide(self, instance: Instance, dims: Dims) -> bool:
-        """What a repair takes for granted of lengths not known holds in its own tests, not in every model of its pattern."""
-        return dims.chance(_NAMED) and (self.rule.kind.name != "repair" or instance.origin != "pattern")
+    def _hidden(self, instance: Instance, index: int) -> Instance:
+        """The instance, or the same with dimensions without a number. What a repair takes for granted of lengths not known
+        holds in its own tests, not in every model of its pattern.
+        """
+        if self.rule.kind.name == "repair" and instance.origin == "pattern":
+            return instance
+        dims = Dims(np.random.default_rng([*self.seed, index, 1]))
+        return _hide(instance, dims) if dims.chance(_NAMED) else instance
 
     def _next(self, index: int) -> Instance | None:
         self._last = None
         if self._exhaustive:
-            return self._pattern(*self._exhaustive.popleft())
+            index, opset, digits = self._exhaustive.popleft()
+            rng = self.generator(index)
+            rng.random()  # as below
+            return self._pattern(index, opset, rng, digits)
         hopeless = self._made >= _PATIENCE and self._fired * 20 < self._made
         rng = self.generator(index)
-        choice = rng.random()
+        choice = rng.random()  # between pattern and tests
         if self.forms and (not self._tests or choice < (0.1 if hopeless else 0.6)):
-            return self._pattern(index, self.forms[index % len(self.forms)])
+            return self._pattern(index, self.forms[index % len(self.forms)], rng)
         if not self._tests:
             return None
         return seeded_instance(self.rule, self._tests[index % len(self._tests)], self.forms, Dims(rng))
 
-    def _pattern(self, index: int, opset: int, digits: tuple[int, ...] = ()) -> Instance | None:
+    def _pattern(self, index: int, opset: int, rng: np.random.Generator, digits: tuple[int, ...] = ()) -> Instance | None:
         """The instance of an index, or the same one with other dimensions."""
-        rng = self.generator(index)
-        rng.random()  # the choice between pattern and tests
         dims = Dims(rng, digits, empty=rng.random() < 0.5 and self.rule.kind.name != "repair")
         self._made += 1
         try:

@@ -11,7 +11,7 @@ from rewriter.language import ast
 from rewriter.language.rule import Rule
 from rewriter.proof.instances.instance import Instance
 from rewriter.proof.instances.sampling import Stream
-from rewriter.proof.rules.trial import CHANGED, NOT_FIRED, REPAIRED, SAME, STILL, VOID, WRONG, attempt
+from rewriter.proof.rules.trial import CHANGED, NOT_FIRED, REPAIRED, SAME, STILL, VOID, WRONG, attempt, run_on
 from rewriter.proof.rules.verdict import Unneeded
 from rewriter.record import replace
 
@@ -63,13 +63,14 @@ def _broke(rule: Rule, weaker: Rule, rejected: Sequence[Instance], seed: int) ->
     for number, instance in enumerate((*rejected, *fresh)):
         if time.monotonic() > stop:
             break
-        rng = stream.generator(number)
-        trial = attempt(weaker, instance, rng)
+        if number >= len(rejected) and not _leaves(rule, instance):
+            continue
+        trial = attempt(weaker, instance, stream.generator(number))
         if trial.status == NOT_FIRED:
             if trial.why:
                 return 0  # the line kept a later one from raising
             continue
-        if trial.status == VOID or attempt(rule, instance, rng, ()).status != NOT_FIRED:
+        if trial.status == VOID:
             continue
         broke += 1
         if trial.status in (WRONG, STILL, CHANGED):
@@ -77,3 +78,12 @@ def _broke(rule: Rule, weaker: Rule, rejected: Sequence[Instance], seed: int) ->
         if rule.kind.name == "repair" and (trial.status == SAME or (trial.status == REPAIRED and trial.agreed is False)):
             return 0  # a repair of what is sound
     return broke
+
+
+def _leaves(rule: Rule, instance: Instance) -> bool:
+    """Whether the engine does not fire the rule on an instance."""
+    try:
+        log = run_on(rule, instance)[1]
+    except Exception:  # `attempt` tells of it
+        return False
+    return not log.changed and not log.stops

@@ -27,7 +27,7 @@ from rewriter.proof.instances.sampling import Stream
 from rewriter.proof.instances.seeded_instances import tests_of, written_instance
 from rewriter.proof.kernels import has_kernel
 from rewriter.proof.oracles import ORACLES, Refusal
-from rewriter.proof.rules.trial import checked, rewritten, undeclared
+from rewriter.proof.rules.trial import checked, run_on, undeclared
 from rewriter.record import field, record, replace
 
 CHECKER, LOAD, KERNEL, RUN = "the checker", "loading", "a missing kernel", "every run"
@@ -153,7 +153,7 @@ def _variants(instance: Instance) -> Iterator[Instance]:
 
 def _fires(rule: Rule, instance: Instance, has_kernel: HasKernel | None) -> bool:
     try:
-        return rewritten(rule, instance, has_kernel)[1].changed
+        return run_on(rule, instance, has_kernel)[1].changed
     except RewriterError:
         return False
 

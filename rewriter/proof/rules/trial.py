@@ -86,16 +86,16 @@ class Trial:
 def attempt(rule: Rule, instance: Instance, rng: np.random.Generator, styles: Sequence[str] = STYLES) -> Trial:
     """Rewrites an instance by the rule alone and judges the result."""
     try:
-        after, log = rewritten(rule, instance)
+        model, log = run_on(rule, instance)
+        if not log.changed and not log.stops:
+            return Trial(NOT_FIRED, instance, next((b.reason for b in log.blocked if b.error), ""))
+        after = model.to_proto()
     except RewriterError as error:
         return Trial(VOID, instance, str(error))
     except Exception as error:  # a fault of the engine, which the rule has brought to light
         return Trial(WRONG, instance, f"the engine raised {type(error).__name__}: {error}")
     if log.stops:
         return Trial(WRONG, instance, f"rewriting does not come to an end: {log.stops[0].message}", after)
-    if not log.changed:
-        raised = next((b.reason for b in log.blocked if b.error), "")
-        return Trial(NOT_FIRED, instance, raised)
     kind = rule.kind.name
     try:
         feeds = [(style, feed(instance, rng, style)) for style in _suited(kind, styles, instance)]
@@ -116,7 +116,7 @@ def _suited(kind: str, styles: Sequence[str], instance: Instance) -> list[str]:
     return [*(style for style in styles if style != EDGES), *([LARGE] if computes_in_half(instance.model) else [])]
 
 
-def rewritten(rule: Rule, instance: Instance, has_kernel: HasKernel | None = None) -> tuple[onnx.ModelProto, Log]:
+def run_on(rule: Rule, instance: Instance, has_kernel: HasKernel | None = None) -> tuple[Model, Log]:
     """The model after the engine has run with this rule only; `has_kernel` as `run` takes it. Raises RewriterError."""
     model = Model.from_proto(instance.model)
     source = None if instance.source is None else parse_source(instance.source, "source of the instance")
@@ -127,7 +127,7 @@ def rewritten(rule: Rule, instance: Instance, has_kernel: HasKernel | None = Non
         limits=Limits(seconds=_SECONDS),
         detail=False,
     )
-    return model.to_proto(), log
+    return model, log
 
 
 def checked(model: onnx.ModelProto, *, full: bool = True) -> str:

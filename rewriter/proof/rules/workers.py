@@ -1,6 +1,7 @@
 """Rules verified in processes of their own: a runtime that falls over takes one instance with it, not the run.
 
-A process says which instance it is about to run. When it dies, another one begins the same rule again without that instance.
+A process notes, in memory that it shares, which instance it is about to run. When it dies, another one begins the same rule
+again without that instance.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -27,7 +29,6 @@ class _VerifyJob:
     rule: Rule
     recorded: Sequence[str]
     skip: set[int] = field(default_factory=set)
-    last: int = NOWHERE
     negatives: bool = True
 
 
@@ -35,6 +36,7 @@ class _VerifyJob:
 class _Verifier:
     process: BaseProcess
     connection: Connection[Any, Any]
+    at: Any  # its `value` is the instance
     job: _VerifyJob | None = None
 
 
@@ -68,17 +70,19 @@ def verify_all(rules: Sequence[Rule], plan: VerifyPlan, recorded: Mapping[str, S
 def _send(verifier: _Verifier) -> None:
     job = verifier.job
     assert job is not None
+    verifier.at.value = NOWHERE
     verifier.connection.send((job.rule, tuple(job.recorded), frozenset(job.skip), job.negatives))
 
 
 def _start(plan: VerifyPlan) -> _Verifier:
     context = process_context(__name__)
     ours, theirs = context.Pipe()
-    process = context.Process(target=serve, args=(theirs, dict(os.environ), plan), daemon=True)
+    at = context.RawValue("q", NOWHERE)
+    process = context.Process(target=serve, args=(theirs, at, dict(os.environ), plan), daemon=True)
     with uninterrupted():
         process.start()
     theirs.close()
-    return _Verifier(process, ours)
+    return _Verifier(process, ours, at)
 
 
 def _collect(verifiers: list[_Verifier], waiting: deque[_VerifyJob]) -> Iterator[Verdict]:
@@ -92,38 +96,35 @@ def _collect(verifiers: list[_Verifier], waiting: deque[_VerifyJob]) -> Iterator
             verifiers.remove(verifier)
             verifier.process.join()
             if job is not None:
-                yield from _crashed(job, waiting)
+                yield from _crashed(job, verifier.at.value, waiting)
             continue
-        if isinstance(message, int) and job is not None:
-            job.last = message
-        elif isinstance(message, Verdict):
-            verifier.job = None
-            yield message
+        verifier.job = None
+        yield message
 
 
-def _crashed(job: _VerifyJob, waiting: deque[_VerifyJob]) -> Iterator[Verdict]:
+def _crashed(job: _VerifyJob, last: int, waiting: deque[_VerifyJob]) -> Iterator[Verdict]:
     if len(job.skip) >= MOST_CRASHES or not job.negatives:
         reason = "an oracle's process died, again and again"
         yield Verdict(job.rule.code, job.rule.digest, UNVERIFIED, reason, crashed=len(job.skip) + 1)
         return
-    if job.last in job.skip or job.last == NOWHERE:
+    if last in job.skip or last == NOWHERE:
         job.negatives = False  # it died behind the samples
-    job.skip.add(job.last)
-    job.last = NOWHERE
+    job.skip.add(last)
     waiting.appendleft(job)
 
 
-def serve(connection: Connection[Any, Any], environment: Mapping[str, str], plan: VerifyPlan) -> None:
+def serve(connection: Connection[Any, Any], at: Any, environment: Mapping[str, str], plan: VerifyPlan) -> None:
     """The loop of a process: verifies the rules that it is sent until nobody sends any more."""
     take_environment(environment)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # onnx's checker prints to stdout from C++
+    note = partial(setattr, at, "value")
     while True:
         try:
             rule, recorded, skip, negatives = connection.recv()
         except EOFError:
             return
         try:
-            verdict = verify_rule(rule, replace(plan, negatives=negatives), recorded, skip=skip, at=connection.send)
+            verdict = verify_rule(rule, replace(plan, negatives=negatives), recorded, skip=skip, at=note)
         except Exception as error:  # whatever it is, it concerns this rule and not the others
             why = f"the verification itself failed: {type(error).__name__}: {error}"
             verdict = Verdict(rule.code, rule.digest, COUNTEREXAMPLE, why)
