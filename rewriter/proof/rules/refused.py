@@ -57,7 +57,7 @@ class Effort:
     """
 
     seed: int = 0
-    samples: int = 100
+    samples: int = 60
     tries: int = 600
     seconds: float = 2.0
     most: int = 1
@@ -148,7 +148,9 @@ def _moved(instance: Instance, opset: int) -> Instance:
 def _variants(instance: Instance) -> Iterator[Instance]:
     """The instance, and the same with its outputs declared as inferred: that a declaration is wrong is no merit of the rule."""
     yield instance
-    yield replace(instance, model=undeclared(instance.model))
+    other = undeclared(instance.model)
+    if other != instance.model:
+        yield replace(instance, model=other)
 
 
 def _fires(rule: Rule, instance: Instance, has_kernel: HasKernel | None) -> bool:
