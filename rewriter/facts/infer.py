@@ -52,7 +52,23 @@ def output_types(facts: NodeFacts, imports: Mapping[str, int]) -> list[TensorTyp
     if dtype is None and not facts.domain and facts.op in RULES:
         dtype = _likely_dtype(facts)
     found[0] = TensorType(dtype, shape)
+    if not facts.domain and all(kind.dtype is None and not kind.other for kind in found):
+        for i, source in enumerate(_type_sources(facts.op, facts.version or 0, len(found))):
+            if source is not None and (kind := facts.type(source)).dtype is not None:
+                found[i] = found[i]._replace(dtype=kind.dtype)
     return found
+
+
+@lru_cache(maxsize=1024)
+def _type_sources(op: str, version: int, count: int) -> list[int | None]:
+    """For each output the operand whose element type it has by the operator's schema, be its shapes ever so wrong."""
+    schemas = _schema("", op, version)
+    if not schemas or not schemas[0].outputs:
+        return []
+    inputs, outputs = schemas[0].inputs, schemas[0].outputs
+    names = [one.type_str if one.is_homogeneous else "" for one in inputs]
+    made = [outputs[min(i, len(outputs) - 1)] for i in range(count)]
+    return [names.index(one.type_str) if one.is_homogeneous and one.type_str in names else None for one in made]
 
 
 def _likely_dtype(facts: NodeFacts) -> int | None:
