@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-_CHOICES = np.array([1, 2, 2, 3, 3, 4])
+_CHOICES = (1, 2, 2, 3, 3, 4)
 _EMPTY = 0.05  # of dimensions have length 0
 
 
@@ -33,7 +33,7 @@ class Dims:
             return max(int(self._digits[self.drawn - 1]), least)
         if self._empty and least == 0 and self.rng.random() < _EMPTY:
             return 0
-        return max(int(self.rng.choice(_CHOICES)), least)
+        return max(_CHOICES[self.below(len(_CHOICES))], least)
 
     def shape(self, rank: int) -> list[int]:
         """A shape."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
 
 from rewriter.language.dtypes import DTYPES
 from rewriter.proof.instances.dims import Dims
@@ -102,6 +104,5 @@ def _choose(allowed: frozenset[int], dims: Dims) -> int:
     if not allowed:
         raise NoType
     choices = sorted(allowed)
-    weights = [_LIKELY.get(choice, 1.0) for choice in choices]
-    total = sum(weights)
-    return int(dims.rng.choice(choices, p=[weight / total for weight in weights]))
+    bounds = list(accumulate(_LIKELY.get(choice, 1.0) for choice in choices))
+    return choices[bisect([bound / bounds[-1] for bound in bounds], dims.rng.random())]

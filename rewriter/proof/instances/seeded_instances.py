@@ -6,6 +6,7 @@ Repairs need them above all: the models that they are for are ones that no schem
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -22,7 +23,7 @@ from rewriter.proof.instances.random_arrays import ANY, ROUGH, TAME, random_arra
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 _SHAPE_ATTRIBUTES = ("split", "shape", "kernel_shape")
-_LENGTHS = np.array([1, 2, 2, 3, 3, 4, 5, 6])
+_LENGTHS = (1, 2, 2, 3, 3, 4, 5, 6)
 
 
 def tests_of(rule: Rule, *, positive: bool) -> list[ast.Test]:
@@ -33,14 +34,18 @@ def tests_of(rule: Rule, *, positive: bool) -> list[ast.Test]:
 def written_instance(rule: Rule, test: ast.Test) -> Instance:
     """The model of a test as it stands there."""
     settings = {(rule.code, name): default_value(value) for name, value in test.settings}
-    return Instance(read_model(test.before), test.title, test.source, settings)
+    model = onnx.ModelProto()
+    model.CopyFrom(_read(test.before))
+    return Instance(model, test.title, test.source, settings)
+
+
+_read = lru_cache(maxsize=32)(read_model)  # tests of a rule are varied hundreds of times
 
 
 def seeded_instance(rule: Rule, test: ast.Test, opsets: Iterable[int], dims: Dims) -> Instance:
     """The model of a test, varied. Half of them keep operators, attributes and element types as they were."""
     written = written_instance(rule, test)
-    model = onnx.ModelProto()
-    model.CopyFrom(written.model)
+    model = written.model
     plain = dims.chance(0.5)
     lengths = _lengths(model.graph, dims)
     _resize(model.graph, lengths, dims)
@@ -77,7 +82,7 @@ def _lengths(graph: onnx.GraphProto, dims: Dims) -> dict[int, int]:
         if length == 1:
             new[1] = 1 if dims.chance(0.93) else dims.draw(1)
         elif dims.chance(0.5):
-            new[length] = int(dims.rng.choice(_LENGTHS))
+            new[length] = _LENGTHS[dims.below(len(_LENGTHS))]
         else:
             new[length] = length
     for length in old:
