@@ -66,13 +66,12 @@ def examine(rules: RuleSet, folder: Path, codes: Collection[str]) -> Recorded:
     """Runs the rules on all recorded exports: what runs unasked together, and every other repair of `codes` in addition."""
     usual = RuleSet(tuple(rule for rule in rules if rule.default and rule.kind.name in ("repair", "exact")))
     asked = [rule for rule in rules if rule.code in codes and not rule.default and rule.kind.name == "repair"]
-    found = Recorded()
-    for export in exports(folder):
-        before = _off(export, onnx.load(export.path))
-        _book(export, before, usual, found, only=codes)
-        for rule in asked:
-            together = RuleSet((*usual.rules, rule), by_id=frozenset({rule.code}))
-            _book(export, before, together, found, only={rule.code})
+    found, known = Recorded(), [(export, _off(export, onnx.load(export.path))) for export in exports(folder)]
+    sets = [(usual, set(codes))]
+    sets += [(RuleSet((*usual.rules, rule), by_id=frozenset({rule.code})), {rule.code}) for rule in asked]
+    for together, only in sets:  # one after the other, since few sets are kept ready
+        for export, before in known:
+            _book(export, before, together, found, only)
     return found
 
 

@@ -178,6 +178,8 @@ def _equal(
         asked = not found or computes_in_half(instance.model)  # else all that counts is whether the oracles agree before
         changed = oracle.load(after) if asked else Refusal("load", "ONNX Runtime has decided")
         for style, inputs in feeds:
+            if not asked and style == EDGES:
+                continue  # where nobody asks whether they agree
             wanted = before(inputs)
             if isinstance(wanted, Refusal):
                 refusal = refusal or ("" if wanted.no_kernel else wanted.reason)

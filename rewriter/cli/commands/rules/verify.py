@@ -71,6 +71,8 @@ def run(args: argparse.Namespace) -> int:
         return _show_locked(args, known, [rule.code for rule in fresh])
     if fresh:
         require_runtime()
+    # What took long before, and so came to few samples, begins first: at the end no process waits for another one.
+    fresh.sort(key=lambda rule: locked[rule.code].samples if rule.code in locked else 0)
     verdicts = _verified(args, rules, [rule.code for rule in fresh], place)
     everything = sorted([*known.values(), *verdicts], key=lambda verdict: verdict.rule)
     if args.update_lock:
@@ -113,7 +115,7 @@ def _verified(args: argparse.Namespace, rules: RuleSet, codes: list[str], place:
     recorded = examine(_with_shipped(rules), folder, codes) if folder.is_dir() else Recorded()
     found = []
     plan = VerifyPlan(args.samples, args.seed, args.timeout)
-    todo = [rule for rule in rules if rule.code in codes]
+    todo = [rule for code in codes if (rule := rules.get(code)) is not None]
     for code, why in recorded.harms.items():
         todo = [rule for rule in todo if rule.code != code]
         rule = rules.get(code)
