@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from threading import Thread
 from time import sleep
@@ -16,8 +17,11 @@ from rewriter.language.load_rules import load_rules
 from rewriter.language.messages.page import Page
 from rewriter.language.messages.trust_pages import PAGES
 from rewriter.language.rule import Rule
+from rewriter.proof.instances.feed import feed
 from rewriter.proof.instances.instance import Instance
+from rewriter.proof.instances.random_arrays import TAME
 from rewriter.proof.instances.sampling import Stream
+from rewriter.proof.oracles import ORACLES, Refusal
 from rewriter.proof.rules import workers
 from rewriter.proof.rules.lock import lock_path, read_lock, write_lock
 from rewriter.proof.rules.recorded import examine, exports
@@ -235,6 +239,29 @@ def test_oracles_that_disagree_before_are_no_counterexample(tmp_path: Path) -> N
     )
     assert (empty.status, empty.why) == (VOID, "the oracles disagree before the rewrite")
     assert full.status == WRONG
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        "y, last, cell = LSTM(x, w, r, b, lengths, h, c)",
+        "y, last = GRU(x, w, r, b)",
+        "y, last = RNN(x, w, r)",
+        "y = BitShift(x, n)",
+    ],
+)
+def test_most_instances_of_an_operator_with_operands_that_belong_together_run(tmp_path: Path, node: str) -> None:
+    dtype = "uint8" if "BitShift" in node else "float"
+    rule = made(tmp_path, f"rule T14 a <kind: lossy>\nmatch {{ {node} }}\nwhere dtype(x) == {dtype}\nrewrite {{ y = x }}\n")
+    stream = Stream(rule, 0)
+    instances = [instance for _, instance in islice(stream, 30) if instance is not None]
+    running = 0
+    for number, instance in enumerate(instances):
+        loaded = ORACLES[0].load(instance.model)
+        running += not isinstance(loaded, Refusal) and not isinstance(
+            loaded(feed(instance, stream.generator(number), TAME)), Refusal
+        )
+    assert running > 15
 
 
 def test_rules_are_verified_in_processes_of_their_own(tmp_path: Path) -> None:

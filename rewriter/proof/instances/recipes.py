@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
+import numpy as np
+
 from rewriter.language import schema
 from rewriter.proof.instances import contrib_operators
 from rewriter.proof.instances import recipes_moves as moves
@@ -178,6 +180,30 @@ def _layer_normalization(draft: Draft) -> None:
     draft.attr("epsilon", 0.25, 0.4)
 
 
+def _recurrent(draft: Draft) -> None:
+    """Operands in the order of the three operators: x, w, r, b, the length of each sequence, h, and of an LSTM c and p."""
+    draft.want(0, [draft.dims.draw(1) for _ in range(3)])  # ONNX Runtime aborts where there is none
+    shape = draft.ranked(3)
+    if len(shape) != 3:
+        return
+    steps, batch, features = shape
+    hidden = int(draft.attr("hidden_size", draft.dims.draw(1)) or 1)
+    directions = 2 if draft.attr("direction", "bidirectional", 0.25) == "bidirectional" else 1
+    rows = {"LSTM": 4, "GRU": 3}.get(draft.op, 1) * hidden
+    draft.want(1, [directions, rows, features])
+    draft.want(2, [directions, rows, hidden])
+    draft.want(3, [directions, 2 * rows])
+    draft.give(4, np.full(batch, steps, dtype=np.int32))
+    draft.want(5, [directions, batch, hidden])
+    draft.want(6, [directions, batch, hidden])
+    draft.want(7, [directions, 3 * hidden])
+
+
+def _shift(draft: Draft) -> None:
+    draft.attr("direction", draft.dims.pick(("LEFT", "RIGHT")))
+    _broadcast(draft)
+
+
 def _division(draft: Draft) -> None:
     draft.role(1, DIVISOR)
     _broadcast(draft)
@@ -202,9 +228,10 @@ RECIPES = MappingProxyType(
     {
         **dict.fromkeys(
             ("Add", "Sub", "Mul", "And", "Or", "Xor", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Equal",
-             "Max", "Min", "Mean", "Sum", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift"), _broadcast),
+             "Max", "Min", "Mean", "Sum", "BitwiseAnd", "BitwiseOr", "BitwiseXor"), _broadcast),
         **dict.fromkeys(("Div", "Mod"), _division),
         **dict.fromkeys(("Conv", "ConvTranspose"), _convolution),
+        **dict.fromkeys(("LSTM", "GRU", "RNN"), _recurrent),
         **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pool),
         **dict.fromkeys(("BatchNormalization", "InstanceNormalization"), _per_channel),
         **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"), lambda d: d.ranked(3, 3, 4, 4, 5, 6) and None),
@@ -223,6 +250,7 @@ RECIPES = MappingProxyType(
         "Gather": moves.gather, "Pad": moves.pad, "Expand": moves.expand, "Tile": moves.tile, "Clip": moves.clip,
         "TopK": moves.top_k, "CumSum": moves.cumulative_sum, "Dropout": moves.dropout,
         "ConstantOfShape": moves.constant_of_shape, "Einsum": moves.einsum, "Pow": _pow, "LRN": _lrn,
+        "BitShift": _shift,
     }
 )  # fmt: skip
 """Operator → recipe; `_elementwise` for all others."""
