@@ -86,6 +86,12 @@ def test_the_example_in_python_does_what_the_command_does(tmp_path: Path, monkey
     assert Path("net.fixed.onnx").read_bytes() == Path("command.onnx").read_bytes()
 
 
+def test_the_message_of_the_first_model_leads_to_its_rule(capsys: pytest.CaptureFixture[str]) -> None:
+    (message,) = re.findall(r"^    (Node \(.*incorrect size)$", README, re.MULTILINE)
+    assert main(["rules", "--symptom", message]) == 0
+    assert "PT030" in capsys.readouterr().out
+
+
 def test_what_the_first_command_writes_is_not_for_git() -> None:
     if not (ROOT / ".git").exists():
         pytest.skip("no checkout")
