@@ -13,6 +13,7 @@ from types import ModuleType
 import pytest
 
 from rewriter.cli.main import main
+from rewriter.cli.program import COMMANDS, make_parser
 from rewriter.language.checks.header import KEYS
 from rewriter.language.header import EVIDENCE
 from rewriter.language.lint.rule_set import lint
@@ -53,6 +54,13 @@ def test_titles_of_rules_are_short_and_differ() -> None:
     """They head lists and reports; somebody who looks for a rule reads them first."""
     titles = [rule.title for rule in load_rules([ROOT / "rules"])]
     assert [title for title in titles if len(title) > 70] == [] and len(set(titles)) == len(titles)
+
+
+def test_the_commands_that_read_a_configuration_are_named() -> None:
+    page = (DOCS / "configuration.md").read_text(encoding="utf-8")
+    (told,) = re.findall(r"`\[tool\.rewriter\]`\. ([^.]*) read it\.", page)
+    options = {name: make_parser([name]).commands.choices[name]._option_string_actions for name in COMMANDS}
+    assert set(re.findall(r"`([a-z-]+)`", told)) == {name for name, known in options.items() if "--config" in known}
 
 
 def test_every_evidence_is_told() -> None:
