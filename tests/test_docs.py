@@ -110,6 +110,23 @@ def test_links_lead_somewhere(path: Path) -> None:
         assert (path.parent / target).exists(), target
 
 
+def test_the_map_of_the_program_is_the_program() -> None:
+    """Every folder, and every module that is in none; folders are named at the start of a line, or in it after their folder."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("## How the program is laid out")[1]
+    told, above = set[str](), dict[int, str]()
+    for indent, heads, rest in re.findall(
+        r"^(    +)((?:[\w.]+(?:/|\.py) ?)+)(.*)", text.split("Where a change goes")[0], re.MULTILINE
+    ):
+        below = above.get(len(indent) - 2, "")
+        above[len(indent)] = below + heads.split()[0]
+        told |= {below + head for head in heads.split()}
+        told |= {above[len(indent)] + inner for inner in re.findall(r"\w+/", rest)}
+    package = ROOT / "rewriter"
+    folders = {f"{path.parent.relative_to(ROOT)}/" for path in package.rglob("*.py")}
+    modules = {f"rewriter/{path.name}" for path in package.glob("*.py")}
+    assert {place for place in told if place.startswith("rewriter/")} == folders | modules
+
+
 def test_every_message_has_a_page_that_says_cause_exporter_remedy_and_what_else_to_do(build: ModuleType) -> None:
     rules = list(load_rules([ROOT / "rules"]))
     pages = build.symptom_pages(rules, build.plain)
