@@ -148,4 +148,5 @@ def _rule(rule: Rule) -> RuleRecord:
         rule.versions,
         rule.issues,
         rule.header.symptoms,
+        rule.doc.partition("\n")[2].strip(),
     )

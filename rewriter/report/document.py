@@ -51,6 +51,7 @@ class RuleRecord:
         versions: of the exporter, as comparisons, or null.
         issues: upstream threads.
         symptoms: words with which a tool refuses such a model.
+        description: its doc comment after the title.
     """
 
     code: str
@@ -65,6 +66,7 @@ class RuleRecord:
     versions: str | None = None
     issues: tuple[str, ...] = ()
     symptoms: tuple[str, ...] = ()
+    description: str = ""
 
 
 @record(frozen=True, slots=True)

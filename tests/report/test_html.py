@@ -82,6 +82,19 @@ def test_links_within_the_page_lead_somewhere_and_ids_are_unique() -> None:
     assert {link[1:] for link in page.links if link.startswith("#")} <= set(page.ids)
 
 
+def test_every_code_leads_to_what_its_rule_is_about() -> None:
+    told = replace(report().rules[0], description="It is `so`.\nGuard: a\nlong one.\n\nWhy.", symptoms=("no <b>",))
+    whole = replace(report(), rules=(told, *report().rules[1:]))
+    text = text_of(whole, "html")
+    page = Reader(text)
+    assert {"rule-TST001", "rule-TST002", "rule-TST003"} <= set(page.ids)
+    assert {"#rule-TST001", "#rule-TST002", "#rule-TST003"} <= set(page.links)
+    assert "<p>It is <code>so</code>.</p><p>Guard: a long one.</p><p>Why.</p><p>Symptom: <code>no &lt;b&gt;</code></p>" in text
+    bare = Reader(text_of(replace(whole, rules=()), "html"))
+    assert not [link for link in bare.links if link.startswith("#rule-")]
+    assert not re.findall(r"<summary>(?:(?!</summary>).)*<a ", text)  # what can be clicked stands in nothing that can
+
+
 def test_it_says_what_happened() -> None:
     text = text_of(report(), "html")
     for words in (

@@ -88,6 +88,9 @@ figcaption{margin-bottom:8px;color:var(--rw-dim);font-size:11px;font-weight:600;
 .trail{margin:12px 0 0;font-size:13px}
 .others{margin:18px 0;font-size:14px}.others>summary{display:flex;gap:11px;align-items:baseline;color:var(--rw-dim)}
 .others ul{padding-left:20px}.others li{margin:4px 0;overflow-wrap:anywhere}
+.about h3{margin-top:26px;color:inherit;font-size:14px;letter-spacing:0;text-transform:none}
+.about h3:target{background:var(--rw-same-bg)}.about p{margin:4px 0;max-width:90ch;overflow-wrap:anywhere}
+.about .issue{margin:0}
 footer{margin-top:56px;padding-top:14px;border-top:1px solid var(--rw-rim);color:var(--rw-dim);font-size:13px;
 overflow-wrap:anywhere}
 @media (max-width:640px){

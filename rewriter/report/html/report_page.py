@@ -18,6 +18,7 @@ from rewriter.report.fleet import COLUMNS, verdict_of
 from rewriter.report.html.css import STYLE
 from rewriter.report.html.filter import POLICY, SCRIPT, filter_bar
 from rewriter.report.html.page_texts import issue_link, prose, shortened
+from rewriter.report.html.rule_texts import code_link, rule_texts
 from rewriter.report.picture.drawing import pair
 from rewriter.report.picture.svg import LEAST, panel
 from rewriter.report.style import clean
@@ -56,6 +57,7 @@ def _body(report: Report) -> Iterator[str]:
     for place, model in enumerate(report.models):
         if has_something(model):
             yield from _model(report, model, place)
+    yield from rule_texts(report)
     yield "</main>\n"
     digest = report.rule_set.sha256
     yield f"<footer>rewriter {_t(report.version)} &middot; {number(report.rule_set.rules, 'rule')} selected &middot; "
@@ -119,7 +121,7 @@ def _rules(report: Report) -> Iterator[str]:
         title, kind, issues = (rule.title, rule.kind, rule.issues) if rule is not None else ("", "", ())
         bar = f'<span class="bar" style="width:{max(count / most * 100, 2):.0f}%"></span>'
         links = "".join(f" {issue_link(issue, str(n))}" for n, issue in enumerate(issues, 1))
-        yield f'<tr data-rule="{_t(code)}"><td>{_code(report, code)}</td>'
+        yield f'<tr data-rule="{_t(code)}"><td>{code_link(report, code, _code(report, code))}</td>'
         yield f'<td>{prose(title)}<span class="issue">{links}</span></td>'
         yield f'<td class="wider">{_t(kind)}</td>'
         yield f'<td class="num">{count:,}{bar}</td></tr>'
@@ -142,9 +144,8 @@ def _fleet(report: Report) -> Iterator[str]:
     if fleet.reasons:
         yield '<h3>Refused by ONNX Runtime</h3><ul class="reasons">'
         for one in fleet.reasons[:LISTED]:
-            answers = ", ".join(one.answers) or "no rule"
             yield f"<li><b>{number(one.models, 'model')}</b>, {_t(one.example)} for one: {_t(one.reason)} "
-            yield f'<span class="dim">answered by {_t(answers)}</span></li>'
+            yield f'<span class="dim">answered by {_codes(report, one.answers)}</span></li>'
         yield "</ul>"
     yield "</section>\n"
 
@@ -184,10 +185,10 @@ def _model(report: Report, model: ModelRecord, place: int) -> Iterator[str]:
         return
     yield from _facts(model)
     if model.refused:
-        answers = ", ".join(answer.rule for answer in model.answers) or "no rule"
-        yield f'<p class="alert bad"><b>Refused by ONNX Runtime</b> {_t(model.refused)} <em>answered by {_t(answers)}</em></p>'
+        answers = _codes(report, [answer.rule for answer in model.answers])
+        yield f'<p class="alert bad"><b>Refused by ONNX Runtime</b> {_t(model.refused)} <em>answered by {answers}</em></p>'
     for rolled in model.rolled_back:
-        yield f'<div class="alert bad"><b>Rolled back</b> <code>{_t(rolled.rule)}</code> {_t(rolled_place(rolled))}: '
+        yield f'<div class="alert bad"><b>Rolled back</b> {code_link(report, rolled.rule)} {_t(rolled_place(rolled))}: '
         yield f"{_t(rolled.reason)}{_diff(rolled.changes)}</div>"
     for stop in model.stops:
         yield f'<p class="alert bad"><b>Stopped</b> {_t(stop.message)}</p>'
@@ -198,7 +199,7 @@ def _model(report: Report, model: ModelRecord, place: int) -> Iterator[str]:
         yield f'<p class="dim">Pictures: {pictured:,} of {len(model.firings):,}, of the first firings of each rule.</p>'
     for code, firings in sorted(groups.items(), key=lambda item: -len(item[1])):
         yield from _group(report, code, firings, place, unfolded=unfolded)
-    yield from _others(model)
+    yield from _others(report, model)
     yield "</section>\n"
 
 
@@ -223,11 +224,10 @@ def _facts(model: ModelRecord) -> Iterator[str]:
 
 
 def _group(report: Report, code: str, firings: Sequence[Firing], place: int, *, unfolded: bool) -> Iterator[str]:
-    rule = report.rule(code)
     yield f'<details class="rule"{" open" if unfolded else ""}><summary>{_code(report, code)}'
     yield f'<span class="title">{prose(firings[0].title)}</span><span class="count">{len(firings):,}</span></summary>'
-    for issue in () if rule is None else rule.issues:
-        yield f'<p class="dim issue">{issue_link(issue)}</p>'
+    if report.rule(code) is not None:
+        yield f'<p class="issue">{code_link(report, code, f"About {_t(code)}")}</p>'
     if len(firings) <= CHUNK:
         yield from (_firing(firing, place, unfolded=unfolded) for firing in firings)
     else:
@@ -304,9 +304,14 @@ def _trail(firing: Firing, place: int) -> str:
     return f'<p class="dim trail">{facts_text}{after}</p>'
 
 
-def _others(model: ModelRecord) -> Iterator[str]:
+def _codes(report: Report, codes: Sequence[str]) -> str:
+    return ", ".join(code_link(report, code, _t(code)) for code in codes) or "no rule"
+
+
+def _others(report: Report, model: ModelRecord) -> Iterator[str]:
     lines = [
-        f"<li><b>{'failed' if one.error else 'blocked'}</b> <code>{_t(one.rule)}</code> {_t(place_text(one))}: {_t(one.reason)}"
+        f"<li><b>{'failed' if one.error else 'blocked'}</b> {code_link(report, one.rule)} "
+        + f"{_t(place_text(one))}: {_t(one.reason)}"
         + (f' <span class="dim">{prose(one.remedy)}</span>' if one.remedy else "")
         + "</li>"
         for one in model.blocked[:LISTED]
@@ -314,12 +319,12 @@ def _others(model: ModelRecord) -> Iterator[str]:
     if len(model.blocked) > LISTED:
         lines.append(f"<li>and {len(model.blocked) - LISTED:,} more</li>")
     lines += [
-        f"<li><b>suppressed</b> <code>{_t(one.rule)}</code> {_t(place_text(one))}: {_t(one.reason)} "
+        f"<li><b>suppressed</b> {code_link(report, one.rule)} {_t(place_text(one))}: {_t(one.reason)} "
         f'<span class="dim">{_t(one.origin)}</span></li>'
         for one in model.suppressed[:LISTED]
     ]
     lines += [
-        f"<li><b>question</b> <code>{_t(one.rule)}</code> {_t(place_text(one))}: {prose(one.text)} "
+        f"<li><b>question</b> {code_link(report, one.rule)} {_t(place_text(one))}: {prose(one.text)} "
         f'<span class="dim">{prose(one.remedy)}</span></li>'
         for one in model.questions[:LISTED]
     ]
