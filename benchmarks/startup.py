@@ -38,7 +38,7 @@ print(time.process_time() - started, len(rules))
 """
 LIGHT = 0.15  # seconds for a command that works on no model
 LOAD = 0.030
-COMPILE = 0.002  # a rule
+COMPILE = 0.003  # a rule
 FIX = 1.25  # of the import
 CHECK = 1.3  # of the import
 NOTHING = 1.0  # likewise, where nothing can fire
