@@ -115,6 +115,11 @@ class Facts:
         """What was found before; nothing is looked for."""
         return self._facts.get(id(tensor))
 
+    def known_among(self, tensors: Iterable[gs.Tensor]) -> list[gs.Tensor]:
+        """Those of which something was found before."""
+        known = self._facts
+        return [tensor for tensor in tensors if id(tensor) in known]
+
     def forget(self, tensor: gs.Tensor) -> None:
         self._facts.pop(id(tensor), None)
         self._small.pop(id(tensor), None)

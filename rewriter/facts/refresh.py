@@ -25,7 +25,7 @@ def refresh(facts: Facts, tensors: Iterable[gs.Tensor]) -> list[gs.Tensor]:
         tensors: those whose producer, or the operator, attributes or operands of it, changed; those whose declaration or
             contents changed; new and removed ones as well.
     """
-    stale = [tensor for tensor in tensors if facts.known(tensor) is not None]
+    stale = facts.known_among(tensors)
     return _Refresh(facts).run(stale) if stale else []
 
 

@@ -261,7 +261,8 @@ class Edits:
                 if not tensor.name or index.is_used(tensor):
                     self.freed.pop(number, None)
                 elif (maker := index.producer(tensor)) is not None:
-                    waiting.append(maker)
+                    if not waiting or waiting[-1] is not maker:  # else it is asked about next in any case
+                        waiting.append(maker)
                 elif isinstance(tensor, gs.Constant):
                     self.freed[number] = tensor
             while waiting:
@@ -272,7 +273,7 @@ class Edits:
     def is_live(self, node: gs.Node) -> bool:
         """Whether anything needs an output that the node makes."""
         index = self.index
-        return any(tensor.name and index.producer(tensor) is node and index.is_used(tensor) for tensor in node.outputs)
+        return any(tensor.name and index.is_used(tensor) and index.producer(tensor) is node for tensor in node.outputs)
 
 
 def _same(one: Sequence[gs.Tensor], other: Sequence[gs.Tensor]) -> bool:

@@ -176,9 +176,13 @@ class GraphIndex(Ties):
         """Takes a node out; where it stood, and the tensors that it made."""
         owned = []
         for tensor in node.outputs:
-            if self.producer(tensor) is node:
+            if getattr(tensor, "_makers", None) is node:  # as mostly
+                tensor._makers = None
+            elif self.producer(tensor) is node:
                 self.make(tensor, None)
-                owned.append(tensor)
+            else:
+                continue
+            owned.append(tensor)
         for tensor in node.inputs:
             self.unuse(tensor, node)
         scope: Scope = node._scope

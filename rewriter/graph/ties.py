@@ -116,7 +116,8 @@ class Ties:
 
     def uses(self, tensor: gs.Tensor) -> list[gs.Node]:
         """Distinct consumers of a tensor, those in inner scopes included."""
-        return list(self.users(tensor).values())
+        held = self._readers(tensor)
+        return list(held.values()) if held.__class__ is Users else [] if held is None else [held]
 
     def is_used(self, tensor: gs.Tensor) -> bool:
         """Whether a node reads the tensor, or it is an output of a scope."""
