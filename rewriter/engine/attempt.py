@@ -65,6 +65,7 @@ class Attempt:
         self.detail = detail
         self.auditor = auditor
         self.coverage = coverage
+        self._tells_all = detail or coverage is not None or auditor is not None
         self.chosen: frozenset[str] = frozenset()
         self.blocked: dict[tuple[str, int], Blocked] = {}
         self._matchers: dict[CompiledRule, Matcher] = {}
@@ -174,7 +175,7 @@ class Attempt:
         conditions: list[Condition] = []
         doubt: tuple[ast.Where, str, str] | None = None
         failed: tuple[ast.Where, str] | None = None
-        for where, text in compiled.wheres:
+        for where, text in compiled.wheres if self._tells_all else compiled.asked:
             mark = len(self.context.doubts)
             try:
                 answer = holds(where.condition, names, self.context)

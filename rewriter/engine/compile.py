@@ -35,6 +35,7 @@ class CompiledRule:
         given: values of the rule's parameters.
         glance, ways: what is asked of a root first, and all questions of a pattern that leaves few choices.
         inside, private, wheres: of the rule: where it matches, names of its private tensors, its conditions with their texts.
+        asked: of the conditions those that can be other than true; a row of a table often has just `true`.
         blocks: the rewrite blocks, made ready.
         title, kind, phase, opset, runtime, once: of the rule.
     """
@@ -49,6 +50,7 @@ class CompiledRule:
     inside: ast.Inside | None = field(init=False)
     private: tuple[str, ...] = field(init=False)
     wheres: tuple[tuple[ast.Where, str], ...] = field(init=False)
+    asked: tuple[tuple[ast.Where, str], ...] = field(init=False)
     blocks: tuple[Block, ...] = field(init=False)
     title: str = field(init=False)
     kind: str = field(init=False)
@@ -65,6 +67,7 @@ class CompiledRule:
         self.inside, self.once = tree.match.inside, self.rule.header.once
         self.private = tuple(name for private in tree.privates for name in private.names)
         self.wheres = tuple((where, self.rule.words(where.condition.span)) for where in tree.wheres)
+        self.asked = tuple(one for one in self.wheres if not _is_true(one[0].condition))
         self.blocks = tuple(Block(block) for block in tree.rewrites)
 
     def block(self, version: int) -> Block | None:
@@ -105,6 +108,10 @@ class PhasePlan:
             for compiled in self.any_root:
                 found.add(compiled)
         return found
+
+
+def _is_true(condition: ast.Expr) -> bool:
+    return isinstance(condition, ast.Literal) and condition.value is True
 
 
 def parameters(rule: Rule, settings: Mapping[tuple[str, str], Any]) -> dict[str, Any]:

@@ -221,7 +221,7 @@ class Run:
     def _accept(self, fired: Fired) -> bool:
         """Books a firing, or takes it back when a limit says so."""
         edits = fired.edits
-        edited = edits.edited.keys() & set(map(id, fired.nodes.values()))
+        edited = edits.edited.keys() & map(id, fired.nodes.values())
         generation = self._next_generation(edits, edited)
         too_deep = generation > self._watch.limits.generations
         if too_deep or changes_nothing(edits) or (self._watch.is_spent and self._halt(self._watch.out_of_budget())):

@@ -8,7 +8,7 @@ not asked again where it failed. What is asked before and after is told in `rewr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import product, takewhile
 from operator import is_
 from typing import Any, NamedTuple
@@ -23,6 +23,9 @@ from rewriter.matching.ask import Question
 from rewriter.matching.match import Matcher
 
 MOST_SWAPS = 3  # commutative nodes of a pattern that is matched so; each doubles the lists
+
+
+_ONCE = (None,)
 
 
 class Way(NamedTuple):
@@ -41,8 +44,18 @@ class StraightMatcher(Matcher):
         super().__init__(*arguments)
         self._ways = ways
 
-    def matches(self, root: gs.Node) -> Iterator[None]:
-        """As in `Matcher`."""
+    def matches(self, root: gs.Node) -> Iterable[None]:
+        """As in `Matcher`; most patterns have one way to stand, and need no generator."""
+        if len(self._ways) > 1:
+            return self._several(root)
+        self._start(root)
+        self.nodes[self._pattern.root] = root
+        for question in self._ways[0].questions:
+            if not question(self):
+                return ()
+        return _ONCE
+
+    def _several(self, root: gs.Node) -> Iterator[None]:
         self._start(root)
         number, failed = self._pattern.root, None
         for questions, alike in self._ways:

@@ -8,7 +8,7 @@ graph hostage.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import permutations
 from operator import is_
 from typing import Any, NamedTuple
@@ -72,7 +72,7 @@ class Matcher:
         self._scope: Scope
         self._attempts = 0
 
-    def matches(self, root: gs.Node) -> Iterator[None]:
+    def matches(self, root: gs.Node) -> Iterable[None]:
         """Yields once for each way in which the pattern stands at `root`; `bound` and `nodes` hold until the next step.
 
         Raises TooManyAttempts.

@@ -87,8 +87,9 @@ def operand_tensor(rewriting: Rewriting, operand: Any, value: Any, op: str = "")
     return rewriting.constant(array, dtype, op)
 
 
-def redirect(rewriting: Rewriting, statement: ast.Redirect, value: Any) -> None:
-    """Uses of the matched output take the target; an output of the graph keeps its name, by whichever way is possible.
+def redirect(rewriting: Rewriting, statement: ast.Redirect, value: Any, at: Any) -> None:
+    """Uses of the matched output take the target (computed: `value`); an output of the graph keeps its name, by whichever way
+    is possible.
 
     Raises Refused when nothing would change.
     """

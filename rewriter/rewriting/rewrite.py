@@ -62,10 +62,6 @@ def _build(rewriting: Rewriting, statement: ast.Build, value: Any, at: Any) -> N
     (outline if statement.outlined else build)(rewriting, statement, value)
 
 
-def _redirect(rewriting: Rewriting, statement: ast.Redirect, value: Any, at: Any) -> None:
-    redirect(rewriting, statement, value)
-
-
 def _delete(rewriting: Rewriting, statement: ast.Delete, value: Any, at: Any) -> None:
     apply_delete(rewriting, statement, at)
 
@@ -84,7 +80,7 @@ def _inline(rewriting: Rewriting, statement: ast.Inline, value: Any, at: Any) ->
 
 _PERFORM: Mapping[type, Callable[[Rewriting, Any, Any, Any], None]] = {
     ast.Build: _build,
-    ast.Redirect: _redirect,
+    ast.Redirect: redirect,
     ast.Edit: apply_edit,
     ast.Delete: _delete,
     ast.Mend: _mend,
