@@ -225,9 +225,8 @@ def _objections(joined: _Join) -> Iterator[str]:
 def _of_variables(joined: _Join) -> Iterator[str]:
     info = joined.info
     used = {source for node in info.nodes.values() for source, _ in _operands(node)} | {name for name, _ in info.heads}
-    for name in used:
-        node = info.nodes.get(name)
-        if node is not None and node.operator == VARIABLE and name not in joined.inputs and name not in joined.constants:
+    for name, node in info.nodes.items():  # in their order: the first one is told
+        if name in used and node.operator == VARIABLE and name not in joined.inputs and name not in joined.constants:
             yield f"the variable {name!r} is not in the model"
     for name, tensor in joined.inputs.items():
         known = info.nodes.get(name)

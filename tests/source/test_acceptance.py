@@ -110,6 +110,13 @@ def test_what_another_network_says_otherwise(nodes: Nodes, why: str) -> None:
     assert said(nodes) == why
 
 
+def test_of_many_missing_variables_the_first_one_of_the_file_is_told() -> None:
+    names = [f"{letter}{number}" for letter in "zyx" for number in range(9)]
+    nodes = [{"op": "null", "name": name, "inputs": []} for name in names]
+    total = {"op": "add_n", "name": "sum", "inputs": [[i, 0, 0] for i in range(len(names))]}
+    assert said([*nodes, total], [[len(names), 0, 0]]) == "the variable 'z0' is not in the model"
+
+
 @pytest.mark.parametrize(
     ("at", "attributes"),
     [
