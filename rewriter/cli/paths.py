@@ -38,8 +38,8 @@ def find_models(paths: Sequence[str], *, leave_out: str | None = None, skip: str
     """
     if not paths:
         raise RewriterError("no model is given; name a file or a folder")
-    found: dict[Path, Found] = {}
-    hidden = None if leave_out is None else _real(Path(leave_out))
+    found: dict[str, Found] = {}
+    hidden = None if leave_out is None else _real(leave_out)
     for text in paths:
         path = Path(text)
         models = [Found(path, Path(path.name))]
@@ -52,18 +52,18 @@ def find_models(paths: Sequence[str], *, leave_out: str | None = None, skip: str
     return list(found.values())
 
 
-def _below(folder: Path, hidden: Path | None, skip: str) -> Iterator[Path]:
+def _below(folder: Path, hidden: str | None, skip: str) -> Iterator[Path]:
     for here, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and _real(Path(here, name)) != hidden)
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and _real(os.path.join(here, name)) != hidden)
         for name in sorted(files):
             lower = name.lower()
             if lower.endswith(MODEL) and not name.startswith(".") and not (skip and lower.endswith(skip)):
                 yield Path(here, name)
 
 
-def _real(path: Path) -> Path:
+def _real(path: str | Path) -> str:
     """Where a path leads; a link that leads to itself is left as it is, to fail when it is read."""
-    return Path(os.path.realpath(path))
+    return os.path.realpath(path)
 
 
 def unwritten(models: Sequence[Found]) -> list[Job]:
@@ -86,7 +86,7 @@ def plan(models: Sequence[Found], *, output: str | None, out: str | None, in_pla
     """
     if output is not None and len(models) > 1:
         raise RewriterError(f"-o {output} names one file, but there are {len(models)} models; use --out")
-    owners: dict[Path, Path] = {}
+    owners: dict[str, Path] = {}
     jobs = []
     for model in models:
         target = model.path
@@ -108,10 +108,10 @@ def plan(models: Sequence[Found], *, output: str | None, out: str | None, in_pla
         if other != model.path:
             raise RewriterError(f"the results of {other} and {model.path} would both be {target}; {_apart(other, model.path)}")
         jobs.append(Job(str(model.path), str(target)))
-    inputs = {_real(model.path): model.path for model in models}
-    for target, owner in owners.items():
-        if not in_place and target in inputs:
-            raise RewriterError(f"the result of {owner} would overwrite the input {inputs[target]}")
+    for model in () if in_place else models:
+        owner = owners.get(_real(model.path))
+        if owner is not None:
+            raise RewriterError(f"the result of {owner} would overwrite the input {model.path}")
     return jobs
 
 

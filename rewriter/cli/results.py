@@ -104,8 +104,9 @@ def write_results(command: Command, args: argparse.Namespace, ending: str) -> in
             args.paths, ending, output=args.output, out=out, in_place=args.in_place, force=args.force, skip=args.skip_existing
         )
         return _run_to_stdout(command, jobs, args) if args.output == "-" else run_batch(command, jobs, args)
-    models = find_models(args.paths, leave_out=out, skip=ending if beside else "")
-    jobs = plan(models, output=args.output, out=out, in_place=args.in_place, ending=ending)
+    found = find_models(args.paths, leave_out=out, skip=ending if beside else "")
+    jobs = plan(found, output=args.output, out=out, in_place=args.in_place, ending=ending)
+    del found  # what is kept of a hundred thousand models counts
     if not (args.force or args.resume or args.update):
         jobs = unwritten_yet(jobs, skip=args.skip_existing)
     return _run_to_stdout(command, jobs, args) if args.output == "-" else run_batch(command, jobs, args)
