@@ -9,8 +9,8 @@ text, and to read them must not run what else is in a package.
 
 from __future__ import annotations
 
-from importlib.machinery import PathFinder
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from pathlib import Path
 
 from rewriter.errors import RewriterError
@@ -59,7 +59,10 @@ def pack_folder(name: str) -> Path:
 
 def _folder(entry: EntryPoint) -> Path | None:
     top, *rest = entry.value.replace(":", ".").split(".")
-    spec = PathFinder.find_spec(top)
+    try:
+        spec = find_spec(top)  # of a top package, so that nothing is imported; asks the finders of editable installations, too
+    except ValueError:
+        return None
     if spec is None:
         return None
     places = spec.submodule_search_locations or []

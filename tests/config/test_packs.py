@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,22 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_packs_are_found_without_importing_them(site: Path) -> None:
     assert [(pack.name, pack.distribution) for pack in packs()] == [("acme", "acme_rules 1.2")]
     assert pack_folder("acme") == site / "acme_rules" / "shipped"
+    assert "acme_rules" not in sys.modules
+
+
+def test_a_pack_installed_in_editable_mode_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pip and setuptools then put a finder of their own in place, and no folder of the package on the path."""
+    install(tmp_path / "site", "acme_rules", "acme = acme_rules.shipped")
+    (tmp_path / "site" / "acme_rules").rename(tmp_path / "acme_rules")
+
+    class Finder:
+        @classmethod
+        def find_spec(cls, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+            return PathFinder.find_spec(name, [str(tmp_path)]) if name == "acme_rules" else None
+
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path / "site")])
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Finder])
+    assert pack_folder("acme") == tmp_path / "acme_rules" / "shipped"
     assert "acme_rules" not in sys.modules
 
 
