@@ -159,10 +159,11 @@ def block(text: str, language: str) -> str:
 
 def index(rules: Sequence[Rule]) -> str:
     """All rules by exporter, by target, and by who refuses the model."""
-    unasked = sum(rule.default for rule in rules)
+    default = sum(rule.default for rule in rules)
     parts = [
         "# The rules",
-        f"{len(rules)} rules, of which {unasked} run by default. [symptoms.md](symptoms.md) has them by error message.",
+        f"{len(rules)} rules, of which {default} run by default; the others run for a consumer (`--target`) or when they are "
+        "selected. [symptoms.md](symptoms.md) lists rules by error message.",
         "## By exporter",
     ]
     exporters = sorted({exporter for rule in rules for exporter in rule.exporters})
@@ -217,7 +218,7 @@ def table(rules: Sequence[Rule]) -> str:
 
 def when(rule: Rule) -> str:
     """What makes a rule run."""
-    return "yes" if rule.default else ", ".join(rule.targets) if rule.header.on_target else "asked"
+    return "default" if rule.default else ", ".join(rule.targets) if rule.header.on_target else "selected"
 
 
 def link(rule: Rule) -> str:

@@ -19,7 +19,7 @@ def add(commands: Any) -> None:
         help="write a page to look at a model, or at two side by side",
         description="Writes one HTML file that shows a model: modules folded, nodes to search and to follow, the places where "
         "rules would fire, and the nodes that rules have changed. Of two models it also shows what differs. The file holds "
-        "everything it needs and makes no request; weights are not in it.",
+        "everything it needs and makes no request; of weights it has those of up to eight values.",
         epilog="examples:\n  rewriter view net.onnx -o net.html\n  rewriter view net.onnx net.fixed.onnx --open",
     )
     parser.add_argument("model", metavar="MODEL", help="the model")
