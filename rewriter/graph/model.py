@@ -219,6 +219,7 @@ class Model:
     def _fill(self, descriptor: int, pieces: Sequence[bytes | Payload]) -> None:
         write_pieces(descriptor, pieces)
         if self._late is not None:
+            os.fsync(descriptor)  # while the digest is still being worked out: the disk need not wait for it
             self._late.write(descriptor, pieces)
 
     def _message(self, *, wait: bool = True) -> Any:
