@@ -32,7 +32,10 @@ def test_export(call: Call, tmp_path: Path, name: str) -> None:
     assert {firing["rule"] for firing in json.loads(done.out)["models"][0]["firings"]} >= wanted
     with np.load(path.with_name("data.npz")) as data:
         feed = {key[3:]: data[key] for key in data.files if key.startswith("in_")}
-        outputs = runtime.InferenceSession(tmp_path / "out.onnx").run(None, feed)
+        options = runtime.SessionOptions()
+        if target == "onnxruntime" and int(runtime.__version__.split(".")[1]) < 31:  # its optimizer would undo TGT019
+            options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        outputs = runtime.InferenceSession(tmp_path / "out.onnx", options).run(None, feed)
         for number, output in enumerate(outputs):
             np.testing.assert_allclose(output, data[f"out_{number}"], rtol=1e-4, atol=1e-5)
 
