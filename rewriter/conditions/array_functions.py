@@ -30,6 +30,13 @@ def _items(value: Any) -> Any:
     return value
 
 
+def _array(value: Any) -> Any:
+    """Raises TypeError for an attribute that holds neither numbers nor texts."""
+    if not isinstance(value, bool | int | float | str | list | np.ndarray):
+        raise TypeError("neither numbers nor texts")
+    return np.asarray(value)
+
+
 def _mapped(function: Callable[..., Any], *, as_float: bool = False) -> Callable[..., Any]:
     """A NumPy function over an array, a list (giving a list) or one number (giving a number)."""
 
@@ -217,7 +224,7 @@ BODIES: dict[str, Callable[..., Any]] = {
     "mean": _reduced(np.mean),
     "min": _extreme(np.min, np.minimum),
     "max": _extreme(np.max, np.maximum),
-    "array": lambda context, value: np.asarray(value),
+    "array": lambda context, value: _array(value),
     "concat": _concat,
     "reshape": _reshape,
     "transpose": _transpose,

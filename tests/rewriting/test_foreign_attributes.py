@@ -5,6 +5,9 @@ from __future__ import annotations
 import onnx
 import pytest
 
+from rewriter.engine.run import run
+from rewriter.graph.model import Model
+from rewriter.language.load_rules import load_rules
 from tests.engine.helpers import rewrite_text
 
 HEAD = '<ir_version: 8, opset_import: ["": 13, "com.acme": 1]>'
@@ -51,3 +54,11 @@ def test_a_captured_constant_is_a_number_where_the_operator_takes_one() -> None:
         "rule X1 leaky <kind: lossy> match { y = PRelu(x, const s) } where size(s) == 1 rewrite { y = LeakyRelu<alpha=float(s)>(x) }",
     )
     assert onnx.helper.get_attribute_value(outcome.proto.graph.node[0].attribute[0]) == 0.5
+
+
+def test_an_attribute_that_holds_neither_numbers_nor_texts_is_no_array() -> None:
+    before = onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 11]> g (float[2] x) => (float[4] y) { y = Pad(x) }')
+    before.graph.node[0].attribute.add(name="pads", type=onnx.AttributeProto.TYPE_PROTOS)
+    loaded = Model.from_proto(before)
+    log = run(loaded.graph, load_rules().select(["OP006"], []))
+    assert not log.counts and [blocked.reason for blocked in log.blocked] == ["`array`: neither numbers nor texts"]
