@@ -185,6 +185,11 @@ class Model:
         """Whether the model was read from a file so large that its weights were left there."""
         return self._weights is not None
 
+    @property
+    def training_info(self) -> Any:
+        """What is said of training the model, which is written as it stands here."""
+        return self._raw.training_info
+
     def save(
         self, path: str | os.PathLike[str], *, force: bool = False, as_read: bool = False, serialised: bytes | None = None
     ) -> None:

@@ -17,6 +17,7 @@ from rewriter.surgery.judged import judge
 from rewriter.surgery.opened import Opened
 from rewriter.surgery.recorded_command import record_command
 from rewriter.surgery.same_numbers import Agreement
+from rewriter.surgery.stale_training import drop_stale_training
 
 Numbers = Callable[[Candidate, int], Agreement]
 """Compares the numbers of a result, given the size of models that are run."""
@@ -77,6 +78,7 @@ def finish(
     Raises:
         RewriterError: the result is less valid than what it was made of, or computes something else.
     """
+    notes = [*notes, *drop_stale_training(model)]
     candidate, judged = judge(model, lambda: [source.read() for source in sources], runtime=checks.runtime != "no")
     done = Surgery(model, did, [*notes, *judged])
     if numbers is not None and checks.runtime != "no" and not judged:

@@ -191,3 +191,32 @@ def test_an_added_output_that_numpy_cannot_hold(call: Call, tmp_path: Path) -> N
     assert done.code == 0 and "runs, and computes the same" in done.out, done.err
     done = call("split", net, "--at", "b", "-o", tmp_path / "part{}.onnx")
     assert done.code == 0 and "'b' has an element type that NumPy lacks" in done.out, done.err
+
+
+TRAINED = """<ir_version: 8, opset_import: ["": 17]>
+g (float[2,4] x) => (float[2,4] y) <float[4] w = {1, 2, 3, 4}> { m = Mul(x, w)  y = Relu(m) }"""
+
+
+def trained(path: Path) -> Path:
+    model = onnx.parser.parse_model(TRAINED)
+    info = model.training_info.add()
+    info.algorithm.name = "step"
+    info.algorithm.node.append(onnx.helper.make_node("Neg", ["w"], ["next"]))
+    info.update_binding.add(key="w", value="next")
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+@pytest.mark.parametrize(("words", "kept"), [("edit --rename m=n", 1), ("edit --rename w=v", 0), ("extract --from m", 0)])
+def test_training_information_stays_where_its_tensors_do(call: Call, tmp_path: Path, words: str, kept: int) -> None:
+    name, *options = words.split()
+    out = tmp_path / "out.onnx"
+    done = call(name, trained(tmp_path / "net.onnx"), *options, *(["--to", "y"] if name == "extract" else []), "-o", out)
+    assert done.code == 0, done.err
+    assert len(onnx.load(out).training_info) == kept
+    assert ("training information is left out: it names 'w'" in done.out) == (not kept)
+
+
+def test_a_pattern_that_fits_all_of_a_name_fits_it_once(edited: Edit) -> None:
+    model = edited(TRAINED, "--rename", r"/(.*)/p_\1/", "--rename", "/x*$/_/", "--no-stamp")
+    assert [list(node.input) for node in model.graph.node] == [["p__", "p_w_"], ["p_m_"]]

@@ -184,3 +184,19 @@ def test_cut_anywhere_and_merged_it_is_the_model(path: Path) -> None:
         pieces = [Model.from_proto(piece.to_proto()) for piece in (one, two)]
         merged = merge(pieces, Plan(share=["*"], inputs=inputs, outputs=outputs)).model.to_proto()
         assert list(compare(proto, merged)) == []
+
+
+def test_quantization_parameters_that_are_there_once_are_named_by_both(call: Call, tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(HEAD)
+    model.graph.quantization_annotation.add(tensor_name="t").quant_parameter_tensor_names.add(key="SCALE_TENSOR", value="w")
+    net, out = tmp_path / "net.onnx", tmp_path / "both.onnx"
+    net.write_bytes(model.SerializeToString())
+    assert call("merge", net, net, "--beside", "--prefix", "l_,r_", "-o", out).code == 0
+    found = [(a.tensor_name, a.quant_parameter_tensor_names[0].value) for a in onnx.load(out).graph.quantization_annotation]
+    assert found == [("l_t", "l_w"), ("r_t", "l_w")]
+
+
+def test_a_model_without_names_needs_no_beginning(call: Call, tmp_path: Path) -> None:
+    empty = texts.written(tmp_path, '<ir_version: 8, opset_import: ["": 17]> g () => () { }', "empty.onnx")
+    done = call("merge", texts.written(tmp_path, HEAD), empty, "--beside", "--prefix", "l_,r_", "-o", tmp_path / "both.onnx")
+    assert done.code == 0, done.err

@@ -62,13 +62,29 @@ def _substitution(text: str) -> tuple[re.Pattern[str], str]:
 
 def _mapped(names: set[str], pattern: re.Pattern[str], new: str, text: str) -> dict[str, str]:
     try:
-        found = {name: pattern.sub(new, name) for name in sorted(names) if name}
+        found = {name: _substituted(pattern, new, name) for name in sorted(names) if name}
     except (re.error, IndexError) as error:
         raise RewriterError(f"{text!r}: {error}") from None
     empty = next((name for name, now in found.items() if not now), None)
     if empty is not None:
         raise RewriterError(f"{text!r} leaves nothing of the name {empty!r}")
     return {name: now for name, now in found.items() if name != now}
+
+
+def _substituted(pattern: re.Pattern[str], new: str, name: str) -> str:
+    """As sed does it: nothing is found right behind what was found, so that `.*` stands once in a name, not a second time at
+    its end.
+    """
+    end = -1
+
+    def put(found: re.Match[str]) -> str:
+        nonlocal end
+        if found.span() == (end, end):
+            return ""
+        end = found.end()
+        return found.expand(new)
+
+    return pattern.sub(put, name)
 
 
 def _collide(what: str, mapping: dict[str, str], names: set[str]) -> None:

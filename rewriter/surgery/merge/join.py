@@ -37,6 +37,7 @@ def join(first: Model, second: Model, wires: Mapping[int, gs.Tensor], known: set
     other.nodes[:] = [node for node in other.nodes if id(node) not in dropped]
     other.initializers = [tensor for tensor in other.initializers if id(tensor) not in wired]
     _name_apart(GraphIndex(one), index, wired, known)
+    other.origin.annotations = [[wired.get(id(tensor), tensor) for tensor in part] for part in other.origin.annotations]
     one.origin = one.origin.joined(other.origin)
     one.nodes.extend(other.nodes)
     one.initializers = [*one.initializers, *other.initializers]

@@ -167,7 +167,8 @@ def _prefix(models: Sequence[Model], prefixes: Sequence[str], share: Sequence[st
     for model, prefix in zip(models, prefixes, strict=True):
         if not _PREFIX.fullmatch(prefix):
             raise RewriterError(f"--prefix: {prefix!r} holds something else than letters, digits and _./:-")
-        if prefix:
+        named = {tensor.name for tensor in (*model.graph.inputs, *model.graph.initializers)} - set(shared)
+        if prefix and (named or model.graph.nodes):
             escaped = prefix.replace("/", "\\/")
             edit(model, [("rename", f"/^(?!(?:{kept})$)/{escaped}/" if kept else f"/^/{escaped}/")])
 
