@@ -217,6 +217,13 @@ def test_training_information_stays_where_its_tensors_do(call: Call, tmp_path: P
     assert ("training information is left out: it names 'w'" in done.out) == (not kept)
 
 
+def test_training_information_of_a_second_model_is_missed(call: Call, tmp_path: Path) -> None:
+    net, out = trained(tmp_path / "net.onnx"), tmp_path / "both.onnx"
+    done = call("merge", net, net, "--beside", "--prefix", ",r_", "-o", out)
+    assert done.code == 0 and f"the training information of {net} is left out" in done.out, done.err
+    assert len(onnx.load(out).training_info) == 1
+
+
 def test_a_pattern_that_fits_all_of_a_name_fits_it_once(edited: Edit) -> None:
     model = edited(TRAINED, "--rename", r"/(.*)/p_\1/", "--rename", "/x*$/_/", "--no-stamp")
     assert [list(node.input) for node in model.graph.node] == [["p__", "p_w_"], ["p_m_"]]

@@ -91,6 +91,8 @@ def merge(models: Sequence[Model], plan: Plan, names: Sequence[str] = ()) -> Mer
         wires = {id(t): wiring.wires[id(t)].tensor for t in model.graph.inputs if id(t) in wiring.wires}
         result.notes += join(models[0], model, wires, known)
         _take_metadata(result, model, name)
+        if model.training_info:
+            result.notes.append(f"the training information of {name} is left out")
     graph = models[0].graph
     graph.outputs = [tensor for tensor in outputs if id(tensor) not in wiring.read]
     if plan.outputs is not None:
