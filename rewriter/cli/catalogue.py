@@ -33,25 +33,19 @@ def read_rules(paths: Sequence[str] | None) -> list[Rule]:
     return _sorted(rules)
 
 
-def find_rule(code: str, paths: Sequence[str] | None) -> Rule:
-    """The rule of a code (letters of either case).
+def find_rule(code: str, rules: Sequence[Rule]) -> Rule:
+    """The rule of a code (letters of either case), or the one that took its place.
 
     Raises:
         RewriterError: there is none.
     """
     wanted = code.upper()
-    rules = read_rules(paths)
     for rule in rules:
         if rule.code.upper() == wanted or wanted in rule.header.replaces:
             return rule
-    raise no_such_rule(code, rules)
-
-
-def no_such_rule(code: str, rules: Sequence[Rule]) -> RewriterError:
-    """What to say of a code that no rule has."""
-    near = suggest(code.upper(), [rule.code for rule in rules])
+    near = suggest(wanted, [rule.code for rule in rules])
     hint = f"; did you mean {near}?" if near else "; `rewriter rules` lists them"
-    return RewriterError(f"there is no rule {code!r}{hint}")
+    raise RewriterError(f"there is no rule {code!r}{hint}")
 
 
 def _sorted(rules: list[Rule]) -> list[Rule]:

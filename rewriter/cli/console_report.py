@@ -112,7 +112,7 @@ def _lines(command: Command, outcome: Outcome, args: argparse.Namespace, style: 
     firings = len(log.firings)
     what = counted(firings, "rewrite") if firings else "tidied" if outcome.changed else "unchanged"
     if outcome.nodes is not None:
-        what = f"{outcome.nodes[0]} nodes, {outcome.nodes[1]} left; {what}"
+        what = f"{counted(outcome.nodes[0], 'node')}, {outcome.nodes[1]:,} left; {what}"
     where = "" if outcome.output in (None, outcome.path, STDOUT) else f" -> {clean(str(outcome.output))}"
     yield f"{style.paint('bold', clean(outcome.path))}: {style.paint('green', what) if outcome.changed else what}{where}"
     yield from optimize_lines(log, style) if command == "optimize" and not args.verbose else fix_lines(log, style)

@@ -262,3 +262,17 @@ def test_an_operand_inside_the_match_that_is_made_anew(tmp_path: Path) -> None:
     """The reader stays and reads another node than the pattern says: nothing is known of it, and nothing breaks."""
     rule = "rule X1 mask <kind: lossy, opset: 13..> match { m = Add(s, const c)  y = Softmax(m) } private m where any(c < 0) rewrite { m = Add(s, {max(c, 0)}) }"
     assert found(tmp_path, rule) == []
+
+
+GONE = (
+    "GEN011 GEN015 GEN021 GEN032 MX017 MX028 MX046 MX047 MX048 MX053 MX054 OP035 OPT015 OPT016 PT065 PT067 PT071 SK005 SK007 \
+TF046 TF048 TF049 TGT009 TGT010 TGT015 TGT018 TGT030 TGT032 TYP020 TYP035 TYP041 TYP042 TYP044 TYP051"
+)
+"""Codes that other rules took over."""
+SHIPPED = load_rules()
+
+
+@pytest.mark.parametrize("code", GONE.split())
+def test_a_code_that_is_gone_selects_what_took_its_place(code: str) -> None:
+    assert code not in {rule.code for rule in SHIPPED}
+    assert SHIPPED.select([code], [])

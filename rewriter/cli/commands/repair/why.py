@@ -96,13 +96,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _rules(args: argparse.Namespace) -> tuple[Rule, RuleSet]:
     """The rule, and all selected ones with it among them."""
-    from rewriter.cli.catalogue import no_such_rule
+    from rewriter.cli.catalogue import find_rule
     from rewriter.cli.selection import codes, load, target_names
 
     known = load(args.rules).with_settings(args.set)
-    rule = next((rule for rule in known if rule.code.upper() == args.rule.upper()), None)
-    if rule is None:
-        raise no_such_rule(args.rule, list(known))
+    rule = find_rule(args.rule, list(known))
     return rule, known.select(
         [*(codes(args.select) or ["DEFAULT"]), rule.code], codes(args.ignore), target_names(args), guess=args.guess
     )
