@@ -27,7 +27,7 @@ from rewriter.cli.program import COMMANDS
 from tests.hostile.every_command import CALLS, arguments_of
 from tests.hostile.poison_models import POISON
 
-RULES = next((Path(__file__).resolve().parent.parent / "rules").rglob("HYG003_*.rules"))
+RULES = next((Path(__file__).resolve().parent.parent / "rules").rglob("HYG001_*.rules"))
 
 
 FOLDERS: dict[str, Sequence[str]] = {

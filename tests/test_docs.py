@@ -6,6 +6,7 @@ import argparse
 import importlib.util
 import json
 import re
+import runpy
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -140,3 +141,11 @@ def test_every_message_has_a_page_that_says_cause_exporter_remedy_and_what_else_
     linked = importlib.import_module("symptom_pages").linked
     site = linked((DOCS / "symptoms.md").read_text(encoding="utf-8"))
     assert set(re.findall(r"\(symptoms/([^)]+)\)", site)) == set(pages)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("*.py")), ids=lambda path: path.stem)
+def test_benchmarks_start(path: Path) -> None:
+    """What they import of the package and of the rules is there, and each says how it is called."""
+    pytest.importorskip("onnxruntime")
+    found = runpy.run_path(str(path), run_name="benchmark")
+    assert f"python benchmarks/{path.name}" in found["__doc__"] and callable(found["main"])

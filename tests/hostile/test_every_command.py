@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,19 @@ def call(capsys: pytest.CaptureFixture[str]) -> Call:
     return Call(capsys)
 
 
-@pytest.mark.parametrize("name", ["endless-loop", "names-that-are-not-utf-8"])
+ODD = [
+    "endless-loop",
+    "functions-doubled-40-times",
+    "dims-of-0-and-2-62",
+    "sparse-external-data",
+    "names-that-are-not-utf-8",
+    "operators-that-are-not-utf-8",
+    "opset-of-2-62",
+]
+"""Models on which some command besides `fix`, `check`, `show` and `compare` ended in an internal error, or might."""
+
+
+@pytest.mark.parametrize("name", ODD)
 def test_every_command_ends(name: str, call: Call, tmp_path: Path) -> None:
     POISON[name](tmp_path)
     (out := tmp_path / "out").mkdir()
@@ -28,7 +41,9 @@ def test_every_command_ends(name: str, call: Call, tmp_path: Path) -> None:
         if words == "apply" and not (out / "plan.toml").exists():
             continue
         given = arguments_of(CALLS[words], tmp_path / f"{name}.onnx", out, RULES)
+        started = time.process_time()
         done = call(words.split()[0], *given, "--time-limit", 0.5, "--memory-limit", "2G")
+        assert time.process_time() - started < 5, f"{words} does not end within its limit"
         said = done.out + done.err
         assert done.code in (0, 1, 2), f"{words}: {said}"
         assert "Traceback" not in said and "internal error" not in said and "has no option" not in said, f"{words}: {said}"

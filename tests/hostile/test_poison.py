@@ -78,28 +78,6 @@ def test_check_and_show(name: str, call: Call, tmp_path: Path) -> None:
     assert call("show", tmp_path / f"{name}.onnx", "--nodes").code == 0
 
 
-ODD = [
-    "dims-of-0-and-2-62",
-    "sparse-external-data",
-    "names-that-are-not-utf-8",
-    "operators-that-are-not-utf-8",
-    "opset-of-2-62",
-]
-"""Models that other commands than `fix`, `check`, `show` and `compare` ended in internal errors on, or might."""
-
-
-@pytest.mark.parametrize("name", ODD)
-def test_the_other_commands(name: str, call: Call, tmp_path: Path) -> None:
-    POISON[name](tmp_path)
-    path = tmp_path / f"{name}.onnx"
-    sound(call("diff", path, path, "--format", "json"))
-    sound(call("picture", path, "-o", tmp_path / "p.svg"))
-    sound(call("plan", path, "-o", tmp_path / "p.toml"))
-    sound(call("why", "HYG003", path))
-    for command in ("history", "audit"):
-        sound(call(command, path, *([path] if command == "audit" else [])))
-
-
 @pytest.mark.parametrize("name", sorted(COMPARED))
 def test_compare(name: str, call: Call, tmp_path: Path) -> None:
     POISON[name](tmp_path)

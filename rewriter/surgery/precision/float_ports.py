@@ -32,14 +32,20 @@ _HALF = frozenset(
 """Operators of ONNX Runtime, of which there are no schemas here, that have all their numbers in float16 or in float."""
 
 
+def _schema(op: str, domain: str, version: int) -> Any:
+    try:
+        return onnx.defs.get_schema(op, version, schema.normal(domain))
+    except (onnx.defs.SchemaError, TypeError):  # no such version, or none of 32 bits
+        return None
+
+
 @cache
 def type_groups(op: str, domain: str, version: int) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """For operands and for results, the type variable of each place; None for an operator without a schema."""
     if domain == _RUNTIME and op in _HALF:
         return ("T", ""), ("T", "")
-    try:
-        found = onnx.defs.get_schema(op, version, schema.normal(domain))
-    except onnx.defs.SchemaError:
+    found = _schema(op, domain, version)
+    if found is None:
         return None
     free = {one.type_param_str for one in found.type_constraints}
     sides = [tuple(f.type_str if f.type_str in free else "" for f in side) for side in (found.inputs, found.outputs)]
@@ -54,9 +60,8 @@ def type_variables(op: str, domain: str, version: int, target: int) -> tuple[Any
     """
     if domain == _RUNTIME and op in _HALF and target == DTYPES["float16"]:
         return ("T",), ("T",)
-    try:
-        found = onnx.defs.get_schema(op, version, schema.normal(domain))
-    except onnx.defs.SchemaError:
+    found = _schema(op, domain, version)
+    if found is None:
         return None
     wanted = f"tensor({DTYPE_NAMES[target]})"
     free = {one.type_param_str for one in found.type_constraints if wanted in one.allowed_type_strs}

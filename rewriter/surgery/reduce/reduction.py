@@ -11,6 +11,7 @@ import onnx.inliner
 from rewriter.errors import RewriterError
 from rewriter.graph.model import Model
 from rewriter.language.rules import RuleSet
+from rewriter.onnxfile.expansion import expands_too_much
 from rewriter.report.style import counted
 from rewriter.source.info import SourceInfo
 from rewriter.surgery.command_text import command_text
@@ -91,7 +92,7 @@ class Reduction:
     def fewer_nodes(self) -> None:
         """Leaves out what is not needed: large weights at first, so that trials are quick, then nodes, and nodes of bodies."""
         self._step(lambda: as_inputs(self.model, self._large(), self._types))
-        if self.model.functions:
+        if self.model.functions and not expands_too_much(self.model):
             self._step(lambda: onnx.inliner.inline_local_functions(self.model))
         self._nodes()
         while self._out_of_a_body():
