@@ -23,6 +23,7 @@ CALLS: dict[str, Sequence[str]] = {
     "compare": ("{fixed}", "{fixed}"),
     "history": ("{fixed}",),
     "audit": ("{m}", "{fixed}"),
+    "undo": ("{fixed}", "1", "-o", "{out}/undone.onnx"),
     "coverage": ("{rules}", "{m}"),
     "extract": ("{m}", "--to", "m", "-o", "{out}/part.onnx"),
     "split": ("{m}", "--at", "m", "-o", "{out}/part{{}}.onnx"),
