@@ -94,6 +94,9 @@ def try_cases() -> None:
         own = next((entry.version for entry in case.model.opset_import if entry.domain in ("", "ai.onnx")), None)
         if own is None or not case.records or case.name.endswith("_expanded"):  # bodies are tried where they are written out
             continue
+        if "bernoulli" in case.name:
+            totals["random"] += 1
+            continue
         try:
             before = [Runner(case.model).outputs(inputs) for inputs, _ in case.records]
         except Exception:

@@ -160,6 +160,8 @@ def recorded(source: Path, target: Path, rule: str) -> Callable[[], None]:
 def copied(source: Path, target: Path) -> Callable[[], None]:
     def run() -> None:
         shutil.copyfile(source, target)
+        with open(target, "rb") as copy:
+            os.fsync(copy.fileno())  # as the command does
 
     return run
 

@@ -78,9 +78,9 @@ PREDICTORS = {
     "bayesian": lambda: linear_model.BayesianRidge(),
     "tree": lambda: tree.DecisionTreeClassifier(max_depth=4),
     "tree_regressor": lambda: tree.DecisionTreeRegressor(max_depth=4),
-    "forest": lambda: ensemble.RandomForestClassifier(5, max_depth=4),
-    "forest_regressor": lambda: ensemble.RandomForestRegressor(5, max_depth=4),
-    "extra": lambda: ensemble.ExtraTreesClassifier(5, max_depth=4),
+    "forest": lambda: ensemble.RandomForestClassifier(n_estimators=5, max_depth=4),
+    "forest_regressor": lambda: ensemble.RandomForestRegressor(n_estimators=5, max_depth=4),
+    "extra": lambda: ensemble.ExtraTreesClassifier(n_estimators=5, max_depth=4),
     "boosting": lambda: ensemble.GradientBoostingClassifier(n_estimators=5),
     "boosting_regressor": lambda: ensemble.GradientBoostingRegressor(n_estimators=5),
     "hist": lambda: ensemble.HistGradientBoostingClassifier(max_iter=5),
@@ -93,7 +93,7 @@ PREDICTORS = {
     "voting_hard": lambda: ensemble.VotingClassifier(
         [("a", linear_model.LogisticRegression()), ("b", tree.DecisionTreeClassifier(max_depth=3))]
     ),
-    "isolation": lambda: ensemble.IsolationForest(5),
+    "isolation": lambda: ensemble.IsolationForest(n_estimators=5),
     "svc": lambda: svm.SVC(probability=True),
     "svc_poly": lambda: svm.SVC(kernel="poly"),
     "svc_linear": lambda: svm.LinearSVC(),

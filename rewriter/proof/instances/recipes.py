@@ -18,6 +18,7 @@ from rewriter.proof.instances.random_arrays import DIVISOR, POSITIVE, SMALL
 
 _DISTURBED = 0.12  # of nodes
 _TYPES = ("to", "dtype", "stash_type", "axis")  # an axis is for the recipe
+_FLAGS = ("keepdims", "saturate")  # where saturate is not 0 or 1, ONNX Runtime writes nothing at all
 
 
 def settle(draft: Draft) -> None:
@@ -49,7 +50,7 @@ def disturb(draft: Draft) -> None:
     if numbers:
         name, value = numbers[draft.dims.below(len(numbers))]
         changed = value + 1 if isinstance(value, int) else 2 * value + 0.25
-        draft.attrs[name] = 0 if name == "keepdims" else changed
+        draft.attrs[name] = 0 if name in _FLAGS else changed
 
 
 def _elementwise(draft: Draft) -> None:
