@@ -10,7 +10,7 @@ from typing import Any
 
 import onnx_graphsurgeon as gs
 
-from rewriter.conditions.rule_values import ABSENT, Failure
+from rewriter.conditions.rule_values import ABSENT, UNKNOWN, Failure
 from rewriter.graph.metadata import node_texts
 from rewriter.graph.node_text import node_name
 from rewriter.graph.objects import Node, new_variable
@@ -96,7 +96,7 @@ def _edit_tensor(rewriting: Rewriting, tensor: gs.Tensor, place: ast.Place, valu
     if place.field != "shape":
         raise Failure(f"`{place.field}` of a tensor cannot be set")
     if at is None:
-        shape = [_dim(item) for item in value]
+        shape = [None if item is UNKNOWN else _dim(item) for item in value]  # a length that nobody knows is left open
     else:
         if tensor.shape is None:
             raise Failure("the tensor declares no shape")
