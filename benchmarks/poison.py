@@ -127,7 +127,8 @@ def main() -> int:
                     wrong += 1
                     print(f"    {found.wrong}", flush=True)
     tried = {call.split()[0] for call in CALLS}
-    others = sorted({*COMMANDS} - tried - {"rules", "rule", "test", "fmt", "verify", "lint", "explain", "help", "new-pack", "lsp"})
+    of_rules = {"rules", "rule", "test", "fmt", "verify", "lint", "explain", "help", "new-pack", "lsp"}
+    others = sorted({*COMMANDS} - tried - of_rules)
     print(f"commands that are not tried: {', '.join(others) or 'none that reads a model'}")
     print(f"{calls} calls of {len(POISON)} models in {time.monotonic() - started:.0f} s, {wrong} of them wrong; slowest:")
     for seconds, text in sorted(slow, reverse=True)[:10]:
