@@ -76,7 +76,7 @@ class ConsoleReport:
         if self._blocked:
             self._display.show("    an unknown fact kept these rules from deciding; --verbose tells which, and where")
         for first, times in self._refused.values():
-            answers = [answer.rule.code for answer in answers_to(first, self._args)]
+            answers = [answer.rule for answer in answers_to(first, self._args)]
             path = first.path if times == 1 else f"{first.path} and {counted(times - 1, 'more model')}"
             for line in refusal_lines(path, first.refusal or "", answers, first.log or Log(), self._style):
                 self._display.show(line)
@@ -103,7 +103,7 @@ def _lines(command: Command, outcome: Outcome, args: argparse.Namespace, style: 
     if command == "check":
         yield from check_lines(outcome.path, log, style)
         if outcome.refusal and not gathers(command, models, args):
-            answers = [answer.rule.code for answer in answers_to(outcome, args)]
+            answers = [answer.rule for answer in answers_to(outcome, args)]
             yield from refusal_lines(outcome.path, outcome.refusal, answers, log, style)
         if outcome.expectation is not None:
             yield from expectation_lines(outcome.path, outcome.expectation, style)
@@ -117,7 +117,7 @@ def _lines(command: Command, outcome: Outcome, args: argparse.Namespace, style: 
     yield f"{style.paint('bold', clean(outcome.path))}: {style.paint('green', what) if outcome.changed else what}{where}"
     yield from optimize_lines(log, style) if command == "optimize" and not args.verbose else fix_lines(log, style)
     if outcome.remaining:
-        answers = [answer.rule.code for answer in answers_to(outcome, args)]
+        answers = [answer.rule for answer in answers_to(outcome, args)]
         yield from remaining_lines(outcome.remaining, answers, log, style)
     yield from unjudged_lines(outcome.unjudged, "  ", style)
     if args.diff:

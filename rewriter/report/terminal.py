@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from rewriter.language.rule import Rule
 from rewriter.log.clock import STAGES, Profile
 from rewriter.log.records import Blocked, Firing, Log, RolledBack
 from rewriter.record import replace
@@ -49,11 +50,11 @@ def check_lines(path: str, log: Log, style: Style) -> Iterator[str]:
     yield from _unfinished(log, f"{shown}: ", style)
 
 
-def refusal_lines(path: str, refusal: str, answers: Sequence[str], log: Log, style: Style) -> Iterator[str]:
+def refusal_lines(path: str, refusal: str, answers: Sequence[Rule], log: Log, style: Style) -> Iterator[str]:
     """What ONNX Runtime says against a model, and the codes of the rules that answer it."""
     yield f"{clean(path)}: {style.paint('red', 'refused')} by ONNX Runtime: {clean(refusal)}"
     fires = log.counts
-    named = [style.paint("cyan", code) + (" (would fire)" if code in fires else "") for code in answers]
+    named = [_answer(rule, style, "would fire" if rule.code in fires else "") for rule in answers]
     if named:
         yield f"    answered by {', '.join(named)}"
     elif fires:
@@ -82,10 +83,16 @@ def expectation_lines(path: str, found: ExpectationRecord, style: Style) -> Iter
         yield "    no rule mends it"
 
 
-def remaining_lines(refusal: str, answers: Sequence[str], log: Log, style: Style) -> Iterator[str]:
+def _answer(rule: Rule, style: Style, what: str) -> str:
+    """A code, and what it takes for the rule to run where it does not run by default."""
+    what = what or ("" if rule.default else f"opt-in: --select DEFAULT,{rule.code}")
+    return style.paint("cyan", rule.code) + (f" ({what})" if what else "")
+
+
+def remaining_lines(refusal: str, answers: Sequence[Rule], log: Log, style: Style) -> Iterator[str]:
     """What ONNX Runtime says against the result of a repair, and rules that answer it and did not fire. Indented by two."""
     yield f"  {style.paint('red', 'still refused')} by ONNX Runtime: {clean(refusal)}"
-    if silent := [style.paint("cyan", code) for code in answers if code not in log.counts]:
+    if silent := [_answer(rule, style, "") for rule in answers if rule.code not in log.counts]:
         yield f"      answered by {', '.join(silent)}; `rewriter why` says why a rule does not fire"
 
 

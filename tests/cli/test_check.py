@@ -171,3 +171,15 @@ def test_a_model_in_which_only_a_guess_fits_is_asked_about(call: Call) -> None:
     """The verdict by the bytes of a file must not end before a question was asked."""
     done = call("check", MODELS / "mxnet-1.3.1-average-pool.onnx", "--source", "none", "--runtime", "no")
     assert "question MX061 " in done.out
+
+
+def test_a_rule_that_answers_and_is_opt_in_says_how_it_runs(call: Call, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    model = """<ir_version: 8, opset_import: ["": 13, "ai.onnx.ml": 1], producer_name: "skl2onnx">
+      g (double[N,2] x) => (seq(map(int64, double)) y) {
+        probabilities = Neg(x)  [ZipMap] y = ai.onnx.ml.ZipMap<classlabels_int64s=[0,1]>(probabilities) }"""
+    onnx.save(onnx.parser.parse_model(model), tmp_path / "net.onnx")
+    assert "    answered by SK001 (opt-in: --select DEFAULT,SK001)\n" in call("check", tmp_path / "net.onnx").out
+    done = call("fix", tmp_path / "net.onnx", "-o", tmp_path / "fixed.onnx", "--select", "DEFAULT,SK001")
+    assert done.code == 0
+    assert "still refused" not in done.out
