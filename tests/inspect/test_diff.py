@@ -181,3 +181,12 @@ def test_one_change_in_a_long_chain_is_all_that_is_told(seed: int) -> None:
     at = chance.choice([number for number in range(200) if f"= 0.{number + 100}>" in text])
     found = differences(text, text.replace(f"= 0.{at + 100}>", "= 0.9>"))
     assert [(d.kind, d.name, d.part) for d in found] == [("attribute", f"t{at}", "alpha")]
+
+
+@pytest.mark.parametrize("name", ["value_int", "value_ints", "value_float", "value_floats", "value_string", "value_strings"])
+def test_a_constant_whose_attribute_has_another_type_is_no_error(name: str) -> None:
+    wrong = 3 if name != "value_int" else [3]
+    node = onnx.helper.make_node("Constant", [], ["y"], **{name: wrong})
+    graph = onnx.helper.make_graph([node], "g", [], [onnx.helper.make_tensor_value_info("y", 7, [1])])
+    model = onnx.helper.make_model(graph)
+    assert list(compare(model, model)) == []

@@ -80,12 +80,12 @@ def of_node(node: onnx.NodeProto) -> Tensor | None:
         found = attribute.sparse_tensor
         return found
     if attribute.name in _PLAIN:
-        try:
-            value = helper.get_attribute_value(attribute)
-        except ValueError:
-            return None
-        items = list(value) if isinstance(value, list | tuple) or attribute.name.endswith("s") else [value]
-        dims = [len(items)] if attribute.name.endswith("s") else []
+        kind = attribute.name.removeprefix("value_").upper()
+        if attribute.type != onnx.AttributeProto.AttributeType.Value(kind):
+            return None  # of a damaged model
+        value = helper.get_attribute_value(attribute)
+        items = list(value) if kind.endswith("S") else [value]
+        dims = [len(items)] if kind.endswith("S") else []
         return helper.make_tensor(text(node.name), _PLAIN[attribute.name], dims, items)
     return None
 
