@@ -113,7 +113,7 @@ class _Batch:
         jobs = [job for _, job in numbered]
         numbers = {job.path: number for number, job in numbered}
         with progress(len(jobs)) as display:
-            console = ConsoleReport(self._command, self._args, len(self._jobs), display)
+            console = ConsoleReport(self._command, self._args, self._work.rules, len(self._jobs), display)
 
             def finish(outcome: Outcome) -> None:
                 number = numbers[outcome.path]

@@ -14,6 +14,8 @@ from rewriter.cli.output import say, style_of
 from rewriter.cli.paths import STDOUT
 from rewriter.cli.progress import Display
 from rewriter.cli.report_record import Command, answers_to
+from rewriter.cli.rule_page import when_asked
+from rewriter.language.rules import RuleSet
 from rewriter.log.records import Blocked, Log
 from rewriter.record import replace
 from rewriter.report.document import Summary
@@ -40,9 +42,10 @@ MESSAGES = 200
 class ConsoleReport:
     """Says what became of models as they come."""
 
-    def __init__(self, command: Command, args: argparse.Namespace, models: int, display: Display) -> None:
+    def __init__(self, command: Command, args: argparse.Namespace, rules: RuleSet, models: int, display: Display) -> None:
         self._command = command
         self._args = args
+        self._rules = rules
         self._models = models
         self._display = display
         self._style = style_of(sys.stdout)
@@ -65,7 +68,8 @@ class ConsoleReport:
             if times or len(self._refused) < MESSAGES:
                 self._refused[pattern] = first, times + 1
         if outcome.changed or self._models == 1 or args.verbose or _noted(outcome, self._models, args):
-            for line in _lines(self._command, outcome, args, self._style, self._models):
+            answers = {} if gathers(self._command, self._models, args) else self._answers(outcome)
+            for line in _lines(self._command, outcome, answers, args, self._style, self._models):
                 self._display.show(line)
 
     def end(self) -> None:
@@ -76,10 +80,15 @@ class ConsoleReport:
         if self._blocked:
             self._display.show("    an unknown fact kept these rules from deciding; --verbose tells which, and where")
         for first, times in self._refused.values():
-            answers = [answer.rule for answer in answers_to(first, self._args)]
+            answers = self._answers(first)
             path = first.path if times == 1 else f"{first.path} and {counted(times - 1, 'more model')}"
             for line in refusal_lines(path, first.refusal or "", answers, first.log or Log(), self._style):
                 self._display.show(line)
+
+    def _answers(self, outcome: Outcome) -> dict[str, str]:
+        """The rules that answer a refusal, and what makes each of them run that was not selected."""
+        rules = (answer.rule for answer in answers_to(outcome, self._args))
+        return {rule.code: "" if rule.default or self._rules.get(rule.code) else f"runs {when_asked(rule)}" for rule in rules}
 
 
 def gathers(command: Command, models: int, args: argparse.Namespace) -> bool:
@@ -94,7 +103,9 @@ def grouped(outcome: Outcome, models: int, args: argparse.Namespace) -> list[Blo
     return [blocked for blocked in outcome.log.blocked if not blocked.error]
 
 
-def _lines(command: Command, outcome: Outcome, args: argparse.Namespace, style: Style, models: int) -> Iterator[str]:
+def _lines(
+    command: Command, outcome: Outcome, answers: dict[str, str], args: argparse.Namespace, style: Style, models: int
+) -> Iterator[str]:
     log = outcome.log
     if log is None or outcome.error:
         return
@@ -103,7 +114,6 @@ def _lines(command: Command, outcome: Outcome, args: argparse.Namespace, style: 
     if command == "check":
         yield from check_lines(outcome.path, log, style)
         if outcome.refusal and not gathers(command, models, args):
-            answers = [answer.rule for answer in answers_to(outcome, args)]
             yield from refusal_lines(outcome.path, outcome.refusal, answers, log, style)
         if outcome.expectation is not None:
             yield from expectation_lines(outcome.path, outcome.expectation, style)
@@ -117,7 +127,6 @@ def _lines(command: Command, outcome: Outcome, args: argparse.Namespace, style: 
     yield f"{style.paint('bold', clean(outcome.path))}: {style.paint('green', what) if outcome.changed else what}{where}"
     yield from optimize_lines(log, style) if command == "optimize" and not args.verbose else fix_lines(log, style)
     if outcome.remaining:
-        answers = [answer.rule for answer in answers_to(outcome, args)]
         yield from remaining_lines(outcome.remaining, answers, log, style)
     yield from unjudged_lines(outcome.unjudged, "  ", style)
     if args.diff:

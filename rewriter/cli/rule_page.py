@@ -97,9 +97,9 @@ def facts(rule: Rule) -> Iterator[tuple[str, str]]:
 def when_asked(rule: Rule) -> str:
     """What makes a rule run that does not run by default."""
     if rule.guess:
-        return f"with --guess, or when selected: --select {rule.code}"
+        return f"with --guess, or when selected: --select DEFAULT,{rule.code}"
     by_target = f"with --target {rule.targets[0]}, or " if rule.header.on_target else ""
-    return f"{by_target}when selected: --select {rule.code}"
+    return f"{by_target}when selected: --select DEFAULT,{rule.code}"
 
 
 def runs(rule: Rule) -> str:

@@ -22,6 +22,7 @@ from rewriter.facts.node_facts import NodeFacts
 from rewriter.facts.operator_shapes import BOOLEAN, POOLS, SHAPE_OPERANDS
 from rewriter.facts.shape_rules import RULES, output_shape
 from rewriter.graph.attributes import AttributeWriter
+from rewriter.language.schema import registered, registered_at
 from rewriter.onnxfile.tensor_types import UNKNOWN, Dim, TensorType, decode, encode, refine_shape
 
 A = onnx.AttributeProto
@@ -202,11 +203,8 @@ def _infer(
 
 @lru_cache(maxsize=4096)
 def _schema(domain: str, op: str, version: int) -> tuple[Any, ...]:
-    try:
-        schema = onnx.defs.get_schema(op, version, domain)
-    except (onnx.defs.SchemaError, TypeError):  # no such version, or none of 32 bits
-        return ()
-    return () if schema.deprecated else (schema,)
+    schema = registered_at(op, domain, version)
+    return () if schema is None or schema.deprecated else (schema,)
 
 
 def _fitting(domain: str, op: str, version: int, message: bytes) -> list[Any]:
@@ -219,19 +217,12 @@ def _fitting(domain: str, op: str, version: int, message: bytes) -> list[Any]:
     fits = bool(present) and names <= present[0].attributes.keys()
     fitting = [
         schema
-        for schema in _history().get((domain, op), ())
-        if names <= schema.attributes.keys() and (schema.since_version > version if fits else schema not in present)
+        for schema in registered(op, domain)
+        if not schema.deprecated
+        and names <= schema.attributes.keys()
+        and (schema.since_version > version if fits else schema not in present)
     ]
     return sorted(fitting, key=lambda schema: abs(schema.since_version - version))
-
-
-@lru_cache(maxsize=1)
-def _history() -> Mapping[tuple[str, str], list[Any]]:
-    found: dict[tuple[str, str], list[Any]] = {}
-    for schema in onnx.defs.get_all_schemas_with_history():
-        if not schema.deprecated:
-            found.setdefault((schema.domain, schema.name), []).append(schema)
-    return found
 
 
 def _corrected(facts: NodeFacts, shape: tuple[Dim, ...]) -> tuple[Dim, ...]:

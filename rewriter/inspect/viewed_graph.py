@@ -17,6 +17,7 @@ from rewriter.inspect.diff.difference import Difference
 from rewriter.inspect.modules import module_of
 from rewriter.inspect.summary import places
 from rewriter.language.dtypes import DTYPE_NAMES
+from rewriter.language.schema import registered_at
 from rewriter.onnxfile.read import read_model_file
 from rewriter.onnxfile.tensors import read_tensor, text
 from rewriter.record import record
@@ -156,9 +157,8 @@ def _attributes(node: onnx.NodeProto, opsets: dict[str, int]) -> Iterator[tuple[
 
 @cache
 def _defaults(op: str, domain: str, opset: int) -> dict[str, str]:
-    try:
-        schema = onnx.defs.get_schema(op, opset, "" if domain == "ai.onnx" else domain)
-    except (onnx.defs.SchemaError, TypeError):
+    schema = registered_at(op, domain, opset)
+    if schema is None:
         return {}
     return {
         name: attribute_text(attribute.default_value)

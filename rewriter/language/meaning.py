@@ -131,11 +131,9 @@ def takes(op: str, domain: str, version: int, outputs: bool, position: int, kind
     """Whether an operator takes (or, with `outputs`, gives) tensors of an element type at a position, or what ONNX calls
     `seq(tensor(float))`.
     """
-    from onnx import defs
-
-    found = defs.get_schema(op, version, schema.normal(domain))
-    formals = found.outputs if outputs else found.inputs
-    if not formals:
+    found = schema.registered_at(op, domain, version)
+    formals = () if found is None else found.outputs if outputs else found.inputs
+    if found is None or not formals:
         return False
     formal = formals[min(position, len(formals) - 1)]
     allowed = next(

@@ -32,27 +32,6 @@ COMMUTATIVE = frozenset(
 )
 """Operators of the default domain whose operands are tried in every order."""
 
-EXPERIMENTAL = frozenset(
-    {
-        "ATen", "Affine", "ConstantFill", "Crop", "DynamicSlice", "GRUUnit", "GivenTensorFill", "ImageScaler",
-        "ParametricSoftplus", "Scale", "ScaledTanh",
-    }
-)  # fmt: skip
-"""Operators that ONNX 1.0 to 1.4 called experimental and then dropped from the registry; old exports still carry them."""
-
-FOREIGN = frozenset(
-    {
-        "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Bucketize", "ComplexAbs", "CumulativeLogsumexp", "Cumprod", "Cumsum",
-        "Dilation2D", "Erfc", "EuclideanNorm", "Expm1", "GatherV2", "Invert", "IsFinite", "L2Loss", "LeftShift", "Lgamma",
-        "Log1p", "LowerBound", "MatrixBandPart", "MatrixDeterminant", "MatrixDiagPartV3", "MatrixDiagV3", "MatrixInverse",
-        "MulNoNan", "ResizeBicubic", "ResizeBilinear", "ResizeNearestNeighbor", "ReverseV2", "RightShift", "Rint", "Roll",
-        "ScaleAndTranslate", "ScatterNd", "SegmentMean", "SegmentSum", "StridedSlice", "TensorScatterAdd", "TensorScatterMax",
-        "TensorScatterMin", "TensorScatterSub", "TruncateMod", "UnsortedSegmentMax", "UnsortedSegmentMin",
-        "UnsortedSegmentProd", "UnsortedSegmentSum", "UpperBound", "Xdivy", "Xlog1py", "Xlogy",
-    }
-)  # fmt: skip
-"""TensorFlow's operators that tf2onnx, where it cannot convert them, leaves in the graph as if they were ONNX's own."""
-
 _WINDOW = {"pads": "zeros", "strides": "ones", "dilations": "ones"}
 _CONVOLUTION = {**_WINDOW, "kernel_shape": "shape of the weight"}
 _ALL_AXES = {"axes": "all axes"}
@@ -163,6 +142,20 @@ def _registry() -> Mapping[tuple[str, str], tuple[OpSchema, ...]]:
 def registered(op: str, domain: str = "") -> tuple[OpSchema, ...]:
     """Every version of an operator as `onnx.defs` has it, oldest first."""
     return _registry().get((normal(domain), op), ())
+
+
+@cache
+def registered_at(op: str, domain: str, version: int) -> OpSchema | None:
+    """The schema as `onnx` itself has it, deprecated or not, for what `Operator` leaves out; None where there is none.
+
+    The version is a model's own word, which may be of any size.
+    """
+    from onnx import defs
+
+    try:
+        return defs.get_schema(op, version, normal(domain))
+    except (defs.SchemaError, TypeError):  # no such version, or none of 32 bits
+        return None
 
 
 @cache

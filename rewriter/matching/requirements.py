@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-import onnx
 import onnx_graphsurgeon as gs
 
 from rewriter.graph.index import GraphIndex
@@ -20,7 +19,7 @@ from rewriter.graph.values import Variable, elem_type
 from rewriter.language import ast
 from rewriter.language.dtypes import DTYPES
 from rewriter.language.pattern import ANY_OPERATOR, Pattern, operator_names
-from rewriter.language.schema import latest_opset
+from rewriter.language.schema import latest_opset, registered_at
 from rewriter.language.walk import walk
 from rewriter.matching.written_attributes import Wanted, WrittenAttributes, made_attributes, wanted_attributes
 from rewriter.record import record
@@ -106,9 +105,8 @@ def _declared(index: GraphIndex) -> Iterator[gs.Tensor]:
 @cache
 def _made_types(op: str, domain: str, version: int) -> frozenset[int] | None:
     """Element types that an operator may give its outputs whatever its inputs are; None for an operator without a schema."""
-    try:
-        found = onnx.defs.get_schema(op, version, domain)
-    except (onnx.defs.SchemaError, TypeError):  # no such version, or none of 32 bits
+    found = registered_at(op, domain, version)
+    if found is None:
         return None
     given = {formal.type_str for formal in found.inputs}
     own = {formal.type_str for formal in found.outputs} - given

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from rewriter.language.rule import Rule
 from rewriter.log.clock import STAGES, Profile
 from rewriter.log.records import Blocked, Firing, Log, RolledBack
 from rewriter.record import replace
@@ -50,11 +49,11 @@ def check_lines(path: str, log: Log, style: Style) -> Iterator[str]:
     yield from _unfinished(log, f"{shown}: ", style)
 
 
-def refusal_lines(path: str, refusal: str, answers: Sequence[Rule], log: Log, style: Style) -> Iterator[str]:
-    """What ONNX Runtime says against a model, and the codes of the rules that answer it."""
+def refusal_lines(path: str, refusal: str, answers: Mapping[str, str], log: Log, style: Style) -> Iterator[str]:
+    """What ONNX Runtime says against a model, and the rules that answer it: what makes each run, "" for those that do."""
     yield f"{clean(path)}: {style.paint('red', 'refused')} by ONNX Runtime: {clean(refusal)}"
     fires = log.counts
-    named = [_answer(rule, style, "would fire" if rule.code in fires else "") for rule in answers]
+    named = [_answer(code, "would fire" if code in fires else asked, style) for code, asked in answers.items()]
     if named:
         yield f"    answered by {', '.join(named)}"
     elif fires:
@@ -83,16 +82,14 @@ def expectation_lines(path: str, found: ExpectationRecord, style: Style) -> Iter
         yield "    no rule mends it"
 
 
-def _answer(rule: Rule, style: Style, what: str) -> str:
-    """A code, and what it takes for the rule to run where it does not run by default."""
-    what = what or ("" if rule.default else f"opt-in: --select DEFAULT,{rule.code}")
-    return style.paint("cyan", rule.code) + (f" ({what})" if what else "")
+def _answer(code: str, what: str, style: Style) -> str:
+    return style.paint("cyan", code) + (f" ({what})" if what else "")
 
 
-def remaining_lines(refusal: str, answers: Sequence[Rule], log: Log, style: Style) -> Iterator[str]:
+def remaining_lines(refusal: str, answers: Mapping[str, str], log: Log, style: Style) -> Iterator[str]:
     """What ONNX Runtime says against the result of a repair, and rules that answer it and did not fire. Indented by two."""
     yield f"  {style.paint('red', 'still refused')} by ONNX Runtime: {clean(refusal)}"
-    if silent := [_answer(rule, style, "") for rule in answers if rule.code not in log.counts]:
+    if silent := [_answer(code, asked, style) for code, asked in answers.items() if code not in log.counts]:
         yield f"      answered by {', '.join(silent)}; `rewriter why` says why a rule does not fire"
 
 

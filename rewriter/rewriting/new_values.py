@@ -158,9 +158,8 @@ def _fits(value: Any, dtype: int) -> bool:
 @cache
 def _formals(op: str, domain: str, version: int) -> tuple[tuple[str, int | None, bool], ...]:
     """(type variable, the only type allowed, variadic) of each input; empty for operators without a schema."""
-    try:
-        found = onnx.defs.get_schema(op, version, domain)
-    except (onnx.defs.SchemaError, TypeError):  # no such version, or none of 32 bits
+    found = schema.registered_at(op, domain, version)
+    if found is None:
         return ()
     return tuple(
         (p.type_str, _only(tuple(p.types)), p.option == onnx.defs.OpSchema.FormalParameterOption.Variadic) for p in found.inputs

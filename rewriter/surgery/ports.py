@@ -14,7 +14,7 @@ from rewriter.facts.facts import Facts
 from rewriter.graph.message_text import type_text
 from rewriter.graph.scopes import opset_versions
 from rewriter.graph.values import Variable, elem_type
-from rewriter.language.schema import normal, registered
+from rewriter.language.schema import normal, registered_at
 from rewriter.onnxfile.tensor_types import TensorType, decode, encode, refine
 from rewriter.onnxfile.tensors import gs_dtype
 
@@ -127,13 +127,13 @@ def _kind(tensor: Variable, versions: Mapping[str, int]) -> str:
     for node in (*tensor.inputs, *tensor.outputs):
         made = node in tensor.inputs
         domain = normal(node.domain or "")
-        for schema in [one for one in registered(node.op, domain) if one.since_version <= versions.get(domain, 0)][-1:]:
-            formals = schema.outputs if made else schema.inputs
-            place = next((i for i, one in enumerate(node.outputs if made else node.inputs) if one is tensor), None)
-            if place is not None and formals:
-                kinds = {kind.partition("(")[0] for kind in formals[min(place, len(formals) - 1)].types}
-                if len(kinds) == 1:
-                    return kinds.pop()
+        schema = registered_at(node.op, domain, versions.get(domain, 0))
+        formals = () if schema is None else schema.outputs if made else schema.inputs
+        place = next((i for i, one in enumerate(node.outputs if made else node.inputs) if one is tensor), None)
+        if place is not None and formals:
+            kinds = {kind.partition("(")[0] for kind in formals[min(place, len(formals) - 1)].types}
+            if len(kinds) == 1:
+                return kinds.pop()
     return ""
 
 

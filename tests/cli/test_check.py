@@ -179,7 +179,9 @@ def test_a_rule_that_answers_and_is_opt_in_says_how_it_runs(call: Call, tmp_path
       g (double[N,2] x) => (seq(map(int64, double)) y) {
         probabilities = Neg(x)  [ZipMap] y = ai.onnx.ml.ZipMap<classlabels_int64s=[0,1]>(probabilities) }"""
     onnx.save(onnx.parser.parse_model(model), tmp_path / "net.onnx")
-    assert "    answered by SK001 (opt-in: --select DEFAULT,SK001)\n" in call("check", tmp_path / "net.onnx").out
+    told = "    answered by SK001 (runs when selected: --select DEFAULT,SK001)\n"
+    assert told in call("check", tmp_path / "net.onnx").out
+    assert "    answered by SK001 (would fire)\n" in call("check", tmp_path / "net.onnx", "--select", "SK001").out
     done = call("fix", tmp_path / "net.onnx", "-o", tmp_path / "fixed.onnx", "--select", "DEFAULT,SK001")
     assert done.code == 0
     assert "still refused" not in done.out

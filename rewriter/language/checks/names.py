@@ -163,7 +163,7 @@ def check_shape_of_pattern(context: CheckContext) -> None:
         _alternatives(context, node)
     if len(match.nodes) > 1:
         _connected(context, match.nodes)
-        _acyclic(context, match.nodes)
+    _acyclic(context, match.nodes)
 
 
 def _operand_list(context: CheckContext, node: ast.NodePattern) -> None:
@@ -252,8 +252,9 @@ def _acyclic(context: CheckContext, nodes: tuple[ast.NodePattern, ...]) -> None:
         done.update(free)
     left = [i for i in range(len(nodes)) if i not in done]
     if left:
-        message = "the nodes of this pattern feed each other in a circle"
-        context.report("E204", message, nodes[left[0]].span, notes=("no ONNX graph has a cycle",))
+        own = [i for i in left if edges[i][0] & edges[i][1]]
+        message = "this node reads what it makes" if own else "the nodes of this pattern feed each other in a circle"
+        context.report("E204", message, nodes[(own or left)[0]].span, notes=("no ONNX graph has a cycle",))
 
 
 def _attribute_type(op: ast.Op, name: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from rewriter.language import ast, schema
 from rewriter.language.checks import static_types as types
 from rewriter.language.checks.context import CheckContext, did_you_mean
-from rewriter.language.checks.contrib_names import CONTRIB_DOMAIN, CONTRIB_NAMES
+from rewriter.language.checks.unregistered_operators import CONTRIB_DOMAIN, CONTRIB_NAMES, EXPERIMENTAL, FOREIGN
 from rewriter.language.diagnostics import suggest
 from rewriter.language.functions import FUNCTIONS
 from rewriter.language.header import SAME_NUMBERS
@@ -36,7 +36,7 @@ def check_operator(context: CheckContext, op: ast.Op, in_pattern: bool) -> bool:
         in_pattern
         and context.header.kind.name in SAME_NUMBERS
         and not schema.normal(op.domain)
-        and op.name in schema.EXPERIMENTAL | schema.FOREIGN
+        and op.name in EXPERIMENTAL | FOREIGN
     ):
         return False
     where = f"domain {op.domain}" if schema.normal(op.domain) else "ONNX"
@@ -45,7 +45,7 @@ def check_operator(context: CheckContext, op: ast.Op, in_pattern: bool) -> bool:
     if elsewhere:
         helps = tuple(f"write `{schema.qualified(op.name, domain)}`" for domain in elsewhere)
     notes = tuple(f"{domain or 'the default domain'} has an operator of this name" for domain in elsewhere)
-    if op.name in schema.EXPERIMENTAL and not schema.normal(op.domain):
+    if op.name in EXPERIMENTAL and not schema.normal(op.domain):
         helps, notes = (
             (),
             ("ONNX dropped this experimental operator long ago; patterns of kind `repair`, `exact` or `approx` may name it",),

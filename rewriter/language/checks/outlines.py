@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rewriter.language import ast, schema
 from rewriter.language.checks.context import CheckContext
-from rewriter.language.checks.contrib_names import CONTRIB_DOMAIN
+from rewriter.language.checks.unregistered_operators import CONTRIB_DOMAIN
 from rewriter.language.walk import pattern_nodes
 
 Maker = ast.NodePattern | ast.Build

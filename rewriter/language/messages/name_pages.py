@@ -71,7 +71,7 @@ rewrite { y = x }
         """
 A pattern is one connected piece of a graph: each line shares a tensor with another one. Two separate pieces
 would have to be tried in all combinations; write two rules. Nor can the nodes feed each other in a circle,
-since no ONNX graph does.
+or a node itself, since no ONNX graph does.
 """,
         """
 rule DOC1 pieces <kind: exact>

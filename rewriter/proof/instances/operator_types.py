@@ -8,6 +8,7 @@ from functools import cache
 from onnx import defs
 
 from rewriter.language.dtypes import DTYPES
+from rewriter.language.schema import registered_at
 from rewriter.proof.instances import contrib_operators
 from rewriter.record import record
 
@@ -43,9 +44,8 @@ def formals(op: str, domain: str, version: int) -> tuple[tuple[TypedOperand, ...
             for n in range(9)
         ]
         return tuple(operands), tuple(TypedOperand("T", contrib_operators.FLOAT, False) for _ in range(4))
-    try:
-        schema = defs.get_schema(op, version, domain)
-    except defs.SchemaError:
+    schema = registered_at(op, domain, version)
+    if schema is None:
         return None
     constraints = {c.type_param_str: frozenset(_numbers(c.allowed_type_strs)) for c in schema.type_constraints}
     return tuple(tuple(_formal(p, constraints) for p in group) for group in (schema.inputs, schema.outputs))  # type: ignore[return-value]

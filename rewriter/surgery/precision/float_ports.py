@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import onnx
 import onnx_graphsurgeon as gs
 
 from rewriter.language import schema
@@ -32,19 +31,12 @@ _HALF = frozenset(
 """Operators of ONNX Runtime, of which there are no schemas here, that have all their numbers in float16 or in float."""
 
 
-def _schema(op: str, domain: str, version: int) -> Any:
-    try:
-        return onnx.defs.get_schema(op, version, schema.normal(domain))
-    except (onnx.defs.SchemaError, TypeError):  # no such version, or none of 32 bits
-        return None
-
-
 @cache
 def type_groups(op: str, domain: str, version: int) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """For operands and for results, the type variable of each place; None for an operator without a schema."""
     if domain == _RUNTIME and op in _HALF:
         return ("T", ""), ("T", "")
-    found = _schema(op, domain, version)
+    found = schema.registered_at(op, domain, version)
     if found is None:
         return None
     free = {one.type_param_str for one in found.type_constraints}
@@ -60,7 +52,7 @@ def type_variables(op: str, domain: str, version: int, target: int) -> tuple[Any
     """
     if domain == _RUNTIME and op in _HALF and target == DTYPES["float16"]:
         return ("T",), ("T",)
-    found = _schema(op, domain, version)
+    found = schema.registered_at(op, domain, version)
     if found is None:
         return None
     wanted = f"tensor({DTYPE_NAMES[target]})"

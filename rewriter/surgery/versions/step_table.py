@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import onnx
-
 from rewriter.language import ast, schema
 from rewriter.language.schema import Operator
 from rewriter.language.walk import walk
@@ -97,6 +95,7 @@ def _lost_types(op: str, before: int, after: int) -> list[str]:
     """Element types that some operand or result may have in one version, and none in another."""
     types = []
     for version in (before, after):
-        found = onnx.defs.get_schema(op, version, "")
-        types.append({name for formal in (*found.inputs, *found.outputs) for name in formal.types})
+        found = schema.registered_at(op, "", version)
+        formals = () if found is None else (*found.inputs, *found.outputs)
+        types.append({name for formal in formals for name in formal.types})
     return sorted(name.removeprefix("tensor(").removesuffix(")") for name in types[0] - types[1] if name.startswith("tensor("))

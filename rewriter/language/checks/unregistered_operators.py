@@ -1,6 +1,27 @@
-"""The names of ONNX Runtime's own operators, of which onnx has no schemas: what a misspelled one may have meant."""
+"""Names of operators of which onnx has no schemas: those that old or failed exports carry, and those of ONNX Runtime."""
 
 from __future__ import annotations
+
+EXPERIMENTAL = frozenset(
+    {
+        "ATen", "Affine", "ConstantFill", "Crop", "DynamicSlice", "GRUUnit", "GivenTensorFill", "ImageScaler",
+        "ParametricSoftplus", "Scale", "ScaledTanh",
+    }
+)  # fmt: skip
+"""Operators that ONNX 1.0 to 1.4 called experimental and then dropped from the registry; old exports still carry them."""
+
+FOREIGN = frozenset(
+    {
+        "Bucketize", "ComplexAbs", "CumulativeLogsumexp", "Cumprod", "Cumsum",
+        "Dilation2D", "Erfc", "EuclideanNorm", "Expm1", "GatherV2", "Invert", "IsFinite", "L2Loss", "LeftShift", "Lgamma",
+        "Log1p", "LowerBound", "MatrixBandPart", "MatrixDeterminant", "MatrixDiagPartV3", "MatrixDiagV3", "MatrixInverse",
+        "MulNoNan", "ResizeBicubic", "ResizeBilinear", "ResizeNearestNeighbor", "ReverseV2", "RightShift", "Rint", "Roll",
+        "ScaleAndTranslate", "ScatterNd", "SegmentMean", "SegmentSum", "StridedSlice", "TensorScatterAdd", "TensorScatterMax",
+        "TensorScatterMin", "TensorScatterSub", "TruncateMod", "UnsortedSegmentMax", "UnsortedSegmentMin",
+        "UnsortedSegmentProd", "UnsortedSegmentSum", "UpperBound", "Xdivy", "Xlog1py", "Xlogy",
+    }
+)  # fmt: skip
+"""TensorFlow's operators that tf2onnx, where it cannot convert them, leaves in the graph as if they were ONNX's own."""
 
 CONTRIB_DOMAIN = "com.microsoft"
 CONTRIB_NAMES = (
@@ -31,4 +52,4 @@ CONTRIB_NAMES = (
     "SpeculativePrefixCommit", "SwiGLU", "Tokenizer", "TorchEmbedding", "TransposeMatMul", "Trilu", "UnfoldTensor",
     "Unique", "VarlenCausalConvWithState", "VarlenNGramHashMapping", "WhisperBeamSearch", "WordConvEmbedding",
 )  # fmt: skip
-"""As of ONNX Runtime 1.32; a later one has more."""
+"""Of ONNX Runtime 1.32, for what a misspelled one may have meant; a later one has more."""
