@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rewriter.conditions.context import Context
-from rewriter.conditions.rule_values import ARRAY_LIMIT, UNKNOWN, DType, Failure, Symbol
+from rewriter.conditions.rule_values import ARRAY_LIMIT, UNKNOWN, DType, Failure, Symbol, as_array
 
 
 def element_type(dtype: int) -> np.dtype[Any]:
@@ -26,15 +26,8 @@ def _items(value: Any) -> Any:
     if isinstance(value, list):
         if any(item is UNKNOWN or isinstance(item, Symbol) for item in value):
             return UNKNOWN
-        return np.asarray(value)
+        return as_array(value)
     return value
-
-
-def _array(value: Any) -> Any:
-    """Raises TypeError for an attribute that holds neither numbers nor texts."""
-    if not isinstance(value, bool | int | float | str | list | np.ndarray):
-        raise TypeError("neither numbers nor texts")
-    return np.asarray(value)
 
 
 def _mapped(function: Callable[..., Any], *, as_float: bool = False) -> Callable[..., Any]:
@@ -164,7 +157,7 @@ def _concat(context: Context, *parts: Any) -> Any:
 
 def _cast(context: Context, value: Any, dtype: int) -> Any:
     known = _items(value)
-    return UNKNOWN if known is UNKNOWN else np.asarray(known).astype(element_type(dtype))
+    return UNKNOWN if known is UNKNOWN else as_array(known).astype(element_type(dtype))
 
 
 def _to_list(context: Context, value: Any) -> Any:
@@ -224,7 +217,7 @@ BODIES: dict[str, Callable[..., Any]] = {
     "mean": _reduced(np.mean),
     "min": _extreme(np.min, np.minimum),
     "max": _extreme(np.max, np.maximum),
-    "array": lambda context, value: _array(value),
+    "array": lambda context, value: as_array(value),
     "concat": _concat,
     "reshape": _reshape,
     "transpose": _transpose,

@@ -16,7 +16,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter.conditions import array_functions, contents_functions, einsum, fact_functions, list_functions, source_functions
 from rewriter.conditions.context import Context
-from rewriter.conditions.rule_values import ABSENT, UNKNOWN, Failure, Symbol
+from rewriter.conditions.rule_values import ABSENT, UNKNOWN, Failure, Symbol, as_array
 from rewriter.language.functions import FUNCTIONS as DECLARED
 from rewriter.language.functions import OF_ABSENT, ExpressionFunction
 
@@ -32,10 +32,12 @@ def _prepare(kinds: frozenset[str], position: int, value: Any, context: Context)
         raise Failure(f"argument {position + 1} is an operand or attribute that is not there")
     if isinstance(value, gs.Tensor) and "tensor" not in kinds and "any" not in kinds:
         return context.array(value)
+    if isinstance(value, gs.Graph) and "any" not in kinds:  # NumPy would ask it for an array, of which graphsurgeon complains
+        raise Failure(f"argument {position + 1} is a graph")
     if isinstance(value, list) and "list" not in kinds and "array" in kinds:
         if any(item is UNKNOWN or isinstance(item, Symbol) for item in value):
             return UNKNOWN
-        return np.asarray(value)
+        return as_array(value)
     return value
 
 

@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import onnx_graphsurgeon as gs
 
 from rewriter.conditions.rule_values import (
     ABSENT,
@@ -17,6 +18,7 @@ from rewriter.conditions.rule_values import (
     DType,
     Failure,
     Symbol,
+    as_array,
     checked,
     plain,
     show,
@@ -104,7 +106,7 @@ def _lists(op: str, left: Any, right: Any) -> Any:
         return [arithmetic(op, one, other) for one, other in zip(left, right, strict=True)]
     items, other = (left, right) if isinstance(left, list) else (right, left)
     if isinstance(other, np.ndarray):
-        return arithmetic(op, np.asarray(left), np.asarray(right))
+        return arithmetic(op, *(as_array(value) if value is items else value for value in (left, right)))
     if op == "*" and isinstance(other, int):
         return _bounded(items, len(items) * max(other, 0)) * other
     if op == "+" and isinstance(other, str):
@@ -173,6 +175,9 @@ def _absent(op: str, left: Any, right: Any) -> Any:
 
 
 def _compare_arrays(op: str, left: Any, right: Any) -> Any:
+    for value in (left, right):
+        if isinstance(value, gs.Graph | gs.Node):
+            raise Failure(f"{show(left)} and {show(right)} cannot be compared")
     try:
         np.broadcast_shapes(np.shape(left), np.shape(right))
     except ValueError:

@@ -64,6 +64,24 @@ def checked(number: int) -> int:
     raise Failure("integer overflow: the result does not fit 64 bits")
 
 
+def as_array(value: Any) -> np.ndarray[Any, Any]:
+    """Known numbers or texts in lists, which may nest, as an array; of other objects NumPy would ask what they are.
+
+    Raises Failure for what is neither, such as a graph in an attribute of a damaged model, and for lists that differ in length.
+    """
+    if not all(isinstance(item, bool | int | float | str | np.ndarray | np.generic) for item in flat(value)):
+        raise Failure("neither numbers nor texts")
+    try:
+        return np.asarray(value)
+    except ValueError as error:  # lists of several lengths
+        raise Failure(str(error)) from error
+
+
+def flat(value: Any) -> list[Any]:
+    """The items of a list and of the lists in it."""
+    return [inner for item in value for inner in flat(item)] if isinstance(value, list) else [value]
+
+
 def plain(value: Any) -> Any:
     """NumPy scalars and tuples as Python's own, so that values compare and print the same wherever they came from."""
     if isinstance(value, np.generic):
@@ -80,6 +98,8 @@ def show(value: Any, limit: int = 80) -> str:
         return f"{value.tolist()}" if value.size <= 4 else text
     if isinstance(value, gs.Tensor):
         return f"tensor {value.name!r}"
+    if isinstance(value, gs.Graph):
+        return f"graph {value.name!r}"
     if isinstance(value, gs.Node):
         return f"node {value.name or value.op!r}"
     if isinstance(value, bool):

@@ -17,7 +17,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter.conditions.array_functions import element_type
 from rewriter.conditions.context import Context
-from rewriter.conditions.rule_values import ABSENT, UNKNOWN, Failure, Symbol, show
+from rewriter.conditions.rule_values import ABSENT, UNKNOWN, Failure, Symbol, as_array, flat, show
 from rewriter.graph.objects import new_constant
 from rewriter.language import ast, schema
 from rewriter.language.dtypes import DTYPES
@@ -98,7 +98,7 @@ _AS: dict[str, Any] = {
     "ints": lambda value: [_int(item) for item in _items(value)],
     "floats": lambda value: [_float(item) for item in _items(value)],
     "strings": lambda value: [_text(item) for item in _items(value)],
-    "tensor": lambda value: new_constant("", np.asarray(value), _natural(value)),
+    "tensor": lambda value: new_constant("", as_array(value), _natural(value)),
 }
 
 
@@ -113,7 +113,7 @@ def constant_array(operand: ast.Constant, context: Context, value: Any, wanted: 
         value = context.array(value)
         if operand.dtype is None and dtype:
             return value, dtype
-    if isinstance(value, list) and any(item is UNKNOWN or isinstance(item, Symbol) for item in _flat(value)):
+    if isinstance(value, list) and any(item is UNKNOWN or isinstance(item, Symbol) for item in flat(value)):
         raise Undecided("an item of the constant is unknown")
     if value is ABSENT or not isinstance(value, bool | int | float | str | list | np.ndarray):
         raise Failure(f"{show(value)} is no constant")
@@ -124,22 +124,20 @@ def constant_array(operand: ast.Constant, context: Context, value: Any, wanted: 
     else:
         dtype = wanted if wanted is not None and _fits(value, wanted) else _natural(value)
     try:
-        array = np.asarray(value, dtype=object if dtype == STRING else None)
-        if dtype != STRING:
+        array = as_array(value)
+        if dtype == STRING:
+            array = np.asarray(value, dtype=object)
+        else:
             array = array.astype(element_type(dtype), copy=array.nbytes < LEAST)  # a larger view is put aside from where it is
         return (array if operand.dims is None else array.reshape(operand.dims)), dtype
     except (ValueError, TypeError, OverflowError) as error:
         raise Failure(f"{show(value)} cannot become a constant: {error}") from error
 
 
-def _flat(value: Any) -> list[Any]:
-    return [inner for item in value for inner in _flat(item)] if isinstance(value, list) else [value]
-
-
 def _natural(value: Any) -> int:
     if isinstance(value, np.ndarray):
         return int(onnx.helper.np_dtype_to_tensor_dtype(value.dtype))
-    items = _flat(value)
+    items = flat(value)
     if any(isinstance(item, str) for item in items):
         return STRING
     if any(isinstance(item, float) for item in items):

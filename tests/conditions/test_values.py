@@ -48,3 +48,15 @@ def test_nan_is_kept_as_it_is_written() -> None:
     file, problems = parse("rule VAL003 v <kind: lossy> match { y = Relu(x) } rewrite { y = Mul(x, {nan}) }", "<test>")
     assert not problems and not check(file)
     assert parse(file.text, "<test>")[0] == file
+
+
+@pytest.mark.parametrize(
+    "value", ["cast(n.kernel_shape, int64)[0]", "sum(n.kernel_shape)", "to_list(n.kernel_shape == cast([1, 2], float))[0]"]
+)
+def test_a_graph_where_numbers_should_be_is_named(value: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """NumPy asks it for an array, and graphsurgeon then prints errors."""
+    inner = "h () => (float z) { z = Constant<value_float=1.0>() }"
+    rule = f"rule VAL004 v <kind: exact> match {{ [n] y = AveragePool(x) }} where {value} == 1 rewrite {{ y = x }}"
+    outcome = rewrite_text(f"g (float[1,1,2,2] x) => (y) {{ y = AveragePool<kernel_shape = {inner}>(x) }}", rule)
+    assert [blocked.error for blocked in outcome.log.blocked] == [True]
+    assert capfd.readouterr() == ("", "")
