@@ -90,8 +90,9 @@ def _messages(message: Any, depth: int = 0) -> Iterator[Any]:
 
 
 def _graphs(model: ModelProto) -> list[Any]:
-    """Graphs and functions, which both have nodes."""
-    return [one for one in _messages(model) if isinstance(one, GraphProto | FunctionProto)]
+    """The graph of a model, though it may have lost it, others in nodes, and functions, which all have nodes."""
+    found = [one for one in _messages(model) if isinstance(one, GraphProto | FunctionProto)]
+    return found if model.HasField("graph") else [model.graph, *found]
 
 
 def _nodes(model: ModelProto) -> list[NodeProto]:

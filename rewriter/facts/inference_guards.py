@@ -1,5 +1,5 @@
-"""Nodes at which the C++ code of `onnx.shape_inference` reads behind the end of something, which ends the process, or never
-comes back.
+"""Nodes at which the C++ code of `onnx.shape_inference` reads behind the end of something, which ends the process, never
+comes back, or fills the memory.
 
 Found by giving every operator attributes and shapes that make no sense (onnx 1.23). Such a node is broken anyway: it
 is kept from the inference and treated like any other node that fails in it.
@@ -11,6 +11,11 @@ import re
 from collections.abc import Callable
 
 from rewriter.facts.node_facts import NodeFacts
+from rewriter.facts.operator_shapes import SHAPE_OPERANDS
+from rewriter.onnxfile.tensor_types import Dim
+
+MOST_SIZES = 1 << 16
+"""Length of an operand that holds sizes: of an Expand with 2^31 of them the inference writes a shape of 2^31 dimensions."""
 
 _EINSUM = re.compile(r"[A-Za-z,.\-> ]*")
 
@@ -18,7 +23,13 @@ _EINSUM = re.compile(r"[A-Za-z,.\-> ]*")
 def survives(facts: NodeFacts) -> bool:
     """Whether a node may be handed to the inference."""
     check = CHECKS.get(facts.op)
-    return check is None or check(facts)
+    if check is not None and not check(facts):
+        return False
+    return all(_few(facts.shape(i)) for i in SHAPE_OPERANDS.get(facts.op, ()))
+
+
+def _few(shape: tuple[Dim, ...] | None) -> bool:
+    return shape is None or not any(isinstance(size, int) and size > MOST_SIZES for size in shape)
 
 
 def _axis_in_rank(facts: NodeFacts) -> bool:

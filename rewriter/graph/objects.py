@@ -319,10 +319,12 @@ def new_node(
     attrs: Mapping[str, Any],
     inputs: Iterable[gs.Tensor],
     outputs: Iterable[gs.Tensor],
+    overload: str = "",
 ) -> Node:
     """A node that is in no graph yet; its tensors know it as user or producer at once."""
     operands, results = tuple(inputs), tuple(outputs)
-    node = loaded_nodes([None], [op], [name], [domain], [operands], [results], None)[0]
+    said = onnx.NodeProto(overload=overload).SerializeToString() if overload else None
+    node = loaded_nodes([said], [op], [name], [domain], [operands], [results], None)[0]
     node._attrs = dict(attrs)
     for tensor in operands:
         tie_user(tensor, node)

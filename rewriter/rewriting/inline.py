@@ -140,7 +140,8 @@ def inline_function(rewriting: Rewriting, call: gs.Node, function: gs.Function) 
             for t in inner.outputs
         ]
         name = index.node_names.fresh(f"{call.name}_{inner.name or inner.op}")
-        copy = new_node(inner.op, inner.domain, name, _attributes(inner, call, function), [], [])
+        overload = getattr(inner, "overload", "")
+        copy = new_node(inner.op, inner.domain, name, _attributes(inner, call, function), [], [], overload)
         list.extend(copy.inputs, operands)
         list.extend(copy.outputs, outputs)
         copies.append(copy)

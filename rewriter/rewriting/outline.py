@@ -131,7 +131,8 @@ class _Copier:
             read.sort(key=self._rank)  # so that both orders are one function
         operands = [self._tensor(tensor, f"{node.op.lower()}_{number}_{at}") for at, tensor in enumerate(read)]
         results = [self._tensor(tensor, f"{node.op.lower()}_{number}_out{at}") for at, tensor in enumerate(node.outputs)]
-        return new_node(node.op, node.domain, f"{node.op.lower()}_{number}", dict(node.attrs), operands, results)
+        name, overload = f"{node.op.lower()}_{number}", getattr(node, "overload", "")
+        return new_node(node.op, node.domain, name, dict(node.attrs), operands, results, overload)
 
     def _rank(self, tensor: gs.Tensor) -> tuple[bool, str]:
         """Operands and results by their names, then constants."""

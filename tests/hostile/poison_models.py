@@ -137,6 +137,14 @@ def expand_to_2_36(folder: Path) -> None:
 
 
 @poison
+def sizes_without_end(folder: Path) -> None:
+    """What an Expand expands to, of which nothing is there but its length."""
+    model = _disordered([helper.make_node("Expand", ["x", "size"], ["e"]), helper.make_node("Identity", ["m"], ["z"])])
+    model.graph.initializer.append(TensorProto(name="size", data_type=TensorProto.INT64, dims=[2**31]))
+    onnx.save(model, folder / "sizes-without-end.onnx")
+
+
+@poison
 def dims_of_0_and_2_62(folder: Path) -> None:
     model = _disordered([helper.make_node("Identity", ["m"], ["z"]), helper.make_node("Shape", ["empty"], ["s"])])
     model.graph.initializer.append(TensorProto(name="empty", data_type=FLOAT, dims=[0, 2**62], raw_data=b""))

@@ -197,6 +197,31 @@ def test_a_local_function_is_inlined_with_its_attributes() -> None:
     assert value.tolist() == [6.0, 0.0]
 
 
+def overloaded(nodes: str) -> onnx.ModelProto:
+    """A model whose functions of one name are told apart by their overloads alone; calls of "b" are of the second."""
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 10, opset_import: ["": 13, "local": 1]>
+        g (float[2] x) => (float[2] y) {{ {nodes} }}
+        <domain: "local", opset_import: ["": 13, "local": 1]> f (v) => (r) {{ b = local.f(v)  r = Neg(b) }}
+        <domain: "local", opset_import: ["": 13]> f (v) => (r) {{ r = Abs(v) }}"""
+    )
+    model.functions[1].overload = "b"
+    for node in [*model.graph.node, *model.functions[0].node]:
+        if "b" in node.output:
+            node.overload = "b"
+    return model
+
+
+def test_a_call_that_is_inlined_or_outlined_keeps_its_overload() -> None:
+    outcome = rewrite_model(
+        overloaded("y = local.f(x)"), "rule X1 i <kind: exact> match { [n] y = local.f(x) } rewrite { inline n }"
+    )
+    assert outcome.ops[-1] == "Neg" and "f" not in outcome.ops
+    rule = "rule X1 o <kind: exact> match { y = Neg(local.f(x)) } rewrite { outline y = acme.G(x) }"
+    outlined = rewrite_model(overloaded("b = local.f(x)  y = Neg(b)"), rule).proto
+    assert [node.overload for function in outlined.functions if function.name == "G" for node in function.node] == ["b", ""]
+
+
 def test_interface_rules_edit_inputs_and_the_model() -> None:
     batch = 'rule SURG010 batch <kind: interface> param batch: dim = "N" match graph { input tensor[1, ...] x } rewrite { x.shape[0] = batch }'
     outcome = rewrite_text("g (float[1,3] x, float[2] z) => (float[1,3] y) { y = Relu(x) }", batch)
