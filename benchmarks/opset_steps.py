@@ -94,7 +94,7 @@ def try_cases() -> None:
         own = next((entry.version for entry in case.model.opset_import if entry.domain in ("", "ai.onnx")), None)
         if own is None or not case.records or case.name.endswith("_expanded"):  # bodies are tried where they are written out
             continue
-        if "bernoulli" in case.name:
+        if any(node.op_type in schema.DRAWS for node in case.model.graph.node):  # no two runs need to agree
             totals["random"] += 1
             continue
         try:

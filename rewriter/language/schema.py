@@ -32,6 +32,9 @@ COMMUTATIVE = frozenset(
 )
 """Operators of the default domain whose operands are tried in every order."""
 
+DRAWS = frozenset({"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"})
+"""Operators of the default domain that give other numbers each time; a Dropout does in training."""
+
 _WINDOW = {"pads": "zeros", "strides": "ones", "dilations": "ones"}
 _CONVOLUTION = {**_WINDOW, "kernel_shape": "shape of the weight"}
 _ALL_AXES = {"axes": "all axes"}

@@ -11,14 +11,12 @@ from rewriter.errors import RewriterError
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model
 from rewriter.graph.objects import Graph, Node
+from rewriter.language.schema import DRAWS
 
 OPERATOR = "op:"
 """What begins the name of an operator, which stands for all nodes of it."""
 
 _WILD = frozenset("*?[")
-_DRAWS = frozenset(
-    ("Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
-)
 _SIMILAR = 3  # names that an error suggests
 
 
@@ -153,7 +151,7 @@ def may_hold_bodies(node: gs.Node) -> bool:
 
 def same_each_time(node: gs.Node) -> bool:
     """Whether a node is known to give the same whenever it reads the same; one without operands only if it is a constant."""
-    if (node.domain or "") not in ("", "ai.onnx") or node.op in _DRAWS:
+    if (node.domain or "") not in ("", "ai.onnx") or node.op in DRAWS | {"Dropout"}:
         return False
     if may_hold_bodies(node) and any(True for _ in node.subgraphs()):
         return False

@@ -12,13 +12,13 @@ import numpy as np
 import onnx
 
 from rewriter.language.dtypes import DTYPES
+from rewriter.language.schema import DRAWS
 from rewriter.proof.instances.instance import Array
 from rewriter.proof.models.inner_tensors import values_of
 from rewriter.proof.models.run_agreement import RunBound, compare
 from rewriter.proof.oracles import ORACLES, Answer, Loaded, Refusal
 
 ORACLES_AGREE = RunBound(rtol=1e-3, atol=1e-4, scale=True)
-_RANDOM = frozenset({"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"})
 RANDOM = "random outputs cannot be compared"
 DISAGREE = "the oracles disagree before the rewrite"
 
@@ -54,7 +54,7 @@ def draws(model: onnx.ModelProto) -> bool:
     """Whether random numbers are drawn. To run it again does not always show it: two draws of one element are often equal."""
     false = {tensor.name for tensor in model.graph.initializer if not onnx.numpy_helper.to_array(tensor).any()}
     return any(
-        node.op_type in _RANDOM or (node.op_type == "Dropout" and node.input[2:] and node.input[2] not in {"", *false})
+        node.op_type in DRAWS or (node.op_type == "Dropout" and node.input[2:] and node.input[2] not in {"", *false})
         for node in model.graph.node
     )
 

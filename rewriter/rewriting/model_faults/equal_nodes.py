@@ -18,6 +18,7 @@ from rewriter.facts.facts import Facts
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.node_text import node_name
 from rewriter.graph.values import constant_array
+from rewriter.language.schema import DRAWS
 from rewriter.onnxfile.tensor_types import count
 from rewriter.rewriting.transaction import Rewriting
 
@@ -27,10 +28,7 @@ SMALL = 1024
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml")
 """Of other domains nothing says that a node gives the same twice."""
 
-_NEVER = frozenset((
-    "Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Dropout", "Constant",
-    "If", "Loop", "Scan", "SequenceMap",
-))  # fmt: skip
+_NEVER = DRAWS | {"Dropout", "Constant", "If", "Loop", "Scan", "SequenceMap"}
 """Operators that may give something else each time, or hold graphs; and Constant, which computes nothing."""
 
 Pair = tuple[gs.Node, gs.Node]
