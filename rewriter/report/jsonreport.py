@@ -25,11 +25,6 @@ def report_pieces(report: Report) -> Iterator[str]:
     return pieces({**whole, "models": Listed(map(plain, report.models))})
 
 
-def report_text(report: Report) -> str:
-    """The same in one piece."""
-    return "".join(report_pieces(report))
-
-
 def pieces(value: Any, level: int = 0) -> Iterator[str]:
     """What `dumps` gives, piece by piece, for what has lists in it that are too long to be made at once."""
     margin = "\n" + " " * (level + 1)

@@ -13,7 +13,7 @@ import pytest
 
 from rewriter.log.records import Verification
 from rewriter.report.json_schema import report_schema
-from rewriter.report.jsonreport import report_text
+from rewriter.report.jsonreport import report_pieces
 from tests.report.samples import HOSTILE, hostile, model, report
 
 PUBLISHED = json.loads((Path(__file__).parents[2] / "docs" / "schema" / "report.json").read_text(encoding="utf-8"))
@@ -42,7 +42,7 @@ def test_it_is_a_schema_and_describes_every_record() -> None:
 
 @pytest.mark.parametrize("name", ["n", *HOSTILE])
 def test_reports_are_valid_and_say_everything(name: str) -> None:
-    text = report_text(hostile(name))
+    text = "".join(report_pieces(hostile(name)))
     assert text.isascii()
     whole = json.loads(text)
     jsonschema.validate(whole, strict(PUBLISHED))
@@ -53,7 +53,7 @@ def test_reports_are_valid_and_say_everything(name: str) -> None:
 
 
 def test_a_report_without_a_field_is_not_valid() -> None:
-    whole = json.loads(report_text(report()))
+    whole = json.loads("".join(report_pieces(report())))
     del whole["models"][0]["firings"][0]["verdict"]
     with pytest.raises(jsonschema.ValidationError, match="verdict"):
         jsonschema.validate(whole, PUBLISHED)
@@ -61,5 +61,5 @@ def test_a_report_without_a_field_is_not_valid() -> None:
 
 def test_infinity_is_no_number_in_json() -> None:
     one = replace(model(), verification=Verification("differ", largest=math.inf))
-    whole = json.loads(report_text(report(one)), parse_constant=lambda text: pytest.fail(text))
+    whole = json.loads("".join(report_pieces(report(one))), parse_constant=lambda text: pytest.fail(text))
     assert whole["models"][0]["verification"]["largest"] is None

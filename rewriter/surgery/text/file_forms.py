@@ -25,7 +25,6 @@ ENDINGS = {
     **dict.fromkeys((".json", ".onnxjson"), JSON),
     **dict.fromkeys((".textproto", ".txtpb", ".prototxt", ".pbtxt"), PROTO_TEXT),
 }
-FORMS = (TEXT, JSON, PROTO_TEXT, BINARY)
 
 
 def form_of(path: Path) -> str | None:
