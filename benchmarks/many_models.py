@@ -67,6 +67,8 @@ def main() -> int:
     parser.add_argument("--step", type=int, default=1000)
     parser.add_argument("--folder", type=Path, help="where all of it goes (default: a temporary folder)")
     args = parser.parse_args()
+    if args.folder is not None:
+        args.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=args.folder) as name:
         return measured(Path(name), args.models, args.jobs, args.step)
 
