@@ -12,7 +12,7 @@ from rewriter.language.dtypes import DTYPES
 from rewriter.language.functions import FUNCTIONS
 from rewriter.language.header import EVIDENCE, KINDS, PHASES, SEVERITIES
 from rewriter.language.schema import history, latest_opset, operators
-from rewriter.language.syntax.words import PARTS
+from rewriter.language.syntax.words import PARTS, STATEMENTS
 from rewriter.record import record
 
 Kind = Literal["operator", "attribute", "function", "name", "key", "value", "type", "keyword"]
@@ -53,7 +53,7 @@ def _all(opened: OpenedRules, offset: int) -> Iterator[Proposal]:
         yield from _fields(opened, offset, line)
         yield from (Proposal(word.text, "name") for word in opened.names(offset))
         yield from _operators()
-        yield from _keywords(("const", "maybe", "ordered") if part == "match" else ("del", "each", "inline", "outline"))
+        yield from _keywords(("const", "maybe", "ordered") if part == "match" else STATEMENTS)
         yield from _keywords(PARTS)
     elif part in ("where", "let", "private"):
         yield from _fields(opened, offset, line)

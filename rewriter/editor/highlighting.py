@@ -12,7 +12,7 @@ from typing import Any
 from rewriter.language.dtypes import DTYPES
 from rewriter.language.functions import FUNCTIONS
 from rewriter.language.header import KINDS
-from rewriter.language.syntax.words import KEYWORDS, PARTS
+from rewriter.language.syntax.words import CONTEXTUAL, KEYWORDS, PARTS
 from rewriter.record import record
 
 NAME = "ONNX rewrite rules"
@@ -39,9 +39,6 @@ def _words(words: Any) -> str:
     return f"\\b(?:{'|'.join(sorted(words))})\\b"
 
 
-_CONTEXTUAL = ("any", "all", "count", "each", "maybe", "outline", "table", "define", "with")
-"""Words that are keywords only where the grammar has one at that place."""
-
 COLOURS = (
     Colour(r"///[^\n]*", "comment.block.documentation", "Comment.Special"),
     Colour(r"#[^\n]*", "comment.line.number-sign", "Comment.Single"),
@@ -52,7 +49,7 @@ COLOURS = (
     Colour(_words(("and", "or", "not", "in", "if", "else")), "keyword.operator.word", "Operator.Word"),
     Colour(_words(("true", "false", "none")), "constant.language", "Keyword.Constant"),
     Colour(_words(DTYPES) + r"|\btensor\b", "storage.type", "Keyword.Type"),
-    Colour(_words({*KEYWORDS, *_CONTEXTUAL} - set(PARTS)) + r"(?!\s*\()", "keyword.other", "Keyword"),
+    Colour(_words({*KEYWORDS, *CONTEXTUAL} - set(PARTS)) + r"(?!\s*\()", "keyword.other", "Keyword"),
     Colour(_words(KINDS) + r"(?=\s*[,>(])", "constant.language.kind", "Name.Constant"),
     Colour(_words(FUNCTIONS) + r"(?=\s*\()", "support.function", "Name.Function"),
     Colour(r"\b[A-Z]+[0-9]+\b", "entity.name.function.code", "Name.Label"),

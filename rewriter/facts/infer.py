@@ -30,7 +30,6 @@ MOST_DATA = 4096
 """Constants of more elements are never read for the sake of a type."""
 
 _BOOL = 9
-_OTHER_DTYPE = ("ConstantOfShape", "Range", "ConvInteger")
 _MOST_CACHED = 1 << 14  # bytes of a node and its constants; trees and lookup tables are asked for once anyway
 _NAMES = tuple((f"i{i}", f"o{i}") for i in range(64))
 
@@ -73,10 +72,11 @@ def _type_sources(op: str, version: int, count: int) -> list[int | None]:
 
 
 def _likely_dtype(facts: NodeFacts) -> int | None:
-    """Element type where the inference said nothing: that of the operand that the operator works on."""
+    """Element type where the inference said nothing: that of the operand that the schema names, or of the first without one."""
     if facts.op in BOOLEAN:
         return _BOOL
-    return None if facts.op in _OTHER_DTYPE else facts.type(1 if facts.op == "Where" else 0).dtype
+    operand, *_ = _type_sources(facts.op, facts.version or 0, 1) or [0]
+    return None if operand is None else facts.type(operand).dtype
 
 
 def _inferred(facts: NodeFacts, imports: Mapping[str, int]) -> list[TensorType]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast as python
 import inspect
+import re
 import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -23,12 +24,15 @@ from rewriter.language.check import check
 from rewriter.language.checks import names as checked_names
 from rewriter.language.checks.expressions import Types
 from rewriter.language.checks.rewrites import BlockCheck
+from rewriter.language.expand import simplify
 from rewriter.language.format import format_text, same
 from rewriter.language.lint import independence, outcome, rule_graph, terms
 from rewriter.language.parse import parse
 from rewriter.language.syntax.tree_expressions import ExpressionBuilder
 from rewriter.language.syntax.tree_patterns import PatternBuilder
 from rewriter.language.syntax.tree_rewrites import RewriteBuilder
+from rewriter.language.syntax.words import CONTEXTUAL, KEYWORDS
+from rewriter.language.syntax.words import STATEMENTS as WORDS
 from rewriter.language.walk import walk
 from rewriter.matching import linear_match, requirements, written_attributes
 from rewriter.matching.match import Matcher
@@ -63,6 +67,9 @@ CONSUMERS: Mapping[str, tuple[tuple[Any, ...], Any, Mapping[Any, str]]] = {
             **dict.fromkeys((ast.Redirect, ast.Each), "its constant, or node, is walked to"),
             **dict.fromkeys((ast.Delete, ast.Inline, ast.Mend, ast.AddOutput), _NO_NODE),
         },
+    ),
+    "statements: where a part is absent": (
+        STATEMENTS, simplify._RULES, {ast.Build: "its operands are walked to", ast.Mend: "names no part of the pattern"}
     ),
     "statements: lint, outcome": (STATEMENTS, outcome._STATEMENTS, {}),
     "statements: lint, independence": (
@@ -139,6 +146,30 @@ def known(consumer: Any) -> Iterator[Any]:
 def test_each_consumer_knows_every_form_of_its_family(name: str) -> None:
     family, consumer, excepted = CONSUMERS[name]
     assert set(family) - set(known(consumer)) == set(excepted)
+
+
+def test_each_word_of_the_grammar_is_known() -> None:
+    """A word that is in neither table can be no name where the grammar has it, and is told and coloured as one."""
+    grammar = (HERE.parents[1] / "grammar" / "rules.lark").read_text(encoding="utf-8")
+    lines = [line for line in grammar.splitlines() if not line.startswith(("//", "DTYPE"))]
+    quoted = re.findall(r'"([a-z]+)"', "\n".join(lines))
+    ahead = [
+        word
+        for line in lines
+        if (found := re.match(r"[A-Z_.0-9]+: /\(?([a-z|]+)\)?\(\?=", line))
+        for word in found[1].split("|")
+    ]
+    assert {"outline", "any", "count"} <= set(ahead)
+    assert {*quoted, *ahead} - KEYWORDS - CONTEXTUAL == set()
+
+
+def test_each_word_that_begins_a_statement_is_proposed_and_explained() -> None:
+    grammar = (HERE.parents[1] / "grammar" / "rules.lark").read_text(encoding="utf-8")
+    statements = re.search(r"^\?statement: (.*)$", grammar, re.MULTILINE)
+    assert statements is not None
+    assert len({*statements[1].split(" | ")} - {"assign", "edit"}) == len(WORDS)
+    page = (HERE.parents[1] / "docs" / "language.md").read_text(encoding="utf-8")
+    assert [word for word in WORDS if f"`{word} " not in page] == []
 
 
 def everything() -> ast.RuleFile:

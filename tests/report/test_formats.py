@@ -19,13 +19,19 @@ from rewriter.report.formats.csv_table import COLUMNS, FORMULAS
 from rewriter.report.formats.sarif import uri
 from tests.report.samples import HOSTILE, hostile, model, report
 
-FORMS = ("html", "json", "sarif", "csv", "markdown", "junit", "github")
+FORMS = sorted({*ENDINGS.values(), "github"})
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202e\ud800-\udfff\ufffe]")
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_the_ending_says_the_format(ending: str) -> None:
     assert form_of(f"a.b/X{ending.upper()}") == ENDINGS[ending]
+
+
+@pytest.mark.parametrize("place", ["docs/report.md", "rewriter/cli/options.py"])
+def test_every_ending_is_explained(place: str) -> None:
+    said = (Path(__file__).parents[2] / place).read_text(encoding="utf-8")
+    assert [ending for ending in ENDINGS if not re.search(rf"[` ]{re.escape(ending)}\b", said)] == []
 
 
 def test_other_endings_say_nothing() -> None:

@@ -9,8 +9,9 @@ import numpy as np
 import onnx
 import pytest
 
+from rewriter.cli.commands.change.edit import EDITS
 from rewriter.graph.model import Model, load
-from rewriter.surgery.edit.edition import edit
+from rewriter.surgery.edit.edition import KINDS, TOGETHER, TYPE, edit
 from tests.cli.call import MODELS, Call
 from tests.surgery import texts
 
@@ -227,3 +228,9 @@ def test_training_information_of_a_second_model_is_missed(call: Call, tmp_path: 
 def test_a_pattern_that_fits_all_of_a_name_fits_it_once(edited: Edit) -> None:
     model = edited(TRAINED, "--rename", r"/(.*)/p_\1/", "--rename", "/x*$/_/", "--no-stamp")
     assert [list(node.input) for node in model.graph.node] == [["p__", "p_w_"], ["p_m_"]]
+
+
+def test_the_command_has_every_edit() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "surgery.md").read_text(encoding="utf-8")
+    assert {name for name, *_ in EDITS} == {*KINDS, *TOGETHER, TYPE}
+    assert [name for name, *_ in EDITS if f"--{name} " not in page] == []

@@ -9,6 +9,9 @@ from rewriter.language.dtypes import DTYPES
 PARTS = ("param", "match", "private", "where", "let", "rewrite", "test")
 """The words that begin a part of a rule."""
 
+STATEMENTS = ("del", "each", "inline", "mend", "outline", "output")
+"""The words that begin a line of a rewrite."""
+
 KEYWORDS = frozenset(
     (
         *PARTS,
@@ -17,6 +20,9 @@ KEYWORDS = frozenset(
         *("and", "or", "not", "in", "if", "else", "true", "false", "none"),
     )
 )
+
+CONTEXTUAL = frozenset({"all", "any", "count", "define", "each", "maybe", "outline", "table", "with"})
+"""Words that are keywords only where the grammar has one at that place; elsewhere they may be names."""
 
 OWNERS = frozenset({"model", "outer"})
 """Names that the language binds: the model as a whole, the node around a subgraph."""
