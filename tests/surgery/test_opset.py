@@ -187,3 +187,15 @@ def test_a_sequence_that_a_loop_did_not_carry_is_named(call: Call, tmp_path: Pat
     done = call("opset", texts.written(tmp_path, text), "11", "-o", tmp_path / "out.onnx")
     assert done.code == 2 and "opset 11 has it not for seq(tensor(float))" in done.err
     assert call("opset", tmp_path / "net.onnx", "13", "--dry-run").code == 0
+
+
+def test_a_node_is_converted_beside_a_function_of_its_name() -> None:
+    """Calls of the function say its overload; the operator of ONNX has none."""
+    text = """<ir_version: 10, opset_import: ["": 12]>
+    g (float[2,2,2] x) => (float[2,2,2] y, float[2,2,2] z) { y = Softmax(x)  z = Softmax(x) }
+    <domain: "", opset_import: ["": 12]> Softmax (u) => (r) { r = Neg(u) }"""
+    model = onnx.parser.parse_model(text)
+    model.functions[0].overload = model.graph.node[1].overload = "mine"
+    converted = Model.from_proto(model)
+    convert_opset(converted, 13)
+    assert "Flatten" in {node.op_type for node in converted.to_proto().graph.node}

@@ -31,7 +31,7 @@ from rewriter.language.rules import RuleSet
 from rewriter.log.records import Log
 from rewriter.onnxfile.tensor_types import TensorType
 from rewriter.resources import resource
-from rewriter.surgery.keep import key_of
+from rewriter.surgery.keep import called, key_of
 from rewriter.surgery.versions.opset_bodies import has_body, write_out
 from rewriter.surgery.versions.opset_steps import CHANGED, NEWER, OLDER, WIDENED, keeps, settled_attributes, stepped
 
@@ -110,12 +110,12 @@ def _write_out(model: Model, before: int, after: int, noticed: frozenset[str], d
 
 def _nodes(index: GraphIndex, version: int, ops: frozenset[str]) -> Iterator[gs.Node]:
     """The nodes of these operators of ONNX in graphs and functions of a version."""
-    own = {key_of(function)[:2] for function in index.graph.functions}
+    own = {key_of(function) for function in index.graph.functions}
     for scope in index.scopes:
         if scope.opsets.get("") == version:
             for node in index.members(scope):
                 domain, op = operator_key(node)
-                if not domain and op in ops and (domain, op) not in own:
+                if not domain and op in ops and called(node) not in own:
                     yield node
 
 
