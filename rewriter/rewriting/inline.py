@@ -4,12 +4,13 @@ holds it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import onnx_graphsurgeon as gs
 
 from rewriter.conditions.rule_values import Failure
-from rewriter.graph.objects import new_node, new_variable
+from rewriter.graph.objects import Graph, new_node, new_variable
 from rewriter.graph.scopes import Scope, bodies, opset_versions
 from rewriter.language import ast
 from rewriter.rewriting.stale_types import nodes_behind
@@ -50,14 +51,16 @@ def _inline_body(rewriting: Rewriting, node: gs.Node, attribute: str) -> None:
         _agree(rewriting, tensor, tensor)
     outside = [t for inner in moved for t in inner.inputs]
     keys = index.keys_before(node, outside, len(moved) + len(node.outputs)) if moved or node.outputs else []
+    constants = _own_constants(rewriting, scope, moved)
     for inner, key in zip(moved, keys, strict=False):
-        _rename(rewriting, inner)
+        _rename(rewriting, [inner, *inner.outputs])
         edits.remove_only(inner)
         edits.add(inner, index.scope(node), key)
     for other in index.scopes:
         if other.parent is scope:
             edits.later(setattr, other, "parent", scope.parent)
             other.parent = index.scope(node)
+    _rename(rewriting, constants.values())
     results = [(outer, inner) for outer, inner in zip(node.outputs, scope.graph.outputs, strict=False) if outer.name]
     _hand_over(rewriting, node, results, set(map(id, moved)), keys[len(moved) :])
 
@@ -86,15 +89,27 @@ def _agree(rewriting: Rewriting, outer: gs.Tensor, inner: gs.Tensor) -> None:
         raise Refused(f"{outer.name!r} is declared with another shape than it has")
 
 
-def _rename(rewriting: Rewriting, node: gs.Node) -> None:
+def _own_constants(rewriting: Rewriting, scope: Scope, moved: list[gs.Node]) -> dict[int, gs.Constant]:
+    """The constants of a body, which its nodes read or it gives; those of a graph around it keep their names."""
+    index = rewriting.index
+    read = [t for inner in moved for t in inner.inputs]
+    found = {id(t): t for t in (*read, *scope.graph.outputs) if isinstance(t, gs.Constant) and index.producer(t) is None}
+    if isinstance(scope.graph, Graph):
+        own = set(map(id, scope.graph.initializers))
+    else:  # of graphsurgeon, which does not say whose a constant is
+        inside = set(map(id, moved))
+        own = {number for number, t in found.items() if index.users(t).keys() <= inside}
+    return {number: t for number, t in found.items() if number in own}
+
+
+def _rename(rewriting: Rewriting, parts: Iterable[gs.Node | gs.Tensor]) -> None:
     """Fresh names: the other branch, and scopes beside, may use the same ones."""
     index = rewriting.index
-    constants = [t for t in node.inputs if isinstance(t, gs.Constant) and index.producer(t) is None]
-    for part in (node, *(tensor for tensor in node.outputs if tensor.name), *constants):
+    for part in parts:
         if part.name and id(part) not in rewriting.renamed:
             rewriting.renamed.add(id(part))
             rewriting.edits.later(setattr, part, "name", part.name)
-            part.name = (index.node_names if part is node else index.names).fresh(part.name)
+            part.name = (index.node_names if isinstance(part, gs.Node) else index.names).fresh(part.name)
 
 
 def _hand_over(

@@ -186,6 +186,23 @@ def test_a_branch_is_inlined_with_its_captures() -> None:
     np.testing.assert_allclose(value, np.maximum(np.add(np.tanh([0.5, -3]), [1, 2]), 0), rtol=1e-6)
 
 
+@pytest.mark.parametrize("read", ["", "z = Neg(w)"])
+def test_a_branch_that_is_inlined_renames_only_what_is_its_own(read: str) -> None:
+    """Siblings may give their own constants one name; a constant around them is an input of the model as well."""
+    text = f"""<ir_version: 8, opset_import: ["": 13]>
+    g (float[2] x, float[2] w, bool p) => (float[2] y{", float[2] z" if read else ""}) <float[2] w = {{1, 2}}> {{
+      t = Mul(x, w)
+      a = If(p) <then_branch = h () => (float[2] c) <float[2] c = {{3, 4}}> {{ }}, else_branch = i () => (float[2] d) {{ d = Add(x, w) }}>
+      b = If(p) <then_branch = j () => (float[2] c) <float[2] c = {{5, 6}}> {{ }}, else_branch = k () => (float[2] e) {{ e = Add(x, w) }}>
+      s = Add(a, b)  y = Add(s, t)  {read} }}"""
+    for branch, wanted in (("then_branch", [9, 12]), ("else_branch", [5, 8])):
+        rule = f"rule X1 t <kind: lossy> match {{ [n] y = If(p) }} rewrite {{ inline n.{branch} }}"
+        made = rewrite_model(onnx.parser.parse_model(text), rule).proto
+        assert [port.name for port in made.graph.input][:3] == ["x", "w", "p"]
+        given = {"x": np.ones(2, np.float32), "p": np.array(True)}
+        assert ReferenceEvaluator(made).run(["y"], given)[0].tolist() == wanted
+
+
 def test_a_local_function_is_inlined_with_its_attributes() -> None:
     text = """<ir_version: 8, opset_import: ["": 13, "local": 1]>
     g (float[2] x) => (float[2] y) { y = local.f <k = 3.0>(x) }
