@@ -6,7 +6,7 @@ else under the opsets that the model imports.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 import onnx_graphsurgeon as gs
@@ -17,6 +17,7 @@ from rewriter.graph.node_text import node_name
 from rewriter.graph.scopes import bodies, opset_versions
 from rewriter.graph.tidy import unused_domains
 from rewriter.language.meaning import keeps_meaning
+from rewriter.language.schema import history
 from rewriter.rewriting.inline import inline_function
 from rewriter.rewriting.opset_edits import set_opset
 from rewriter.rewriting.transaction import Refused, Rewriting
@@ -41,8 +42,8 @@ def inline_calls(rewriting: Rewriting) -> None:
         for call in calls:
             function = plain[_key(call)]
             root = index.scopes[0]
-            for domain, version in opset_versions(function).items():
-                if domain not in root.opsets and any(operator_key(node)[0] == domain for node in function.nodes):
+            for domain, version in _needed_imports(function).items():
+                if domain not in root.opsets:
                     set_opset(index, rewriting.edits, root, domain, version)
             inline_function(rewriting, call, function)
     _drop_uncalled(rewriting)
@@ -85,10 +86,16 @@ def _calls(index: GraphIndex, plain: Mapping[Key, gs.Function]) -> list[gs.Node]
 
 
 def _plain(index: GraphIndex) -> dict[Key, gs.Function]:
-    """The functions whose bodies can stand in the main graph."""
-    imported = index.scopes[0].opsets
+    """The functions whose bodies can stand in the main graph, together: of a domain that the model does not import, the first
+    one says the version.
+    """
+    imported = dict(index.scopes[0].opsets)
     functions = {_own_key(function): function for function in getattr(index.graph, "functions", ())}
-    good = {key for key, function in functions.items() if _can_stand(function, imported)}
+    good = set()
+    for key, function in functions.items():
+        if _can_stand(function, imported, functions):
+            good.add(key)
+            imported = {**_needed_imports(function), **imported}
     reach = {key: {_key(node) for node in function.nodes} & functions.keys() for key, function in functions.items()}
     done: dict[Key, gs.Function] = {}
     growing = True
@@ -107,21 +114,28 @@ def _sizes(plain: Mapping[Key, gs.Function]) -> dict[Key, int]:
     return sizes
 
 
-def _can_stand(function: gs.Function, imported: Mapping[str, int]) -> bool:
+def _can_stand(function: gs.Function, imported: Mapping[str, int], local: Container[Key]) -> bool:
     versions = opset_versions(function)
     for node in function.nodes:
         domain, op = operator_key(node)
         own, outer = versions.get(domain, imported.get(domain)), imported.get(domain)
         if any(True for _ in bodies(node)):
             return False
-        if own is None or outer is None or own == outer:
+        if own is None or outer is None or own == outer or _key(node) in local:
             continue
         counts = [
             max((i for i, tensor in enumerate(part, 1) if tensor.name), default=0) for part in (node.inputs, node.outputs)
         ]
-        if not keeps_meaning(op, domain, node.attrs.keys(), counts[0], counts[1], own, outer):
+        known = history(op, domain)  # of a custom operator nothing says what its versions change
+        if not known or not keeps_meaning(op, domain, node.attrs.keys(), counts[0], counts[1], own, outer):
             return False
     return True
+
+
+def _needed_imports(function: gs.Function) -> dict[str, int]:
+    """The version of each domain of which the function has a node."""
+    needed = {operator_key(node)[0] for node in function.nodes}
+    return {domain: version for domain, version in opset_versions(function).items() if domain in needed}
 
 
 def _nodes(function: gs.Function) -> list[gs.Node]:

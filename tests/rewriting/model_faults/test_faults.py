@@ -194,3 +194,13 @@ def test_functions_that_stand_for_too_much_stay() -> None:
         text += f"""<domain: "l", opset_import: ["": 13, "l": 1]> F{i + 1} (a) => (b) {{ c = l.F{i}(a) b = l.F{i}(c) }}"""
     model, log = fixed(text, "HYG032")
     assert not log.changed and "would be more than" in log.blocked[0].reason and len(model.functions) == 21
+
+
+def test_functions_of_two_versions_of_a_domain_are_not_both_written_out() -> None:
+    text = """<ir_version: 8, opset_import: ["": 13, "l": 2]> g (float[2] x) => (float[2] y) { a = l.F(x) b = l.G(a) y = l.H(b) }
+    <domain: "l", opset_import: ["": 13, "k": 1]> F (a) => (b) { b = k.Foo(a) }
+    <domain: "l", opset_import: ["": 13, "k": 2]> G (a) => (b) { b = k.Foo(a) }
+    <domain: "l", opset_import: ["": 13, "l": 1]> H (a) => (b) { b = l.F(a) }"""
+    model, _ = fixed(text, "HYG032")
+    assert [node.op_type for node in model.graph.node] == ["Foo", "G", "Foo"]
+    assert {entry.domain: entry.version for entry in model.opset_import} == {"": 13, "l": 2, "k": 1}
