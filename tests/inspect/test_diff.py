@@ -131,6 +131,38 @@ def test_bodies_are_compared_in_place() -> None:
     assert [(d.place, d.kind, d.before, d.after) for d in found] == [("y.else_branch", "operand", "h", "x")]
 
 
+F = """<ir_version: 10, opset_import: ["": 13, "l": 1]> g (float[2,2] x) => (float[2,2] y) { y = l.F(x) }
+<domain: "l", opset_import: ["": 13]> F <alpha: float = 0.5> (u) => (r) { r = LeakyRelu<alpha: float = @alpha>(u) }"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (F, F.replace("0.5", "0.1"), ("attribute", "defaults", "0.5", "0.1")),
+        (F, F.replace('["": 13]> F', '["": 16]> F'), ("opset", "ai.onnx", "13", "16")),
+        (
+            "g (float[4] x) => (float[N] a) { a, b = Split(x) }",
+            "g (float[4] x) => (float[N] a) { a, b, c = Split(x) }",
+            ("node", "a", "a, b = Split(x)", "a, b, c = Split(x)"),
+        ),
+        (
+            "g (float[2] x) => (float[2] y) { y = Relu(x) }",
+            "g (float[2] x) => (float[2] y, float[2] y) { y = Relu(x) }",
+            ("output", "y (2)", None, "float[2]"),
+        ),
+        (
+            "g (float[2] x, float[2] w) => (float[2] y) <float[2] w = {1, 2}, float[2] v = {3, 4}> { t = Add(x, w)  y = Mul(t, v) }",
+            "g (float[2] x, float[2] v) => (float[2] y) <float[2] w = {1, 2}, float[2] v = {3, 4}> { t = Add(x, w)  y = Mul(t, v) }",
+            ("input", "initializers among the inputs", "w", "v"),
+        ),
+    ],
+)
+def test_what_callers_and_functions_say_counts(before: str, after: str, expected: tuple[str | None, ...]) -> None:
+    parsed = [onnx.parser.parse_model(text) if text.startswith("<") else model(text) for text in (before, after)]
+    found = list(compare(*parsed))
+    assert [(one.kind, one.name, one.before, one.after) for one in found] == [expected]
+
+
 def test_functions_by_name() -> None:
     text = '<ir_version: 8, opset_import: ["": 13, "l": 1]> g (float[2] x) => (y) { y = l.f(x) } <domain: "l", opset_import: ["": 13]> f (p) => (q) { q = Relu(p) }'
     assert differences(text, text.replace("(p) => (q) { q = Relu(p) }", "(m) => (n) { n = Relu(m) }")) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,7 @@ def compare(
             yield Difference("function", "", name, "", _count(mine.get(name)), _count(theirs.get(name)))
             continue
         path = f"function {name}"
+        yield from _declared(path, mine[name], theirs[name])
         yield from _graphs(sides.of_function(mine[name], path, folder), sides.of_function(theirs[name], path, other_folder))
 
 
@@ -76,6 +78,21 @@ def _functions(model: onnx.ModelProto) -> dict[str, onnx.FunctionProto]:
         overload = f":{text(function.overload)}" if function.overload else ""
         found[f"{text(function.domain)}::{text(function.name)}{overload}"] = function
     return found
+
+
+def _declared(path: str, one: onnx.FunctionProto, other: onnx.FunctionProto) -> Iterator[Difference]:
+    """What two functions of one name say of their attributes, and the opsets of their nodes."""
+    yield from _tables("opset", _opsets(one), _opsets(other), path)
+    mine, theirs = _defaults(one), _defaults(other)
+    for name in dict.fromkeys([*mine, *theirs]):
+        if mine.get(name) != theirs.get(name):
+            yield Difference("attribute", path, "defaults", name, mine.get(name), theirs.get(name))
+
+
+def _defaults(function: onnx.FunctionProto) -> dict[str, str]:
+    """The attributes of a function by name."""
+    written = {text(attribute.name): attribute_text(attribute) for attribute in function.attribute_proto}
+    return {**dict.fromkeys(map(text, function.attribute), "no default"), **written}
 
 
 def _count(function: onnx.FunctionProto | None) -> str | None:
@@ -93,16 +110,16 @@ def _model(one: onnx.ModelProto, other: onnx.ModelProto) -> Iterator[Difference]
     props = [{text(entry.key): text(entry.value) for entry in model.metadata_props} for model in (one, other)]
     for table in props:
         table.pop(HISTORY, None)
-    yield from _tables("metadata", *props)
+    yield from _tables("metadata", props[0], props[1])
 
 
-def _opsets(model: onnx.ModelProto) -> dict[str, str]:
-    return {text(entry.domain) or "ai.onnx": str(entry.version) for entry in model.opset_import}
+def _opsets(of: onnx.ModelProto | onnx.FunctionProto) -> dict[str, str]:
+    return {text(entry.domain) or "ai.onnx": str(entry.version) for entry in of.opset_import}
 
 
-def _tables(kind: str, one: Mapping[str, str], other: Mapping[str, str]) -> Iterator[Difference]:
+def _tables(kind: str, one: Mapping[str, str], other: Mapping[str, str], place: str = "") -> Iterator[Difference]:
     for name in dict.fromkeys([*one, *other]):
-        yield from _changed(kind, "", name, one.get(name), other.get(name))
+        yield from _changed(kind, place, name, one.get(name), other.get(name))
 
 
 def _changed(kind: str, place: str, name: str, before: str | None, after: str | None) -> Iterator[Difference]:
@@ -122,17 +139,42 @@ def _interface(one: onnx.GraphProto, other: onnx.GraphProto) -> Iterator[Differe
         common = [[name for name in side if name in mine and name in theirs] for side in (mine, theirs)]
         if common[0] != common[1]:
             yield Difference(kind, "", "order", "", ", ".join(common[0]), ", ".join(common[1]))
-    listed = [str(len(graph.input) - len(_inputs(graph))) for graph in (one, other)]
-    yield from _changed("input", "", "initializers among the inputs", *listed)
+    yield from _overridable(_listed(one), _listed(other))
+
+
+def _overridable(one: list[str], other: list[str]) -> Iterator[Difference]:
+    """Initializers among the inputs that only one model has there, or all of them where only the order differs."""
+    if one == other:
+        return
+    mine, theirs = [name for name in one if name not in other], [name for name in other if name not in one]
+    before, after = (mine, theirs) if mine or theirs else (one, other)
+    yield Difference("input", "", "initializers among the inputs", "", ", ".join(before) or "none", ", ".join(after) or "none")
+
+
+def _held(graph: onnx.GraphProto) -> set[str]:
+    return {text(t.name) for t in graph.initializer} | {text(t.values.name) for t in graph.sparse_initializer}
 
 
 def _inputs(graph: onnx.GraphProto) -> dict[str, str]:
-    held = {text(t.name) for t in graph.initializer} | {text(t.values.name) for t in graph.sparse_initializer}
+    held = _held(graph)
     return {text(value.name): type_text(value.type) for value in graph.input if text(value.name) not in held}
 
 
+def _listed(graph: onnx.GraphProto) -> list[str]:
+    """Initializers that a caller may override."""
+    held = _held(graph)
+    return [name for value in graph.input if (name := text(value.name)) in held]
+
+
 def _outputs(graph: onnx.GraphProto) -> dict[str, str]:
-    return {text(value.name): type_text(value.type) for value in graph.output}
+    """Types by name; of a name that is given more than once, each time."""
+    found: dict[str, str] = {}
+    times: Counter[str] = Counter()
+    for value in graph.output:
+        name = text(value.name)
+        times[name] += 1
+        found[name if times[name] == 1 else f"{name} ({times[name]})"] = type_text(value.type)
+    return found
 
 
 # --- graphs ------------------------------------------------------------------------------------------------------------------
@@ -172,6 +214,8 @@ class _Graphs:
         theirs = {text(a.name): a for a in other.nodes[counterpart].attribute}
         for part in dict.fromkeys([*mine, *theirs]):
             yield from self._attributes(name, part, mine.get(part), theirs.get(part))
+        if one.count_of_outputs(number) != other.count_of_outputs(counterpart):
+            yield Difference("node", one.path, name, "", node_line(one, number), node_line(other, counterpart))
         operands, others = one.names(number)[0], other.names(counterpart)[0]
         for position in range(max(len(operands), len(others))):
             before = operands[position] if position < len(operands) else ""

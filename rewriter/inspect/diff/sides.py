@@ -63,6 +63,14 @@ class Side:
             operands.pop()
         return operands, list(map(text, self.nodes[number].output))
 
+    def count_of_outputs(self, number: int) -> int:
+        """Without omitted ones at the end, but of a Split, which divides by it."""
+        node = self.nodes[number]
+        outputs = list(map(text, node.output))
+        while outputs and not outputs[-1] and text(node.op_type) != "Split":
+            outputs.pop()
+        return len(outputs)
+
 
 def key(node: onnx.NodeProto) -> tuple[str, str, str]:
     """Domain, operator and overload."""
@@ -101,7 +109,8 @@ def _filled(side: Side, nodes: Iterable[onnx.NodeProto]) -> Side:
         side.nodes.append(node)
         operands, outputs = side.names(number)
         head, domain, overload = (part.encode(errors="replace") for part in key(node))
-        whole = _digest(head, domain, overload, *_attributes(node, side), *(side.digest(name) for name in operands))
+        count = str(side.count_of_outputs(number)).encode()
+        whole = _digest(head, domain, overload, count, *_attributes(node, side), *(side.digest(name) for name in operands))
         for position, name in enumerate(outputs):
             if name:
                 side.made[name] = number, position
