@@ -348,7 +348,12 @@ class _Runs:
         log.notes[:0] = self._notes
         log.suppressed = chooser.found
         with stage(self._profile, "tidy"):
-            return ReplayedRun(model, log, _tidy(model, log) if work.tidy else 0)
+            tidied = _tidy(model, log) if work.tidy else 0
+        if (log.changed or tidied) and model.training_info:
+            from rewriter.onnxfile.training import drop_stale_training
+
+            log.notes += drop_stale_training(model.training_info, model.graph)
+        return ReplayedRun(model, log, tidied)
 
 
 def _chooser(origin: str, proposals: tuple[Proposal, ...]) -> Chooser:
@@ -359,8 +364,9 @@ def _chooser(origin: str, proposals: tuple[Proposal, ...]) -> Chooser:
 
 def _tidy(model: Model, log: Log) -> int:
     from rewriter.graph.tidy import tidy
+    from rewriter.onnxfile.training import named_by_training
 
-    found = tidy(model.graph)
+    found = tidy(model.graph, named_by_training(model.training_info))
     total = found.nodes + found.initializers + found.imports
     if total:
         log.notes.append(f"tidied: {found.nodes} nodes, {found.initializers} initializers, {found.imports} imports removed")

@@ -34,6 +34,7 @@ from rewriter.onnxfile.node_bytes import RawGraph, RawModel, raw_message, raw_mo
 from rewriter.onnxfile.read import MOST_BYTES, read_bytes, read_model_file
 from rewriter.onnxfile.reference_stub import Outline, outline
 from rewriter.onnxfile.tensors import text
+from rewriter.onnxfile.training import set_by_training
 from rewriter.onnxfile.weights_apart import digest, joined, length, with_weights, write_pieces
 from rewriter.onnxfile.weights_in_files import Payload, WeightFile
 from rewriter.onnxfile.write import check_target, write_file
@@ -115,8 +116,8 @@ class Model:
 
     @property
     def overridable(self) -> frozenset[str]:
-        """Names of initializers that a caller may override, which are therefore not constant; depends on `constant_inputs`."""
-        return frozenset() if self.inputs_are_constant else self.listed
+        """Names of initializers that are no constants: training sets them, or a caller may (see `constant_inputs`)."""
+        return set_by_training(self.training_info) | (frozenset() if self.inputs_are_constant else self.listed)
 
     def drop(self, constant: gs.Constant) -> None:
         """Removes an initializer, from whichever graph holds it. One that something still uses is written nevertheless."""

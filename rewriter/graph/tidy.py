@@ -6,6 +6,8 @@ Not done unasked: what no rule touched is none of our business.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import onnx_graphsurgeon as gs
 
 from rewriter.graph.edits import Edits
@@ -24,12 +26,14 @@ class Tidied:
     imports: int
 
 
-def tidy(graph: gs.Graph) -> Tidied:
-    """Removes dead nodes, unused initializers and unused opset imports of a graph and of all graphs inside it."""
+def tidy(graph: gs.Graph, keep: Collection[str] = ()) -> Tidied:
+    """Removes dead nodes, unused initializers and unused opset imports of a graph and of all graphs inside it; initializers of
+    these names stay, and those that annotations of quantization name.
+    """
     index = GraphIndex(graph)
     nodes = _dead_nodes(index)
     index.finish()
-    initializers = sum(_unused_initializers(scope, index) for scope in index.scopes)
+    initializers = sum(_unused_initializers(scope, index, keep) for scope in index.scopes)
     return Tidied(nodes, initializers, _unused_imports(index))
 
 
@@ -40,13 +44,14 @@ def _dead_nodes(index: GraphIndex) -> int:
     return len(edits.removed)
 
 
-def _unused_initializers(scope: Scope, index: GraphIndex) -> int:
+def _unused_initializers(scope: Scope, index: GraphIndex, keep: Collection[str]) -> int:
     if not isinstance(scope.graph, Graph):
         return 0
     listed = scope.graph.initializers
     before = len(listed)
+    annotated = {id(tensor) for tensors in scope.graph.origin.annotations for tensor in tensors[1:]}
     # One that is also listed as an input belongs to the interface of the model.
-    listed[:] = [t for t in listed if getattr(t, "listed", False) or index.is_used(t)]
+    listed[:] = [t for t in listed if getattr(t, "listed", False) or index.is_used(t) or id(t) in annotated or t.name in keep]
     return before - len(listed)
 
 

@@ -18,6 +18,7 @@ from rewriter.graph.tidy import tidy
 from rewriter.inspect.diff.difference import Difference, compare
 from rewriter.language.rules import RuleSet
 from rewriter.log.records import Log
+from rewriter.onnxfile.training import drop_stale_training, named_by_training
 from rewriter.proof.kernels import has_kernel
 from rewriter.provenance.history_record import SHORT, RecordedRun, Unreadable, history, settings_of
 from rewriter.provenance.stamp import file_digest, fired_only, write
@@ -170,7 +171,8 @@ def replay(model: Model, run: RecordedRun, known: RuleSet, source: SourceInfo | 
         veto=run.left_out,
     )
     if run.tidy:
-        tidy(model.graph)
+        tidy(model.graph, named_by_training(model.training_info))
+    drop_stale_training(model.training_info, model.graph)
     return log
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 from rewriter.errors import RewriterError
 from rewriter.graph.model import Model
+from rewriter.onnxfile.training import drop_stale_training
 from rewriter.proof.models.running import MOST_BYTES
 from rewriter.proof.models.validity import MOST_BYTES as MOST_LOADED
 from rewriter.proof.models.validity import Candidate
@@ -17,7 +18,6 @@ from rewriter.surgery.judged import judge
 from rewriter.surgery.opened import Opened
 from rewriter.surgery.recorded_command import record_command
 from rewriter.surgery.same_numbers import Agreement
-from rewriter.surgery.stale_training import drop_stale_training
 
 Numbers = Callable[[Candidate, int], Agreement]
 """Compares the numbers of a result, given the size of models that are run."""
@@ -78,7 +78,7 @@ def finish(
     Raises:
         RewriterError: the result is less valid than what it was made of, or computes something else.
     """
-    notes = [*notes, *drop_stale_training(model)]
+    notes = [*notes, *drop_stale_training(model.training_info, model.graph)]
     candidate, judged = judge(model, lambda: [source.read() for source in sources], runtime=checks.runtime != "no")
     done = Surgery(model, did, [*notes, *judged])
     if numbers is not None and checks.runtime != "no" and not judged:

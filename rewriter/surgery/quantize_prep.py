@@ -10,6 +10,7 @@ from rewriter.engine.run import run
 from rewriter.graph.scopes import opset_versions
 from rewriter.graph.tidy import tidy
 from rewriter.language.load_rules import load_rules
+from rewriter.onnxfile.training import named_by_training
 from rewriter.proof.kernels import has_kernel
 from rewriter.proof.models.output_agreement import Bound
 from rewriter.report.style import counted
@@ -47,7 +48,7 @@ def prepared(source: Opened, checks: Checks | None = None) -> Surgery:
         set_versions(model, {"": LEAST_OPSET}, max(int(model.graph.ir_version or 0), 7))
         did.append(f"opset  {before} -> {LEAST_OPSET}")
     log = run(model.graph, load_rules().select(RULES), Knowledge(overridable=model.overridable, has_kernel=has_kernel))
-    tidy(model.graph)
+    tidy(model.graph, named_by_training(model.training_info))
     counts = ", ".join(f"{count:,} {rule}" for rule, count in log.counts.most_common())
     did += [f"rewritten  {counts}"] if counts else []
     told, unknown = declare_types(model)
