@@ -48,10 +48,10 @@ def rewrite(
         What fired, what was blocked and why the run ended.
 
     Raises:
-        RewriterError: the source file cannot be read, or a selected rule lacks a parameter.
+        RewriterError: this is no graph, the source file cannot be read, or a selected rule lacks a parameter.
     """
     return run(
-        graph,
+        _graph(graph),
         _selected(rules),
         Knowledge(_source(source), settings, overridable, has_kernel=has_kernel),
         limits=limits,
@@ -69,12 +69,21 @@ def check(
 ) -> Log:
     """What `rewrite` would do; the graph stays as it is. Arguments, result and errors are those of `rewrite`."""
     return run(
-        graph,
+        _graph(graph),
         _selected(rules),
         Knowledge(_source(source), settings, overridable, has_kernel=has_kernel),
         limits=limits,
         keep=False,
     )
+
+
+def _graph(given: gs.Graph) -> gs.Graph:
+    if not isinstance(given, gs.Graph):
+        kind = type(given).__name__
+        raise RewriterError(
+            f"rules run on an onnx-graphsurgeon graph, not on a {kind}: rewriter.load(path).graph, or rewriter.fix"
+        )
+    return given
 
 
 def _selected(rules: RuleSet | None) -> RuleSet:

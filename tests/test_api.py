@@ -67,6 +67,20 @@ def test_bad_files_raise(tmp_path: Path) -> None:
         rewriter.rewrite(graph(), source=tmp_path / "none.json")
 
 
+@pytest.mark.parametrize("given", ["net.onnx", onnx.ModelProto()])
+def test_what_is_no_graph_is_refused(given: object) -> None:
+    for call in (rewriter.rewrite, rewriter.check):
+        with pytest.raises(rewriter.RewriterError, match=f"not on a {type(given).__name__}"):
+            call(given)  # type: ignore[arg-type]
+
+
+def test_graphsurgeon_prints_nothing_about_its_own_graphs(capfd: pytest.CaptureFixture[str]) -> None:
+    """It complains on the standard output of each attribute that a graph is asked for and has not."""
+    model = onnx.load(MODELS / "mxnet-1.4.1-fix-gamma.onnx")
+    rewriter.rewrite(gs.import_onnx(model))
+    assert capfd.readouterr() == ("", "")
+
+
 def test_names_are_there_and_nothing_is_imported_for_them() -> None:
     assert set(dir(rewriter)) == set(rewriter.__all__)
     program = "import rewriter, sys; assert 'onnx' not in sys.modules; rewriter.load; assert 'onnx' in sys.modules"

@@ -162,7 +162,8 @@ def summary_line(command: Command, summary: Summary) -> str:
     shown = {word: f"{number} {_SHOWN.get((command, word), word)}" for word, number in summary.statuses.items()}
     refused = summary.refused - summary.statuses.get("refused", 0)
     if command != "check" and refused:
-        shown["changed"] += f" ({refused} of them still refused by ONNX Runtime)"
+        word = next((word for word in ("changed", "unchanged", "failed") if word in shown), "")
+        shown[word] = f"{shown.get(word, '')} ({refused} of them still refused by ONNX Runtime)"
     by_status = ", ".join(shown.values())
     firings = summary.firings
     rules = f" by {counted(len(firings), 'rule')}" if firings else ""

@@ -10,6 +10,7 @@ from rewriter.language.ast import Kind, OpsetRange
 from rewriter.language.diagnostics import SourceText
 from rewriter.language.header import Header, read_header
 from rewriter.language.walk import canonical, pattern_nodes
+from rewriter.record import replace
 
 if TYPE_CHECKING:
     from rewriter.language.cache.rule_store import RuleStore
@@ -71,7 +72,8 @@ class Rule:
     @cached_property
     def variants(self) -> tuple[Rule, ...]:
         """A rule for each pattern that it stands for: itself, and where its pattern has a choice, one for each other form."""
-        return tuple(Rule(one, self.path, self.source) for one in self.ast.variants) or (self,)
+        forms = (replace(one, doc=self.ast.doc) for one in self.ast.variants)  # the doc comment is written once
+        return tuple(Rule(one, self.path, self.source) for one in forms) or (self,)
 
     @property
     def question(self) -> tree.Rule:

@@ -32,7 +32,7 @@ def check_target(path: Path, force: bool) -> os.stat_result | None:
     if not stat.S_ISREG(found.st_mode):
         raise RewriterError(f"{path} exists and is not a regular file")
     if not force:
-        raise RewriterError(f"{path} exists; it is overwritten only with force (--force)")
+        raise RewriterError(f"{path} exists; --force overwrites it")
     return found
 
 
@@ -136,7 +136,7 @@ def _take_name(temporary: Path, path: Path, force: bool) -> None:
     try:
         os.link(temporary, path)
     except FileExistsError:
-        raise RewriterError(f"{path} exists; it is overwritten only with force (--force)") from None
+        raise RewriterError(f"{path} exists; --force overwrites it") from None
     except OSError:  # a file system without hard links
         check_target(path, force=False)
         os.replace(temporary, path)

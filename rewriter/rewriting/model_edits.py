@@ -46,7 +46,7 @@ def changed_entry(entries: Mapping[str, str], key: str, value: str) -> dict[str,
 
 def _set_metadata(rewriting: Rewriting, key: str, value: str) -> None:
     graph = rewriting.index.graph
-    entries = getattr(graph, "model_metadata", None)
+    entries = vars(graph).get("model_metadata")
     if entries is None:
         raise Failure("this graph is not that of a model, and has no metadata_props")
     before = dict(entries)

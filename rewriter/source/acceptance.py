@@ -198,7 +198,7 @@ def _operators(info: SourceInfo) -> Iterator[tuple[str, SourceNode]]:
 def _constants(graph: gs.Graph) -> Iterator[gs.Tensor]:
     from onnx_graphsurgeon import Constant  # whether it is one is asked by its class: to ask for its values would read them
 
-    yield from (tensor for tensor in getattr(graph, "initializers", ()))
+    yield from (tensor for tensor in vars(graph).get("initializers", ()))
     yield from (node.outputs[0] for node in graph.nodes if is_constant(node))
     yield from (tensor for node in graph.nodes for tensor in node.inputs if isinstance(tensor, Constant) and not tensor.inputs)
 

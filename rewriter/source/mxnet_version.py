@@ -93,7 +93,7 @@ def version_bounds(opsets: Mapping[str, int], naming: Iterable[tuple[str, bool]]
 
 def graph_bounds(graph: gs.Graph) -> Bounds:
     """`version_bounds` of a graph."""
-    constants = getattr(graph, "initializers", None)
+    constants = vars(graph).get("initializers")  # graphsurgeon prints an error where it is asked for more than it has
     if constants is None:
         constants = [tensor for node in graph.nodes for tensor in getattr(node, "inputs", ()) if hasattr(tensor, "values")]
     return version_bounds(

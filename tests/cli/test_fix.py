@@ -12,6 +12,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import rewriter
 from rewriter.batch import sources
 from tests.cli.call import GAMMA, GEMM, MODELS, POOL, Call, contents
 
@@ -47,6 +48,18 @@ def test_results_on_stdout_and_the_summary_on_stderr(call: Call, tmp_path: Path)
     assert done.out.startswith(f"{GEMM}: 1 rewrite -> {tmp_path / 'fixed.onnx'}\n  MX001 ")
     assert "fc1 (Gemm)" in done.out
     assert done.err.startswith("1 model: 1 changed; 1 rewrite by 1 rule; ")
+
+
+def test_a_refused_model_that_cannot_be_written_has_a_summary(call: Call, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    (tmp_path / "place").write_text("no folder")
+    done = call("fix", GEMM, "--select", "NONE", "-o", tmp_path / "place" / "fixed.onnx")
+    assert done.code == 2 and "1 failed" in done.err, done.err
+
+
+def test_each_pattern_of_a_rule_has_its_title() -> None:
+    for rule in rewriter.load_rules():
+        assert {one.title for one in rule.variants} == {rule.title}
 
 
 def test_without_rules_every_byte_is_kept(call: Call, tmp_path: Path) -> None:

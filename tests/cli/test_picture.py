@@ -56,7 +56,7 @@ def test_two_thousand_nodes_are_drawn_and_of_more_it_says_what_to_do(call: Call,
         (["-o", "p.png"], "it is one of .svg, .dot, .mmd"),
         (["--firing", "1", "-o", "p.svg"], "there is no firing 1; there are 0 firings"),
         (["--around", "relu5O", "-o", "p.svg"], "did you mean 'relu5'"),
-        (["--around", "relu1", "-o", "m.onnx.svg"], "exists; it is overwritten only with force (--force)"),
+        (["--around", "relu1", "-o", "m.onnx.svg"], "exists; --force overwrites it"),
         (["--around", "relu1", "-o", "none/p.svg"], "there is no folder"),
     ],
 )

@@ -90,7 +90,7 @@ def test_findings_are_marked(call: Call, tmp_path: Path) -> None:
     (graph,) = data_of(target.read_text())["models"][0]["graphs"]
     assert [node[6][0][:2] for node in graph["nodes"] if node[6]] == [["finding", "PT030"]]
     again = call("view", POOL, "-o", target)
-    assert again.code == 2 and "overwritten only with force (--force)" in again.err
+    assert again.code == 2 and "--force overwrites it" in again.err
 
 
 def test_two_models_show_what_differs(call: Call, tmp_path: Path) -> None:

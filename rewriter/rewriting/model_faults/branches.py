@@ -49,7 +49,7 @@ def _meant(index: GraphIndex, scope: Scope, position: int, tensor: gs.Tensor) ->
     around = scope.parent
     while around is not None:
         known = {one.name: one for one in around.graph.inputs} | index.made_in(around)
-        known |= {one.name: one for one in getattr(around.graph, "initializers", ())}
+        known |= {one.name: one for one in vars(around.graph).get("initializers", ())}
         if tensor.name in known:
             return known[tensor.name]
         around = around.parent

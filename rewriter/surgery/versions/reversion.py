@@ -55,9 +55,9 @@ def reversioned(
     if wanted != old_ir:
         did.append(f"IR  {old_ir} -> {wanted}")
     inputs, outputs = ([tensor.name for tensor in ports] for ports in (model.graph.inputs, model.graph.outputs))
-    options = [("--to", [str(version)]), ("--ir", [str(ir_version)] if ir_version else [])]
+    options = [("--ir", [str(ir_version)] if ir_version else [])]
     compared = lambda candidate, most: same_as_whole(source, [candidate], inputs, outputs, most)  # noqa: E731
-    command = command_text("opset", options, restamp=restamp)
+    command = command_text(f"opset {version}", options, restamp=restamp)
     return finish(model, [source], command, did, notes, checks or Checks(), compared)
 
 
