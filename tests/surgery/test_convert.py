@@ -208,3 +208,41 @@ def test_outputs_of_bodies_keep_their_declarations(call: Call, tmp_path: Path) -
     for node in onnx.load(tmp_path / "half.onnx").graph.node:
         for attribute in node.attribute:
             assert all(info.type.tensor_type.elem_type for info in attribute.g.output), node.op_type
+
+
+GIVEN_OUT = """<ir_version: 8, opset_import: ["": 17]>
+  g (float[2] x) => (float[2] y, float[2] w, float[2] y, float[2] c) <float[2] w = {2, 3}> {
+    c = Constant<value = float[2] {4, 5}>()  m = Mul(x, w)  a = Add(m, c)  y = Relu(a) }
+"""
+LISTED = """<ir_version: 8, opset_import: ["": 17]>
+  g (float[2] w, float[2] x) => (float[2] y) <float[2] w = {2, 3}, float[2] v = {5, 7}> { t = Mul(x, w)  y = Mul(t, v) }
+"""
+
+
+@pytest.mark.parametrize("dtype", ["float16", "double"])
+def test_outputs_keep_their_names(dtype: str) -> None:
+    before = texts.parsed(GIVEN_OUT)
+    model = rewriter.convert(before, dtype, stamp=False).to_proto()
+    onnx.checker.check_model(model, full_check=True)
+    assert list(model.graph.output) == list(before.graph.output)
+    assert [int(tensor.data_type) for tensor in model.graph.initializer if tensor.name == "w"] == [1]
+
+
+@pytest.mark.parametrize(("io", "number"), [("keep", 1), ("convert", 10)])
+def test_a_weight_that_callers_may_override_is_an_input(tmp_path: Path, io: str, number: int) -> None:
+    model = rewriter.convert(texts.parsed(LISTED), "float16", io=io, stamp=False, output=tmp_path / "half.onnx").to_proto()
+    onnx.checker.check_model(model, full_check=True)
+    inputs = {info.name: info.type.tensor_type.elem_type for info in model.graph.input}
+    assert inputs == {"w": number, "x": number} and list(inputs) == ["w", "x"]
+    assert {tensor.name: tensor.data_type for tensor in model.graph.initializer} == {"w": number, "v": 10}
+    given = np.array([10, 20], np.float16 if io == "convert" else np.float32)
+    found = texts.ran(tmp_path / "half.onnx", {"x": np.ones_like(given), "w": given})["y"]
+    assert found.tolist() == [50, 140] and found.dtype == given.dtype
+
+
+def test_weights_that_are_all_listed_keep_their_places(call: Call, tmp_path: Path) -> None:
+    net = texts.written(tmp_path, LISTED.replace(", float[2] v = {5, 7}", "").replace("Mul(t, v)", "Relu(t)"))
+    done = call("convert", net, "--dtype", "float16", "-o", tmp_path / "half.onnx")
+    assert "1 weight listed among the inputs now float16 there, too" in done.out
+    model = onnx.load(tmp_path / "half.onnx")
+    assert [(info.name, info.type.tensor_type.elem_type) for info in model.graph.input] == [("w", 10), ("x", 1)]

@@ -11,7 +11,7 @@ from rewriter.errors import RewriterError
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.objects import Graph, new_constant, new_node, new_variable
 from rewriter.graph.scopes import Scope
-from rewriter.graph.values import Variable, constant_array
+from rewriter.graph.values import Constant, Variable, constant_array
 from rewriter.language.dtypes import DTYPE_NAMES
 from rewriter.onnxfile.tensor_types import numpy_dtype
 from rewriter.onnxfile.tensors import gs_dtype
@@ -52,6 +52,7 @@ class FloatChange:
 
     Attributes:
         casts: how many were put in, less those that became needless.
+        listed: how many weights changed that are listed among the inputs.
         losses: of weights, where there are any.
     """
 
@@ -59,12 +60,14 @@ class FloatChange:
         self.plan = plan
         self.index: GraphIndex = plan.index
         self.casts = 0
+        self.listed = 0
         self.losses: list[Loss] = []
-        self._constants: dict[int, tuple[gs.Tensor, gs.Constant]] = {}
+        self._constants: dict[int, tuple[gs.Tensor, Constant]] = {}
         self._cast: dict[tuple[int, int], gs.Tensor] = {}
         self._first: dict[int, list[gs.Node]] = {}  # casts at the beginning of a scope, by its number
         self._behind: dict[int, list[gs.Node]] = {}  # casts after a node, by its id()
         self._clamped: dict[int, gs.Tensor] = {}
+        self._named: set[int] = set()  # what has the name of an output now, by id()
 
     def carry_out(self) -> None:
         """Changes the model."""
@@ -82,10 +85,8 @@ class FloatChange:
         for node, changed in attributes:
             if changed:
                 node.attrs = {**node.attrs, **changed}
-        for number in changing:
-            _declare(moved[number], plan.target)
-        for tensor in declared:
-            _declare(tensor, plan.target)
+        for tensor in (*(moved[number] for number in changing), *declared):
+            self._declare(tensor)
         for node, place, tensor in operands:
             node.inputs[place] = tensor
         for scope, i, tensor in handed:
@@ -93,7 +94,16 @@ class FloatChange:
                 self._hand_out(scope, i, tensor)
         for scope in plan.scopes:
             self._place(scope)
-        self._drop_needless(set(map(id, needless)))
+        given = {id(tensor) for scope in plan.scopes for tensor in scope.graph.outputs}
+        self._drop_needless(set(map(id, needless)), given)
+        self._take_names(given)
+
+    def _declare(self, tensor: gs.Tensor) -> None:
+        """Has a tensor that says a type say the new one; what a caller may override holds its numbers in it as well."""
+        if isinstance(tensor, Variable) and tensor.dtype is not None:
+            tensor.dtype = gs_dtype(self.plan.target)
+        elif isinstance(tensor, Constant):
+            tensor._values = new_constant(tensor.name, self._rounded(tensor.name, self._values(tensor)))._values
 
     # --- operands ----------------------------------------------------------------------------------------------------------
 
@@ -120,6 +130,8 @@ class FloatChange:
         return self._casted(tensor, target) if target != (id(tensor) in changing) else None
 
     def _is_constant(self, tensor: gs.Tensor) -> bool:
+        if self.plan.is_input(tensor):
+            return False
         maker = self.index.producer(tensor)
         return isinstance(tensor, gs.Constant) or (maker is not None and maker.op == "Constant")
 
@@ -192,8 +204,10 @@ class FloatChange:
     def _hand_out(self, scope: Scope, place: int, tensor: gs.Tensor) -> None:
         """Has a graph give out another tensor; the outputs of the model keep their names."""
         old = scope.graph.outputs[place]
-        if scope.owner is None and isinstance(old, Variable) and not any(t is old for t in scope.graph.inputs):
+        renamed = id(tensor) in self._named  # the model gives it out several times
+        if scope.owner is None and isinstance(old, Variable) and not renamed and not any(t is old for t in scope.graph.inputs):
             old.name, tensor.name = tensor.name, old.name
+            self._named.add(id(tensor))
         if isinstance(old, Variable) and isinstance(tensor, Variable):
             _copy_type(old, tensor, self.plan.target if self.plan.hands_out(scope) else self.plan.dtype(old))
         scope.graph.outputs[place] = tensor
@@ -213,11 +227,10 @@ class FloatChange:
         types = [self.plan.target if id(t) in changing else self.plan.dtype(t) for t in (operand, result)]
         return types[0] == types[1] == self.plan.target and not self._is_constant(operand)
 
-    def _drop_needless(self, casts: set[int]) -> None:
-        """Takes out casts to what is there already, and constants that nobody reads now; new ones get the names of the old."""
+    def _drop_needless(self, casts: set[int], given: set[int]) -> None:
+        """Takes out casts to what is there already, and constants that nobody reads now and no graph gives out."""
         for scope in self.plan.scopes:
             graph = scope.graph
-            given = set(map(id, graph.outputs))
             dead = set()
             for node in graph.nodes:
                 made = node.outputs[0] if node.outputs else None
@@ -237,9 +250,21 @@ class FloatChange:
             unread = {id(old) for old, _ in self._constants.values() if not old.outputs and id(old) not in given}
             if isinstance(graph, Graph):
                 graph.initializers = [tensor for tensor in graph.initializers if id(tensor) not in unread]
+
+    def _take_names(self, given: set[int]) -> None:
+        """Constants get the names of those that they took the places of, also among the inputs of the model."""
+        listed: dict[int, gs.Tensor] = {}
         for old, new in self._constants.values():
-            if not old.outputs:
-                old.name, new.name = new.name, old.name
+            if old.outputs or id(old) in given:
+                continue
+            old.name, new.name = new.name, old.name
+            if isinstance(old, Constant) and old.listed:
+                new.listed = True
+                listed[id(old)] = new
+        graph = self.index.graph
+        if listed and isinstance(graph, Graph):
+            graph.origin.inputs = [listed.get(id(tensor), tensor) for tensor in graph.origin.inputs]
+            self.listed = len(listed)
 
     # --- attributes --------------------------------------------------------------------------------------------------------
 
@@ -257,12 +282,6 @@ class FloatChange:
         elif telling is not None:
             found[telling] = self.plan.target
         return found
-
-
-def _declare(tensor: gs.Tensor, number: int) -> None:
-    """Has a tensor that declares a type declare this element type."""
-    if isinstance(tensor, Variable) and tensor.dtype is not None:
-        tensor.dtype = gs_dtype(number)
 
 
 def _copy_type(old: Variable, new: Variable, number: int | None) -> None:

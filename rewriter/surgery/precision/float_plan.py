@@ -13,6 +13,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter.facts.facts import Facts
 from rewriter.graph.index import GraphIndex
+from rewriter.graph.objects import Graph
 from rewriter.graph.scopes import Scope, bodies
 from rewriter.surgery.precision.float_ports import FLOATS, can_be, type_groups
 
@@ -52,7 +53,8 @@ class FloatPlan:
         maps = (node for node in index.all_nodes() if node.op == "SequenceMap")
         self.kept |= {id(inner) for node in maps for inner in index.inside(node)}
         self._owners = {id(t): scope.owner for scope in index.scopes if scope.owner is not None for t in scope.graph.inputs}
-        self._main = set(map(id, index.graph.inputs))
+        held = index.graph.initializers if isinstance(index.graph, Graph) else ()
+        self._main = {id(tensor) for tensor in (*index.graph.inputs, *(t for t in held if t.name in facts.overridable))}
         self.scopes = [scope for scope in index.scopes if not _in_function(scope)]
         self._concluded: dict[int, int] = {}
         self._conclude()
@@ -75,6 +77,10 @@ class FloatPlan:
         dtype = self.dtype(tensor)
         return dtype in FLOATS and dtype != self.target
 
+    def is_input(self, tensor: gs.Tensor) -> bool:
+        """Whether a caller gives a tensor, or may: an initializer that he may override is of the type that he knows."""
+        return id(tensor) in self._main
+
     def wants(self, node: gs.Node, place: int) -> bool:
         """Whether a node reads an operand of a floating-point type in the target type."""
         return id(node) not in self.kept and can_be(node, self._version(node), self.target, result=False, place=place)
@@ -88,7 +94,7 @@ class FloatPlan:
         owner = self._owners.get(id(tensor))
         if owner is not None:
             return self.gives(owner, 0)
-        return self.ports and id(tensor) in self._main
+        return self.ports and self.is_input(tensor)
 
     def gives(self, node: gs.Node, place: int) -> bool:
         """Whether a node makes a result in the target type."""

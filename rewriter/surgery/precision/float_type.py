@@ -108,6 +108,8 @@ def _convert(model: Model, dtype: str, keep: Sequence[str], *, ports: bool, asks
     did.append(f"{counted(len(changing) - held, 'node')} in {dtype}, {held:,} as before, {counted(change.casts, 'cast')} more")
     if plan.counted:
         did.append(f"{counted(len(plan.counted), 'node')} of those as before: they compute from whole numbers alone")
+    if change.listed and not ports:
+        did.append(f"{counted(change.listed, 'weight')} listed among the inputs now {dtype} there, too")
     worst = sorted(change.losses, key=lambda loss: (-loss.overflowed, -loss.flushed / loss.values))
     did += [f"weight  {loss}" for loss in worst[:_SHOWN]]
     if len(change.losses) > _SHOWN:
