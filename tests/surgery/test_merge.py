@@ -13,6 +13,7 @@ from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model, load
 from rewriter.inspect.diff.difference import compare
 from rewriter.surgery.cut.extract import extract, upstream
+from rewriter.surgery.merge.join_versions import changed
 from rewriter.surgery.merge.merging import Plan, merge
 from rewriter.surgery.parts import reads
 from tests.cli.call import MODELS, Call
@@ -91,6 +92,41 @@ def test_functions_are_united_by_content(call: Call, tmp_path: Path, operator: s
     model = onnx.load(out)
     assert names(model.functions) == functions
     assert [node.op_type for node in model.graph.node] == ["f", functions[-1]]
+
+
+CUSTOM = '<ir_version: 8, opset_import: ["": 17, "local": 1]> g (float[2,4] %s) => (float[2,4] %s) { %s = local.f(%s) }'
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["the first defines it", "the second defines it"])
+def test_an_operator_of_a_runtime_is_no_function_of_the_other_model(first: bool) -> None:
+    ports, more = ("x", "a", "a", "x"), ("a", "y", "y", "a")
+    one, two = (CALLS % (*ports, "Exp"), CUSTOM % more) if first else (CUSTOM % ports, CALLS % (*more, "Exp"))
+    found = merge([Model.from_proto(texts.parsed(one)), Model.from_proto(texts.parsed(two))], Plan())
+    model = found.model.to_proto()
+    assert [node.op_type for node in model.graph.node] == (["f_1", "f"] if first else ["f", "f_1"])
+    assert names(model.functions) == ["f_1"]
+    assert found.notes == ["function local::f -> f_1, since another operator has this name"]
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["the first defines it", "the second defines it"])
+def test_a_function_that_calls_such_an_operator_is_another_one(first: bool) -> None:
+    outer = '<domain: "local", opset_import: ["": 17, "local": 1]> outer (v) => (r) { r = local.f(v) }'
+    inner = '<domain: "local", opset_import: ["": 17]> f (v) => (r) { r = Neg(v) }'
+    calls = (
+        '<ir_version: 8, opset_import: ["": 17, "local": 1]> g (float[2] %s) => (float[2] %s) { %s = local.outer(%s) }' + outer
+    )
+    one, two = (calls % ports for ports in (("x", "a", "a", "x"), ("a", "y", "y", "a")))
+    one, two = (one + inner, two) if first else (one, two + inner)
+    model = merge([Model.from_proto(texts.parsed(one)), Model.from_proto(texts.parsed(two))], Plan()).model.to_proto()
+    assert [node.op_type for node in model.graph.node] == ["outer", "outer_1"]
+    called = {function.name: function.node[0].op_type for function in model.functions}
+    assert called == {"outer": "f_1" if first else "f", "outer_1": "f" if first else "f_1", "f_1": "Neg"}
+
+
+def test_an_overload_is_told_from_the_operator_of_its_name() -> None:
+    text = """<ir_version: 10, opset_import: ["": 12]> g (float[2,4,2] x) => (float[2,4,2] a) { a = Softmax(x) }
+        <domain: "", opset_import: ["": 12], overload: "own"> Softmax (v) => (r) { r = Exp(v) }"""
+    assert "Softmax is another operator in version 13" in changed(Model.from_proto(texts.parsed(text)), "", 12, 13)
 
 
 def test_inner_names_give_way_to_those_that_callers_know(call: Call, tmp_path: Path) -> None:

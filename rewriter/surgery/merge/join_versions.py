@@ -9,7 +9,7 @@ import onnx
 from rewriter.errors import RewriterError
 from rewriter.graph.model import Model
 from rewriter.graph.scopes import opset_versions
-from rewriter.surgery.keep import key_of, with_inner
+from rewriter.surgery.keep import called, key_of, with_inner
 from rewriter.surgery.versions.opset_steps import keeps
 
 
@@ -51,10 +51,10 @@ def changes(model: Model, domain: str, before: int, after: int) -> Iterator[str]
     """The nodes that would mean something else in another version of their domain, a sentence each."""
     if before == after:
         return
-    functions = {key_of(function)[:2] for function in model.graph.functions}
+    functions = {key_of(function) for function in model.graph.functions}
     for node in with_inner(model.graph.nodes):
         own = node.domain or ""
-        if ("" if own == "ai.onnx" else own) != domain or (own, node.op) in functions:
+        if ("" if own == "ai.onnx" else own) != domain or called(node) in functions:
             continue
         if not keeps(node, before, after, domain):
             what = f"{node.op} {node.name!r}" if node.name else node.op

@@ -115,7 +115,7 @@ def _nodes(index: GraphIndex, version: int, ops: frozenset[str]) -> Iterator[gs.
         if scope.opsets.get("") == version:
             for node in index.members(scope):
                 domain, op = operator_key(node)
-                if not domain and op in ops and called(node) not in own:
+                if not domain and op in ops and (domain, op, called(node)[2]) not in own:
                     yield node
 
 
