@@ -13,6 +13,7 @@ from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model, load
 from rewriter.inspect.diff.difference import compare
 from rewriter.surgery.cut.extract import extract, upstream
+from rewriter.surgery.edit.edition import edit
 from rewriter.surgery.merge.join_versions import changed
 from rewriter.surgery.merge.merging import Plan, merge
 from rewriter.surgery.parts import reads
@@ -127,6 +128,25 @@ def test_an_overload_is_told_from_the_operator_of_its_name() -> None:
     text = """<ir_version: 10, opset_import: ["": 12]> g (float[2,4,2] x) => (float[2,4,2] a) { a = Softmax(x) }
         <domain: "", opset_import: ["": 12], overload: "own"> Softmax (v) => (r) { r = Exp(v) }"""
     assert "Softmax is another operator in version 13" in changed(Model.from_proto(texts.parsed(text)), "", 12, 13)
+
+
+@pytest.mark.parametrize("made", ["Identity(w)", "Constant<value = float[2] {7, 8}>()"])
+def test_constants_that_are_outputs_stay(call: Call, tmp_path: Path, made: str) -> None:
+    text = f"""<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y, float[2] j, float[2] w)
+        <float[2] w = {{2, 3}}> {{ j = {made}  k = Neg(j)  y = Mul(x, k) }}"""
+    net, out = texts.written(tmp_path, text), tmp_path / "both.onnx"
+    done = call("merge", net, net, "--beside", "--prefix", "a_,b_", "-o", out)
+    assert done.code == 0 and "computes the same" in done.out, done.err
+    assert names(onnx.load(out).graph.output) == ["a_y", "a_j", "a_w", "b_y", "b_j", "b_w"]
+
+
+def test_constants_are_compared_as_they_are_now() -> None:
+    text = """<ir_version: 8, opset_import: ["": 17]> g (float[2,2] %s) => (float[2,2] %s) <float[2,2] w = {1, 2, 3, 4}> {
+        [turn] t = Transpose<perm = [1, 0]>(w)  %s = Mul(%s, t) }"""
+    one, two = (Model.from_proto(texts.parsed(text % ports)) for ports in (("x", "a", "a", "x"), ("a", "y", "y", "a")))
+    edit(one, [("set", "turn.perm=[0, 1]")])
+    model = merge([one, two], Plan()).model.to_proto()
+    assert [list(node.attribute[0].ints) for node in model.graph.node if node.op_type == "Transpose"] == [[0, 1], [1, 0]]
 
 
 def test_inner_names_give_way_to_those_that_callers_know(call: Call, tmp_path: Path) -> None:

@@ -48,13 +48,17 @@ def join(first: Model, second: Model, wires: Mapping[int, gs.Tensor], known: set
 
 
 def _unite_constants(one: Graph, other: Graph, wired: dict[int, gs.Tensor]) -> set[int]:
-    """Notes which initializers and constants of the second graph the first has; the nodes that are not needed, by id()."""
-    known = Known(one.initializers)
+    """Notes which initializers and constants of the second graph the first has; the nodes that are not needed, by id().
+
+    What the second graph gives out stays, since callers know it by its name.
+    """
+    known, given = Known(one.initializers), set(map(id, other.outputs))
     for tensor in other.initializers:
-        like = known.like(tensor)
+        like = None if id(tensor) in given else known.like(tensor)
         if like is not None:
             wired[id(tensor)] = like
-    return unite_constant_nodes(one.nodes, other.nodes, wired)
+    nodes = [node for node in other.nodes if given.isdisjoint(map(id, node.outputs))]
+    return unite_constant_nodes(one.nodes, nodes, wired)
 
 
 def _replace(index: GraphIndex, wired: Mapping[int, gs.Tensor]) -> None:

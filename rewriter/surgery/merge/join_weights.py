@@ -119,11 +119,11 @@ def unite_constant_nodes(first: list[gs.Node], second: list[gs.Node], wired: dic
     Returns:
         The nodes of the second model that are not needed, by id().
     """
-    known = {node.data: node for node in first if isinstance(node, Node) and node.data is not None}
+    known: dict[bytes | None, gs.Node] = {data: node for node in first if (data := _bytes(node)) is not None}
     fixed = {number for number, tensor in wired.items() if isinstance(tensor, gs.Constant)}
     found: set[int] = set()
     for node in second:
-        like = known.get(node.data) if isinstance(node, Node) and node.data is not None else None
+        like = known.get(_bytes(node))
         if like is None or not same_each_time(node):
             continue
         pairs = [pair for pair in zip(node.inputs, like.inputs, strict=True) if pair[0].name or pair[1].name]
@@ -133,3 +133,12 @@ def unite_constant_nodes(first: list[gs.Node], second: list[gs.Node], wired: dic
             wired.update(made)
             fixed.update(number for number, _ in made)
     return found
+
+
+def _bytes(node: gs.Node) -> bytes | None:
+    """What a node was read from; None when it has become another operator since, or has other attributes or operands."""
+    if not isinstance(node, Node) or node._read is None:
+        return None
+    before = node._read[0], node._read[2], len(node._read[3])
+    edited = before != (node.op, node.domain, len(node.inputs)) or (node._attrs is not None and node._attrs is not node._loaded)
+    return None if edited else node.data
