@@ -1,11 +1,12 @@
-"""What a node says beside what it computes, its doc_string and metadata_props, and what this program says there.
+"""What a node says beside what it computes, its texts and the devices that it runs on, and what this program says there.
 
-The texts of a node stand in its message, which is never changed; where somebody gave a node other ones, the node holds them.
+The texts of a node, its doc_string and metadata_props, stand in its message, which is never changed; where somebody gave a node
+other ones, the node holds them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import onnx
@@ -41,3 +42,15 @@ def write_texts(message: onnx.NodeProto, texts: NodeTexts) -> None:
         message.doc_string = texts.doc_string
     message.ClearField("metadata_props")
     message.metadata_props.extend(onnx.StringStringEntryProto(key=key, value=value) for key, value in texts.metadata.items())
+
+
+def rename_sharded(message: onnx.NodeProto, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+    """Has what a message says of devices, which is edited, name operands and results as they are going to be named."""
+    names: dict[str, str] = {}
+    for before, now in ((message.input, inputs), (message.output, outputs)):
+        if len(before) == len(now):
+            names.update(zip(reversed(before), reversed(now), strict=True))  # of a tensor read twice the first place counts
+    for device in message.device_configurations:
+        for spec in device.sharding_spec:
+            if spec.tensor_name and names.get(spec.tensor_name):
+                spec.tensor_name = names[spec.tensor_name]

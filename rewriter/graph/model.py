@@ -191,6 +191,11 @@ class Model:
         """What is said of training the model, which is written as it stands here."""
         return self._raw.training_info
 
+    @property
+    def configurations(self) -> Any:
+        """The sets of devices that nodes say they run on, which are written as they stand here."""
+        return self._raw.configuration
+
     def save(
         self, path: str | os.PathLike[str], *, force: bool = False, as_read: bool = False, serialised: bytes | None = None
     ) -> None:
@@ -211,8 +216,7 @@ class Model:
         before = self._as_it_was() if as_read else None
         data = before or serialised or _serialised(self._raw if as_read else self._message(wait=False))
         pieces = [before] if before else self._pieces(data)
-        size = length(pieces)
-        if size > MOST_BYTES:
+        if (size := length(pieces)) > MOST_BYTES:
             raise RewriterError(
                 f"{target}: the model would have {size / 2**30:.1f} GiB, but one protobuf file holds 2 GiB at most"
             )
@@ -238,7 +242,8 @@ class Model:
             digest = late.result()
             self.metadata = {key: value.replace(late.placeholder, digest) for key, value in self.metadata.items()}
         ir_version = int(self.graph.ir_version or 0)
-        writer = Writer(self.folder, self._lists_all(), ir_version, self.marks_nodes and ir_version >= NODES_HAVE_METADATA)
+        marks = self.marks_nodes and ir_version >= NODES_HAVE_METADATA
+        writer = Writer(self.folder, self._lists_all(), ir_version, marks, bool(self.configurations))
         try:
             with collector_off():
                 return self._written(writer)

@@ -21,9 +21,9 @@ from rewriter.errors import RewriterError
 from rewriter.graph.attributes import AttributeWriter
 from rewriter.graph.imports import written_imports
 from rewriter.graph.load import MOST_LEVELS, TOO_DEEP
-from rewriter.graph.metadata import RULES, write_texts
+from rewriter.graph.metadata import RULES, rename_sharded, write_texts
 from rewriter.graph.objects import Function, Graph, Node, Origin
-from rewriter.graph.save_values import Message, has_type, info_message, tensor_message
+from rewriter.graph.save_values import Message, constant_node, has_type, info_message, tensor_message
 from rewriter.graph.values import Constant, Variable
 from rewriter.onnxfile.node_bytes import RawFunction, RawGraph, with_inputs
 from rewriter.onnxfile.tensors import text
@@ -80,13 +80,17 @@ class Writer:
         list_new: whether a new initializer of the main graph is to be listed among its inputs.
         ir_version: of the model.
         marks: whether nodes are written with the rules that made or changed them.
+        devices: whether nodes may say which tensors of theirs devices share, by name.
         new_domains: those of new nodes and of nodes that became another operator, whose operator sets the model must import.
     """
 
-    def __init__(self, folder: Path | None, list_new: bool, ir_version: int, marks: bool = False) -> None:
+    def __init__(
+        self, folder: Path | None, list_new: bool, ir_version: int, marks: bool = False, devices: bool = False
+    ) -> None:
         self.folder = folder
         self.ir_version = ir_version
         self.marks = marks
+        self.devices = devices
         self.list_new = list_new
         self.new_domains: dict[str, None] = {}
         self._renamed: dict[int, gs.Tensor] = {}
@@ -213,7 +217,7 @@ class Writer:
                     result.append(node.data)
                     continue
                 names = [tensor.name for tensor in node.inputs]
-                if {*map(type, names)} == {str}:
+                if {*map(type, names)} == {str} and not self.devices:
                     edited.add(id(node))
                     result.append(with_inputs(node.data, len(read[3]), names))
                     continue
@@ -241,8 +245,10 @@ class Writer:
                 differs = True
                 message.ClearField(field)
                 _put(message, field, value or None)
-        for field, tensors in (("input", node.inputs), ("output", node.outputs)):
-            names = [tensor.name for tensor in tensors]
+        inputs, outputs = ([tensor.name for tensor in tensors] for tensors in (node.inputs, node.outputs))
+        if self.devices:
+            rename_sharded(message, inputs, outputs)
+        for field, names in (("input", inputs), ("output", outputs)):
             if getattr(message, field) != names:
                 differs = True
                 message.ClearField(field)
@@ -288,7 +294,7 @@ class Writer:
         constants = self.constants(function, ())
         nodes = self.nodes(function.nodes, origin, 0, (frozenset(map(id, constants)),))
         if nodes is not None or constants:
-            before = [_constant_node(tensor, self.folder).SerializeToString(deterministic=True) for tensor in constants]
+            before = [constant_node(tensor, self.folder).SerializeToString(deterministic=True) for tensor in constants]
             fields["node"] = before + (nodes if nodes is not None else list(origin.proto.node))
         alive = _alive(function, []) if fields else None
         infos = _value_infos(function, origin, alive) if isinstance(function, Function) and origin.proto.value_info else []
@@ -312,16 +318,6 @@ class Writer:
         changed = writer.changed(origin.proto.attribute_proto, values)
         if changed is not None:
             fields["attribute_proto"] = changed
-
-
-def _constant_node(tensor: gs.Constant, folder: Path | None) -> onnx.NodeProto:
-    attribute = onnx.AttributeProto(name="value", type=onnx.AttributeProto.TENSOR)
-    message = tensor_message(tensor, folder)
-    if isinstance(message, onnx.SparseTensorProto):
-        attribute = onnx.AttributeProto(name="sparse_value", type=onnx.AttributeProto.SPARSE_TENSOR, sparse_tensor=message)
-    else:
-        attribute.t.CopyFrom(message)
-    return onnx.NodeProto(op_type="Constant", output=[tensor.name], attribute=[attribute])
 
 
 def set_text(fields: Fields, proto: Any, name: str, value: str | None) -> None:

@@ -49,6 +49,17 @@ def tensor_message(tensor: gs.Constant, folder: Path | None) -> Message:
     return copy
 
 
+def constant_node(tensor: gs.Constant, folder: Path | None) -> onnx.NodeProto:
+    """The node that a constant is in a function, which has no initializers. Raises RewriterError as `tensor_message`."""
+    attribute = onnx.AttributeProto(name="value", type=onnx.AttributeProto.TENSOR)
+    message = tensor_message(tensor, folder)
+    if isinstance(message, onnx.SparseTensorProto):
+        attribute = onnx.AttributeProto(name="sparse_value", type=onnx.AttributeProto.SPARSE_TENSOR, sparse_tensor=message)
+    else:
+        attribute.t.CopyFrom(message)
+    return onnx.NodeProto(op_type="Constant", output=[tensor.name], attribute=[attribute])
+
+
 def _source(tensor: gs.Constant, folder: Path | None) -> Message | None:
     """The message that still holds the values of a constant; None when they are new."""
     values = tensor._values

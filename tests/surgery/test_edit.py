@@ -54,6 +54,24 @@ def test_names_change_wherever_they_are_read(edited: Edit) -> None:
     ] == [["shifted"], ["first", "weight"]]
 
 
+def test_devices_share_tensors_by_their_names_now() -> None:
+    text = """<ir_version: 11, opset_import: ["": 17]> g (float[2] x) => (float[2] y, float[2] z) {
+        h = Relu(x)  y = Add(x, h)  [last] z = Neg(h) }"""
+    proto = texts.parsed(text)
+    proto.configuration.add(name="pair", num_devices=2)
+    for node in proto.graph.node:
+        device = node.device_configurations.add(configuration_id="pair")
+        for name in (*node.input, *node.output, ""):
+            device.sharding_spec.add(tensor_name=name)
+    model = Model.from_proto(proto)
+    edit(model, [("rename", "h=x2"), ("rename", "x=h"), ("insert-after", "x2=Identity(_)")])
+    edit(model, [("insert-after", "h=Sigmoid(_)")])
+    for node in model.to_proto().graph.node:
+        named = [spec.tensor_name for device in node.device_configurations for spec in device.sharding_spec]
+        assert named == ([*node.input, *node.output, ""] if named else []), node
+        assert bool(named) == (node.op_type in ("Relu", "Add", "Neg"))
+
+
 @pytest.mark.parametrize("path", sorted(MODELS.glob("*/model.onnx"))[::12], ids=lambda path: path.parent.name)
 def test_renamed_and_named_back_it_has_the_bytes(path: Path) -> None:
     model = load(path)
