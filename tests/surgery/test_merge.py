@@ -242,6 +242,30 @@ def test_cut_anywhere_and_merged_it_is_the_model(path: Path) -> None:
         assert list(compare(proto, merged)) == []
 
 
+DEVICES = '<ir_version: 11, opset_import: ["": 17]> g (float[2] %s) => (float[2] %s) { %s = Neg(%s) }'
+
+
+def on_devices(folder: Path, ports: tuple[str, ...], name: str, devices: int) -> Path:
+    model = texts.parsed(DEVICES % ports)
+    model.configuration.add(name=name, num_devices=devices)
+    model.graph.node[0].device_configurations.add(configuration_id=name)
+    path = folder / f"{ports[0]}_{name}_{devices}.onnx"
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def test_device_configurations_are_united(call: Call, tmp_path: Path) -> None:
+    one, two = (on_devices(tmp_path, ("x", "a", "a", "x"), name, 2) for name in ("pair", "quad"))
+    same, other = (on_devices(tmp_path, ("a", "y", "y", "a"), "pair", devices) for devices in (2, 4))
+    out = tmp_path / "out.onnx"
+    assert call("merge", one, same, "-o", out, "--force").code == 0
+    assert names(onnx.load(out).configuration) == ["pair"]
+    assert call("merge", two, same, "-o", out, "--force").code == 0
+    assert names(onnx.load(out).configuration) == ["quad", "pair"]
+    done = call("merge", one, other, "-o", out, "--force")
+    assert done.code == 2 and "has another device configuration 'pair' than a model before it" in done.err
+
+
 def test_quantization_parameters_that_are_there_once_are_named_by_both(call: Call, tmp_path: Path) -> None:
     model = onnx.parser.parse_model(HEAD)
     model.graph.quantization_annotation.add(tensor_name="t").quant_parameter_tensor_names.add(key="SCALE_TENSOR", value="w")

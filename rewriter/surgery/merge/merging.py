@@ -91,6 +91,7 @@ def merge(models: Sequence[Model], plan: Plan, names: Sequence[str] = ()) -> Mer
         wires = {id(t): wiring.wires[id(t)].tensor for t in model.graph.inputs if id(t) in wiring.wires}
         result.notes += join(models[0], model, wires, known)
         _take_metadata(result, model, name)
+        _take_configurations(result.model, model, name)
         if model.training_info:
             result.notes.append(f"the training information of {name} is left out")
     graph = models[0].graph
@@ -212,6 +213,16 @@ def _take_metadata(result: Merged, model: Model, name: str) -> None:
                 result.notes.append(f"the record in {name} cannot be read and was left out")
         elif metadata.setdefault(key, value) != value:
             result.notes.append(f"metadata {key!r} of {name} is another one and was left out")
+
+
+def _take_configurations(first: Model, model: Model, name: str) -> None:
+    """Adds the sets of devices of a model. Raises RewriterError when one has a name that is taken, and other devices."""
+    known = {configuration.name: configuration for configuration in first.configurations}
+    for configuration in model.configurations:
+        if known.setdefault(configuration.name, configuration) != configuration:
+            raise RewriterError(f"{name} has another device configuration {configuration.name!r} than a model before it")
+    added = list(known.values())[len(first.configurations) :]
+    first.configurations.extend(added)
 
 
 def _chosen(names: Sequence[str], tensors: list[gs.Tensor], what: str) -> list[gs.Tensor]:
