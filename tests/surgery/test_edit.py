@@ -187,6 +187,13 @@ def test_one_line_says_what_is_wrong(call: Call, tmp_path: Path, options: list[s
     assert words in done.err
 
 
+@pytest.mark.parametrize("option", [["--dtype", "x=float16"], ["--insert-after", "x=Neg(_)"]], ids=lambda option: option[0])
+def test_nothing_can_stand_between_an_input_and_itself(call: Call, tmp_path: Path, option: list[str]) -> None:
+    text = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] x, float[2] y) { y = Relu(x) }'
+    done = call("edit", texts.written(tmp_path, text), *option, "-o", tmp_path / "out.onnx")
+    assert done.code == 2 and f"{option[0]}: 'x' is an input and an output" in done.err
+
+
 def test_a_batch_that_is_mixed_is_refused(call: Call, tmp_path: Path) -> None:
     """Shapes flow, numbers do not: two batches at once do not give what each gives."""
     net = texts.written(

@@ -56,7 +56,7 @@ def dtype(editing: Editing, text: str) -> None:
     """`NAME=TYPE`: an input is given, or an output is handed out, as another element type; a Cast stands between.
 
     Raises:
-        RewriterError: it is no input or output, or there is no such type.
+        RewriterError: it is no input or output, or both, or there is no such type.
     """
     graph = editing.graph
     ports = {tensor.name: tensor for tensor in (*graph.outputs, *graph.inputs)}
@@ -72,9 +72,9 @@ def dtype(editing: Editing, text: str) -> None:
     if before == numbers[kind]:
         raise RewriterError(f"{name!r} is {kind} already")
     outer = editing.index.producer(tensor) is None
-    inner = put_between(editing, tensor, "Cast", {"to": before if outer else numbers[kind]})
-    if outer:
-        graph.outputs = [inner if output is tensor else output for output in graph.outputs]
+    if outer and editing.index.output_of(tensor):
+        raise RewriterError(f"{name!r} is an input and an output; nothing can stand between")
+    put_between(editing, tensor, "Cast", {"to": before if outer else numbers[kind]})
     tensor.dtype = gs_dtype(numbers[kind])
     editing.settle()
     editing.same = False
