@@ -228,6 +228,17 @@ def test_outputs_keep_their_names(dtype: str) -> None:
     assert [int(tensor.data_type) for tensor in model.graph.initializer if tensor.name == "w"] == [1]
 
 
+@pytest.mark.parametrize("keep", [[], ["m", "a"]])
+def test_all_outputs_may_change_as_well(tmp_path: Path, keep: list[str]) -> None:
+    text = GIVEN_OUT.replace("float[2] x)", "float[2] x, float[2] z)").replace("float[2] c)", "float[2] c, float[2] z)")
+    model = rewriter.convert(texts.parsed(text), "float16", keep=keep, io="convert", output=tmp_path / "half.onnx").to_proto()
+    onnx.checker.check_model(model, full_check=True)
+    assert [(info.name, info.type.tensor_type.elem_type) for info in model.graph.output] == [(name, 10) for name in "ywycz"]
+    assert _casts(model) == (2 if keep else 0)
+    found = texts.ran(tmp_path / "half.onnx", {name: np.ones(2, np.float16) for name in "xz"})
+    assert {name: array.tolist() for name, array in found.items()} == {"y": [6, 8], "w": [2, 3], "c": [4, 5], "z": [1, 1]}
+
+
 @pytest.mark.parametrize(("io", "number"), [("keep", 1), ("convert", 10)])
 def test_a_weight_that_callers_may_override_is_an_input(tmp_path: Path, io: str, number: int) -> None:
     model = rewriter.convert(texts.parsed(LISTED), "float16", io=io, stamp=False, output=tmp_path / "half.onnx").to_proto()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,8 @@ class FloatChange:
     def carry_out(self) -> None:
         """Changes the model."""
         plan, index = self.plan, self.index
-        moved = {id(t): t for node in plan.nodes() for t in (*node.inputs, *node.outputs) if plan.is_float(t)}
+        held = chain(plan.inputs, *(s.graph.inputs for s in plan.scopes), *((*n.inputs, *n.outputs) for n in plan.nodes()))
+        moved = {id(tensor): tensor for tensor in held if plan.is_float(tensor)}
         changing = {number for number, tensor in moved.items() if not self._is_constant(tensor) and plan.makes(tensor)}
         outputs = [(scope, i) for scope in plan.scopes for i, t in enumerate(scope.graph.outputs) if plan.is_float(t)]
         asked = [self._asked(node, place, changing) for node in plan.nodes() for place in range(len(node.inputs))]
@@ -80,13 +82,12 @@ class FloatChange:
         handed = [(scope, i, self._handed(scope, i, changing)) for scope, i in outputs]
         attributes = [(node, self._attributes(node)) for node in plan.nodes()]
         needless = [node for node in plan.nodes() if node.op == "Cast" and self._is_needless(node, changing)]
-        declared = [t for scope in plan.scopes for t in scope.graph.inputs if plan.is_float(t) and plan.makes(t)]
         index.finish()
         for node, changed in attributes:
             if changed:
                 node.attrs = {**node.attrs, **changed}
-        for tensor in (*(moved[number] for number in changing), *declared):
-            self._declare(tensor)
+        for number in changing:
+            self._declare(moved[number])
         for node, place, tensor in operands:
             node.inputs[place] = tensor
         for scope, i, tensor in handed:
@@ -126,7 +127,7 @@ class FloatChange:
         tensor = scope.graph.outputs[place]
         target = self.plan.hands_out(scope)
         if self._is_constant(tensor):
-            return self._constant(tensor) if target and scope.owner is not None else None
+            return self._constant(tensor) if target else None
         return self._casted(tensor, target) if target != (id(tensor) in changing) else None
 
     def _is_constant(self, tensor: gs.Tensor) -> bool:
@@ -205,7 +206,7 @@ class FloatChange:
         """Has a graph give out another tensor; the outputs of the model keep their names."""
         old = scope.graph.outputs[place]
         renamed = id(tensor) in self._named  # the model gives it out several times
-        if scope.owner is None and isinstance(old, Variable) and not renamed and not any(t is old for t in scope.graph.inputs):
+        if scope.owner is None and not renamed and not any(t is old for t in scope.graph.inputs):
             old.name, tensor.name = tensor.name, old.name
             self._named.add(id(tensor))
         if isinstance(old, Variable) and isinstance(tensor, Variable):
@@ -257,7 +258,8 @@ class FloatChange:
         for old, new in self._constants.values():
             if old.outputs or id(old) in given:
                 continue
-            old.name, new.name = new.name, old.name
+            if id(new) not in self._named:
+                old.name, new.name = new.name, old.name
             if isinstance(old, Constant) and old.listed:
                 new.listed = True
                 listed[id(old)] = new

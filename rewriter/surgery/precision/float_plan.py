@@ -39,6 +39,7 @@ class FloatPlan:
 
     Attributes:
         target: the element type.
+        inputs: what a caller gives, or may give.
         kept: nodes, by id(), that compute as before.
         counted: nodes that compute from whole numbers alone, and are kept for that.
     """
@@ -54,7 +55,8 @@ class FloatPlan:
         self.kept |= {id(inner) for node in maps for inner in index.inside(node)}
         self._owners = {id(t): scope.owner for scope in index.scopes if scope.owner is not None for t in scope.graph.inputs}
         held = index.graph.initializers if isinstance(index.graph, Graph) else ()
-        self._main = {id(tensor) for tensor in (*index.graph.inputs, *(t for t in held if t.name in facts.overridable))}
+        self.inputs = [*index.graph.inputs, *(tensor for tensor in held if tensor.name in facts.overridable)]
+        self._main = set(map(id, self.inputs))
         self.scopes = [scope for scope in index.scopes if not _in_function(scope)]
         self._concluded: dict[int, int] = {}
         self._conclude()
