@@ -254,9 +254,8 @@ class Model:
         graph = self.graph
         origin = graph.origin if isinstance(graph, Graph) else Origin(RawGraph())
         source, graph_fields = writer.graph_fields(graph)
-        functions = [writer.function(function) for function in graph.functions]
         fields: Fields = {}
-        Writer.set_list(fields, "functions", self._raw.functions, functions)
+        Writer.set_list(fields, "functions", self._raw.functions, list(map(writer.function, graph.functions)))
         imports = written_imports(graph, origin, writer.new_domains, writer.ir_version)
         if imports is not None:
             fields["opset_import"] = imports
