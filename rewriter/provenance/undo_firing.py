@@ -121,7 +121,7 @@ class _LastRun:
         log = replay(model, replace(self._run, left_out=left_out), self._known, self._source, detail=True)
         kept = {(one.rule, one.place, one.root) for one in log.firings}
         had = {(one.rule, one.place, one.root) for one in before}
-        if stamp and (log.firings or self._run.tidy or self._run.static):
+        if stamp and model.edited:
             counts = log.counts
             rules = {code: (counts[code], digest) for code, (_, digest) in self._run.rules.items() if counts[code]}
             held = tuple(place for place in left_out if place[0] in rules)

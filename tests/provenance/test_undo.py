@@ -59,6 +59,16 @@ def test_all_taken_back_are_the_input(call: Call, fixed: tuple[Path, Path], tmp_
     assert [node.op_type for node in restored.graph.node] == [node.op_type for node in onnx.load(before).graph.node]
 
 
+def test_all_of_an_optimization_taken_back_are_the_input(call: Call, tmp_path: Path) -> None:
+    """It tidies by default, which is nothing to record where it removed nothing."""
+    before, after, back = (tmp_path / f"{name}.onnx" for name in ("before", "after", "back"))
+    text = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { h = Identity(x)  y = Neg(h) }'
+    before.write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    assert call("optimize", before, "--select", "GEN001", "-o", after).code == 0
+    assert call("undo", after, "GEN001", "--original", before, "-o", back).code == 0
+    assert back.read_bytes() == before.read_bytes()
+
+
 def test_with_the_original_and_its_source(call: Call, tmp_path: Path) -> None:
     after, out = tmp_path / "after.onnx", tmp_path / "out.onnx"
     assert call("fix", GAMMA, "-o", after).code == 0
