@@ -155,6 +155,37 @@ def test_what_is_said_beside_the_graph(edited: Edit) -> None:
     assert not model.doc_string and not model.metadata_props and not any(node.name for node in model.graph.node)
 
 
+SAYING = """
+<ir_version: 10, opset_import: ["": 17, "local": 1]>
+g (float[2] x) => (float[2] y) {
+    k = Constant <value: tensor = float[2] k {1, 2}> ()
+    s = Constant <value_floats = [1.0, 2.0]> ()
+    t = Add(k, s)
+    y = local.f(x, t)
+}
+<domain: "local", opset_import: ["": 17]>
+f <alpha: float = 1.0> (u, v) => (r) { e = Elu <alpha: float = @alpha> (u)  r = Add(e, v) }
+"""
+
+
+def test_texts_go_wherever_they_are(call: Call, tmp_path: Path) -> None:
+    model, out = texts.parsed(SAYING), tmp_path / "out.onnx"
+    values = onnx.numpy_helper.from_array(np.ones(1, np.float32), "sparse")
+    places = onnx.numpy_helper.from_array(np.zeros(1, np.int64), "places")
+    model.graph.sparse_initializer.append(onnx.helper.make_sparse_tensor(values, places, [2]))
+    model.training_info.add().algorithm.node.add(op_type="Relu", input=["x"], output=["z"])
+    constant, function = model.graph.node[0].attribute[0], model.functions[0]
+    for message in (constant, constant.t, function.attribute_proto[0], function.node[0].attribute[0]):
+        message.doc_string = "a secret"
+    for message in (model.graph.sparse_initializer[0].values, model.training_info[0].algorithm.node[0]):
+        message.doc_string = "a secret"
+    constant.t.metadata_props.add(key="of", value="a secret")
+    (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
+    done = call("edit", tmp_path / "net.onnx", "--strip", "doc,metadata", "-o", out, "--no-stamp")
+    assert done.code == 0, done.err
+    assert b"secret" not in out.read_bytes()
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import onnx
 
 from rewriter.errors import RewriterError
@@ -11,8 +9,10 @@ from rewriter.graph.metadata import HISTORY
 from rewriter.graph.model import Model
 from rewriter.graph.objects import Graph
 from rewriter.surgery.edit.editing import Editing, pair
+from rewriter.surgery.messages import clear, messages
 
 KINDS = ("doc", "metadata", "value_info", "names")
+_FIELDS = {"doc": "doc_string", "metadata": "metadata_props", "value_info": "value_info"}
 
 
 def doc(editing: Editing, text: str) -> None:
@@ -46,34 +46,12 @@ def strip(editing: Editing, text: str) -> None:
     editing.settle()
     model = editing.model.sketch()
     before = model.ByteSize()
-    for message in _messages(model):
-        if "doc" in kinds and "doc_string" in message.DESCRIPTOR.fields_by_name:
-            message.ClearField("doc_string")
-        if "metadata" in kinds and "metadata_props" in message.DESCRIPTOR.fields_by_name:
-            message.ClearField("metadata_props")
-        if "value_info" in kinds and isinstance(message, (onnx.GraphProto, onnx.FunctionProto)):
-            message.ClearField("value_info")
-        if "names" in kinds and isinstance(message, onnx.NodeProto):
-            message.ClearField("name")
+    clear(model, [field for kind, field in _FIELDS.items() if kind in kinds])
+    if "names" in kinds:
+        for message in messages(model):
+            if isinstance(message, onnx.NodeProto):
+                message.ClearField("name")
     stripped = Model.from_proto(model, editing.model.folder)
     stripped.constant_inputs = editing.model.constant_inputs
     editing.replace(stripped)
     editing.did.append(f"stripped  {', '.join(kinds)}: {before - model.ByteSize():,} bytes")
-
-
-def _messages(model: onnx.ModelProto) -> Iterator[onnx.ModelProto | onnx.GraphProto | onnx.NodeProto | onnx.FunctionProto]:
-    """Everything in a model that can hold a doc string or metadata; it may be changed."""
-    yield model
-    waiting: list[onnx.GraphProto | onnx.FunctionProto] = [model.graph, *model.functions]
-    while waiting:
-        graph = waiting.pop()
-        yield graph
-        if isinstance(graph, onnx.GraphProto):
-            yield from (*graph.input, *graph.output, *graph.initializer)
-        yield from graph.value_info
-        for node in graph.node:
-            yield node
-            for attribute in node.attribute:
-                if attribute.HasField("g"):
-                    waiting.append(attribute.g)
-                waiting.extend(attribute.graphs)
