@@ -63,6 +63,29 @@ def test_a_text_gives_the_bytes_again(call: Call, tmp_path: Path, ending: str) -
         assert again.read_bytes() == model.read_bytes() or number > 1  # some exporters order fields otherwise
 
 
+@pytest.mark.parametrize("ending", ["onnxtxt", "json", "textproto"])
+def test_the_largest_numbers_keep_their_bits(call: Call, tmp_path: Path, ending: str) -> None:
+    largest, double = float(np.finfo(np.float32).max), 3.4028235e38
+    floats = [largest, -largest, float(np.finfo(np.float32).tiny), 1e-45, float("inf"), -0.0]
+    nodes = [
+        helper.make_node("Mine", ["x"], ["h"], domain="my/own", floats=floats),
+        helper.make_node("Clip", ["h"], ["y"], min=-largest, max=largest),
+    ]
+    held = [
+        helper.make_tensor("few", onnx.TensorProto.FLOAT, [6], floats),
+        helper.make_tensor("doubles", onnx.TensorProto.DOUBLE, [3], [double, -largest, np.finfo(np.float64).max]),
+    ]
+    ports = [[helper.make_tensor_value_info(name, 1, [2])] for name in "xy"]
+    imports = [helper.make_opsetid("", 10), helper.make_opsetid("my/own", 1)]
+    model = helper.make_model(helper.make_graph(nodes, "g", *ports, held), opset_imports=imports, ir_version=8)
+    net, text, again = (tmp_path / name for name in ("net.onnx", f"net.{ending}", "again.onnx"))
+    net.write_bytes(model.SerializeToString(deterministic=True))
+    assert call("text", net, "-o", text).code == 0
+    done = call("text", text, "-o", again)
+    assert done.code == 0, done.err
+    assert again.read_bytes() == net.read_bytes()
+
+
 def test_weights_that_stay_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rewriter.onnxfile.files.LARGE", 1000)
     monkeypatch.setattr("rewriter.onnxfile.weights_apart.LEAST_FIELD", 64)

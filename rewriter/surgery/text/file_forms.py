@@ -5,6 +5,7 @@ ONNX's own text (`onnx_text`) is for people. Protobuf's JSON and text say all th
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import onnx
@@ -16,6 +17,7 @@ from rewriter.onnxfile import copy_external_data
 from rewriter.onnxfile.files import read_bytes
 from rewriter.onnxfile.write import check_target, write_bytes
 from rewriter.surgery.text import onnx_text
+from rewriter.surgery.text.exact_json import as_data
 
 BINARY, TEXT, JSON, PROTO_TEXT = "onnx", "onnxtxt", "json", "textproto"
 
@@ -87,7 +89,7 @@ def write_form(model: Model, target: Path, form: str, *, force: bool = False) ->
 def _written(model: Model, form: str) -> str:
     try:
         if form == JSON:
-            return str(json_format.MessageToJson(model.to_proto(), preserving_proto_field_name=True))
+            return json.dumps(as_data(model.to_proto()), indent=2)
         return str(text_format.MessageToString(model.to_proto(), as_utf8=True))
     except (UnicodeError, ValueError, json_format.SerializeToJsonError) as error:
         raise RewriterError(f"the model cannot be written as {form}: {error}") from None

@@ -14,6 +14,8 @@ from typing import Any
 from google.protobuf import json_format  # type: ignore[import-untyped]
 from google.protobuf.descriptor import FieldDescriptor  # type: ignore[import-untyped]
 
+from rewriter.surgery.text.exact_json import as_data
+
 Rest = dict[str, Any]
 _GONE = None
 _NAMES = ("name", "key", "tensor_name", "domain")
@@ -93,7 +95,7 @@ def _said(value: Any, field: FieldDescriptor) -> Any:
     if value is _GONE:
         return None
     if field.type == FieldDescriptor.TYPE_MESSAGE:
-        return json_format.MessageToDict(value, preserving_proto_field_name=True)
+        return as_data(value)
     if field.type == FieldDescriptor.TYPE_BYTES:
         return base64.b64encode(value).decode()
     return value
