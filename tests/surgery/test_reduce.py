@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from rewriter.graph.model import Model
 from rewriter.language.load_rules import load_rules
+from rewriter.onnxfile.tensors import read_sparse
 from rewriter.surgery.reduce.delta import minimized
 from rewriter.surgery.reduce.reduction import Reduction
 from rewriter.surgery.reduce.trials import Trials
@@ -137,3 +139,101 @@ def test_it_ends_when_the_time_is_over(rules: Path) -> None:
     work = Reduction(model, Trials(model, ["rule: MY001"], load_rules([rules]), runtime=False), end=0)
     work.fewer_nodes()
     assert work.late and len(work.finished().graph.node) == len(model.sketch().graph.node)
+
+
+SQUARE = np.arange(64 * 64, dtype=np.float32).reshape(64, 64) + 0.125
+ROW = SQUARE[1].tobytes()
+
+
+def product(*nodes: onnx.NodeProto, functions: Sequence[onnx.FunctionProto] = ()) -> onnx.ModelProto:
+    """A model that makes `y` of two rows `x`."""
+    ports = [[onnx.helper.make_tensor_value_info(name, 1, [2, 64])] for name in "xy"]
+    imports = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("local", 1)]
+    graph = onnx.helper.make_graph(nodes or [onnx.helper.make_node("MatMul", ["x", "w"], ["y"])], "g", *ports)
+    return onnx.helper.make_model(graph, functions=functions, opset_imports=imports, ir_version=10)
+
+
+def in_a_function() -> onnx.ModelProto:
+    value = onnx.numpy_helper.from_array(SQUARE)
+    nodes = [onnx.helper.make_node("Constant", [], ["k"], value=value), onnx.helper.make_node("MatMul", ["u", "k"], ["r"])]
+    function = onnx.helper.make_function("local", "f", ["u"], ["r"], nodes, [onnx.helper.make_opsetid("", 17)])
+    function.doc_string = "a secret"
+    nodes[0].attribute[0].t.doc_string = "a secret"
+    return product(onnx.helper.make_node("f", ["x"], ["y"], domain="local"), functions=[function])
+
+
+def as_a_list() -> onnx.ModelProto:
+    model = product(
+        onnx.helper.make_node("Constant", [], ["flat"], value_floats=SQUARE.ravel().tolist()),
+        onnx.helper.make_node("Reshape", ["flat", "s"], ["w"]),
+        onnx.helper.make_node("MatMul", ["x", "w"], ["y"]),
+    )
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([64, 64]), "s"))
+    return model
+
+
+def as_a_bias() -> onnx.ModelProto:
+    return product(
+        onnx.helper.make_node("Constant", [], ["b"], value_floats=SQUARE[1].tolist()),
+        onnx.helper.make_node("Add", ["x", "b"], ["y"]),
+    )
+
+
+def sparse(rank: int) -> onnx.ModelProto:
+    model = product()
+    places = np.arange(64 * 64) if rank == 1 else np.argwhere(np.ones((64, 64)))
+    values = onnx.numpy_helper.from_array(SQUARE.ravel(), "w")
+    tensor = onnx.helper.make_sparse_tensor(values, onnx.numpy_helper.from_array(places, "p"), [64, 64])
+    model.graph.sparse_initializer.append(tensor)
+    return model
+
+
+def in_training() -> onnx.ModelProto:
+    model = product()
+    model.graph.initializer.append(onnx.numpy_helper.from_array(SQUARE, "w"))
+    model.training_info.add().initialization.initializer.append(onnx.numpy_helper.from_array(SQUARE, "first"))
+    return model
+
+
+@pytest.mark.parametrize(
+    "model",
+    [in_a_function(), as_a_list(), as_a_bias(), sparse(1), sparse(2), in_training()],
+    ids=["function", "list", "short list", "sparse", "sparse by coordinates", "training"],
+)
+def test_no_weight_is_overlooked(call: Call, tmp_path: Path, out: Path, model: onnx.ModelProto) -> None:
+    (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
+    done = call("reduce", tmp_path / "net.onnx", "-o", out, "--no-stamp")
+    assert done.code == 0 and "stay" not in done.out, done.err
+    small = out.read_bytes()
+    assert len(small) < 400 and ROW not in small and b"secret" not in small
+    assert ("training information is left out" in done.out) == bool(model.training_info)
+
+
+def test_sparse_weights_keep_what_is_still_inside(call: Call, tmp_path: Path, out: Path) -> None:
+    for rank in (1, 2):
+        (tmp_path / "net.onnx").write_bytes(sparse(rank).SerializeToString())
+        assert call("reduce", tmp_path / "net.onnx", "-o", out, "--force").code == 0
+        left = onnx.load(out).graph.sparse_initializer[0]
+        assert np.array_equal(read_sparse(left, None), SQUARE[:2, :2])
+
+
+def test_weights_that_stay_are_told(call: Call, tmp_path: Path, out: Path) -> None:
+    table = onnx.helper.make_node("Mine", ["x"], ["y"], domain="local", learned=SQUARE.ravel().tolist())
+    (tmp_path / "net.onnx").write_bytes(product(table).SerializeToString())
+    done = call("reduce", tmp_path / "net.onnx", "-o", out)
+    assert done.code == 0, done.err
+    assert "weights of 16,384 bytes stay, with their values: 'learned'" in done.out
+
+
+def test_no_file_of_weights_goes_along(call: Call, tmp_path: Path) -> None:
+    model, folder = in_a_function(), tmp_path / "small"
+    tensor = model.functions[0].node[0].attribute[0].t
+    (tmp_path / "net.weights").write_bytes(tensor.raw_data)
+    tensor.ClearField("raw_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="net.weights")
+    (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
+    folder.mkdir()
+    done = call("reduce", tmp_path / "net.onnx", "-o", folder / "out.onnx")
+    assert done.code == 0, done.err
+    assert [path.name for path in folder.iterdir()] == ["out.onnx"]

@@ -15,11 +15,12 @@ from rewriter.onnxfile.expansion import expands_too_much
 from rewriter.report.style import counted
 from rewriter.source.info import SourceInfo
 from rewriter.surgery.command_text import command_text
-from rewriter.surgery.data_files import size_of_proto
 from rewriter.surgery.finish import Checks, Surgery, finish
 from rewriter.surgery.keep import drop_imports, needed_functions
+from rewriter.surgery.messages import clear
 from rewriter.surgery.opened import Opened
 from rewriter.surgery.reduce.delta import minimized
+from rewriter.surgery.reduce.held import large_names, staying, weights
 from rewriter.surgery.reduce.shrink_sizes import SMALL, inline, lengths, with_length
 from rewriter.surgery.reduce.some_nodes import (
     as_inputs,
@@ -31,9 +32,6 @@ from rewriter.surgery.reduce.some_nodes import (
     some_nodes,
 )
 from rewriter.surgery.reduce.trials import Trials
-
-LARGE = 1 << 10
-"""Bytes of a weight from which on an input may stand in its place."""
 
 _SHARE = 0.8  # of the time; the rest is for writing
 _MOST_INLINE = 1 << 18  # elements of a weight that is taken from another file into the model
@@ -66,6 +64,9 @@ def reduced(
     did = [f"{counted(after[0], 'node')} of {before[0]:,}, weights of {after[1]:,} bytes of {before[1]:,}"]
     did.append(f"still shows {' and '.join(map(repr, keep)) or 'what the whole shows'}; {counted(trials.made, 'trial')}")
     notes = ["the time was over before all was tried; --time-limit gives more"] if work.late else []
+    notes += staying(work.model)
+    if model.training_info:
+        notes.append("the training information is left out")
     if framework is not None:
         notes.append(f"rules were told what {framework.path} says; give it with --source to whoever tries the result")
     command = command_text("reduce", [("--keep", keep)])
@@ -85,13 +86,17 @@ class Reduction:
 
     def __init__(self, model: Model, trials: Trials, end: float) -> None:
         self.model = model.sketch()
+        self.model.ClearField("training_info")  # graphs with weights of their own, of which no trial takes notice
         self.late = False
         self._types = known_types(model)
         self._trials, self._end = trials, end
 
     def fewer_nodes(self) -> None:
         """Leaves out what is not needed: large weights at first, so that trials are quick, then nodes, and nodes of bodies."""
-        self._step(lambda: as_inputs(self.model, self._large(), self._types))
+        large = large_names(self.model)
+        if not self._step(lambda: as_inputs(self.model, large, self._types)):
+            held = {tensor.name for tensor in self.model.graph.initializer}
+            self._step(lambda: as_inputs(self.model, held.intersection(large), self._types))
         if self.model.functions and not expands_too_much(self.model):
             self._step(lambda: onnx.inliner.inline_local_functions(self.model))
         self._nodes()
@@ -113,7 +118,7 @@ class Reduction:
             for new in sorted((n for n in SMALL if n < old), key=lambda n: (n in there, n)):
                 if old in there and any(self._length(old, new, attributes) for attributes in (False, True)):
                     break
-        large = self._large()
+        large = large_names(self.model)
         if large:
             whole = self.model
             left = minimized(large, lambda k: self._try(as_inputs(whole, set(large) - set(k), self._types)))
@@ -150,9 +155,6 @@ class Reduction:
 
     def _length(self, old: int, new: int, attributes: bool) -> bool:
         return self._step(lambda: with_length(self.model, old, new, self._trials.folder, attributes=attributes))
-
-    def _large(self) -> list[str]:
-        return [tensor.name for tensor in self.model.graph.initializer if size_of_proto(tensor) >= LARGE]
 
     def _without_imports(self) -> onnx.ModelProto:
         model = self._trials.loaded(self.model)
@@ -195,16 +197,10 @@ def _without_words(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelPr
     """The model without these fields, wherever they are."""
     result = onnx.ModelProto()
     result.CopyFrom(model)
-    for graph in graphs(result):
-        parts = (*graph.input, *graph.output, *graph.value_info, *graph.initializer, *graph.node)
-        for message in (result, graph, *parts):
-            for name in names:
-                if name in message.DESCRIPTOR.fields_by_name:
-                    message.ClearField(name)
+    clear(result, names)
     return result
 
 
 def _counts(model: onnx.ModelProto) -> tuple[int, int]:
-    """Nodes and bytes of weights, those of bodies with them."""
-    found = list(graphs(model))
-    return sum(len(graph.node) for graph in found), sum(size_of_proto(t) for graph in found for t in graph.initializer)
+    """Nodes, those of bodies with them, and bytes of weights."""
+    return sum(len(graph.node) for graph in graphs(model)), sum(size for _, size in weights(model))

@@ -5,7 +5,8 @@ It works on messages and by names, so that a model of any brokenness can be cut 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import onnx
 import onnx_graphsurgeon as gs
@@ -162,18 +163,26 @@ def body_of_nodes(model: onnx.ModelProto, number: int, kept: Iterable[int], type
 
 
 def as_inputs(model: onnx.ModelProto, names: Collection[str], types: Types) -> onnx.ModelProto:
-    """The model with inputs in the place of these initializers of its main graph."""
-    told = dict(types)
-    for tensor in model.graph.initializer:
-        if tensor.name in names:
-            told[tensor.name] = encode(TensorType(tensor.data_type, tuple(tensor.dims)))
+    """The model with inputs in the place of these initializers and constants of its main graph and of bodies."""
+    told, gone = dict(types), set(names)
     result = onnx.ModelProto()
     result.CopyFrom(model)
-    left = [tensor for tensor in result.graph.initializer if tensor.name not in names]
-    kept = onnx.GraphProto(initializer=left)
-    result.graph.ClearField("initializer")
-    result.graph.initializer.extend(kept.initializer)
+    for graph in graphs(result):
+        for tensor in graph.initializer:
+            if tensor.name in gone:
+                told[tensor.name] = encode(TensorType(tensor.data_type, tuple(tensor.dims)))
+        for sparse in graph.sparse_initializer:
+            if sparse.values.name in gone:
+                told[sparse.values.name] = encode(TensorType(sparse.values.data_type, tuple(sparse.dims)))
+        _take_out(graph.initializer, lambda tensor: tensor.name in gone)
+        _take_out(graph.sparse_initializer, lambda sparse: sparse.values.name in gone)
+        _take_out(graph.node, lambda node: node.op_type == "Constant" and any(name in gone for name in node.output))
     return some_nodes(result, range(len(result.graph.node)), told)
+
+
+def _take_out(items: Any, gone: Callable[[Any], bool]) -> None:
+    for place in reversed([place for place, item in enumerate(items) if gone(item)]):
+        del items[place]
 
 
 __all__ = [
