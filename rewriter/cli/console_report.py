@@ -179,5 +179,7 @@ def next_step(paths: Sequence[str]) -> str:
     """What to do about the findings of a check."""
     if len(paths) != 1 or os.path.isdir(paths[0]):
         return f"next: rewriter fix {' '.join(map(quote, map(clean, paths)))} --out DIR"
+    if paths[0] == STDOUT:
+        return "next: rewriter fix - -o fixed.onnx"
     name = clean(paths[0])
     return f"next: rewriter fix {quote(name)} -o {quote(name.removesuffix('.onnx') + '.fixed.onnx')}"

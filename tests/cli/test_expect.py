@@ -64,3 +64,9 @@ def test_a_report_has_it(call: Call, tmp_path: Path) -> None:
     assert (found["questions"], found["rules"], found["data"]) == (["TST002"], [], str(tmp_path / "b" / "data.npz"))
     missing = call("check", path, "--rules", tmp_path / "my.rules", "--expect", "{dir}/{name}.npz")
     assert f"note: not compared with the framework: there is no {tmp_path / 'b' / 'net.npz'}" in missing.out
+
+
+def test_data_that_are_not_there_are_an_error(call: Call, tmp_path: Path) -> None:
+    """A model is not right because a name was mistyped."""
+    done = call("check", write(tmp_path / "b", "Relu", np.abs(X)), "--expect", tmp_path / "none.npz")
+    assert done.code == 2 and f"--expect {tmp_path / 'none.npz'}: no such file" in done.err

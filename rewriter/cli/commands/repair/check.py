@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 from typing import Any
 
 from rewriter.cli.options import add_runtime, add_selection
+from rewriter.errors import RewriterError
 
 
 def add(commands: Any) -> None:
@@ -41,6 +43,8 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.cli.options import runtime_choice
     from rewriter.cli.paths import find_models, unwritten
 
+    if args.expect is not None and "{" not in args.expect and not os.path.isfile(args.expect):
+        raise RewriterError(f"--expect {args.expect}: no such file")
     if any(map(is_remote, args.paths)):
         from rewriter.batch.work import Job
         from rewriter.cli.remote_jobs import found_remote
