@@ -155,6 +155,11 @@ def tensors_of(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
     for function in model.functions:
         attributes.extend(function.attribute_proto)
         attributes.extend(attribute for node in function.node for attribute in node.attribute)
+    yield from tensors_in(graphs, attributes)
+
+
+def tensors_in(graphs: list[onnx.GraphProto], attributes: list[onnx.AttributeProto]) -> Iterator[onnx.TensorProto]:
+    """The same for some graphs and attributes; the lists are used up."""
     while graphs or attributes:
         if graphs:
             graph = graphs.pop()

@@ -16,8 +16,6 @@ import onnx_graphsurgeon as gs
 from rewriter.errors import RewriterError
 from rewriter.graph.lazy_values import LazyTensor
 from rewriter.graph.model import Model
-from rewriter.graph.objects import Graph, Node
-from rewriter.graph.scopes import find_scopes
 from rewriter.graph.values import Constant
 from rewriter.onnxfile import external_data
 from rewriter.onnxfile.tensor_types import numpy_dtype
@@ -25,6 +23,7 @@ from rewriter.onnxfile.transfer import transfer, write_all
 from rewriter.onnxfile.weights_in_files import payload_of
 from rewriter.onnxfile.write import check_target, new_file, sync_folder
 from rewriter.record import record
+from rewriter.surgery.weights_outside import bring_in_others, constants, external, in_attributes
 
 ALIGNMENT = 4096
 """Of tensors in a data file: runtimes map them into memory, and the system does that by pages."""
@@ -45,30 +44,14 @@ class _Place:
     shared: bool
 
 
-def constants(model: Model) -> Iterator[Constant]:
-    """The initializers of a model, those of its bodies with them."""
-    for scope in find_scopes(model.graph):
-        if isinstance(scope.graph, Graph):
-            yield from (tensor for tensor in scope.graph.initializers if isinstance(tensor, Constant))
-
-
-def external(tensor: gs.Tensor) -> bool:
-    """Whether the data of an initializer are in another file."""
-    values = getattr(tensor, "_values", None)
-    return (
-        isinstance(values, LazyTensor)
-        and isinstance(values.proto, onnx.TensorProto)
-        and external_data.is_external(values.proto)
-    )
-
-
 def save(model: Model, target: Path, *, force: bool = False) -> list[Path]:
     """Writes a model; what it refers to in other files goes to a file of its own, `NAME.data`. The files that were written.
 
     Raises:
         RewriterError: a file exists or cannot be written, or data of the model are missing.
     """
-    moved = [tensor for tensor in constants(model) if external(tensor)]
+    bring_in_others(model)
+    moved = [*filter(external, constants(model)), *in_attributes(model)]
     if not moved:
         model.save(target, force=force)
         return [target]
@@ -84,7 +67,8 @@ def save_apart(
     location: str | None = None,
     judged: Callable[[], None] = lambda: None,
 ) -> list[Path]:
-    """Writes a model with the data of some initializers in one file beside it. Errors as for `save`.
+    """Writes a model with the data of some constants in one file beside it, all that are in other files among them. Errors as
+    for `save`.
 
     `judged` is called when the model refers to the data, which have a temporary name until it returns.
     """
@@ -92,10 +76,6 @@ def save_apart(
     data = external_data.resolve(target.parent, location)
     check_target(target, force)
     check_target(data, force)
-    for graph in (scope.graph for scope in find_scopes(model.graph)):
-        for node in graph.nodes:
-            if isinstance(node, Node) and node.data is not None and b"location" in node.data:
-                _ = node.attrs  # tensors of attributes are read, and written into the model
     places = list(_placed(moved))
     existed = data.exists()
     folder = Path(os.path.abspath(target.parent))
@@ -190,7 +170,7 @@ def _copy(place: _Place, descriptor: int) -> None:
 
 
 def _refer(places: Sequence[_Place], location: str, folder: Path) -> None:
-    """Has initializers say that their data are in the data file."""
+    """Has constants say that their data are in the data file."""
     for place in places:
         place.tensor._values = LazyTensor(_reference(place, location), folder)
 
@@ -213,4 +193,4 @@ def _reference(place: _Place, location: str) -> onnx.TensorProto:
     return message
 
 
-__all__ = ["ALIGNMENT", "LEAST", "constants", "external", "save", "save_apart", "size_of", "size_of_proto"]
+__all__ = ["ALIGNMENT", "LEAST", "save", "save_apart", "size_of", "size_of_proto"]

@@ -15,9 +15,10 @@ from rewriter.onnxfile.weights_in_files import Payload, WeightFile
 from rewriter.report.style import counted
 from rewriter.surgery.command_text import command_text
 from rewriter.surgery.cut.extraction import same_as_whole
-from rewriter.surgery.data_files import LEAST, constants, external, save_apart, size_of, size_of_proto
+from rewriter.surgery.data_files import LEAST, save_apart, size_of, size_of_proto
 from rewriter.surgery.finish import Checks, Surgery, finish
 from rewriter.surgery.opened import Opened
+from rewriter.surgery.weights_outside import bring_in_others, constants, external, in_attributes
 
 _RAW_DATA = 9
 _STRING = 8
@@ -36,7 +37,9 @@ def apart(source: Opened, *, least: int = LEAST, location: str | None = None, ch
         RewriterError: no weight is as large.
     """
     model = source.read()
+    bring_in_others(model)
     moved = [tensor for tensor in constants(model) if external(tensor) or _may_go(tensor, least)]
+    moved += in_attributes(model)
     if not moved:
         raise RewriterError(f"no weight has {least:,} bytes or more, shapes and axes aside; --threshold sets another limit")
     options = [("--threshold", [str(least)]), ("--location", [location] if location else [])]
@@ -54,11 +57,12 @@ def inside(source: Opened, checks: Checks | None = None) -> Surgery:
     """A model with all its weights in it. Raises RewriterError when these are missing."""
     model = source.read()
     files: dict[tuple[Path, str], WeightFile] = {}
-    moved = [tensor for tensor in constants(model) if external(tensor)]
+    others = bring_in_others(model)
+    moved = [*filter(external, constants(model)), *in_attributes(model)]
     for tensor in moved:
         tensor._values = LazyTensor(_inside(tensor, files), model.folder)
     done = _finished(model, source, "save --inline", checks)
-    done.did = [f"{counted(len(moved), 'weight')} brought into the model"]
+    done.did = [f"{counted(len(moved) + others, 'weight')} brought into the model"]
     return done
 
 
@@ -76,7 +80,7 @@ def _may_go(tensor: Constant, least: int) -> bool:
 
 
 def _inside(tensor: Constant, files: dict[tuple[Path, str], WeightFile]) -> onnx.TensorProto:
-    """The message of an initializer that says where its bytes are to be copied from."""
+    """The message of a constant that says where its bytes are to be copied from."""
     proto, folder = tensor._values.proto, tensor._values.folder
     place, size = external_data.reference(proto), size_of_proto(proto)
     if folder is None or (place.length is not None and place.length != size):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 
@@ -47,6 +48,51 @@ def test_weights_go_out_and_come_in_again(call: Call, tmp_path: Path) -> None:
     assert "leads out" in call("save", one, "--external", "--location", "../w", "-o", tmp_path / "none.onnx").err
     assert "exists" in call("save", one, "--external", "--location", "weights.bin", "-o", tmp_path / "none.onnx").err
     assert not (tmp_path / "none.onnx").exists()
+
+
+@pytest.mark.parametrize("more", [False, True], ids=["dense", "sparse and training"])
+def test_all_weights_come_in_whatever_holds_them(call: Call, tmp_path: Path, more: bool) -> None:
+    net, folder = texts.with_data_everywhere(tmp_path, more=more), tmp_path / "in"
+    folder.mkdir()
+    done = call("save", net, "--inline", "-o", folder / "out.onnx")
+    assert done.code == 0 and f"{10 if more else 5} weights brought" in done.out, done.err
+    assert [path.name for path in folder.iterdir()] == ["out.onnx"]
+    assert set(texts.locations(folder / "out.onnx")) == {""}
+    assert call("diff", net, folder / "out.onnx").code == 0
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["save", "--external", "--threshold", "0"], ["edit", "--rename", "a=renamed"], ["infer"], ["extract", "--to", "y"]],
+    ids=lambda command: command[0],
+)
+def test_weights_outside_stay_outside_whatever_holds_them(call: Call, tmp_path: Path, command: list[str]) -> None:
+    net, folder = texts.with_data_everywhere(tmp_path), tmp_path / "apart"
+    folder.mkdir()
+    done = call(command[0], net, *command[1:], "-o", folder / "out.onnx")
+    assert done.code == 0, done.err
+    assert sorted(path.name for path in folder.iterdir()) == ["out.onnx", "out.onnx.data"]
+    assert b"what no model refers to" not in (folder / "out.onnx.data").read_bytes()
+    assert texts.locations(folder / "out.onnx") == ["out.onnx.data"] * 5
+    feed = {"x": np.ones(4, np.float32), "c": np.array(True)}
+    assert np.array_equal(texts.ran(folder / "out.onnx", feed)["y"], [16, 17, 29, 32])
+
+
+def test_no_file_goes_along_for_a_sparse_weight(call: Call, tmp_path: Path) -> None:
+    net, folder = texts.with_data_everywhere(tmp_path, more=True), tmp_path / "edited"
+    folder.mkdir()
+    done = call("edit", net, "--rename", "a=renamed", "-o", folder / "out.onnx")
+    assert done.code == 0, done.err
+    assert sorted(path.name for path in folder.iterdir()) == ["out.onnx", "out.onnx.data"]
+    assert texts.locations(folder / "out.onnx") == [""] * 5 + ["out.onnx.data"] * 5
+
+
+def test_a_lost_file_is_told_whatever_refers_to_it(call: Call, tmp_path: Path) -> None:
+    net = texts.with_data_everywhere(tmp_path, more=True)
+    (tmp_path / "all.weights").unlink()
+    done = call("save", net, "--inline", "-o", tmp_path / "out.onnx")
+    assert (done.code, done.err.count("\n")) == (2, 1) and "all.weights" in done.err
+    assert not (tmp_path / "out.onnx").exists()
 
 
 def test_axes_stay_in_the_model_whatever_the_threshold(call: Call, tmp_path: Path) -> None:
