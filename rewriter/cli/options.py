@@ -314,9 +314,12 @@ def runtime_choice(choice: str) -> str:
     Raises:
         RewriterError: it is to be asked, and is not installed.
     """
+    from rewriter.cli.output import say
     from rewriter.errors import RewriterError, install
     from rewriter.proof.onnx_runtime import installed
 
     if choice == "yes" and not installed():
         raise RewriterError(f"--runtime needs ONNX Runtime; install it with: {install('verify')}")
+    if choice == "auto" and not installed():
+        say(f"rewriter: note: ONNX Runtime is not installed and not asked whether it takes the models: {install('verify')}")
     return choice if installed() else "no"

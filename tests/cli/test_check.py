@@ -185,3 +185,9 @@ def test_a_rule_that_answers_and_is_opt_in_says_how_it_runs(call: Call, tmp_path
     done = call("fix", tmp_path / "net.onnx", "-o", tmp_path / "fixed.onnx", "--select", "DEFAULT,SK001")
     assert done.code == 0
     assert "still refused" not in done.out
+
+
+def test_a_runtime_that_is_not_there_is_said_to_be_not_asked(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rewriter.proof.onnx_runtime.installed", lambda: False)
+    assert "note: ONNX Runtime is not installed and not asked" in call("check", GEMM).err
+    assert "not installed" not in call("check", GEMM, "--runtime", "no").err
