@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import onnx_graphsurgeon as gs
@@ -68,18 +68,17 @@ class Attempt:
         self._tells_all = detail or coverage is not None or auditor is not None
         self.chosen: frozenset[str] = frozenset()
         self.blocked: dict[tuple[str, int], Blocked] = {}
-        self._matchers: dict[CompiledRule, Matcher] = {}
+        self._matchers: dict[tuple[CompiledRule, Scope], tuple[int | None, Matcher | None]] = {}  # with the opset of the scope
 
     def at_node(self, compiled: CompiledRule, root: gs.Node) -> Fired | None:
         """The first match at `root` whose conditions hold, rewritten."""
         if self.blocked:
             self.blocked.pop((compiled.code, id(root)), None)
-        started = time.perf_counter()
+        started = perf_counter()
         try:
-            if not self._inside(compiled, root):
-                return None
-            matcher = self._matcher(compiled, root)
-            for _ in matcher.matches(root):
+            matcher = self._standing(compiled, root)
+            for _ in () if matcher is None else matcher.matches(root):
+                assert matcher is not None
                 bound, nodes = matcher.held()
                 fired = self._try(compiled, root, bound, nodes, started)
                 if fired is not None:
@@ -98,7 +97,7 @@ class Attempt:
         self.context.forget()
         self.blocked.pop((compiled.code, key), None)
         try:
-            return self._try(compiled, None, {**compiled.given, **bound}, {}, time.perf_counter())
+            return self._try(compiled, None, {**compiled.given, **bound}, {}, perf_counter())
         except (Failure, RewriterError, *MISTAKES) as failure:
             self._block(compiled, None, _words(failure), error=True)
             return None
@@ -112,7 +111,7 @@ class Attempt:
         sizes = named_dimensions(fired.edits for fired in group if not fired.edits.added)  # else it says itself what it takes
         if not sizes:
             return None
-        index, started = self.context.index, time.perf_counter()
+        index, started = self.context.index, perf_counter()
         edits, mark = Edits(index), index.naming.mark()
         try:
             DimensionWalk(self.context, edits, sizes).follow()
@@ -122,7 +121,7 @@ class Attempt:
             if isinstance(failure, DoesNotFlow):
                 raise
             raise DoesNotFlow(f"a node has attributes that its operator does not take: {_words(failure)}") from None
-        seconds = time.perf_counter() - started
+        seconds = perf_counter() - started
         last = group[-1]
         scope, seen = index.scopes[0], (last.conditions, seconds)
         return Fired(compiled, None, {}, edits, *seen, scope, (), "", mark, last.noted) if edits.any else None
@@ -131,17 +130,19 @@ class Attempt:
         """Notes why a rule on the model as a whole was taken back."""
         self._block(compiled, None, reason, error=True)
 
+    def _standing(self, compiled: CompiledRule, root: gs.Node) -> Matcher | None:
+        """The matcher of a rule, which goes from root to root of one scope; None where the rule is not meant for that."""
+        scope = self.context.index.scope(root)
+        version, found = scope.opsets.get(""), self._matchers.get((compiled, scope))
+        if found is None or found[0] != version:
+            found = version, self._matcher(compiled, root) if self._inside(compiled, root) else None
+            self._matchers[compiled, scope] = found
+        return found[1]
+
     def _matcher(self, compiled: CompiledRule, root: gs.Node) -> Matcher:
-        """The matcher of a rule, which goes from root to root."""
-        matcher = self._matchers.get(compiled)
-        if matcher is None:
-            assert compiled.pattern is not None
-            arguments = compiled.pattern, self.context, compiled.given, compiled.lets
-            matcher = Matcher(*arguments) if compiled.ways is None else StraightMatcher(compiled.ways, *arguments)
-            self._matchers[compiled] = matcher
-        if compiled.inside is not None:
-            matcher.given = self._given(compiled, root)
-        return matcher
+        assert compiled.pattern is not None
+        arguments = compiled.pattern, self.context, self._given(compiled, root), compiled.lets
+        return Matcher(*arguments) if compiled.ways is None else StraightMatcher(compiled.ways, *arguments)
 
     def _given(self, compiled: CompiledRule, root: gs.Node) -> dict[str, Any]:
         owner = self.context.index.scope(root).owner
@@ -172,10 +173,27 @@ class Attempt:
             return None
         if self.coverage is not None:
             self.coverage.stood[compiled.code] += 1
+        asked = compiled.wheres if self._tells_all else compiled.asked
+        conditions = self._conditions(compiled, root, names, asked) if asked else ()
+        if conditions is None or (compiled.runtime and not self._wanted(compiled, root, nodes)):
+            return None
+        if self.auditor is None:
+            return self._rewrite(compiled, root, names, nodes, conditions, started)
+        noted = self.auditor.note(compiled, names, nodes)
+        conditions = tuple(replace(c, found=found) for c, found in zip(conditions, noted.found, strict=True))
+        fired = self._rewrite(compiled, root, names, nodes, conditions, started)
+        if fired is not None:
+            fired.noted = noted
+        return fired
+
+    def _conditions(
+        self, compiled: CompiledRule, root: gs.Node | None, names: Bindings, asked: Sequence[tuple[ast.Where, str]]
+    ) -> tuple[Condition, ...] | None:
+        """What the log says of conditions that all hold; None when one does not, or it is unknown whether it does."""
         conditions: list[Condition] = []
         doubt: tuple[ast.Where, str, str] | None = None
         failed: tuple[ast.Where, str] | None = None
-        for where, text in compiled.wheres if self._tells_all else compiled.asked:
+        for where, text in asked:
             mark = len(self.context.doubts)
             try:
                 answer = holds(where.condition, names, self.context)
@@ -198,16 +216,11 @@ class Attempt:
         if doubt is not None:
             self._block(compiled, root, doubt[1], doubt[2], where=doubt[0])
             return None
-        if compiled.runtime and compiled.code not in self.chosen and not self._refused(compiled, root, nodes):
-            return None
-        noted = None
-        if self.auditor is not None:
-            noted = self.auditor.note(compiled, names, nodes)
-            conditions = [replace(c, found=found) for c, found in zip(conditions, noted.found, strict=True)]
-        fired = self._rewrite(compiled, root, names, nodes, tuple(conditions), started)
-        if fired is not None:
-            fired.noted = noted
-        return fired
+        return tuple(conditions)
+
+    def _wanted(self, compiled: CompiledRule, root: gs.Node | None, nodes: Mapping[int, gs.Node]) -> bool:
+        """Whether the runtime that a rule is about was chosen, or refuses one of the matched nodes."""
+        return compiled.code in self.chosen or self._refused(compiled, root, nodes)
 
     def _refused(self, compiled: CompiledRule, root: gs.Node | None, nodes: Mapping[int, gs.Node]) -> bool:
         """Whether the runtime that the rule is about, as it is installed, refuses one of the matched nodes."""
@@ -239,8 +252,8 @@ class Attempt:
         started: float,
     ) -> Fired | None:
         index = self.context.index
-        scope, op = (index.scopes[0], "") if root is None else (index.scope(root), root.op)
-        block = compiled.block(scope.opsets.get("", 1))
+        scope, op = (index.scopes[0], "") if root is None else (root._scope, root.op)
+        block = compiled.only or compiled.block(scope.opsets.get("", 1))
         if block is None:
             return None
         edits, mark = Edits(index), index.naming.mark()
@@ -259,7 +272,7 @@ class Attempt:
             return None
         if self.coverage is not None:
             self.coverage.fired[compiled.code] += 1
-        return Fired(compiled, root, nodes, edits, conditions, time.perf_counter() - started, scope, matched, op, mark)
+        return Fired(compiled, root, nodes, edits, conditions, perf_counter() - started, scope, matched, op, mark)
 
     def take_back(self, fired: Fired) -> None:
         """Undoes a rewrite that is the last one, with the names that it took."""

@@ -36,7 +36,7 @@ class CompiledRule:
         glance, ways: what is asked of a root first, and all questions of a pattern that leaves few choices.
         inside, private, wheres: of the rule: where it matches, names of its private tensors, its conditions with their texts.
         asked: of the conditions those that can be other than true; a row of a table often has just `true`.
-        blocks: the rewrite blocks, made ready.
+        blocks: the rewrite blocks, made ready; `only` is the one for all opsets, where there is just that.
         title, kind, phase, opset, runtime, once: of the rule.
     """
 
@@ -52,6 +52,7 @@ class CompiledRule:
     wheres: tuple[tuple[ast.Where, str], ...] = field(init=False)
     asked: tuple[tuple[ast.Where, str], ...] = field(init=False)
     blocks: tuple[Block, ...] = field(init=False)
+    only: Block | None = field(init=False)
     title: str = field(init=False)
     kind: str = field(init=False)
     phase: str = field(init=False)
@@ -69,6 +70,7 @@ class CompiledRule:
         self.wheres = tuple((where, self.rule.words(where.condition.span)) for where in tree.wheres)
         self.asked = tuple(one for one in self.wheres if not _is_true(one[0].condition))
         self.blocks = tuple(Block(block) for block in tree.rewrites)
+        self.only = self.blocks[0] if len(self.blocks) == 1 and self.blocks[0].opset is None else None
 
     def block(self, version: int) -> Block | None:
         """What to do to a model of this opset."""

@@ -44,6 +44,7 @@ class Watch:
     Attributes:
         is_timed: whether there is a limit of time.
         recalls: whether states are remembered.
+        restrains: whether some rule may not fire any more, anywhere or at some node.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -52,7 +53,7 @@ class Watch:
         self._overgrown: dict[str, Stop] = {}
         self._deadline = None if limits.seconds is None else time.monotonic() + limits.seconds
         self.is_timed = self._deadline is not None
-        self.recalls = False
+        self.recalls = self.restrains = False
         self._place: Callable[[], str] | None = None
         self._since = 0.0
         self._longest: tuple[float, Callable[[], str] | None] = (0.0, None)
@@ -114,6 +115,7 @@ class Watch:
         if grown > self.limits.growth and grown > OF_MODEL * (nodes() - sum(self._grown.values())):
             text = f"adding {grown:,} nodes by rewriting what rules had made; does it match what it makes?"
             self._overgrown[code] = Stop("Growth", f"{code} was stopped after {text}", (code,))
+            self.restrains = True
         return self._overgrown.get(code)
 
     def exhausted(self, code: str, root: int) -> bool:
@@ -139,8 +141,11 @@ class Watch:
 
     def count(self, code: str, root: int) -> None:
         """Counts a firing."""
-        self._per_root[code, root] = self._per_root.get((code, root), 0) + 1
+        place = code, root
+        times = self._per_root[place] = self._per_root.get(place, 0) + 1
         self._rules.append(code)
+        if times >= self.limits.per_root:
+            self.restrains = True
 
     def record(self, code: str, root: int, delta: int) -> Sequence[str]:
         """Counts a firing; where states are remembered, `delta` is by how much it changed the state, and a state that was there

@@ -145,14 +145,7 @@ class Run:
             self._halt(self._watch.out_of_time(lambda: f"{node_name(root)} ({root.op})"))
         roots = phase.roots(operator_key(root))
         for compiled in () if roots is None else roots.at(root, self.index):
-            if self._watch.is_stopped(compiled.code):
-                continue
-            if self._watch.exhausted(compiled.code, id(root)):
-                self._once(Stop("Budget", "a rule fired too often at one node", (compiled.code,), (node_name(root),)))
-                continue
-            if self._veto and (compiled.code, self.index.scope(root).path, node_name(root)) in self._veto:
-                continue
-            if compiled.once and self._met and not self._met.isdisjoint(((compiled.code,), (compiled.code, id(root)))):
+            if (self._watch.restrains or self._veto or compiled.once) and self._is_held_off(compiled, root):
                 continue
             self.context.forget()
             fired = self._attempt.at_node(compiled, root)
@@ -164,6 +157,18 @@ class Run:
                     self._recorder.depict(fired)
                 worklist.add(root)
                 return
+
+    def _is_held_off(self, compiled: CompiledRule, root: gs.Node) -> bool:
+        """Whether a rule is not to fire at a node, whatever it finds there."""
+        code = compiled.code
+        if self._watch.is_stopped(code):
+            return True
+        if self._watch.exhausted(code, id(root)):
+            self._once(Stop("Budget", "a rule fired too often at one node", (code,), (node_name(root),)))
+            return True
+        if self._veto and (code, self.index.scope(root).path, node_name(root)) in self._veto:
+            return True
+        return bool(compiled.once and self._met and not self._met.isdisjoint(((code,), (code, id(root)))))
 
     def _interface(self, phase: PhasePlan) -> None:
         """Rules on the model's interface: each fires once for each of its matches; one on the model as a whole, which has no
@@ -232,16 +237,18 @@ class Run:
         if self._permit is not None and not self._permit(fired):
             self._attempt.take_back(fired)
             return False
-        stop = self._watch.overgrown(fired.compiled.code, generation, len(edits.added) - len(edits.removed), self._count_nodes)
+        more = len(edits.added) - len(edits.removed)
+        stop = self._watch.overgrown(fired.compiled.code, generation, more, self._count_nodes) if more > 0 else None
         if stop is not None:
             self._attempt.take_back(fired)
             self._once(stop)
             return False
-        for number in (*edits.added, *edited):
-            self._generation[number] = generation
+        if generation:
+            self._generation.update(dict.fromkeys((*edits.added, *edited), generation))
         if edits.freed:
             self._freed.update(edits.freed)
-        self.index.naming.release(edits.removed.values(), edits.freed.values())
+        if self.index.naming.has_made:
+            self.index.naming.release(edits.removed.values(), edits.freed.values())
         if fired.compiled.once and fired.root is not None:
             self._met.update(_places(fired))
         self._done.append(fired)
@@ -274,21 +281,23 @@ class Run:
         it leaves fewer nodes.
         """
         known, highest = self._generation, 0
-        if known:
+        if known:  # those that are not in it have no such line
             highest = max(map(known.get, (*edits.removed, *edited), repeat(0)), default=0)
         return highest if len(edits.added) < len(edits.removed) else highest + 1
 
     def _spread(self, fired: Fired, worklist: Worklist) -> None:
         """Brings back every root that could see the change."""
-        edits, index = fired.edits, self.index
-        outputs = _outputs(fired)
-        changed = refresh(self.context.facts, [*outputs, *edits.retyped.values()] if edits.retyped else outputs)
-        worklist.facts_changed([*changed, *outputs] if changed else outputs)
+        edits, facts, counts = fired.edits, self.context.facts, worklist.watches_uses
+        if facts.any or worklist.watches_facts:
+            outputs = _outputs(fired)
+            changed = refresh(facts, [*outputs, *edits.retyped.values()] if edits.retyped else outputs)
+            worklist.facts_changed([*changed, *outputs] if changed else outputs)
         for node in (*edits.added.values(), *edits.edited.values()):
-            if node in index:
+            if node._scope is not None:
                 worklist.node_changed(node)
-                worklist.users_changed(node.inputs, node.outputs)
-        for node in edits.removed.values():
+                if counts:
+                    worklist.users_changed(node.inputs, node.outputs)
+        for node in edits.removed.values() if counts else ():
             worklist.users_changed(node.inputs)
 
     # --- stops -------------------------------------------------------------------------------------------------------------

@@ -35,11 +35,9 @@ class Recorder:
 
     def record(self, fired: Fired) -> None:
         """The firing stands; books it."""
-        edits, rule, author = fired.edits, fired.compiled, self._author
-        number = len(self._log.firings) + 1
-        parents = set(map(author.get, map(id, fired.nodes.values())))
-        most = SHOWN if self._auditor is None else SHOWN_TO_AUDITORS
-        changes = tuple(islice(self._changes(fired), most)) if self._detail else ()
+        edits, rule, author, firings = fired.edits, fired.compiled, self._author, self._log.firings
+        number = len(firings) + 1
+        known = author.keys() & map(id, fired.nodes.values())
         firing = Firing(
             number,
             rule.code,
@@ -50,19 +48,24 @@ class Recorder:
             fired.names[0] if fired.names else "",
             fired.op,
             fired.names,
-            changes,
+            (),
             fired.conditions,
-            tuple(sorted(number for number in parents if number)) if any(parents) else (),
+            tuple(sorted({author[node] for node in known})) if known else (),
             fired.seconds * 1e6,
         )
+        if self._detail:
+            self._tell_changes(firing, fired)
+        firings.append(firing)
+        author.update(dict.fromkeys((*edits.added, *edits.edited), number))
+
+    def _tell_changes(self, firing: Firing, fired: Fired) -> None:
+        most = SHOWN if self._auditor is None else SHOWN_TO_AUDITORS
+        changes = firing.changes = tuple(islice(self._changes(fired), most))
         if len(changes) == most:
-            firing.omitted = sum(1 for _ in self._changed(fired)) + len(edits.declared) - len(changes)
+            firing.omitted = sum(1 for _ in self._changed(fired)) + len(fired.edits.declared) - len(changes)
         if self._auditor is not None and fired.noted is not None:
-            firing.weights = self._auditor.weights(edits)
-            self._auditor.count(rule.code, fired.noted)
-        self._log.firings.append(firing)
-        for part in (*edits.added, *edits.edited):
-            author[part] = number
+            firing.weights = self._auditor.weights(fired.edits)
+            self._auditor.count(fired.compiled.code, fired.noted)
 
     def depict(self, fired: Fired) -> None:
         """Adds the surroundings of the firing that was booked last, when they are wanted and its facts are up to date."""

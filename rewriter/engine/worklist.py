@@ -61,6 +61,16 @@ class Worklist:
             if node in self._index:
                 yield node
 
+    @property
+    def watches_facts(self) -> bool:
+        """Whether some rule asked what a tensor is."""
+        return bool(self._watchers)
+
+    @property
+    def watches_uses(self) -> bool:
+        """Whether some rule asked who reads a tensor."""
+        return bool(self._counters)
+
     def watch(self, root: gs.Node, seen: Iterable[int], counted: Iterable[int]) -> None:
         """Notes which tensors the rules at `root` asked about: their facts and producers, or who uses them."""
         for tensor in seen:
@@ -82,9 +92,11 @@ class Worklist:
 
     def node_changed(self, node: gs.Node) -> None:
         """Tries again the roots from which a pattern can reach `node`."""
-        for way in (*self._phase.ways.get(operator_key(node), ()), *self._phase.any_ways):
-            for root in self._follow(node, way):
-                self.add(root)
+        phase = self._phase
+        for ways in (phase.ways.get(operator_key(node)), phase.any_ways):
+            for way in ways or ():
+                for root in self._follow(node, way) if way else (node,):
+                    self.add(root)
 
     def _follow(self, node: gs.Node, way: Path) -> Iterable[gs.Node]:
         frontier = {id(node): node}

@@ -80,6 +80,9 @@ class Explainer(Attempt):
     def _note(self, stage: Stage, kind: str, depth: tuple[int, int], asked: str, found: str, span: ast.Span) -> None:
         self._keep(FirstNo(stage, kind, _depth(stage, *depth), asked, found, self._text.line(span)))
 
+    def _standing(self, compiled: CompiledRule, root: gs.Node) -> Matcher | None:
+        return self._matcher(compiled, root) if self._inside(compiled, root) else None
+
     def _matcher(self, compiled: CompiledRule, root: gs.Node) -> Matcher:
         assert compiled.pattern is not None
         given = self._given(compiled, root)

@@ -111,6 +111,11 @@ class Facts:
 
     # --- finding -----------------------------------------------------------------------------------------------------------
 
+    @property
+    def any(self) -> bool:
+        """Whether anything was found so far."""
+        return bool(self._facts)
+
     def known(self, tensor: gs.Tensor) -> Fact | None:
         """What was found before; nothing is looked for."""
         return self._facts.get(id(tensor))

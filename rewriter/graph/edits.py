@@ -92,8 +92,9 @@ class Edits:
 
     def remove(self, node: gs.Node) -> None:
         """Removes a node and the bodies inside it; its inputs may become dead, which `sweep` looks after."""
-        for inner in self.index.inside(node):
-            self.remove_only(inner)
+        if self.index.has_bodies(node):
+            for inner in self.index.inside(node):
+                self.remove_only(inner)
         self.remove_only(node)
 
     def remove_only(self, node: gs.Node) -> None:
@@ -199,17 +200,17 @@ class Edits:
     def replace_uses(self, old: gs.Tensor, new: gs.Tensor) -> None:
         """Every node that reads `old` reads `new` instead; outputs of scopes are not touched."""
         moved = []
-        for user in self.index.uses(old):
-            self._touch(user)
-            operands = user.inputs
-            before = list(operands)
+        for user in self.index.hand_over(old, new):
+            number, operands = id(user), user.inputs
+            if number not in self.before and number not in self.added:
+                self.before[number] = NodeState(user)
+            before = operands[:]
             moved.append((user, before))
             for place, tensor in enumerate(before):
                 if tensor is old:
-                    list.__setitem__(operands, place, new)
-            self.edited[id(user)] = user
+                    _set_item(operands, place, new)
+            self.edited[number] = user
         if moved:
-            self.index.hand_over(old, new)
             self.released[id(old)] = old
             self._undo.append((self._put_back, (moved,)))
 
@@ -256,24 +257,24 @@ class Edits:
         """
         index, waiting = self.index, list(roots)
         while waiting or self.released:
-            released, self.released = self.released, {}
-            for number, tensor in released.items():
-                if not tensor.name or index.is_used(tensor):
-                    self.freed.pop(number, None)
-                elif (maker := index.producer(tensor)) is not None:
-                    if not waiting or waiting[-1] is not maker:  # else it is asked about next in any case
-                        waiting.append(maker)
-                elif isinstance(tensor, gs.Constant):
-                    self.freed[number] = tensor
+            if self.released:
+                released, self.released = self.released, {}
+                for number, tensor in released.items():
+                    if not tensor.name or index.is_used(tensor):
+                        if self.freed:
+                            self.freed.pop(number, None)
+                    elif (maker := index.producer(tensor)) is not None:
+                        if not waiting or waiting[-1] is not maker:  # else it is asked about next in any case
+                            waiting.append(maker)
+                    elif isinstance(tensor, gs.Constant):
+                        self.freed[number] = tensor
             while waiting:
                 node = waiting.pop()
-                if node._scope is not None and not self.is_live(node):
+                if node._scope is not None and not index.is_live(node):
                     self.remove(node)
 
-    def is_live(self, node: gs.Node) -> bool:
-        """Whether anything needs an output that the node makes."""
-        index = self.index
-        return any(tensor.name and index.is_used(tensor) and index.producer(tensor) is node for tensor in node.outputs)
+
+_set_item = list.__setitem__  # graphsurgeon's own looks after the other side, which is the index's to do
 
 
 def _same(one: Sequence[gs.Tensor], other: Sequence[gs.Tensor]) -> bool:

@@ -56,6 +56,7 @@ class GraphIndex(Ties):
         self._kinds: Kinds | None = None
         self._inputs: set[int] = set()
         self._kept: list[gs.Node] = []  # removed objects stay alive: their id() must not be given to a new one
+        self._sorted_out = 0  # so many of these are told to `_kinds`
         self._changed_scopes: set[int] = set()
         self._unsorted: set[int] = set()  # scopes whose nodes were not written in the order in which they can run
         for scope in self.scopes:
@@ -112,6 +113,11 @@ class GraphIndex(Ties):
         """All nodes by their operator."""
         if self._kinds is None:
             self._kinds = Kinds(self.all_nodes())
+        else:
+            for node in self._kept[self._sorted_out :]:
+                if node._scope is None:
+                    self._kinds.drop(node)
+        self._sorted_out = len(self._kept)
         return self._kinds
 
     @property
@@ -184,14 +190,15 @@ class GraphIndex(Ties):
                 continue
             owned.append(tensor)
         for tensor in node.inputs:
-            self.unuse(tensor, node)
+            if getattr(tensor, "_users", None) is node:
+                tensor._users = None
+            else:
+                self.unuse(tensor, node)
         scope: Scope = node._scope
         number = scope.number
         key = self._orders[number].key(node)
         _set(node, "_scope", None)
         del self._members[number][id(node)]
-        if self._kinds is not None:
-            self._kinds.drop(node)
         self._kept.append(node)
         self._changed_scopes.add(number)
         return scope, key, owned
@@ -217,6 +224,10 @@ class GraphIndex(Ties):
 
     def list_output(self, tensor: gs.Tensor) -> None:
         self.outputs.setdefault(id(tensor), []).append(self.scopes[0])
+
+    def has_bodies(self, node: gs.Node) -> bool:
+        """Whether there are scopes inside a node."""
+        return id(node) in self._bodies
 
     def inside(self, node: gs.Node) -> list[gs.Node]:
         """All nodes in the bodies of a node, at any depth."""

@@ -49,9 +49,17 @@ class Naming:
             self._nodes = NameTable(node.name for node in self._index.all_nodes())
         return self._nodes
 
+    @property
+    def has_made(self) -> bool:
+        """Whether a name was asked for, so that there may be some to be given back."""
+        return self._tensors is not None or self._nodes is not None
+
     def mark(self) -> tuple[int, int]:
         """How many names of tensors and of nodes were made so far, a point to come back to with `give_back`."""
-        return self._tensors.mark() if self._tensors else 0, self._nodes.mark() if self._nodes else 0
+        tensors, nodes = self._tensors, self._nodes
+        if tensors is None is nodes:
+            return 0, 0
+        return 0 if tensors is None else tensors.mark(), 0 if nodes is None else nodes.mark()
 
     def give_back(self, mark: tuple[int, int]) -> None:
         """Gives back every name made since then."""

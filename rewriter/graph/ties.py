@@ -123,6 +123,13 @@ class Ties:
         """Whether a node reads the tensor, or it is an output of a scope."""
         return bool(self._readers(tensor)) or id(tensor) in self.outputs
 
+    def is_live(self, node: gs.Node) -> bool:
+        """Whether anything needs an output that the node makes."""
+        for tensor in node.outputs:
+            if tensor.name and (self._readers(tensor) or id(tensor) in self.outputs) and self.producer(tensor) is node:
+                return True
+        return False
+
     # --- lists ---------------------------------------------------------------------------------------------------------------
 
     def forget_strangers(self, nodes: Iterable[gs.Node]) -> None:
@@ -176,14 +183,22 @@ class Ties:
         elif (held := self._readers(tensor)).__class__ is Users:
             held.drop(node)
 
-    def hand_over(self, old: gs.Tensor, new: gs.Tensor) -> None:
-        """Notes that all who read one tensor read another one instead."""
-        readers, held = self._readers(old), self._readers(new)
+    def hand_over(self, old: gs.Tensor, new: gs.Tensor) -> list[gs.Node]:
+        """Notes that all who read one tensor read another one instead; these nodes."""
+        readers = self._readers(old)
+        if not readers:
+            return []
+        held = self._readers(new)
         if not held and self.producer(new) is None:
             self.novelty += 1
         old._users = None
+        nodes = list(readers.values()) if readers.__class__ is Users else [readers]
         if held is None and new.name:
             new._users = readers
         elif new.name:
-            for node in readers.values() if readers.__class__ is Users else (readers,):
-                self.use(new, node)
+            if held.__class__ is not Users:
+                held = new._users = Users((held,), self.token)
+            for node in nodes:
+                held.add(node)
+        return nodes
+

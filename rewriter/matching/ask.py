@@ -91,7 +91,19 @@ def _ask_outputs(source: ast.NodePattern) -> Callable[..., bool]:
 def ask_operands(number: int, pattern: Pattern, count: int) -> Question:
     """A first look at the first operands of a node: whether they are there, and made by the right operators."""
     wanted = _wanted(pattern, number, count)
-    return lambda match: _all_there(match, match.nodes[number].inputs, wanted)
+    if any(optional or ops is not None for optional, ops in wanted):
+        return lambda match: _all_there(match, match.nodes[number].inputs, wanted)
+
+    def ask_plain(match: Matcher) -> bool:
+        inputs = match.nodes[number].inputs
+        if len(inputs) < count:
+            return False
+        for tensor in inputs[:count]:
+            if not tensor.name:
+                return False
+        return True
+
+    return ask_plain
 
 
 def ask_swapped_operands(number: int, pattern: Pattern, count: int) -> Question:

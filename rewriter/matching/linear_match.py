@@ -43,13 +43,14 @@ class StraightMatcher(Matcher):
     def __init__(self, ways: tuple[Way, ...], *arguments: Any) -> None:
         super().__init__(*arguments)
         self._ways = ways
+        self._root = self._pattern.root
 
     def matches(self, root: gs.Node) -> Iterable[None]:
         """As in `Matcher`; most patterns have one way to stand, and need no generator."""
         if len(self._ways) > 1:
             return self._several(root)
         self._start(root)
-        self.nodes[self._pattern.root] = root
+        self.nodes[self._root] = root
         for question in self._ways[0].questions:
             if not question(self):
                 return ()
@@ -57,7 +58,7 @@ class StraightMatcher(Matcher):
 
     def _several(self, root: gs.Node) -> Iterator[None]:
         self._start(root)
-        number, failed = self._pattern.root, None
+        number, failed = self._root, None
         for questions, alike in self._ways:
             if failed is not None:
                 if alike > failed:

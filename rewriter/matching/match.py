@@ -84,7 +84,7 @@ class Matcher:
 
     def _start(self, root: gs.Node) -> None:
         self.bound, self.nodes, self.taken = self.given.copy(), {}, set()
-        self._scope = self.context.index.scope(root)
+        self._scope = root._scope
 
     def held(self) -> tuple[dict[str, Any], dict[int, gs.Node]]:
         """`bound` and `nodes` of the match that is held, for good."""
@@ -168,7 +168,7 @@ class Matcher:
         count, most = len(node.inputs), pattern.most
         if count < pattern.fixed or (most is not None and count > most and given(node) > most):
             return False
-        return self.context.index.scope(node) is self._scope
+        return node._scope is self._scope
 
     def outputs(self, source: ast.NodePattern, node: gs.Node) -> bool:
         outputs = list(node.outputs)

@@ -148,18 +148,17 @@ class Roots(Generic[R]):
 
     def _shown(self, node: gs.Node, producer: Callable[[gs.Tensor], gs.Node | None]) -> Shown:
         """A view of a node as it is found in the graph: operators as they are written, and also those that no rule asks for."""
-        inputs = node.inputs
+        inputs, widest = node.inputs, self._widest
         count = given = len(inputs)
         while given and not inputs[given - 1].name:
             given -= 1
-        makers: list[str | None] = []
-        asked = count if self._anywhere else self._positions
-        for tensor in inputs[:asked] if asked else ():
-            maker = producer(tensor)
-            makers += _NOBODY if maker is None else (maker.op, maker.domain)
+        makers: tuple[str | None, ...] = ()
+        if asked := count if self._anywhere else self._positions:
+            for tensor in inputs[:asked]:
+                maker = producer(tensor)
+                makers += _NOBODY if maker is None else (maker.op, maker.domain)
         written = self._attributes.intersection(written_names(node)) if self._attributes else self._attributes
-        widest = self._widest
-        return count if count < widest else widest, given if given < widest else widest, tuple(makers), written
+        return count if count < widest else widest, given if given < widest else widest, makers, written
 
     def _find(self, shown: Shown) -> tuple[R, ...]:
         """The rules for what a node shows; remembered."""

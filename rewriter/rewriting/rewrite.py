@@ -29,20 +29,32 @@ class Block:
     Attributes:
         opset: for which it is written, None for all.
         steps: statements in their order, each with whether anything of it is computed first, and what performs it.
+        computes: whether anything of some statement is.
         reread: names that it redefines and also reads; their old values get names of their own.
     """
 
-    __slots__ = ("opset", "reread", "steps")
+    __slots__ = ("computes", "opset", "reread", "steps")
 
     def __init__(self, block: ast.Rewrite) -> None:
         self.opset = block.opset
         self.steps = tuple((statement, computes(statement), _PERFORM[type(statement)]) for statement in block.statements)
+        self.computes = any(computed for _, computed, _ in self.steps)
         redefined = {o.name for s in block.statements if isinstance(s, ast.Build) for o in s.outputs if o.name}
         self.reread = tuple(sorted(redefined.intersection(_read(block))))
 
 
 def apply_block(rewriting: Rewriting, block: Block) -> None:
     """Builds and wires. Raises Failure or Refused; the caller rolls back."""
+    if not block.computes:
+        for statement, _, perform in block.steps:
+            perform(rewriting, statement, *NOTHING)
+    else:
+        _compute_and_perform(rewriting, block)
+    _order(rewriting)
+    rewriting.edits.sweep([*rewriting.matched, *rewriting.new_nodes])
+
+
+def _compute_and_perform(rewriting: Rewriting, block: Block) -> None:
     prepared = [_prepared(rewriting, statement) if computed else NOTHING for statement, computed, _ in block.steps]
     for name in block.reread:
         if isinstance(found := rewriting.names.bound.get(name), gs.Tensor):
@@ -50,8 +62,6 @@ def apply_block(rewriting: Rewriting, block: Block) -> None:
             rewriting.kept[name] = found if is_input else rewriting.fresh("before", found)
     for (statement, _, perform), (value, at) in zip(block.steps, prepared, strict=True):
         perform(rewriting, statement, value, at)
-    _order(rewriting)
-    rewriting.edits.sweep([*rewriting.matched, *rewriting.new_nodes])
 
 
 def _prepared(rewriting: Rewriting, statement: ast.Statement) -> tuple[Any, Any]:

@@ -79,9 +79,9 @@ class Rewriting:
 
     def tensor(self, name: str) -> gs.Tensor:
         """The tensor that a name means on the right-hand side: made in this block, else what was matched."""
-        if name in self.kept:
+        if self.kept and name in self.kept:
             return self.kept[name]
-        found = self.made.get(name, self.names.bound.get(name, ABSENT))
+        found = self.made[name] if name in self.made else self.names.bound.get(name, ABSENT)
         if found is ABSENT:
             return new_variable("")
         if not isinstance(found, gs.Tensor):
