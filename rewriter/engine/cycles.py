@@ -35,7 +35,7 @@ def deltas(done: Sequence[Edits]) -> list[int]:
 
 def changes_nothing(edits: Edits) -> bool:
     """Whether a transaction that touched nodes left them, or others in their places, as they were."""
-    if not edits.before or edits.retyped or len(edits.added) != len(edits.removed):
+    if len(edits.added) != len(edits.removed) or not edits.touched or edits.retyped:
         return False
     now = [*edits.added.values(), *(node for _, node in _kept(edits))]
     if sorted(map(_kind, edits.before.values())) != sorted(map(_kind, now)):

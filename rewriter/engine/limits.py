@@ -148,12 +148,10 @@ class Watch:
             self.restrains = True
 
     def record(self, code: str, root: int, delta: int) -> Sequence[str]:
-        """Counts a firing; where states are remembered, `delta` is by how much it changed the state, and a state that was there
-        before is a cycle: the rules that fired since then, () for none.
+        """Counts a firing and remembers the state, which it changed by `delta`. A state that was there before is a cycle: the
+        rules that fired since then, () for none.
         """
         self.count(code, root)
-        if not self.recalls:
-            return ()
         self._state = (self._state + delta) & 0xFFFF_FFFF_FFFF_FFFF
         first = self._states.setdefault(self._state, len(self._rules))
         return self._rules[first:]

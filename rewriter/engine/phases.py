@@ -225,24 +225,32 @@ class Run:
 
     def _accept(self, fired: Fired) -> bool:
         """Books a firing, or takes it back when a limit says so."""
-        edits = fired.edits
-        edited = edits.edited.keys() & map(id, fired.nodes.values())
-        generation = self._next_generation(edits, edited)
-        too_deep = generation > self._watch.limits.generations
-        if too_deep or changes_nothing(edits) or (self._watch.is_spent and self._halt(self._watch.out_of_budget())):
+        edits, watch, limits = fired.edits, self._watch, self._watch.limits
+        more = len(edits.added) - len(edits.removed)
+        generation, edited = 0, set[int]()
+        if self._generation or more >= 0:
+            edited = edits.edited.keys() & map(id, fired.nodes.values())
+            generation = self._next_generation(edits, edited)
+        too_deep = generation > limits.generations
+        if too_deep or (more == 0 and changes_nothing(edits)) or (watch.is_spent and self._halt(watch.out_of_budget())):
             edits.rollback()
             if too_deep:
-                self._once(_generation_stop(fired, self._watch.limits))
+                self._once(_generation_stop(fired, limits))
             return False
         if self._permit is not None and not self._permit(fired):
             self._attempt.take_back(fired)
             return False
-        more = len(edits.added) - len(edits.removed)
-        stop = self._watch.overgrown(fired.compiled.code, generation, more, self._count_nodes) if more > 0 else None
+        stop = watch.overgrown(fired.compiled.code, generation, more, self._count_nodes) if more > 0 else None
         if stop is not None:
             self._attempt.take_back(fired)
             self._once(stop)
             return False
+        self._book(fired, generation, edited)
+        return True
+
+    def _book(self, fired: Fired, generation: int, edited: Set[int]) -> None:
+        """Notes all that follows from a firing that stands; `edited` are the matched nodes that it edited."""
+        edits = fired.edits
         if generation:
             self._generation.update(dict.fromkeys((*edits.added, *edited), generation))
         if edits.freed:
@@ -253,24 +261,25 @@ class Run:
             self._met.update(_places(fired))
         self._done.append(fired)
         self._recorder.record(fired)
-        if edits.before or edits.added:
-            self._watch_over(fired, generation)
+        code, root = fired.compiled.code, id(fired.root) if fired.root is not None else 0
+        if (self._watch.recalls or self._watch.suspects(code, root, generation)) and (edits.touched or edits.added):
+            self._watch_over(fired, root)
         else:
-            self._watch.count(fired.compiled.code, id(fired.root) if fired.root is not None else 0)
-        return True
+            self._watch.count(code, root)
 
     def _count_nodes(self) -> int:
         return sum(1 for _ in self.index.all_nodes())
 
-    def _watch_over(self, fired: Fired, generation: int) -> None:
-        """Counts a firing that changed nodes, and stops the run when it closes a circle."""
-        watch, root = self._watch, id(fired.root) if fired.root is not None else 0
-        delta = 0
-        if not watch.recalls and watch.suspects(fired.compiled.code, root, generation):
-            *before, delta = deltas([one.edits for one in self._done if one.edits.before or one.edits.added])
-            watch.recall(before)
-        elif watch.recalls:
+    def _watch_over(self, fired: Fired, root: int) -> None:
+        """Counts a firing that changed nodes and may bring back what was there before, and stops the run when it closes a
+        circle.
+        """
+        watch = self._watch
+        if watch.recalls:
             delta = deltas([fired.edits])[0]
+        else:
+            *before, delta = deltas([one.edits for one in self._done if one.edits.touched or one.edits.added])
+            watch.recall(before)
         circle = watch.record(fired.compiled.code, root, delta)
         if circle:
             name = node_name(fired.root) if fired.root is not None else ""

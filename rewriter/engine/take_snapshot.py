@@ -13,7 +13,7 @@ import onnx_graphsurgeon as gs
 from rewriter.conditions.context import Context
 from rewriter.graph.edits import Edits
 from rewriter.graph.index import operator_key
-from rewriter.graph.node_state import NodeState
+from rewriter.graph.node_state import NodeState, state_of
 from rewriter.graph.node_text import attribute_texts, printable
 from rewriter.graph.scopes import Scope
 from rewriter.language.dtypes import DTYPE_NAMES
@@ -55,8 +55,8 @@ class SnapshotTaker:
         added = [number for number, node in edits.added.items() if node in index][:CORE]
         nodes |= {id(node): node for node in edits.added.values()}
         scope = next((index.scope(nodes[n]) for n in (*core, *added) if index.has(n)), index.scopes[0])
-        before = {n: states.get(n) or NodeState(nodes[n]) for n in core}
-        after = {n: NodeState(nodes[n]) for n in (*core, *added) if changed.get(n) != "removed"}
+        before = {n: states.get(n) or state_of(nodes[n]) for n in core}
+        after = {n: state_of(nodes[n]) for n in (*core, *added) if changed.get(n) != "removed"}
         around = self._around(scope, before, after, edits, nodes)
         roles: dict[int, Role] = {**changed, **dict.fromkeys(added, "added"), **dict.fromkeys(around, "around")}
         painter = _Painter(self, scope, roles)
@@ -64,7 +64,7 @@ class SnapshotTaker:
 
     def view(self, nodes: Sequence[gs.Node], scope: Scope, middle: gs.Node | None = None) -> View:
         """Nodes of one graph as they are, in their order; `middle` is the one that the picture is about."""
-        states = {id(node): NodeState(node) for node in nodes if operator_key(node) != CONSTANT or node is middle}
+        states = {id(node): state_of(node) for node in nodes if operator_key(node) != CONSTANT or node is middle}
         roles: dict[int, Role] = dict.fromkeys(states, "plain")
         if middle is not None:
             roles[id(middle)] = "matched"
@@ -78,7 +78,7 @@ class SnapshotTaker:
         for _ in range(hops):
             following: list[gs.Node] = []
             for here in edge:
-                for other in self._neighbours(NodeState(here), scope):
+                for other in self._neighbours(state_of(here), scope):
                     if id(other) not in found and len(found) < most:
                         found[id(other)] = other
                         following.append(other)
@@ -105,7 +105,7 @@ class SnapshotTaker:
                 if id(node) not in before and id(node) not in after and id(node) not in edits.before:
                     found.setdefault(id(node), node)
         kept = sorted((node for number, node in found.items() if number not in edits.added), key=self.index.key_at)
-        return {id(node): NodeState(node) for node in kept[:CORE]}
+        return {id(node): state_of(node) for node in kept[:CORE]}
 
     # --- words -------------------------------------------------------------------------------------------------------------
 

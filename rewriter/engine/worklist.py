@@ -48,9 +48,10 @@ class Worklist:
         self.incomplete = False
 
     def add(self, node: gs.Node) -> None:
-        if id(node) not in self._waiting and node in self._index and self._phase.roots(operator_key(node)) is not None:
+        number = id(node)
+        if node._scope is not None and number not in self._waiting and self._phase.roots(operator_key(node)) is not None:
             self._count += 1
-            self._waiting.add(id(node))
+            self._waiting.add(number)
             heappush(self._back, (self._index.position(node), self._count, node))
 
     def __iter__(self) -> Iterator[gs.Node]:
@@ -58,7 +59,7 @@ class Worklist:
         while first or back:
             node = heappop(back)[2] if not first or (back and back[0][0] < first[-1][0]) else first.pop()[1]
             self._waiting.discard(id(node))
-            if node in self._index:
+            if node._scope is not None:
                 yield node
 
     @property

@@ -13,7 +13,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.metadata import NodeTexts
-from rewriter.graph.node_state import NodeState
+from rewriter.graph.node_state import NodeState, Parts, parts_of
 from rewriter.graph.objects import Node
 from rewriter.graph.scopes import Scope
 from rewriter.graph.signature import attribute_key
@@ -23,7 +23,7 @@ class Edits:
     """A transaction on an indexed graph. After the edits, `commit`; to take all back, `rollback`.
 
     Attributes:
-        before: by id, the nodes that were edited or removed, as they were.
+        touched: by id, the nodes that were edited or removed, with what they were then.
         added, removed: nodes by id, in the order in which it happened.
         edited: nodes by id whose operator, attributes, inputs or outputs changed.
         freed: constants (initializers) by id that lost their last use.
@@ -33,13 +33,14 @@ class Edits:
     """
 
     __slots__ = (
-        "_undo", "_undone", "added", "before", "corrected", "declared", "edited", "freed", "index", "released", "removed",
-        "retyped",
+        "_before", "_undo", "_undone", "added", "corrected", "declared", "edited", "freed", "index", "released", "removed",
+        "retyped", "touched",
     )  # fmt: skip
 
     def __init__(self, index: GraphIndex) -> None:
         self.index = index
-        self.before: dict[int, NodeState] = {}
+        self.touched: dict[int, Parts] = {}
+        self._before: dict[int, NodeState] | None = None
         self.added: dict[int, gs.Node] = {}
         self.removed: dict[int, gs.Node] = {}
         self.edited: dict[int, gs.Node] = {}
@@ -59,7 +60,8 @@ class Edits:
             step(*arguments)
         for names in (self.added, self.removed, self.edited, self.freed, self.retyped, self.corrected, self.released):
             names.clear()
-        self.before.clear()
+        self.touched.clear()
+        self._before = None
         self.declared.clear()
         self._undone = 0
 
@@ -68,9 +70,16 @@ class Edits:
         """Whether anything was changed."""
         return len(self._undo) > self._undone
 
+    @property
+    def before(self) -> dict[int, NodeState]:
+        """By id, the nodes that were edited or removed, as they were. To be asked for when all edits are done."""
+        if self._before is None or len(self._before) < len(self.touched):
+            self._before = {number: NodeState(*parts) for number, parts in self.touched.items()}
+        return self._before
+
     def _touch(self, node: gs.Node) -> None:
-        if id(node) not in self.before and id(node) not in self.added:
-            self.before[id(node)] = NodeState(node)
+        if id(node) not in self.touched and id(node) not in self.added:
+            self.touched[id(node)] = parts_of(node)
 
     def later(self, step: Callable[..., Any], *arguments: Any) -> None:
         """Registers what takes back a change that the caller makes itself, and that may bring something new."""
@@ -101,8 +110,8 @@ class Edits:
         """Removes a node and leaves the bodies inside it where they are, for a node that is to stand elsewhere."""
         number, released = id(node), self.released
         if self.added.pop(number, None) is None:
-            if number not in self.before:
-                self.before[number] = NodeState(node)
+            if number not in self.touched:
+                self.touched[number] = parts_of(node)
             self.removed[number] = node
         else:
             self._undone += 2
@@ -202,8 +211,8 @@ class Edits:
         moved = []
         for user in self.index.hand_over(old, new):
             number, operands = id(user), user.inputs
-            if number not in self.before and number not in self.added:
-                self.before[number] = NodeState(user)
+            if number not in self.touched and number not in self.added:
+                self.touched[number] = parts_of(user)
             before = operands[:]
             moved.append((user, before))
             for place, tensor in enumerate(before):

@@ -6,16 +6,25 @@ or a search for cycles wants to know of it is worked out only when it is asked f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import onnx_graphsurgeon as gs
 
 from rewriter.graph.objects import Node
 
+Parts = tuple[gs.Node, str, str | None, str | None, list[gs.Tensor], list[gs.Tensor], Mapping[str, Any] | None]
+"""A node, and what of it can change: operator, domain, name, inputs, outputs, attributes (None: nobody has read them)."""
+
+
+def parts_of(node: gs.Node) -> Parts:
+    """What a `NodeState` is made of; to keep just this costs next to nothing."""
+    attrs = node._attrs if node.__class__ is Node else node.attrs
+    return node, node.op, node.domain, node.name, node.inputs[:], node.outputs[:], attrs
+
 
 class NodeState:
-    """A node as it is now, whatever becomes of it; it reads like the node itself.
+    """A node as it was, whatever became of it; it reads like the node itself.
 
     Attributes:
         op, domain, name: "" where the node has none.
@@ -24,14 +33,23 @@ class NodeState:
 
     __slots__ = ("_attrs", "_node", "domain", "inputs", "name", "op", "outputs")
 
-    def __init__(self, node: gs.Node) -> None:
-        self.op: str = node.op
-        self.domain: str = node.domain or ""
-        self.name: str = node.name or ""
-        self.inputs: tuple[gs.Tensor, ...] = (*node.inputs,)
-        self.outputs: tuple[gs.Tensor, ...] = (*node.outputs,)
+    def __init__(
+        self,
+        node: gs.Node,
+        op: str,
+        domain: str | None,
+        name: str | None,
+        inputs: Sequence[gs.Tensor],
+        outputs: Sequence[gs.Tensor],
+        attrs: Mapping[str, Any] | None,
+    ) -> None:
+        self.op = op
+        self.domain = domain or ""
+        self.name = name or ""
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
         self._node = node
-        self._attrs: Mapping[str, Any] | None = node._attrs if node.__class__ is Node else node.attrs
+        self._attrs = attrs
 
     @property
     def attrs(self) -> Mapping[str, Any]:
@@ -50,3 +68,8 @@ class NodeState:
             and len(self.outputs) == len(node.outputs)
             and all(before is now for before, now in zip(self.outputs, node.outputs, strict=True))
         )
+
+
+def state_of(node: gs.Node) -> NodeState:
+    """A node as it is now."""
+    return NodeState(*parts_of(node))

@@ -201,4 +201,3 @@ class Ties:
             for node in nodes:
                 held.add(node)
         return nodes
-

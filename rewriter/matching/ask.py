@@ -7,6 +7,7 @@ is left to the methods of the search.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 import onnx_graphsurgeon as gs
 
@@ -17,6 +18,7 @@ from rewriter.language.pattern_order import is_plain, plain_value
 from rewriter.matching.match import Matcher
 
 Question = Callable[[Matcher], bool]
+_NAME = attrgetter("name")
 
 
 def ask_node(number: int, pattern: Pattern, position: int = 0) -> Question:
@@ -35,6 +37,58 @@ def ask_node(number: int, pattern: Pattern, position: int = 0) -> Question:
         return outputs(match, found) and (not attrs or all(has(match, found) for has in attrs))
 
     return ask
+
+
+def ask_leaf(number: int, pattern: Pattern, position: int = 0) -> Question:
+    """All of a node whose operands are plain names that stand nowhere else, and whose one output has a name: as `ask_node`,
+    `ask_operands` and `ask_capture` one after the other.
+    """
+    node, source = pattern.nodes[number], pattern.nodes[number].source
+    label, output, alone = source.label, source.outputs[0].name, len(pattern.nodes) == 1
+    names = tuple(operand.name if isinstance(operand, ast.Capture) else None for operand in node.inputs)
+    attrs = tuple(map(_ask_attribute, source.attrs))
+    assert output is not None
+
+    def ask(match: Matcher) -> bool:
+        found = match.nodes[number]
+        if not match.fits(node, found):
+            return False
+        if not alone:
+            match.taken.add(id(found))
+        if label is not None and not match.bind(label, found):
+            return False
+        bind, outputs = match.bound.setdefault, found.outputs
+        if len(outputs) != 1:
+            if not match.outputs(source, found):
+                return False
+        elif not outputs[0].name or (bind(output, outputs[0]) is not outputs[0] and not match.bind(output, outputs[0])):
+            return False
+        if attrs and not all(has(match, found) for has in attrs):
+            return False
+        for name, tensor in zip(names, found.inputs, strict=False):
+            if not tensor.name or (name is not None and bind(name, tensor) is not tensor and not match.bind(name, tensor)):
+                return False
+        return True
+
+    return ask
+
+
+def is_leaf(number: int, pattern: Pattern) -> bool:
+    """Whether `ask_leaf` can ask about a node."""
+    node = pattern.nodes[number]
+    outputs = node.source.outputs
+    if len(outputs) != 1 or outputs[0].name is None or outputs[0].variadic or node.source.more_outputs:
+        return False
+    listed = [operand.name for other in pattern.nodes for operand in other.inputs if isinstance(operand, ast.Capture)]
+    return all(
+        isinstance(operand, ast.Wildcard)
+        or (
+            isinstance(operand, ast.Capture)
+            and not (operand.const or operand.optional or operand.type is not None)
+            and listed.count(operand.name) == 1
+        )
+        for operand in node.inputs
+    )
 
 
 def _ask_attribute(attr: ast.AttrPattern) -> Callable[[Matcher, gs.Node], bool]:
@@ -98,10 +152,7 @@ def ask_operands(number: int, pattern: Pattern, count: int) -> Question:
         inputs = match.nodes[number].inputs
         if len(inputs) < count:
             return False
-        for tensor in inputs[:count]:
-            if not tensor.name:
-                return False
-        return True
+        return all(map(_NAME, inputs[:count]))
 
     return ask_plain
 

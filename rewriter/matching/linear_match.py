@@ -133,6 +133,8 @@ class _Listing:
     def __init__(self, pattern: Pattern) -> None:
         self.met: list[int] = []
         self._pattern = pattern
+        numbers = range(len(pattern.nodes))
+        self._leaves = frozenset(number for number in numbers if not _is_free(pattern, number) and ask.is_leaf(number, pattern))
         self._made: dict[tuple[Any, ...], Question] = {}
 
     def questions(self, swapped: frozenset[int]) -> tuple[Question, ...]:
@@ -147,6 +149,8 @@ class _Listing:
             if isinstance(subject, ast.ConstPattern) and not is_plain(subject.value):
                 late.append(step)
                 continue
+            if kind is ask.ask_node and number in self._leaves:
+                step = ask.ask_leaf, number, subject, 0
             steps.append(step)
             if kind is ask.ask_maker and subject.node not in self.met:
                 waiting.append((ask.ask_node, subject.node, self._pattern, 0))
@@ -154,7 +158,7 @@ class _Listing:
                 self.met.append(number)
                 attrs = reversed(self._pattern.nodes[number].source.attrs)
                 late += [(ask.ask_attribute, number, attr, 0) for attr in attrs if is_late(attr)]
-                waiting += self._operands(number, number in swapped)
+                waiting += () if number in self._leaves else self._operands(number, number in swapped)
         return tuple(map(self._once, (*steps, *late)))
 
     def _operands(self, number: int, swapped: bool) -> list[Step]:

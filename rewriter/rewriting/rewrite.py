@@ -104,10 +104,10 @@ def _order(rewriting: Rewriting) -> None:
     """Every edge that the rewrite made leads forwards. Raises Refused where one would close a cycle."""
     index = rewriting.index
     for node in (*rewriting.new_nodes, *rewriting.edits.edited.values()):
-        if node in index and not index.put_behind(node):
+        if node._scope is not None and not index.put_behind(node):
             raise Refused("it would close a cycle")
     for node in rewriting.new_nodes:
-        if node in index and not index.put_before(node):
+        if node._scope is not None and not index.put_before(node):
             raise Refused("it would close a cycle")
 
 
