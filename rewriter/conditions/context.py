@@ -79,9 +79,12 @@ class Context:
         self.absent: dict[str, int] = {}
 
     def forget(self) -> None:
-        self.seen = {}
-        self.counted = {}
-        self.doubts = []
+        if self.seen:
+            self.seen = {}
+        if self.counted:
+            self.counted = {}
+        if self.doubts:
+            self.doubts = []
 
     def doubt(self, reason: str, remedy: str = "") -> Any:
         """Records why an answer is unknown, and is that answer."""

@@ -76,9 +76,9 @@ class Attempt:
             self.blocked.pop((compiled.code, id(root)), None)
         started = perf_counter()
         try:
-            matcher = self._standing(compiled, root)
-            for _ in () if matcher is None else matcher.matches(root):
-                assert matcher is not None
+            if (matcher := self._standing(compiled, root)) is None:
+                return None
+            for _ in matcher.matches(root):
                 bound, nodes = matcher.held()
                 fired = self._try(compiled, root, bound, nodes, started)
                 if fired is not None:
@@ -132,7 +132,7 @@ class Attempt:
 
     def _standing(self, compiled: CompiledRule, root: gs.Node) -> Matcher | None:
         """The matcher of a rule, which goes from root to root of one scope; None where the rule is not meant for that."""
-        scope = self.context.index.scope(root)
+        scope: Scope = root._scope
         version, found = scope.opsets.get(""), self._matchers.get((compiled, scope))
         if found is None or found[0] != version:
             found = version, self._matcher(compiled, root) if self._inside(compiled, root) else None

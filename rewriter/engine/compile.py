@@ -101,6 +101,14 @@ class PhasePlan:
     on_graph: list[CompiledRule] = field(default_factory=list)
     ways: dict[OpKey, dict[Path, None]] = field(default_factory=dict)
     any_ways: dict[Path, None] = field(default_factory=dict)
+    _back: dict[OpKey, tuple[Path, ...]] = field(default_factory=dict)
+
+    def ways_back(self, op: OpKey) -> tuple[Path, ...]:
+        """The ways back from a changed node of an operator."""
+        found = self._back.get(op)
+        if found is None:
+            found = self._back[op] = (*self.ways.get(op, ()), *self.any_ways)
+        return found
 
     def roots(self, op: OpKey) -> Roots[CompiledRule] | None:
         """The rules whose root may be of an operator; None where there are none."""

@@ -93,11 +93,9 @@ class Worklist:
 
     def node_changed(self, node: gs.Node) -> None:
         """Tries again the roots from which a pattern can reach `node`."""
-        phase = self._phase
-        for ways in (phase.ways.get(operator_key(node)), phase.any_ways):
-            for way in ways or ():
-                for root in self._follow(node, way) if way else (node,):
-                    self.add(root)
+        for way in self._phase.ways_back(operator_key(node)):
+            for root in self._follow(node, way) if way else (node,):
+                self.add(root)
 
     def _follow(self, node: gs.Node, way: Path) -> Iterable[gs.Node]:
         frontier = {id(node): node}

@@ -102,7 +102,7 @@ class Ties:
         try:
             held = tensor._users
         except AttributeError:
-            held = ()
+            return self._settle(tensor)
         if held is None or held.__class__ is Node or (held.__class__ is Users and held.token is self.token):
             return held
         return self._settle(tensor)

@@ -94,7 +94,8 @@ def redirect(rewriting: Rewriting, statement: ast.Redirect, value: Any, at: Any)
     Raises Refused when nothing would change.
     """
     index, edits = rewriting.index, rewriting.edits
-    target = operand_tensor(rewriting, statement.target, value)
+    wanted = statement.target
+    target = rewriting.tensor(wanted.name) if isinstance(wanted, ast.Ref) else operand_tensor(rewriting, wanted, value)
     old = rewriting.names.bound[statement.output]
     if old is target:
         raise Refused("it redirects a tensor to itself")
