@@ -21,6 +21,5 @@ def note_lineage(firings: Iterable[tuple[str, Edits]]) -> None:
                     node.rules = tuple(dict.fromkeys([*inherited, *node.rules, code]))
         alone = (code,)
         for node in edits.edited.values():
-            if isinstance(node, Node):
-                before = node.rules
-                node.rules = before if code in before else (*before, code) if before else alone
+            if isinstance(node, Node) and code not in (before := node.rules):
+                node.rules = (*before, code) if before else alone
