@@ -117,8 +117,7 @@ class Edits:
             self._undone += 2
         self._undo.append((self._restore, (node, *self.index.detach(node))))
         for tensor in node.inputs:
-            if tensor.name and not self.index.is_used(tensor):
-                released[id(tensor)] = tensor
+            released[id(tensor)] = tensor
 
     def _restore(self, node: gs.Node, scope: Scope, key: int, owned: Sequence[gs.Tensor]) -> None:
         stolen = [(tensor, self.index.producer(tensor)) for tensor in node.outputs if not any(tensor is t for t in owned)]
