@@ -19,7 +19,7 @@ from rewriter.graph.node_text import node_name
 from rewriter.graph.scopes import Scope
 from rewriter.language import ast
 from rewriter.log.records import Blocked, Condition
-from rewriter.matching.linear_match import StraightMatcher
+from rewriter.matching.linear_match import LinearMatcher
 from rewriter.matching.match import Matcher, TooManyAttempts
 from rewriter.record import record, replace
 from rewriter.rewriting.dim_follow.follow import DimensionWalk, named_dimensions
@@ -142,7 +142,7 @@ class Attempt:
     def _matcher(self, compiled: CompiledRule, root: gs.Node) -> Matcher:
         assert compiled.pattern is not None
         arguments = compiled.pattern, self.context, self._given(compiled, root), compiled.lets
-        return Matcher(*arguments) if compiled.ways is None else StraightMatcher(compiled.ways, *arguments)
+        return Matcher(*arguments) if compiled.ways is None else LinearMatcher(compiled.ways, *arguments)
 
     def _given(self, compiled: CompiledRule, root: gs.Node) -> dict[str, Any]:
         owner = self.context.index.scope(root).owner

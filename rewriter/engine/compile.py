@@ -15,7 +15,7 @@ from rewriter.language.dtypes import DTYPES
 from rewriter.language.pattern import ANY_OPERATOR, Pattern, compile_pattern
 from rewriter.language.rule import Rule
 from rewriter.language.specificity import specificity
-from rewriter.matching.linear_match import Way, straight
+from rewriter.matching.linear_match import Way, linear_ways
 from rewriter.matching.root_filter import RootFilter, Roots
 from rewriter.record import field, record
 from rewriter.rewriting.rewrite import Block
@@ -33,7 +33,7 @@ class CompiledRule:
     Attributes:
         pattern: None for `match graph`.
         given: values of the rule's parameters.
-        glance, ways: what is asked of a root first, and all questions of a pattern that leaves few choices.
+        root_filter, ways: what is asked of a root first, and all questions of a pattern that leaves few choices.
         inside, private, wheres: of the rule: where it matches, names of its private tensors, its conditions with their texts.
         asked: of the conditions those that can be other than true; a row of a table often has just `true`.
         blocks: the rewrite blocks, made ready; `only` is the one for all opsets, where there is just that.
@@ -44,7 +44,7 @@ class CompiledRule:
     pattern: Pattern | None
     given: dict[str, Any]
     lets: dict[str, ast.Expr]
-    glance: RootFilter | None = None
+    root_filter: RootFilter | None = None
     ways: tuple[Way, ...] | None = None
     code: str = field(init=False)
     inside: ast.Inside | None = field(init=False)
@@ -157,7 +157,7 @@ def compile_rule(rule: Rule, settings: Mapping[tuple[str, str], Any]) -> Compile
     lets = {let.name: let.value for let in rule.ast.lets}
     if pattern is None:
         return CompiledRule(rule, None, given, lets)
-    return CompiledRule(rule, pattern, given, lets, RootFilter(pattern), straight(pattern))
+    return CompiledRule(rule, pattern, given, lets, RootFilter(pattern), linear_ways(pattern))
 
 
 def plan(rules: Iterable[CompiledRule]) -> list[PhasePlan]:

@@ -38,10 +38,10 @@ class Worklist:
         """All nodes at which a first look shows that a rule of the phase may stand."""
         index, found = self._index, list[tuple[Position, gs.Node]]()
         phase = self._phase
-        for key in list(index.kinds.keys if phase.any_root else phase.by_root):
+        for key in list(index.by_operator.keys if phase.any_root else phase.by_root):
             if (roots := phase.roots(key)) is None:
                 continue
-            found += [(index.position(node), node) for node in roots.standing(index.kinds.of(key), index)]
+            found += [(index.position(node), node) for node in roots.standing(index.by_operator.of(key), index)]
         found.sort(key=itemgetter(0), reverse=True)
         self._first, self._back = found, []
         self._waiting = {id(node) for _, node in found}

@@ -22,7 +22,7 @@ def operator_key(node: gs.Node) -> OpKey:
     return "" if not domain or domain == "ai.onnx" else domain, node.op
 
 
-class Kinds:
+class NodesByOperator:
     """Nodes by (domain, operator), current during a run."""
 
     __slots__ = ("_constants", "_nodes")

@@ -12,7 +12,7 @@ from operator import attrgetter, is_
 
 import onnx_graphsurgeon as gs
 
-from rewriter.graph.by_operator import Kinds, operator_key
+from rewriter.graph.by_operator import NodesByOperator, operator_key
 from rewriter.graph.names import NameTable
 from rewriter.graph.naming import Naming
 from rewriter.graph.objects import Function, Graph, note
@@ -53,10 +53,10 @@ class GraphIndex(Ties):
         self._members: list[dict[int, gs.Node]] = [
             dict(zip(map(id, scope.graph.nodes), scope.graph.nodes, strict=True)) for scope in self.scopes
         ]
-        self._kinds: Kinds | None = None
+        self._by_operator: NodesByOperator | None = None
         self._inputs: set[int] = set()
         self._kept: list[gs.Node] = []  # removed objects stay alive: their id() must not be given to a new one
-        self._sorted_out = 0  # so many of these are told to `_kinds`
+        self._sorted_out = 0  # so many of these are told to `_by_operator`
         self._changed_scopes: set[int] = set()
         self._unsorted: set[int] = set()  # scopes whose nodes were not written in the order in which they can run
         for scope in self.scopes:
@@ -109,16 +109,16 @@ class GraphIndex(Ties):
         return chain.from_iterable(members.values() for members in self._members)
 
     @property
-    def kinds(self) -> Kinds:
+    def by_operator(self) -> NodesByOperator:
         """All nodes by their operator."""
-        if self._kinds is None:
-            self._kinds = Kinds(self.all_nodes())
+        if self._by_operator is None:
+            self._by_operator = NodesByOperator(self.all_nodes())
         else:
             for node in self._kept[self._sorted_out :]:
                 if node._scope is None:
-                    self._kinds.drop(node)
+                    self._by_operator.drop(node)
         self._sorted_out = len(self._kept)
-        return self._kinds
+        return self._by_operator
 
     @property
     def names(self) -> NameTable:
@@ -171,8 +171,8 @@ class GraphIndex(Ties):
         _set(node, "_scope", scope)
         self._orders[scope.number].put(node, key)
         self._changed_scopes.add(scope.number)
-        if self._kinds is not None:
-            self._kinds.add(node)
+        if self._by_operator is not None:
+            self._by_operator.add(node)
         for tensor in node.outputs:
             self.make(tensor, node)
         for tensor in node.inputs:
@@ -207,11 +207,11 @@ class GraphIndex(Ties):
         """Makes a node one of another operator."""
         for tensor in node.inputs:
             self.unuse(tensor, node)
-        if self._kinds is not None:
-            self._kinds.drop(node)
+        if self._by_operator is not None:
+            self._by_operator.drop(node)
         node.op, node.domain = op, domain
-        if self._kinds is not None:
-            self._kinds.add(node)
+        if self._by_operator is not None:
+            self._by_operator.add(node)
         for tensor in node.inputs:
             self.use(tensor, node)
 

@@ -23,5 +23,5 @@ has changed:
 
 1, 2 and 4 are remembered for models of one kind, so that of thousands of small models each asks only what is new. No rung may
 send away what a later one would let through: `tests/engine/test_one_meaning.py` holds the forecast against the run on random
-rules, `test_straight.py` the list against the search.
+rules, `test_linear_match.py` the list against the search.
 """

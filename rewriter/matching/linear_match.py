@@ -37,7 +37,7 @@ class Way(NamedTuple):
     alike: int
 
 
-class StraightMatcher(Matcher):
+class LinearMatcher(Matcher):
     """The matches of a pattern with few ways to stand: one for each way at most."""
 
     def __init__(self, ways: tuple[Way, ...], *arguments: Any) -> None:
@@ -85,7 +85,7 @@ class StraightMatcher(Matcher):
         return self.bound, self.nodes
 
 
-def straight(pattern: Pattern) -> tuple[Way, ...] | None:
+def linear_ways(pattern: Pattern) -> tuple[Way, ...] | None:
     """The ways in which a pattern may stand; None when there are many, or they depend on what stands there."""
     if pattern.joins or any(node.split or node.ops is ANY_OPERATOR for node in pattern.nodes):
         return None
@@ -162,19 +162,19 @@ class _Listing:
         return tuple(map(self._once, (*steps, *late)))
 
     def _operands(self, number: int, swapped: bool) -> list[Step]:
-        """The questions about the operands of a node, the last one first: all at a glance, then one by one, makers first."""
+        """The questions about the operands of a node, the last one first: all together, then one by one, makers first."""
         operands = self._pattern.nodes[number].inputs
         runs = [i for i, operand in enumerate(operands) if is_run(operand)]
         shown = operands[: runs[0] + 1] if runs else operands
         order = sorted(enumerate(shown), key=lambda item: cost(item[1]))
         found = [_question(number, operand, 1 - place if swapped else place) for place, operand in order]
-        glance = (
+        together = (
             (ask.ask_swapped_operands if swapped else ask.ask_operands),
             number,
             self._pattern,
             runs[0] if runs else len(operands),
         )
-        return [*(step for step in reversed(found) if step is not None), glance]
+        return [*(step for step in reversed(found) if step is not None), together]
 
     def _once(self, step: Step) -> Question:
         kind, number, subject, position = step

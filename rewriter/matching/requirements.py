@@ -56,22 +56,22 @@ def take_inventory(index: GraphIndex) -> Inventory:
     for scope in index.scopes:
         for domain, version in scope.opsets.items():
             versions[domain] = max(version, versions.get(domain, 1))
-    ops = frozenset(index.kinds.keys)
-    return Inventory(ops, _dtypes(index, versions), WrittenAttributes(index.kinds))
+    ops = frozenset(index.by_operator.keys)
+    return Inventory(ops, _dtypes(index, versions), WrittenAttributes(index.by_operator))
 
 
 def _dtypes(index: GraphIndex, versions: Mapping[str, int]) -> frozenset[int] | None:
     functions = {(f.domain, f.name) for f in index.graph.functions}
     found: set[int] = set()
-    for domain, op in index.kinds.keys - functions:
+    for domain, op in index.by_operator.keys - functions:
         if op in _TYPED_BY_ATTRIBUTE and not domain:
             continue
         made = _made_types(op, domain, versions.get(domain, latest_opset(domain)))
         if made is None:
             return None
         found |= made
-    for key in index.kinds.keys:
-        for node in index.kinds.of(key) if key[1] in _TYPED_BY_ATTRIBUTE else ():
+    for key in index.by_operator.keys:
+        for node in index.by_operator.of(key) if key[1] in _TYPED_BY_ATTRIBUTE else ():
             dtype = _attribute_type(node)
             if dtype is None:
                 return None
@@ -87,7 +87,7 @@ def _declared(index: GraphIndex) -> Iterator[gs.Tensor]:
     """Tensors that may declare an element type: inputs, outputs and constants of all scopes, and those of value_info that are
     no plain tensors, or that got another type since.
     """
-    yield from index.kinds.constants(index.novelty)
+    yield from index.by_operator.constants(index.novelty)
     for scope in index.scopes:
         yield from scope.graph.inputs
         yield from scope.graph.outputs

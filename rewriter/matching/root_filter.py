@@ -5,8 +5,8 @@ attributes that are or are not written. A node shows so little of this that few 
 stand at a view are found once, by asking each, and kept. Most nodes are then settled by one look into a dictionary, however
 many rules there are.
 
-Nothing has to be remembered of a glance that failed: its answers change only with nodes that the worklist follows anyway. What
-is asked before and after is told in `rewriter.matching`.
+Nothing has to be remembered of a first look that failed: its answers change only with nodes that the worklist follows anyway.
+What is asked before and after is told in `rewriter.matching`.
 """
 
 from __future__ import annotations
@@ -87,10 +87,10 @@ class RootFilter:
 
 
 class Filtered(Protocol):
-    """A rule that is made ready: `glance` None stands anywhere."""
+    """A rule that is made ready: `root_filter` None stands anywhere."""
 
     @property
-    def glance(self) -> RootFilter | None: ...
+    def root_filter(self) -> RootFilter | None: ...
 
 
 R = TypeVar("R", bound=Filtered)
@@ -115,14 +115,14 @@ class Roots(Generic[R]):
     def add(self, compiled: R) -> None:
         """Adds a rule behind the others."""
         self._rules.append(compiled)
-        glance = compiled.glance
-        wanted = None if glance is None or not glance.makers else frozenset(op for _, op in glance.makers[0][1])
+        asked = compiled.root_filter
+        wanted = None if asked is None or not asked.makers else frozenset(op for _, op in asked.makers[0][1])
         self._makers = None if wanted is None or self._makers is None else self._makers | wanted
-        if glance is None:
+        if asked is None:
             return
-        self._attributes |= glance.present | glance.absent
-        self._widest = max(self._widest, glance.fixed, 0 if glance.most is None else glance.most + 1)
-        for position, ops in glance.makers:
+        self._attributes |= asked.present | asked.absent
+        self._widest = max(self._widest, asked.fixed, 0 if asked.most is None else asked.most + 1)
+        for position, ops in asked.makers:
             self._operators |= ops
             self._anywhere |= position is None
             self._positions = max(self._positions, 0 if position is None else position + 1)
@@ -171,5 +171,7 @@ class Roots(Generic[R]):
         view = RootView(count, given, tuple(makers[: self._positions]), among, written)
         if len(self._known) >= MOST_VIEWS:
             self._known.clear()
-        found = self._known[shown] = tuple(rule for rule in self._rules if rule.glance is None or rule.glance.allows(view))
+        found = self._known[shown] = tuple(
+            rule for rule in self._rules if rule.root_filter is None or rule.root_filter.allows(view)
+        )
         return found

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 import onnx_graphsurgeon as gs
 
-from rewriter.graph.by_operator import Kinds
+from rewriter.graph.by_operator import NodesByOperator
 from rewriter.graph.objects import has_written, with_attributes
 from rewriter.language import ast
 from rewriter.language.pattern import Pattern
@@ -22,22 +22,22 @@ Wanted = tuple[frozenset[OpKey], str]  # one of these operators must have this a
 class WrittenAttributes:
     """Attributes of a model. What is asked is looked up once, and only at the operators in question."""
 
-    def __init__(self, kinds: Kinds) -> None:
-        self._kinds = kinds
+    def __init__(self, by_operator: NodesByOperator) -> None:
+        self._by_operator = by_operator
         self._with_any: dict[OpKey, list[gs.Node]] = {}
         self._known: dict[tuple[OpKey, str], bool] = {}
 
     def has(self, wanted: Wanted) -> bool:
         """Whether any node of one of these operators has the attribute."""
         ops, name = wanted
-        return any(self._at(op, name) for op in ops.intersection(self._kinds.keys))
+        return any(self._at(op, name) for op in ops.intersection(self._by_operator.keys))
 
     def _at(self, op: OpKey, name: str) -> bool:
         found = self._known.get((op, name))
         if found is None:
             nodes = self._with_any.get(op)
             if nodes is None:
-                nodes = self._with_any[op] = with_attributes(self._kinds.of(op))
+                nodes = self._with_any[op] = with_attributes(self._by_operator.of(op))
             found = self._known[op, name] = any(has_written(node, name) for node in nodes)
         return found
 

@@ -153,7 +153,7 @@ class _Copier:
 
 def _defined(rewriting: Rewriting, function: gs.Function) -> str:
     """Adds the function to the model, unless it is there; the name that it is called by."""
-    graph, kinds = rewriting.index.graph, rewriting.index.kinds
+    graph, by_operator = rewriting.index.graph, rewriting.index.by_operator
     before: list[Any] = graph.functions
     alike = [one for one in before if one.domain == function.domain and _is_name(function.name, one.name)]
     said = function.said = _said(function)
@@ -161,7 +161,8 @@ def _defined(rewriting: Rewriting, function: gs.Function) -> str:
     if known is not None:
         return str(known.name)
     base, number, taken = function.name, len(alike), {one.name for one in alike}
-    while function.name in taken or kinds.of((function.domain, function.name)):  # or a runtime knows an operator of this name
+    # Of another operator of the model, which a runtime knows by this name, it may not take the name either.
+    while function.name in taken or by_operator.of((function.domain, function.name)):
         number += 1
         function.name = f"{base}_{max(number, 2)}"
     called = f"{function.domain}.{function.name}"

@@ -17,7 +17,7 @@ from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model
 from rewriter.language.load_rules import load_rules
 from rewriter.language.rule import Rule
-from rewriter.matching.linear_match import StraightMatcher
+from rewriter.matching.linear_match import LinearMatcher
 from rewriter.matching.match import Matcher
 
 
@@ -58,10 +58,10 @@ def test_it_finds_what_the_search_finds(rule: CompiledRule) -> None:
         for root in index.all_nodes():
             arguments = rule.pattern, context, rule.given, rule.lets
             assert rule.ways is not None
-            found = seen(StraightMatcher(rule.ways, *arguments), context, root)
+            found = seen(LinearMatcher(rule.ways, *arguments), context, root)
             assert found == seen(Matcher(*arguments), context, root)
 
 
-def test_most_shipped_patterns_are_straight() -> None:
+def test_most_shipped_patterns_leave_few_choices() -> None:
     patterns = [rule for rule in load_rules() if not rule.ast.match.graph]
     assert len(RULES) > len(patterns) / 2

@@ -26,7 +26,7 @@ def add_imports(rewriting: Rewriting) -> None:
 
 def _missing(index: GraphIndex) -> list[tuple[Scope, str]]:
     """Domains by the main graph or function that needs them, where it cannot matter which version is meant."""
-    domains = {domain for domain, _ in index.kinds.keys}
+    domains = {domain for domain, _ in index.by_operator.keys}
     if all(domains <= scope.opsets.keys() for scope in index.scopes):
         return []
     wanted: dict[tuple[int, str], Scope] = {}

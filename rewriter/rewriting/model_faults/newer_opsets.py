@@ -53,7 +53,7 @@ def _early(context: Context) -> Iterator[tuple[gs.Node, int]]:
     if now is None:
         return
     late = _has_late_types(context)
-    if not late and all(domain or schema.schema(op, "", now) for domain, op in index.kinds.keys):
+    if not late and all(domain or schema.schema(op, "", now) for domain, op in index.by_operator.keys):
         return
     for scope in index.scopes:
         if scope.is_function:
@@ -75,7 +75,8 @@ def _has_late_types(context: Context) -> bool:
         return False
     if any(elem_type(tensor) in _LATE for tensor in _typed(index)):
         return True
-    if any(node.attrs.get("to") in _LATE for key in index.kinds.keys if key[1] == "Cast" for node in index.kinds.of(key)):
+    casts = (node for key in index.by_operator.keys if key[1] == "Cast" for node in index.by_operator.of(key))
+    if any(node.attrs.get("to") in _LATE for node in casts):
         return True
     context.absent["late types"] = index.novelty
     return False
@@ -83,7 +84,7 @@ def _has_late_types(context: Context) -> bool:
 
 def _typed(index: GraphIndex) -> Iterator[gs.Tensor]:
     """Tensors that say their element type themselves."""
-    yield from index.kinds.constants(index.novelty)
+    yield from index.by_operator.constants(index.novelty)
     for scope in index.scopes:
         yield from scope.graph.inputs
         yield from scope.graph.outputs
