@@ -37,7 +37,7 @@ class Recorder:
         """The firing stands; books it."""
         edits, rule, author, firings = fired.edits, fired.compiled, self._author, self._log.firings
         number = len(firings) + 1
-        known = author.keys() & map(id, fired.nodes.values())
+        parents = set(map(author.get, map(id, fired.nodes.values())))  # None: as it was read
         firing = Firing(
             number,
             rule.code,
@@ -50,13 +50,16 @@ class Recorder:
             fired.names,
             (),
             fired.conditions,
-            tuple(sorted({author[node] for node in known})) if known else (),
+            tuple(sorted(filter(None, parents))) if any(parents) else (),
             fired.seconds * 1e6,
         )
         if self._detail:
             self._tell_changes(firing, fired)
         firings.append(firing)
-        author.update(dict.fromkeys((*edits.added, *edits.edited), number))
+        for part in edits.edited:
+            author[part] = number
+        for part in edits.added:
+            author[part] = number
 
     def _tell_changes(self, firing: Firing, fired: Fired) -> None:
         most = SHOWN if self._auditor is None else SHOWN_TO_AUDITORS

@@ -41,7 +41,8 @@ class Worklist:
         for key in list(index.by_operator.keys if phase.any_root else phase.by_root):
             if (roots := phase.roots(key)) is None:
                 continue
-            found += [(index.position(node), node) for node in roots.standing(index.by_operator.of(key), index)]
+            if standing := roots.standing(index.by_operator.of(key), index):
+                found += index.positions(standing)
         found.sort(key=itemgetter(0), reverse=True)
         self._first, self._back = found, []
         self._waiting = {id(node) for _, node in found}

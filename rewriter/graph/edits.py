@@ -210,14 +210,14 @@ class Edits:
         """Every node that reads `old` reads `new` instead; outputs of scopes are not touched."""
         moved = []
         for user in self.index.hand_over(old, new):
-            number, operands = id(user), user.inputs
+            number, parts = id(user), parts_of(user)
             if number not in self.touched and number not in self.added:
-                self.touched[number] = parts_of(user)
-            before = operands[:]
+                self.touched[number] = parts
+            before = parts[4]
             moved.append((user, before))
             for place, tensor in enumerate(before):
                 if tensor is old:
-                    _set_item(operands, place, new)
+                    _set_item(user.inputs, place, new)
             self.edited[number] = user
         if moved:
             self.released[id(old)] = old

@@ -88,6 +88,12 @@ class GraphIndex(Ties):
         """Whether a node of this id() is in the graph."""
         return any(number in members for members in self._members)
 
+    def positions(self, nodes: Iterable[gs.Node]) -> list[tuple[tuple[int, int], gs.Node]]:
+        """Nodes with their positions."""
+        for order in self._orders:
+            order.number()
+        return [((node._scope.number, node._key), node) for node in nodes]
+
     def scope(self, node: gs.Node) -> Scope:
         return node._scope  # type: ignore[no-any-return]
 

@@ -80,8 +80,13 @@ class Order:
         self._unnumbered: list[gs.Node] | None = list(nodes)
         self.untouched = True
 
+    def number(self) -> None:
+        """Gives every node its key; in a model in which nothing stands nobody asks for one."""
+        if self._unnumbered is not None:
+            self.relabel(self._unnumbered)
+
     def key(self, node: gs.Node) -> int:
-        """The key of a node; in a model in which nothing stands nobody asks for one."""
+        """The key of a node."""
         if self._unnumbered is not None:
             self.relabel(self._unnumbered)
         return node._key  # type: ignore[no-any-return]

@@ -32,7 +32,8 @@ class Users(dict[int, gs.Node]):
     _crowd: dict[OpKey, dict[int, gs.Node]] | None
 
     def __init__(self, nodes: Sequence[gs.Node], token: object) -> None:
-        self.update(zip(map(id, nodes), nodes, strict=True))
+        for node in nodes:
+            self[id(node)] = node
         self.token = token
         self._crowd = None
 

@@ -47,7 +47,7 @@ def apply_block(rewriting: Rewriting, block: Block) -> None:
     """Builds and wires. Raises Failure or Refused; the caller rolls back."""
     if not block.computes:
         for statement, _, perform in block.steps:
-            perform(rewriting, statement, *NOTHING)
+            perform(rewriting, statement, None, None)
     else:
         _compute_and_perform(rewriting, block)
     _order(rewriting)
