@@ -57,10 +57,9 @@ def is_sorted(nodes: Sequence[gs.Node], members: Mapping[int, gs.Node]) -> bool:
     """Whether nodes without bodies, the same ones as `members` by id(), stand in an order in which they can run."""
     made = set[int]()
     for node in nodes:
-        if not made.issuperset(map(id, node.inputs)):
-            for tensor in node.inputs:
-                if id(tensor) not in made and any(id(maker) in members for maker in makers(tensor)):
-                    return False
+        for tensor in node.inputs:
+            if id(tensor) not in made and any(id(maker) in members for maker in makers(tensor)):
+                return False
         made.update(map(id, node.outputs))
     return True
 
