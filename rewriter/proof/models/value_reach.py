@@ -20,11 +20,21 @@ SIZES = {**SIZE_OPERANDS, "Loop": (0,)}
 """Operands that decide sizes, or turns. An operator that is not of ONNX itself may have such operands anywhere."""
 
 _ONNX = ("", "ai.onnx", "ai.onnx.ml")
+_BODIES = (onnx.AttributeProto.UNDEFINED, onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)  # old models say no type
 
 
 def sizing_inputs(model: onnx.ModelProto, names: Iterable[str]) -> frozenset[str]:
     """Those of these inputs whose values reach an operand that decides a size."""
+    if not any(map(_may_decide, model.graph.node)):
+        return frozenset()
     return frozenset(name for name in names if _decides(model.graph, {name}))
+
+
+def _may_decide(node: onnx.NodeProto) -> bool:
+    """Whether a node has an operand that decides a size, or bodies in which there may be one."""
+    if node.op_type in SIZES or node.domain not in _ONNX:
+        return True
+    return any(attribute.type in _BODIES for attribute in node.attribute)
 
 
 def _decides(graph: onnx.GraphProto, reached: set[str]) -> bool:
