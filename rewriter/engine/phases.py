@@ -296,8 +296,8 @@ class Run:
 
     def _spread(self, fired: Fired, worklist: Worklist) -> None:
         """Brings back every root that could see the change."""
-        edits, facts, counts = fired.edits, self.context.facts, worklist.watches_uses
-        if facts.any or worklist.watches_facts:
+        edits, facts, counts = fired.edits, self.context.facts, worklist.counters
+        if facts.any or worklist.watchers:
             outputs = _outputs(fired)
             changed = refresh(facts, [*outputs, *edits.retyped.values()] if edits.retyped else outputs)
             worklist.facts_changed([*changed, *outputs] if changed else outputs)

@@ -20,6 +20,7 @@ class Worklist:
     about there.
 
     Attributes:
+        watchers, counters: by id() of a tensor, the roots at which a rule asked what it is, and who reads it.
         incomplete: set when a change reached too many roots at once to list them; then the whole graph is looked at once more.
     """
 
@@ -30,8 +31,8 @@ class Worklist:
         self._back: list[tuple[Position, int, gs.Node]] = []
         self._waiting: set[int] = set()
         self._count = 0
-        self._watchers: dict[int, dict[int, gs.Node]] = {}
-        self._counters: dict[int, dict[int, gs.Node]] = {}
+        self.watchers: dict[int, dict[int, gs.Node]] = {}
+        self.counters: dict[int, dict[int, gs.Node]] = {}
         self.incomplete = False
 
     def fill(self) -> None:
@@ -63,33 +64,23 @@ class Worklist:
             if node._scope is not None:
                 yield node
 
-    @property
-    def watches_facts(self) -> bool:
-        """Whether some rule asked what a tensor is."""
-        return bool(self._watchers)
-
-    @property
-    def watches_uses(self) -> bool:
-        """Whether some rule asked who reads a tensor."""
-        return bool(self._counters)
-
     def watch(self, root: gs.Node, seen: Iterable[int], counted: Iterable[int]) -> None:
         """Notes which tensors the rules at `root` asked about: their facts and producers, or who uses them."""
         for tensor in seen:
-            self._watchers.setdefault(tensor, {})[id(root)] = root
+            self.watchers.setdefault(tensor, {})[id(root)] = root
         for tensor in counted:
-            self._counters.setdefault(tensor, {})[id(root)] = root
+            self.counters.setdefault(tensor, {})[id(root)] = root
 
     def facts_changed(self, tensors: Iterable[gs.Tensor]) -> None:
         """Tries again the roots where somebody asked what these tensors are."""
-        for tensor in tensors if self._watchers else ():
-            for root in self._watchers.pop(id(tensor), {}).values():
+        for tensor in tensors if self.watchers else ():
+            for root in self.watchers.pop(id(tensor), {}).values():
                 self.add(root)
 
     def users_changed(self, *groups: Iterable[gs.Tensor]) -> None:
         """Tries again the roots where somebody asked who reads these tensors."""
-        for tensor in chain(*groups) if self._counters else ():
-            for root in self._counters.pop(id(tensor), {}).values():
+        for tensor in chain(*groups) if self.counters else ():
+            for root in self.counters.pop(id(tensor), {}).values():
                 self.add(root)
 
     def node_changed(self, node: gs.Node) -> None:
