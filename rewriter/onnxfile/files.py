@@ -45,5 +45,8 @@ def opened(path: Path) -> Iterator[tuple[int, int]]:
 
 def all_bytes(descriptor: int) -> bytes:
     """What stands in an open file from its position on."""
-    with os.fdopen(descriptor, "rb", closefd=False) as file:
-        return file.read()
+    parts = []
+    most = os.fstat(descriptor).st_size + 1
+    while part := os.read(descriptor, most):
+        parts.append(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
