@@ -88,7 +88,7 @@ def decided(job: Job, work: Work, outcome: Outcome, outlook: Outlook) -> bool:
         large = size >= files.LARGE
         data = _without_weights(descriptor, size) if large else files.all_bytes(descriptor)
         found = os.fstat(descriptor)
-    with collector_off():
+    with collector_off(circular=False):
         try:
             census = take_census(data)
         except MalformedError:
