@@ -19,11 +19,27 @@ OPAQUE = object()
 """An attribute that is there but not read: a tensor, a graph, a reference to an attribute of a function."""
 
 
+class Form:
+    """Operator and plain attributes, one object for all models of this process: what follows from them alone is found once."""
+
+    __slots__ = ("attrs", "domain", "op")
+
+    def __init__(self, op: str, domain: str, attrs: dict[str, Any]) -> None:
+        self.op = op
+        self.domain = domain
+        self.attrs = attrs
+
+    def kind(self) -> NodeKind:
+        """The kind of it in one more model."""
+        return NodeKind(self.op, self.domain, self.attrs, form=self)
+
+
 @record(eq=False, slots=True)
 class NodeKind:
     """Nodes that have operator and attributes in common.
 
     Attributes:
+        form: what the kind shares with those of other models, attributes included; None where one of these is not read.
         attrs: by name, what `Node.attrs` would say, or `OPAQUE`.
         dtype: element type of the tensor or sparse tensor among the attributes, 0 without one; `rank` is that of the tensor.
         bodies: subgraphs in the order of their attributes; a kind with some stands for one node.
@@ -38,6 +54,7 @@ class NodeKind:
     attrs: dict[str, Any]
     dtype: int = 0
     rank: int | None = None
+    form: Form | None = None
     bodies: dict[str, Body] = field(default_factory=dict)
     arities: set[tuple[int, int]] = field(default_factory=set)
     made: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)
