@@ -170,10 +170,11 @@ def sync_folder(folder: str | os.PathLike[str]) -> None:
         os.close(descriptor)
 
 
-def make_folder(folder: Path) -> None:
+def make_folder(folder: str | os.PathLike[str]) -> None:
     """A folder with those around it, unless it is there. Raises RewriterError."""
     if os.path.isdir(folder):
         return
+    folder = Path(folder)
     try:
         made = [folder, *(above for above in folder.parents if not above.exists())]
         folder.mkdir(parents=True, exist_ok=True)
