@@ -138,7 +138,8 @@ class _FirstLook:
         """
         look = Look(self.context, detail=detail)
         try:
-            log = Run(self.context, self._rules, limits, look, veto=veto, forecast=self._forecast).execute()
+            with self.context.facts.unedited():
+                log = Run(self.context, self._rules, limits, look, veto=veto, forecast=self._forecast).execute()
         except WouldFire:
             return None
         return None if log.blocked or log.stops else log
