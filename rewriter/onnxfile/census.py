@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from rewriter.record import field, record
 
@@ -32,6 +32,25 @@ class Form:
     def kind(self) -> NodeKind:
         """The kind of it in one more model."""
         return NodeKind(self.op, self.domain, self.attrs, form=self)
+
+
+LONGEST, MOST_KEPT = 1 << 8, 1 << 14
+"""Bytes of a piece of a model that is known again in others, and how many such pieces."""
+known_forms: dict[bytes, Form] = {}
+"""By the bytes behind the names of a node."""
+known_types: dict[bytes, tuple[int, int | None]] = {}
+"""Element type and rank, by the bytes of a type."""
+
+Piece = TypeVar("Piece")
+
+
+def keep(pieces: dict[bytes, Piece], octets: bytes, piece: Piece) -> Piece:
+    """What these bytes mean, for other models, too, if they are few: most models are made of the same pieces."""
+    if len(octets) > LONGEST:
+        return piece
+    if len(pieces) >= MOST_KEPT:
+        pieces.clear()
+    return pieces.setdefault(octets, piece)
 
 
 @record(eq=False, slots=True)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import struct
 import sys
-from typing import Any, TypeVar
+from typing import Any
 
-from rewriter.onnxfile.census import OPAQUE, Body, Census, Form, NodeKind
+from rewriter.onnxfile.census import LONGEST, OPAQUE, Body, Census, Form, NodeKind, keep, known_forms, known_types
 from rewriter.onnxfile.field_reader import FieldReader, signed
 from rewriter.onnxfile.wire import MalformedError
 
@@ -21,13 +21,6 @@ LARGE = 1 << 16
 LARGE_AT_START = 1 << 20
 MOST_LEVELS = 30
 """Subgraphs in each other; protobuf itself ends at about 33."""
-
-LONGEST, MOST_KEPT = 1 << 8, 1 << 14
-"""Bytes of what is known for other models, too, and how many such pieces."""
-_forms: dict[bytes, Form] = {}
-"""By the bytes behind the names of a node."""
-_types: dict[bytes, tuple[int, int | None]] = {}
-"""Element type and rank, by the bytes of a type."""
 
 _INT, _FLOAT, _STRING, _TENSOR, _GRAPH, _FLOATS, _INTS, _STRINGS, _SPARSE = 2, 1, 3, 4, 5, 6, 7, 8, 11
 _TENSOR_FIELDS = frozenset((1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 16))
@@ -41,15 +34,6 @@ def take_census(data: bytes) -> Census:
         return _CensusReader(data).model()
     except (IndexError, UnicodeDecodeError, struct.error, OverflowError):
         raise MalformedError from None
-
-
-Piece = TypeVar("Piece")
-
-
-def _kept(pieces: dict[bytes, Piece], octets: bytes, piece: Piece) -> Piece:
-    if len(pieces) >= MOST_KEPT:
-        pieces.clear()
-    return pieces.setdefault(octets, piece)
 
 
 class _CensusReader(FieldReader):
@@ -153,7 +137,7 @@ class _CensusReader(FieldReader):
             return i
         for rest in columns.rests:
             kind = self.kinds.get(rest)
-            if kind is None and (form := _forms.get(rest)) is not None:
+            if kind is None and (form := known_forms.get(rest)) is not None:
                 kind = self.kinds[rest] = form.kind()
             if kind is None:
                 alone = _CensusReader(rest)
@@ -203,7 +187,7 @@ class _CensusReader(FieldReader):
         tail = data[i:end]
         kind = self.kinds.get(tail)
         if kind is None:
-            form = _forms.get(tail)
+            form = known_forms.get(tail)
             kind = self.kind(i, end, level) if form is None else form.kind()
             if kind.bodies:
                 self.single.append(kind)
@@ -237,7 +221,7 @@ class _CensusReader(FieldReader):
         kind.op = op or ""
         kind.domain = "" if domain in (None, "ai.onnx") else domain
         if end - i <= LONGEST and OPAQUE not in kind.attrs.values():
-            kind.form = _kept(_forms, self.data[i:end], Form(kind.op, kind.domain, kind.attrs))
+            kind.form = keep(known_forms, self.data[i:end], Form(kind.op, kind.domain, kind.attrs))
         return kind
 
     def attribute(self, i: int, end: int, kind: NodeKind, level: int) -> None:
@@ -341,8 +325,8 @@ class _CensusReader(FieldReader):
         rest = data[i:end]
         known = self.types.get(rest)
         if known is None:
-            known = _types.get(rest) or self.declared(i, end)
-            self.types[rest] = known if len(rest) > LONGEST else _kept(_types, rest, known)
+            known = known_types.get(rest) or self.declared(i, end)
+            self.types[rest] = keep(known_types, rest, known)
         self.rank = known[1]
         return name, known[0]
 
