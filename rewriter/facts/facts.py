@@ -87,6 +87,8 @@ class Facts:
 
     def is_constant(self, tensor: gs.Tensor) -> bool:
         """Whether it is an initializer no caller overrides, a Constant node's output, or folds to a constant; loads nothing."""
+        if self._walk is not None and isinstance(tensor, gs.Constant) and self.index.producer(tensor) is None:
+            return tensor.name not in self.overridable
         return self.fact(tensor).mark is not None
 
     def constant(self, tensor: gs.Tensor) -> Array | None:

@@ -1,4 +1,4 @@
-"""An element type that is found without shapes is the one that inference finds."""
+"""What is found without shapes is the one that inference finds."""
 
 from __future__ import annotations
 
@@ -33,12 +33,14 @@ HARD = [
 def disagreement(model: Model) -> str:
     """The first tensor of which both ways say different things."""
     index = GraphIndex(model.graph)
-    plain, walking = Facts(index), Facts(index)
+    plain, walking = Facts(index, model.overridable), Facts(index, model.overridable)
     with walking.unedited():
         for node in index.all_nodes():
             for tensor in (*node.inputs, *node.outputs):
                 if walking.dtype(tensor) != plain.dtype(tensor):
                     return f"{tensor.name}: {walking.dtype(tensor)}, not {plain.dtype(tensor)}"
+                if walking.is_constant(tensor) is not plain.is_constant(tensor):
+                    return f"{tensor.name}: whether it is constant"
     return ""
 
 
