@@ -16,6 +16,8 @@ MOST_BYTES = 2**31 - 1
 LARGE = 1 << 24
 """Bytes of a model from which on its weights are left out; below, reading it whole takes less than walking through it."""
 
+_LEAST = 1 << 12
+
 
 def read_bytes(path: Path) -> bytes:
     """All bytes of a regular file, which may be reached through links; RewriterError otherwise."""
@@ -46,7 +48,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[tuple[int, int]]:
 def all_bytes(descriptor: int) -> bytes:
     """What stands in an open file from its position on."""
     parts = []
-    most = os.fstat(descriptor).st_size + 1
+    most = max(os.fstat(descriptor).st_size, _LEAST) + 1  # one that says 0 may hold something, in /proc
     while part := os.read(descriptor, most):
         parts.append(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from codecs import BOM_UTF8
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -100,13 +101,14 @@ def _read(path: Path) -> str:
     try:
         if not path.is_file():
             raise RewriterError(f"{path}: no such source file" if not path.exists() else f"{path}: not a file")
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        with path.open("rb", buffering=0) as file:
+            large = os.fstat(file.fileno()).st_size > MAX_BYTES
+            data = b"" if large else file.readall()
     except OSError as error:
         raise RewriterError(f"{path}: {reason(error)}") from None
-    if len(data) > MAX_BYTES:
+    if large or len(data) > MAX_BYTES:
         raise RewriterError(f"{path}: larger than {MAX_BYTES >> 20} MiB")
     try:
-        return data.decode("utf-8-sig")
+        return data.removeprefix(BOM_UTF8).decode()
     except UnicodeDecodeError:
         raise RewriterError(f"{path}: not UTF-8 text") from None
