@@ -114,17 +114,16 @@ def write_result(job: Job, work: Work, outcome: Outcome, data: bytes) -> None:
         RewriterError: the target may not be replaced, or the system refuses.
     """
     assert job.target is not None
-    target = Path(job.target)
-    make_folder(target.parent)
+    make_folder(os.path.dirname(job.target) or ".")
     force = work.force or job.replaces
     group = _current[-1] if _current else None
     if group is not None:
         group.write(job.target, data, force=force)
     else:
-        write_bytes(target, data, force)
+        write_bytes(Path(job.target), data, force)
     outcome.output = job.target
     if work.stamped:
-        stat = None if group is not None else stat_of(os.stat(target))
+        stat = None if group is not None else stat_of(os.stat(job.target))
         outcome.stamps.append(FileStamp("output", job.target, sha256(data).hexdigest(), stat))
 
 

@@ -84,11 +84,11 @@ def decided(job: Job, work: Work, outcome: Outcome, outlook: Outlook) -> bool:
     )
     if table is None:
         return False
-    with files.opened(Path(job.path)) as (descriptor, size):
+    with files.opened(job.path) as (descriptor, size):
         large = size >= files.LARGE
         data = _without_weights(descriptor, size) if large else files.all_bytes(descriptor)
         found = os.fstat(descriptor)
-    with collector_off():
+    with collector_off(circular=False):
         try:
             census = take_census(data)
         except MalformedError:

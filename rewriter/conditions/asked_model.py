@@ -15,8 +15,18 @@ _REPEATED = {"pads": (0, 2), "strides": (1, 1), "dilations": (1, 1)}
 """Defaults that depend on the number of spatial axes: the item, and how many an axis."""
 
 
+MOST_ANSWERS = 1 << 16
+MOST_SUBJECTS = 64
+Answers = dict[tuple[Any, ...], bool]
+_answers: dict[tuple[object, ...], tuple[Table, Answers]] = {}
+
+
 class AskedModel:
-    """What questions are put to, with what was found before."""
+    """What questions are put to, with what was found before.
+
+    Attributes:
+        answers: to questions about the form of a kind alone, those of other models of these versions among them.
+    """
 
     def __init__(self, census: Census, table: Table) -> None:
         self.census = census
@@ -25,8 +35,20 @@ class AskedModel:
         for kind in census.kinds:
             self.by_op.setdefault((kind.domain, kind.op), []).append(kind)
         self.versions = census.versions
+        self.answers = self._shared()
         self._effective: dict[tuple[NodeKind, str], Any] = {}
         self._none: dict[str, Any] = {}
+
+    def _shared(self) -> Answers:
+        key = id(self.table), self.census.ir_version, frozenset(self.versions), bool(self.census.functions)
+        found = _answers.get(key)
+        if found is None:
+            if len(_answers) >= MOST_SUBJECTS:
+                _answers.clear()
+            found = _answers[key] = self.table, {}  # with the table, so that no other one gets its id()
+        elif len(found[1]) >= MOST_ANSWERS:
+            found[1].clear()
+        return found[1]
 
     def effective(self, kind: NodeKind, name: str) -> Any:
         """The value that an attribute has by itself or by default."""

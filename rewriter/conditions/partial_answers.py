@@ -40,10 +40,17 @@ def nothing(asked: Asked) -> Any:
 
 
 class ConditionCompiler(TypeCompiler):
-    """Makes the expressions of one rule into functions of a case; None for what no census tells."""
+    """Makes the expressions of one rule into functions of a case; None for what no census tells.
+
+    Attributes:
+        faults: names of the faults of a model that they ask about.
+        asks_handed: whether they ask which outputs are outputs of the graph.
+    """
 
     def __init__(self, rule: ast.Rule) -> None:
         super().__init__({let.name: let.value for let in rule.lets})
+        self.faults: set[str] = set()
+        self.asks_handed = False
         self._made: dict[str, Known | None] = {}
 
     def value(self, expr: ast.Expr) -> Known | None:
@@ -111,6 +118,7 @@ class ConditionCompiler(TypeCompiler):
     def field(self, expr: ast.Field) -> Known | None:
         name = expr.name
         if isinstance(expr.value, ast.Name) and expr.value.id == "model" and "model" not in self.bound:
+            self.faults.update({name} & NONE.keys())
             return (lambda asked: asked.model.field(name)) if name == "ir_version" or name in NONE else None
         base = self.value(expr.value)
         if base is None or name in ("inputs", "outputs", "op", "doc_string"):
@@ -260,6 +268,7 @@ class ConditionCompiler(TypeCompiler):
         """Which output of the node in question a name means."""
         place = self.outputs.get(tensor.id) if isinstance(tensor, ast.Name) else None
         self.asks_types = self.asks_types or place is not None
+        self.asks_handed = self.asks_handed or place is not None
         return place
 
     def has(self, node: ast.Expr, name: ast.Expr) -> Known | None:

@@ -32,6 +32,7 @@ class Prepared:
         self._settings = dict(settings)
         self._ready: dict[str, list[tuple[CompiledRule, Needs]]] = {}
         self._plans: dict[tuple[str, ...], list[PhasePlan]] = {}
+        self._of_ops: dict[tuple[int, frozenset[tuple[str, str]]], tuple[Sequence[Rule], Sequence[Rule]]] = {}
 
     def plans(self, suited: Sequence[Rule], inventory: Inventory) -> list[PhasePlan]:
         """The plans of those rules that can find something in a model. They are shared, and not to be changed.
@@ -39,14 +40,12 @@ class Prepared:
         Raises:
             RewriterError: one of the rules lacks a parameter, or its pattern is too large.
         """
-        waiting = list(suited)
+        waiting = self._about(suited, inventory.ops)
         found: set[str] = set()
         growing = True
         while growing:  # what one rule makes may be what another one needs
-            growing = False
+            growing, ops = False, inventory.ops
             for rule in waiting:
-                if any(map(inventory.ops.isdisjoint, rule.wanted)):
-                    continue  # asked first, since it is known without compiling the rule
                 met = [need for _, need in self._rule(rule) if need.met(inventory)]
                 if met:
                     for need in met:
@@ -54,8 +53,23 @@ class Prepared:
                         growing = growing or grown is not inventory
                         inventory = grown
                     found.add(rule.code)
-            waiting = [rule for rule in waiting if rule.code not in found]
+            if growing:
+                known = waiting if inventory.ops == ops else self._about(suited, inventory.ops)
+                waiting = [rule for rule in known if rule.code not in found]
         return self._plan([rule for rule in suited if rule.code in found])
+
+    def _about(self, suited: Sequence[Rule], ops: frozenset[tuple[str, str]]) -> Sequence[Rule]:
+        """Those of rules whose operators are all among these: known without compiling a rule, and the same for models of one
+        kind. `suited` is one of the lists that models of one exporter share.
+        """
+        key = id(suited), ops
+        known = self._of_ops.get(key)
+        if known is None:
+            if len(self._of_ops) >= MOST_PLANS:
+                self._of_ops.clear()
+            about = [rule for rule in suited if not any(map(ops.isdisjoint, rule.wanted))]
+            known = self._of_ops[key] = suited, about  # with the list, so that no other one gets its id()
+        return known[1]
 
     def only(self, rules: Sequence[Rule]) -> list[PhasePlan]:
         """The plans of just these rules; errors as for `plans`. They are shared, and not to be changed."""
@@ -87,7 +101,8 @@ def prepared(rules: RuleSet, settings: Mapping[tuple[str, str], Any]) -> Prepare
     """The rules of a set with these settings, made ready; the same object for the same rules and settings."""
     signature = _signature(settings)
     for known in _prepared:
-        if len(known.rules) == len(rules.rules) and all(map(is_, known.rules, rules.rules)) and known.signature == signature:
+        same = known.rules is rules.rules or (len(known.rules) == len(rules.rules) and all(map(is_, known.rules, rules.rules)))
+        if same and known.signature == signature:
             return known
     made = Prepared(rules.rules, settings)
     _prepared.append(made)

@@ -87,40 +87,67 @@ def run(
         with stage(profile, "index"):
             index = GraphIndex(graph)
         facts_of, attempt_of = (Facts, Attempt) if profile is None else _timed(profile)
-        log = facts = None
-        if forecast is not None:
-            facts = Facts(index, known.overridable)
-            log = _without_firing(Context(index, known, facts), rules, limits, veto, forecast, detail=detail)
+        look = None if forecast is None else _FirstLook(Context(index, known, Facts(index, known.overridable)), rules, forecast)
+        log = None if look is None or look.is_idle else look.without_firing(limits, veto, detail=detail)
         if log is None:
-            if facts is None or profile is not None:
-                facts = facts_of(index, known.overridable)  # else what the look found out still holds: it has edited nothing
+            # else what the look found out still holds: it has edited nothing
+            facts = look.context.facts if look is not None and profile is None else facts_of(index, known.overridable)
             context = Context(index, known, facts)
             auditor = None if hooks.audit is None or not detail else _auditor(context, hooks.audit)
             attempt = attempt_of(context, detail=detail, coverage=hooks.coverage, auditor=auditor)
             log = Run(context, rules, limits, attempt, veto=veto, permit=hooks.permit, profile=profile).execute(keep=keep)
+            if look is not None and look.is_idle and not log.firings:
+                log = (
+                    look.without_firing(limits, veto, detail=detail) or log
+                )  # which rules it has tried is part of what it says
+        if look is not None:
+            look.note(log)
         if not keep and rules.questions:
             log.questions = questions(Context(index, known), rules, limits)
         return log
 
 
-def _without_firing(
-    context: Context,
-    rules: RuleSet,
-    limits: Limits,
-    veto: Collection[tuple[str, str, str]],
-    forecast: Forecast,
-    *,
-    detail: bool,
-) -> Log | None:
-    """The log of a run that tries only what may fire, where nothing does; else None, and the graph is as it was.
+ENOUGH, OFTEN = 2, 0.8
+"""In how many models, and in what part of them, the same rules must have fired for a look to be left out."""
+MOST_KINDS = 1 << 12
+_fired: dict[tuple[str, ...], list[int]] = {}
+"""By the rules that could fire: how many models there were, and in how many of them some did."""
 
-    It is None, too, where something is blocked: which of the rules are tried at all is then part of what the log says.
+
+class _FirstLook:
+    """A run that tries only what may fire, to which it comes in most models: nothing.
+
+    Attributes:
+        is_idle: something fires in nearly all models in which these rules may, so that the look comes after the run, if at all.
     """
-    try:
-        log = Run(context, rules, limits, Look(context, detail=detail), veto=veto, forecast=forecast).execute()
-    except WouldFire:
-        return None
-    return None if log.blocked or log.stops else log
+
+    def __init__(self, context: Context, rules: RuleSet, forecast: Forecast) -> None:
+        self.context = context
+        self._rules = rules
+        self._forecast = forecast
+        codes = tuple([rule.code for rule in forecast.possible(suited(rules, context.subject)[0])])
+        if len(_fired) >= MOST_KINDS:
+            _fired.clear()
+        self._counts = _fired.setdefault(codes, [0, 0])
+        self.is_idle = self._counts[1] >= max(ENOUGH, self._counts[0] * OFTEN)
+
+    def without_firing(self, limits: Limits, veto: Collection[tuple[str, str, str]], *, detail: bool) -> Log | None:
+        """The log of a run where nothing fires; else None, and the graph is as it was.
+
+        It is None, too, where something is blocked: which of the rules are tried at all is then part of what the log says.
+        """
+        look = Look(self.context, detail=detail)
+        try:
+            with self.context.facts.unedited():
+                log = Run(self.context, self._rules, limits, look, veto=veto, forecast=self._forecast).execute()
+        except WouldFire:
+            return None
+        return None if log.blocked or log.stops else log
+
+    def note(self, log: Log) -> None:
+        """Counts what became of a model."""
+        self._counts[0] += 1
+        self._counts[1] += bool(log.firings)
 
 
 def questions(context: Context, rules: RuleSet, limits: Limits) -> list[Question]:

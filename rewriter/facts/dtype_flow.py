@@ -24,6 +24,11 @@ LONG = 1000
 """Nodes from which on following all of them at once, in several rounds, is faster than one after the other."""
 
 
+MOST_MADE = 1 << 15
+_made: dict[tuple[object, ...], tuple[Mapping[str, Any], tuple[int, ...]]] = {}
+"""What comes out of nodes of one form with operands of these types, in models without functions."""
+
+
 class _Conflict(Exception):
     """One name means tensors of several types."""
 
@@ -94,7 +99,16 @@ class _Flow:
     def outputs(self, kind: NodeKind, operands: tuple[int, ...], count: int, declared: Mapping[bytes, int]) -> tuple[int, ...]:
         if kind.bodies:
             return tuple(self.through(kind, operands, count, declared))
-        return tuple([self.output(kind, operands, i) for i in range(count)])
+        if kind.form is None or self.census.functions:
+            return tuple([self.output(kind, operands, i) for i in range(count)])
+        key = id(self.table), kind.form, operands, count
+        found = _made.get(key)
+        if found is None:
+            if len(_made) >= MOST_MADE:
+                _made.clear()
+            made = tuple([self.output(kind, operands, i) for i in range(count)])
+            found = _made[key] = self.table, made  # with the table, so that no other one gets its id()
+        return found[1]
 
     def output(self, kind: NodeKind, operands: tuple[int, ...], i: int) -> int:
         """What output i of an ordinary node may be."""

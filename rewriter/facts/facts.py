@@ -11,7 +11,8 @@ declaration outlives the edits that made it wrong.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -31,6 +32,7 @@ from rewriter.facts.derive import (
     node_facts,
     output_facts,
 )
+from rewriter.facts.dtype_walk import DtypeWalk
 from rewriter.facts.repeats import Repeats, look
 from rewriter.facts.shape_values import ShapeValue, join_values
 from rewriter.graph.index import GraphIndex
@@ -66,12 +68,14 @@ class Facts:
         self._contents: dict[int, tuple[int, object]] = {}  # of constants: mark, and what it stands for
         self._marks = itertools.count()
         self._repeats = Repeats()
+        self._walk: DtypeWalk | None = None
 
     # --- questions ---------------------------------------------------------------------------------------------------------
 
     def dtype(self, tensor: gs.Tensor) -> int | None:
         """Element type as TensorProto number; None when unknown or when this is a sequence, a map or an optional."""
-        return self.fact(tensor).type.dtype
+        walked = None if self._walk is None else self._walk.dtype(tensor)
+        return self.fact(tensor).type.dtype if walked is None else walked
 
     def shape(self, tensor: gs.Tensor) -> tuple[Dim, ...] | None:
         """Each dimension as length, name, or None for unknown; None as a whole when not even the rank is known."""
@@ -83,6 +87,8 @@ class Facts:
 
     def is_constant(self, tensor: gs.Tensor) -> bool:
         """Whether it is an initializer no caller overrides, a Constant node's output, or folds to a constant; loads nothing."""
+        if self._walk is not None and isinstance(tensor, gs.Constant) and self.index.producer(tensor) is None:
+            return tensor.name not in self.overridable
         return self.fact(tensor).mark is not None
 
     def constant(self, tensor: gs.Tensor) -> Array | None:
@@ -108,6 +114,24 @@ class Facts:
         """All that is known of a tensor."""
         found = self._facts.get(id(tensor))
         return self._find(tensor) if found is None else found
+
+    @contextmanager
+    def unedited(self) -> Iterator[None]:
+        """Nobody edits the graph meanwhile, so that not all that is found needs to be kept."""
+        self._walk = DtypeWalk(self.index, self._known_dtype, self._leaf_dtype, self._functions)
+        try:
+            yield
+        finally:
+            self._walk = None
+
+    def _known_dtype(self, tensor: gs.Tensor) -> int | None:
+        found = self._facts.get(id(tensor))
+        return None if found is None else found.type.dtype
+
+    def _leaf_dtype(self, tensor: gs.Tensor) -> int | None:
+        if self.index.producer(tensor) is not None:
+            return self.fact(tensor).type.dtype  # a Constant, which rests on nothing
+        return declared_type(tensor).dtype if isinstance(tensor, gs.Constant) or self.body_input(tensor) is None else None
 
     # --- finding -----------------------------------------------------------------------------------------------------------
 

@@ -53,14 +53,14 @@ def output_types(facts: NodeFacts, imports: Mapping[str, int]) -> list[TensorTyp
         dtype = _likely_dtype(facts)
     found[0] = TensorType(dtype, shape)
     if not facts.domain and all(kind.dtype is None and not kind.other for kind in found):
-        for i, source in enumerate(_type_sources(facts.op, facts.version or 0, len(found))):
+        for i, source in enumerate(type_sources(facts.op, facts.version or 0, len(found))):
             if source is not None and (kind := facts.type(source)).dtype is not None:
                 found[i] = found[i]._replace(dtype=kind.dtype)
     return found
 
 
 @lru_cache(maxsize=1024)
-def _type_sources(op: str, version: int, count: int) -> list[int | None]:
+def type_sources(op: str, version: int, count: int) -> list[int | None]:
     """For each output the operand whose element type it has by the operator's schema, be its shapes ever so wrong."""
     schemas = _schema("", op, version)
     if not schemas or not schemas[0].outputs:
@@ -75,7 +75,7 @@ def _likely_dtype(facts: NodeFacts) -> int | None:
     """Element type where the inference said nothing: that of the operand that the schema names, or of the first without one."""
     if facts.op in BOOLEAN:
         return _BOOL
-    operand, *_ = _type_sources(facts.op, facts.version or 0, 1) or [0]
+    operand, *_ = type_sources(facts.op, facts.version or 0, 1) or [0]
     return None if operand is None else facts.type(operand).dtype
 
 

@@ -6,6 +6,7 @@ import codecs
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from rewriter.errors import RewriterError, reason
@@ -89,7 +90,12 @@ def read_unchanged(state: State) -> str:
 
 
 def is_shipped(path: str) -> bool:
-    """Whether a rule file is one of those that come with this program."""
+    """Whether a rule file is one of those that come with this program; found out once, since each changed model asks it."""
+    return _is_shipped(os.path.abspath(path))
+
+
+@lru_cache(maxsize=1 << 12)
+def _is_shipped(path: str) -> bool:
     real = os.path.realpath(path)
     return any(real.startswith(os.path.realpath(folder) + os.sep) for folder in _shipped())
 

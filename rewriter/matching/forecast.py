@@ -9,9 +9,10 @@ asks for it. Where this stands among all questions is told in `rewriter.matching
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from rewriter.conditions.asked_model import Asked, AskedModel
+from rewriter.conditions.partial_values import UNKNOWN
 from rewriter.errors import RewriterError
 from rewriter.facts import dtype_flow, rank_flow
 from rewriter.language import ast
@@ -46,7 +47,9 @@ class Forecast:
 
     def _possible(self, rules: Sequence[Rule]) -> list[Rule]:
         model = self._model
-        left = [one for one in _forecasts(rules).about(frozenset(model.by_op)) if one.open(model, _by_itself)]
+        about = _forecasts(rules).about(frozenset(model.by_op))
+        standing = about.standing(model)
+        left = [one for one in about.rules if (one in standing if one.is_whole else one.open(model, _by_itself))]
         if any(one.asks_types for one in left) and self._has_types():
             left = [one for one in left if one.open(model, _with_types)]
         if any(one.asks_ranks for one in left) and self._has_ranks():
@@ -66,20 +69,24 @@ class Forecast:
         return self._ranks
 
 
-Cases = Callable[[AskedModel, NodeKind], Iterable[Asked]]
+Case = tuple[tuple[int, ...] | None, tuple[int | None, ...] | None, Hashable]
+"""Types and ranks of the operands, where they are told, and what follows from them for the outputs."""
+Cases = Callable[[NodeKind], Iterable[Case]]
 """The cases in which a kind of node occurs."""
 
-
-def _by_itself(model: AskedModel, kind: NodeKind) -> Iterable[Asked]:
-    return (Asked(model, kind),)
+_NOTHING_TOLD: tuple[Case, ...] = ((None, None, None),)
 
 
-def _with_types(model: AskedModel, kind: NodeKind) -> Iterable[Asked]:
-    return (Asked(model, kind, types=types) for types in kind.made)
+def _by_itself(kind: NodeKind) -> Iterable[Case]:
+    return _NOTHING_TOLD
 
 
-def _with_ranks(model: AskedModel, kind: NodeKind) -> Iterable[Asked]:
-    return (Asked(model, kind, ranks=ranks) for ranks in kind.ranks)
+def _with_types(kind: NodeKind) -> Iterable[Case]:
+    return [(types, None, made) for types, made in kind.made.items()]
+
+
+def _with_ranks(kind: NodeKind) -> Iterable[Case]:
+    return [(None, ranks, rank) for ranks, rank in kind.ranks.items()]
 
 
 MOST_KINDS = 1 << 9
@@ -88,21 +95,42 @@ _of_rules: dict[int, _RuleForecast] = {}
 """Of each rule, by its id(): lists of rules differ from exporter to exporter, what is made of a rule does not."""
 
 
+class _About:
+    """Those of some rules that are about operators that a model has; which on the model as a whole stand for which faults."""
+
+    def __init__(self, rules: list[_RuleForecast]) -> None:
+        self.rules = rules
+        self._whole = [one for one in rules if one.is_whole]
+        self._faults = sorted({fault for one in self._whole for fault in one.faults})
+        self._standing: dict[tuple[object, ...], frozenset[_RuleForecast]] = {}
+
+    def standing(self, model: AskedModel) -> frozenset[_RuleForecast]:
+        """Those on the model as a whole that may fire; models with the same faults, mostly none, have the same ones."""
+        maybe = tuple([model.field(fault) is UNKNOWN for fault in self._faults])
+        key = maybe, model.census.ir_version, frozenset(model.versions)
+        found = self._standing.get(key)
+        if found is None:
+            if len(self._standing) >= MOST_KINDS:
+                self._standing.clear()
+            found = self._standing[key] = frozenset([one for one in self._whole if one.open(model, _by_itself)])
+        return found
+
+
 class _RuleForecasts:
     """Those of a list of rules, each made when it is first needed."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = rules
-        self._about: dict[frozenset[tuple[str, str]], list[_RuleForecast]] = {}
+        self._about: dict[frozenset[tuple[str, str]], _About] = {}
 
-    def about(self, ops: frozenset[tuple[str, str]]) -> list[_RuleForecast]:
+    def about(self, ops: frozenset[tuple[str, str]]) -> _About:
         """Those of rules whose operators are all among these; models of one kind have the same ones."""
         found = self._about.get(ops)
         if found is None:
             if len(self._about) >= MOST_KINDS:
                 self._about.clear()
             left = [rule for rule in self.rules if all(not ops.isdisjoint(wanted) for wanted in rule.wanted)]
-            found = self._about[ops] = [self.of(rule) for rule in left]
+            found = self._about[ops] = _About([self.of(rule) for rule in left])
         return found
 
     @staticmethod
@@ -137,28 +165,46 @@ class _RuleForecast:
         asked = [one for questions in self._patterns for one in questions]
         self.asks_types = any(question.asks_types for question in asked)
         self.asks_ranks = any(question.asks_ranks for question in asked)
+        self.is_whole = all(one.node is None for one in asked)
+        self.faults = frozenset().union(*[one.faults for one in asked])
 
     def open(self, model: AskedModel, cases: Cases) -> bool:
         """Whether every node of one of its patterns has a kind that it may be."""
-        return any(self._stands(model, questions, cases) for questions in self._patterns)
-
-    def _stands(self, model: AskedModel, questions: list[NodeQuestion], cases: Cases) -> bool:
-        for question in questions:
-            if not (question.stands(Asked(model, None)) if question.node is None else self._found(model, question, cases)):
-                return False
-        return True
-
-    @staticmethod
-    def _found(model: AskedModel, question: NodeQuestion, cases: Cases) -> bool:
-        assert question.node is not None
-        fixed, most = question.node.fixed, question.node.most
-        for op in model.by_op if question.node.ops is ANY_OPERATOR else question.node.ops:
-            for kind in model.by_op.get(op, ()):
-                if any(fixed <= count and (most is None or least <= most) for count, least in kind.arities):
-                    for asked in cases(model, kind):
-                        if question.stands(asked):
-                            return True
+        for questions in self._patterns:
+            for question in questions:
+                if not (question.stands(Asked(model, None)) if question.node is None else _found(model, question, cases)):
+                    break
+            else:
+                return True
         return False
+
+
+def _found(model: AskedModel, question: NodeQuestion, cases: Cases) -> bool:
+    """Whether the model has a kind of node that one of a pattern may be."""
+    assert question.node is not None
+    fixed, most = question.node.fixed, question.node.most
+    answers = model.answers if question.is_local else None
+    for op in model.by_op if question.node.ops is ANY_OPERATOR else question.node.ops:
+        for kind in model.by_op.get(op, ()):
+            if not _fits(kind, fixed, most):
+                continue
+            for types, ranks, made in cases(kind):
+                if answers is None or kind.form is None:
+                    stands = question.stands(Asked(model, kind, types, ranks))
+                else:
+                    key = question, kind.form, types, ranks, made
+                    known = answers.get(key)
+                    if known is None:
+                        known = answers[key] = question.stands(Asked(model, kind, types, ranks))
+                    stands = known
+                if stands:
+                    return True
+    return False
+
+
+def _fits(kind: NodeKind, fixed: int, most: int | None) -> bool:
+    """Whether the numbers of operands that occur are among those that a pattern takes."""
+    return any(fixed <= count and (most is None or least <= most) for count, least in kind.arities)
 
 
 def _questions(asked: ast.Rule) -> list[NodeQuestion]:

@@ -19,6 +19,8 @@ class NodeQuestion:
     Attributes:
         node: the one in question.
         asks_types, asks_ranks: whether more may be told where types or ranks of the operands are known.
+        faults: of the model, that the conditions ask about.
+        is_local: whether the answer follows from the kind, its types and ranks, and the versions that the model imports.
     """
 
     def __init__(self, rule: ast.Rule, node: PatternNode | None) -> None:
@@ -37,6 +39,8 @@ class NodeQuestion:
         self._wheres = [where for where in found if where is not None]
         self.asks_types = compiler.asks_types or bool(self._typed)
         self.asks_ranks = compiler.asks_ranks
+        self.faults = frozenset(compiler.faults)
+        self.is_local = node is not None and not self.faults and not compiler.asks_handed
 
     def _tensors(self, node: PatternNode, compiler: ConditionCompiler) -> None:
         """Tells where the names of the pattern stand."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from rewriter.record import field, record
 
@@ -19,11 +19,46 @@ OPAQUE = object()
 """An attribute that is there but not read: a tensor, a graph, a reference to an attribute of a function."""
 
 
+class Form:
+    """Operator and plain attributes, one object for all models of this process: what follows from them alone is found once."""
+
+    __slots__ = ("attrs", "domain", "op")
+
+    def __init__(self, op: str, domain: str, attrs: dict[str, Any]) -> None:
+        self.op = op
+        self.domain = domain
+        self.attrs = attrs
+
+    def kind(self) -> NodeKind:
+        """The kind of it in one more model."""
+        return NodeKind(self.op, self.domain, self.attrs, form=self)
+
+
+LONGEST, MOST_KEPT = 1 << 8, 1 << 14
+"""Bytes of a piece of a model that is known again in others, and how many such pieces."""
+known_forms: dict[bytes, Form] = {}
+"""By the bytes behind the names of a node."""
+known_types: dict[bytes, tuple[int, int | None]] = {}
+"""Element type and rank, by the bytes of a type."""
+
+Piece = TypeVar("Piece")
+
+
+def keep(pieces: dict[bytes, Piece], octets: bytes, piece: Piece) -> Piece:
+    """What these bytes mean, for other models, too, if they are few: most models are made of the same pieces."""
+    if len(octets) > LONGEST:
+        return piece
+    if len(pieces) >= MOST_KEPT:
+        pieces.clear()
+    return pieces.setdefault(octets, piece)
+
+
 @record(eq=False, slots=True)
 class NodeKind:
     """Nodes that have operator and attributes in common.
 
     Attributes:
+        form: what the kind shares with those of other models, attributes included; None where one of these is not read.
         attrs: by name, what `Node.attrs` would say, or `OPAQUE`.
         dtype: element type of the tensor or sparse tensor among the attributes, 0 without one; `rank` is that of the tensor.
         bodies: subgraphs in the order of their attributes; a kind with some stands for one node.
@@ -38,6 +73,7 @@ class NodeKind:
     attrs: dict[str, Any]
     dtype: int = 0
     rank: int | None = None
+    form: Form | None = None
     bodies: dict[str, Body] = field(default_factory=dict)
     arities: set[tuple[int, int]] = field(default_factory=set)
     made: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)

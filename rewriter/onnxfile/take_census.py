@@ -10,7 +10,7 @@ import struct
 import sys
 from typing import Any
 
-from rewriter.onnxfile.census import OPAQUE, Body, Census, NodeKind
+from rewriter.onnxfile.census import LONGEST, OPAQUE, Body, Census, Form, NodeKind, keep, known_forms, known_types
 from rewriter.onnxfile.field_reader import FieldReader, signed
 from rewriter.onnxfile.wire import MalformedError
 
@@ -137,6 +137,8 @@ class _CensusReader(FieldReader):
             return i
         for rest in columns.rests:
             kind = self.kinds.get(rest)
+            if kind is None and (form := known_forms.get(rest)) is not None:
+                kind = self.kinds[rest] = form.kind()
             if kind is None:
                 alone = _CensusReader(rest)
                 kind = alone.kind(0, len(rest), 0)
@@ -185,7 +187,8 @@ class _CensusReader(FieldReader):
         tail = data[i:end]
         kind = self.kinds.get(tail)
         if kind is None:
-            kind = self.kind(i, end, level)
+            form = known_forms.get(tail)
+            kind = self.kind(i, end, level) if form is None else form.kind()
             if kind.bodies:
                 self.single.append(kind)
             else:
@@ -217,6 +220,8 @@ class _CensusReader(FieldReader):
                 raise MalformedError
         kind.op = op or ""
         kind.domain = "" if domain in (None, "ai.onnx") else domain
+        if end - i <= LONGEST and OPAQUE not in kind.attrs.values():
+            kind.form = keep(known_forms, self.data[i:end], Form(kind.op, kind.domain, kind.attrs))
         return kind
 
     def attribute(self, i: int, end: int, kind: NodeKind, level: int) -> None:
@@ -320,7 +325,8 @@ class _CensusReader(FieldReader):
         rest = data[i:end]
         known = self.types.get(rest)
         if known is None:
-            known = self.types[rest] = self.declared(i, end)
+            known = known_types.get(rest) or self.declared(i, end)
+            self.types[rest] = keep(known_types, rest, known)
         self.rank = known[1]
         return name, known[0]
 

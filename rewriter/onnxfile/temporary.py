@@ -26,22 +26,41 @@ _FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(o
 _searched: set[str] = set()
 
 
-@contextlib.contextmanager
-def temporary_file(folder: Path) -> Iterator[tuple[int, Path]]:
-    """An empty file, open for writing; gone at the end unless it was renamed. Raises OSError."""
-    while True:
-        place, descriptor = folder / f".{os.urandom(6).hex()}{ENDING}", -1
-        try:  # around the opening, too: a signal may end this process as soon as the file is there
-            descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o666)
-            if _taken(descriptor):
-                yield descriptor, place
+class TemporaryFile:
+    """An empty file, open for writing; gone when it is closed, unless it was renamed.
+
+    Attributes:
+        place: its path.
+        descriptor: -1 while it is not open.
+        renamed: nothing is left to be removed.
+    """
+
+    __slots__ = ("_folder", "descriptor", "place", "renamed")
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self._folder = os.fspath(folder)
+        self.place = ""
+        self.descriptor = -1
+        self.renamed = False
+
+    def open(self) -> None:
+        """Makes it. Raises OSError; `close` is to be called in any case, since a signal may end this process at any place."""
+        while True:
+            self.place = os.path.join(self._folder, f".{os.urandom(6).hex()}{ENDING}")
+            self.descriptor = os.open(self.place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o666)
+            if _taken(self.descriptor):
                 return
-        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Closes it, however far it came to be open."""
+        if self.place and not self.renamed:
             with contextlib.suppress(OSError):
-                os.unlink(place)
-            if descriptor >= 0:
-                with contextlib.suppress(OSError):
-                    os.close(descriptor)
+                os.unlink(self.place)
+        if self.descriptor >= 0:
+            descriptor, self.descriptor = self.descriptor, -1
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
 
 
 @contextlib.contextmanager
@@ -68,12 +87,16 @@ def temporary_folder() -> Iterator[Path]:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def collect(folder: Path, *, again: bool = False) -> None:
+def collect(folder: str | os.PathLike[str], *, again: bool = False) -> None:
     """Removes what dead processes left in a folder, once in a process unless it asks `again`."""
-    name = os.path.realpath(folder)
-    if fcntl is None or (name in _searched and not again):
+    given = os.fspath(folder)
+    if fcntl is None or (given in _searched and not again):
         return
-    _searched.add(name)
+    name = os.path.realpath(given)
+    known = name in _searched
+    _searched.update((name, given) if os.path.isabs(given) else (name,))  # to find out where a link leads takes long
+    if known and not again:
+        return
     with contextlib.suppress(OSError), os.scandir(name) as entries:
         left = [entry.path for entry in entries if entry.name.endswith(ENDING) and _OURS.fullmatch(entry.name)]
         for path in left:

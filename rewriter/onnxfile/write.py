@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rewriter.errors import RewriterError, reason
-from rewriter.onnxfile.temporary import LOCKS, collect, temporary_file
+from rewriter.onnxfile.temporary import LOCKS, TemporaryFile, collect
 from rewriter.onnxfile.transfer import write_all
 
 
@@ -44,13 +44,7 @@ def write_file(path: Path, fill: Callable[[int], None], force: bool) -> None:
     disk before they have the name, and the name is, too, when this returns.
     Raises RewriterError when the target may not be replaced or the system refuses.
     """
-    with new_file(path, fill, force) as file:
-        file.sync()
-        file.name()
-    try:
-        sync_folder(path.parent)
-    except OSError as error:
-        raise RewriterError(f"{path}: {reason(error)}") from error
+    _write(path, fill, force)
 
 
 class NewFile:
@@ -58,28 +52,32 @@ class NewFile:
 
     Args:
         path: the name that it is to have.
-        place: the temporary one, in the same folder.
-        descriptor: of the file.
+        file: the temporary one, in the same folder.
         before: the file that it replaces; None for none.
         force: one that came meanwhile may be replaced.
+
+    Attributes:
+        place: the temporary name.
     """
 
-    def __init__(self, path: Path, place: Path, descriptor: int, before: os.stat_result | None, force: bool) -> None:
+    __slots__ = ("_before", "_file", "_force", "_path", "place")
+
+    def __init__(self, path: Path, file: TemporaryFile, before: os.stat_result | None, force: bool) -> None:
         self._path = path
-        self.place = place
-        self._descriptor = descriptor
+        self.place = file.place
+        self._file = file
         self._before = before
         self._force = force
 
     def begin_sync(self) -> None:
         """Has the system begin to write the bytes to the disk, where it can: those of several files then arrive together."""
         with contextlib.suppress(AttributeError, OSError):
-            os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.posix_fadvise(self._file.descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def sync(self) -> None:
         """Waits until the bytes are on the disk. Raises RewriterError."""
         try:
-            os.fsync(self._descriptor)
+            os.fsync(self._file.descriptor)
         except OSError as error:
             raise RewriterError(f"{self._path}: {reason(error)}") from error
 
@@ -87,14 +85,30 @@ class NewFile:
         """Gives the file its name, after its bytes are on the disk. Raises RewriterError."""
         try:
             if not LOCKS:  # a system that renames no open file
-                os.close(self._descriptor)
+                os.close(self._file.descriptor)
             if self._before is not None:
                 os.chmod(self.place, stat.S_IMODE(self._before.st_mode))
-                os.replace(self.place, self._path)
+                self._rename()
+            elif self._force:
+                self._rename()
             else:
-                _take_name(self.place, self._path, self._force)
+                self._take_name()
         except (OSError, ValueError) as error:
             raise RewriterError(f"{self._path}: {reason(error)}") from error
+
+    def _rename(self) -> None:
+        os.replace(self.place, self._path)
+        self._file.renamed = True
+
+    def _take_name(self) -> None:
+        """Gives the file its name unless somebody else took it meanwhile; a link fails then, a rename would not."""
+        try:
+            os.link(self.place, self._path)
+        except FileExistsError:
+            raise RewriterError(f"{self._path} exists; --force overwrites it") from None
+        except OSError:  # a file system without hard links
+            check_target(self._path, force=False)
+            self._rename()
 
 
 @contextlib.contextmanager
@@ -110,39 +124,39 @@ def new_file(path: Path, content: bytes | Callable[[int], None], force: bool) ->
         RewriterError: the target may not be replaced, or the system refuses.
     """
     before = check_target(path, force)
-    collect(path.parent)
-    with contextlib.ExitStack() as stack:
+    folder = os.path.dirname(path) or "."
+    collect(folder)
+    file = TemporaryFile(folder)
+    try:
         try:
-            descriptor, place = stack.enter_context(temporary_file(path.parent))
+            file.open()
             if isinstance(content, bytes):
-                write_all(descriptor, content)
+                write_all(file.descriptor, content)
             else:
-                content(descriptor)
+                content(file.descriptor)
         except (OSError, ValueError) as error:
             raise RewriterError(f"{path}: {reason(error)}") from error
-        yield NewFile(path, place, descriptor, before, force)
+        yield NewFile(path, file, before, force)
+    finally:
+        file.close()
 
 
 def write_bytes(path: Path, data: bytes, force: bool) -> None:
     """`write_file` for bytes."""
-    write_file(path, lambda descriptor: write_all(descriptor, data), force)
+    _write(path, data, force)
 
 
-def _take_name(temporary: Path, path: Path, force: bool) -> None:
-    """Gives a file its name unless somebody else took it meanwhile; a link fails then, a rename would not."""
-    if force:
-        os.replace(temporary, path)
-        return
+def _write(path: Path, content: bytes | Callable[[int], None], force: bool) -> None:
+    with new_file(path, content, force) as file:
+        file.sync()
+        file.name()
     try:
-        os.link(temporary, path)
-    except FileExistsError:
-        raise RewriterError(f"{path} exists; --force overwrites it") from None
-    except OSError:  # a file system without hard links
-        check_target(path, force=False)
-        os.replace(temporary, path)
+        sync_folder(os.path.dirname(path) or ".")
+    except OSError as error:
+        raise RewriterError(f"{path}: {reason(error)}") from error
 
 
-def sync_folder(folder: Path) -> None:
+def sync_folder(folder: str | os.PathLike[str]) -> None:
     """Has the names in a folder written to the disk, where the system can. Raises OSError when it fails to."""
     if not hasattr(os, "O_DIRECTORY"):
         return
@@ -156,10 +170,11 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def make_folder(folder: Path) -> None:
+def make_folder(folder: str | os.PathLike[str]) -> None:
     """A folder with those around it, unless it is there. Raises RewriterError."""
     if os.path.isdir(folder):
         return
+    folder = Path(folder)
     try:
         made = [folder, *(above for above in folder.parents if not above.exists())]
         folder.mkdir(parents=True, exist_ok=True)

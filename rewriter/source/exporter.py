@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from rewriter.record import record, replace
@@ -117,13 +118,9 @@ def identify(
         graph_name, domains: the name of the main graph, and the operator domains that the model imports.
         mxnet: what the nodes tell of the version of MXNet; asked only of its models.
     """
-    producer = producer.strip().lower()
-    signed_over = bool(re.fullmatch(_SIGNED_OVER, producer))
-    if producer and not signed_over:
-        version = version.strip()
-        known = release(version)
-        bounds = UNBOUNDED if known is None else exactly(known)
-        return Exporter(FRAMEWORKS.get(producer, producer), version, producer, "producer_name", bounds)
+    signed = _signed(producer, version)
+    if signed is not None:
+        return signed
     for pattern, name in _UNSIGNED:
         if re.fullmatch(pattern, graph_name):
             return Exporter(name, evidence="graph name", bounds=mxnet() if name == "mxnet" else UNBOUNDED)
@@ -131,6 +128,17 @@ def identify(
         if domain in _DOMAINS:
             return Exporter(_DOMAINS[domain], evidence="operator domain")
     return Exporter()
+
+
+@lru_cache(maxsize=256)
+def _signed(producer: str, version: str) -> Exporter | None:
+    """The exporter of a model that it signed; None where nobody did, or a tool has signed over it."""
+    producer, version = producer.strip().lower(), version.strip()
+    if not producer or re.fullmatch(_SIGNED_OVER, producer):
+        return None
+    known = release(version)
+    bounds = UNBOUNDED if known is None else exactly(known)
+    return Exporter(FRAMEWORKS.get(producer, producer), version, producer, "producer_name", bounds)
 
 
 def informed(exporter: Exporter, framework: str, version: str) -> Exporter:

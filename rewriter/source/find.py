@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from codecs import BOM_UTF8
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 64 << 20
 FIXED = ".fixed"
+PLAIN = "symbol.json"
 SETTLED = 2_000_000_000
 """Nanoseconds after a change from which on the time of a folder tells whether it changed again: clocks are coarse."""
 
@@ -33,9 +35,10 @@ def find(model: Path | str) -> Path | None:
         models, symbols = _listed(parent or ".")
     except (OSError, ValueError):
         return None
-    if models - {stem}:
+    if not symbols or models - {stem}:
         return None
-    likely = ["symbol.json", *(symbols if len(symbols) == 1 else ())]
+    named = [name for name in symbols if name.endswith("-symbol.json")]
+    likely = [PLAIN, *(named if len(named) == 1 else ())]
     return next((Path(place) for name in likely if os.path.isfile(place := os.path.join(parent, name))), None)
 
 
@@ -46,7 +49,7 @@ _last: dict[tuple[str, int, int], tuple[frozenset[str], list[str]]] = {}
 def _listed(folder: str) -> tuple[frozenset[str], list[str]]:
     """Stems of models, of which two are enough to know, and the names of symbol files, as long as there is one stem."""
     found = os.stat(folder)
-    key = os.path.abspath(folder), found.st_ino, found.st_mtime_ns
+    key = folder if os.path.isabs(folder) else os.path.abspath(folder), found.st_ino, found.st_mtime_ns
     if key in _last:
         return _last[key]
     models, symbols = set(), []
@@ -56,7 +59,7 @@ def _listed(folder: str) -> tuple[frozenset[str], list[str]]:
                 models.add(entry.name.removesuffix(".onnx").removesuffix(FIXED))
                 if len(models) > 1:
                     break  # a folder may hold 100,000 of them
-            elif entry.name.endswith("-symbol.json"):
+            elif entry.name.lower() == PLAIN or entry.name.endswith("-symbol.json"):
                 symbols.append(entry.name)
     result = frozenset(models), symbols
     _last.clear()
@@ -98,13 +101,14 @@ def _read(path: Path) -> str:
     try:
         if not path.is_file():
             raise RewriterError(f"{path}: no such source file" if not path.exists() else f"{path}: not a file")
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        with path.open("rb", buffering=0) as file:
+            large = os.fstat(file.fileno()).st_size > MAX_BYTES
+            data = b"" if large else file.readall()
     except OSError as error:
         raise RewriterError(f"{path}: {reason(error)}") from None
-    if len(data) > MAX_BYTES:
+    if large or len(data) > MAX_BYTES:
         raise RewriterError(f"{path}: larger than {MAX_BYTES >> 20} MiB")
     try:
-        return data.decode("utf-8-sig")
+        return data.removeprefix(BOM_UTF8).decode()
     except UnicodeDecodeError:
         raise RewriterError(f"{path}: not UTF-8 text") from None

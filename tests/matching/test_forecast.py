@@ -62,3 +62,18 @@ def test_conditions_on_runs_of_operands(pattern: str, quantifier: str, node: str
     text = f"g (float[2] f, int64[2] i) => (y) {{ y = {node} }}"
     census = take_census(onnx.parser.parse_model(with_head(text)).SerializeToString())
     assert bool(Forecast(census, make_table()).possible(list(rules))) is left
+
+
+def test_what_other_models_had_does_not_matter() -> None:
+    """Answers about a form of node are shared: by models of the same versions, and not where a function has its name."""
+    rules = rule_set("rule A001 a <kind: exact> match { y = Relu(x) } where opset() < 14 rewrite { y = Abs(x) }")
+    typed = rule_set(
+        "rule A002 a <kind: exact> match { y = Neg(h) h = Relu(x) } where dtype(h) == float16 rewrite { y = Abs(x) }"
+    )
+    text = '<ir_version: 8, opset_import: ["": {0}]> g (float[2] x) => (float[2] y) {{ h = Relu(x) y = Neg(h) }}'
+    function = '<domain: "", opset_import: ["": 13]> Relu (x) => (y) { y = Abs(x) }'
+    for version, more, below, left in (("13", "", True, False), ("17", "", False, False), ("13", function, True, True)):
+        census = take_census(onnx.parser.parse_model(text.format(version) + more).SerializeToString())
+        forecast = Forecast(census, make_table())
+        assert bool(forecast.possible(list(rules))) is below
+        assert bool(forecast.possible(list(typed))) is left

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from rewriter.onnxfile import write
-from rewriter.onnxfile.temporary import collect, temporary_file, temporary_folder
+from rewriter.onnxfile.temporary import TemporaryFile, collect, temporary_folder
 from rewriter.onnxfile.write import make_folder, write_bytes
 
 KILLED = """
 import os, signal, sys
-from pathlib import Path
-from rewriter.onnxfile.temporary import temporary_file, temporary_folder
-with temporary_file(Path(sys.argv[1])), temporary_folder() as folder:
+from rewriter.onnxfile.temporary import TemporaryFile, temporary_folder
+TemporaryFile(sys.argv[1]).open()
+with temporary_folder() as folder:
     (folder / "data").write_bytes(b"1")
     os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -43,11 +43,15 @@ def test_what_a_killed_process_left_is_collected(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (tmp_path / ".0123456789ab.tmp").write_bytes(b"of somebody else")
-    with temporary_file(tmp_path) as (_, own):
+    file = TemporaryFile(tmp_path)
+    file.open()
+    try:
         done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False)
         assert (done.returncode, len(list(tmp_path.iterdir()))) == (-signal.SIGKILL, 4)
         collect(tmp_path, again=True)
-        assert sorted(tmp_path.iterdir()) == sorted([own, tmp_path / ".0123456789ab.tmp"])
+        assert sorted(tmp_path.iterdir()) == sorted([Path(file.place), tmp_path / ".0123456789ab.tmp"])
+    finally:
+        file.close()
     with temporary_folder() as folder:
         collect(tmp_path, again=True)
         assert folder.is_dir()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from rewriter.proof.instances.named_types import float_types
 from rewriter.proof.models.array_files import read_inputs
 from rewriter.proof.models.drawn_values import EDGES, INFINITE, LARGE, LIMITS, ORDINARY, POSITIVE, Slot, draw, narrowest_limit
 from rewriter.proof.models.value_reach import sizing_inputs
-from rewriter.record import record
+from rewriter.record import record, replace
 
 Feed = Mapping[str, Any]
 
@@ -68,8 +69,8 @@ def feed_sets(model: onnx.ModelProto) -> Iterator[list[FeedSet]]:
         shapes = tuple(_shape(info, first, other) for info in infos)
         if shapes not in seen:
             seen.add(shapes)
-            slots = _slots(model, infos, shapes)
-            yield [FeedSet(style, partial(_choices, slots, style, turn)) for style, turn in _draws(slots)]
+            slots = _Slots(model, infos, shapes)
+            yield [FeedSet(style, partial(_choices, slots, style, turn)) for style, turn in _draws(shapes)]
 
 
 def random_feeds(model: onnx.ModelProto) -> Iterator[list[Feed]]:
@@ -82,23 +83,37 @@ def random_feeds(model: onnx.ModelProto) -> Iterator[list[Feed]]:
         yield [next(one.choices()) for one in sets[:2]]
 
 
-def _slots(model: onnx.ModelProto, infos: Sequence[onnx.ValueInfoProto], shapes: Sequence[tuple[int, ...]]) -> list[Slot]:
-    sizing = sizing_inputs(model, [info.name for info in infos])
-    limit = narrowest_limit(float_types(model))
-    return [
-        Slot(info.name, position, info.type.tensor_type.elem_type, shape, info.name in sizing, limit)
-        for position, (info, shape) in enumerate(zip(infos, shapes, strict=True))
-    ]
+class _Slots:
+    """The inputs of a model, with what it takes to draw a style of values for them."""
+
+    def __init__(self, model: onnx.ModelProto, infos: Sequence[onnx.ValueInfoProto], shapes: Sequence[tuple[int, ...]]) -> None:
+        self._model = model
+        self._plain = [
+            Slot(info.name, position, info.type.tensor_type.elem_type, shape)
+            for position, (info, shape) in enumerate(zip(infos, shapes, strict=True))
+        ]
+        self._bounded: list[Slot] | None = None
+
+    def of(self, style: str) -> list[Slot]:
+        """Ordinary numbers fit everywhere; what bounds others is looked up in the whole model, once they are wanted."""
+        if style in (ORDINARY, POSITIVE):
+            return self._plain
+        if self._bounded is None:
+            sizing = sizing_inputs(self._model, [slot.name for slot in self._plain])
+            limit = narrowest_limit(float_types(self._model))
+            self._bounded = [replace(slot, sizing=slot.name in sizing, limit=limit) for slot in self._plain]
+        return self._bounded
 
 
-def _draws(slots: Sequence[Slot]) -> Iterator[tuple[str, int]]:
+def _draws(shapes: Sequence[tuple[int, ...]]) -> Iterator[tuple[str, int]]:
     """(style, turn) of each feed. A small tensor holds few of the edge values at a time, and runs on it cost least."""
-    small = all(np.prod(slot.shape, dtype=float) <= MOST_OF_SMALL for slot in slots)
+    small = all(prod(shape) <= MOST_OF_SMALL for shape in shapes)
     for style, turns in STYLES:
         yield from ((style, turn) for turn in range(turns if small else 1))
 
 
-def _choices(slots: Sequence[Slot], style: str, turn: int) -> Iterator[Feed]:
+def _choices(every: _Slots, style: str, turn: int) -> Iterator[Feed]:
+    slots = every.of(style)
     values = {slot.name: draw(slot, style, turn) for slot in slots}
     yield values
     if any(slot.code in _INDICES for slot in slots):
@@ -138,6 +153,6 @@ def _shape(info: onnx.ValueInfoProto, first: int, other: int) -> tuple[int, ...]
     dims = tensor.shape.dim
     known = [dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None for dim in dims]
     shape = tuple((first if i == 0 else other) if size is None else size for i, size in enumerate(known))
-    if np.prod([size or 1 for size in shape], dtype=float) > MOST_ELEMENTS:  # NumPy refuses 0 x 2**63, too
+    if prod([size or 1 for size in shape]) > MOST_ELEMENTS:  # NumPy refuses 0 x 2**63, too
         raise RewriterError(f"no value is made up for input {info.name!r}: its shape is {'x'.join(map(str, shape))}")
     return shape

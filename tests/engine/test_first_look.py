@@ -1,0 +1,50 @@
+"""Whether anything fires is asked first, unless something always does in such models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+
+from rewriter import load
+from rewriter.engine import run as runs
+from rewriter.engine.attempt import Attempt, Look
+from rewriter.language.cache.operator_table import make_table
+from rewriter.log.records import Log
+from rewriter.matching.forecast import Forecast
+from rewriter.onnxfile.take_census import take_census
+from tests.engine.helpers import rule_set, with_head
+
+RULES = rule_set("rule A001 a <kind: exact> match { y = Mul(x, k) } where is_const(k) rewrite { y = Relu(x) }")
+FIRES = "g (float[2] x) => (float[2] y) <float[2] k = {1, 2}> { y = Mul(x, k) }"
+DOES_NOT = "g (float[2] x, float[2] k) => (float[2] y) { y = Mul(x, k) }"
+
+
+def log_of(text: str, folder: Path) -> Log:
+    data = onnx.parser.parse_model(with_head(text)).SerializeToString()
+    path = folder / "model.onnx"
+    path.write_bytes(data)
+    return runs.run(load(path).graph, RULES, forecast=Forecast(take_census(data), make_table()))
+
+
+def test_the_look_is_left_out_where_something_always_fires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "_fired", {})
+    made: list[type[Attempt]] = []
+    begin = runs.Run.__init__
+
+    def noted(self: runs.Run, context, rules, limits, attempt, **more) -> None:  # type: ignore[no-untyped-def]
+        made.append(type(attempt))
+        begin(self, context, rules, limits, attempt, **more)
+
+    monkeypatch.setattr(runs.Run, "__init__", noted)
+    first = log_of(DOES_NOT, tmp_path)
+    assert (made, first.firings) == ([Look], [])
+    monkeypatch.setattr(runs, "_fired", {})
+    for _ in range(3):
+        made.clear()
+        assert len(log_of(FIRES, tmp_path).firings) == 1
+    assert made == [Attempt]
+    made.clear()
+    assert log_of(DOES_NOT, tmp_path) == first
+    assert made == [Attempt, Look]  # what the log says does not depend on the models before
