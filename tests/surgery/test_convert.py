@@ -169,6 +169,17 @@ def test_nodes_without_a_kernel_stay_where_the_runtime_is_asked(call: Call, tmp_
     assert {t.data_type for t in onnx.load(out).graph.initializer} == {11}
 
 
+def test_a_node_that_is_float_by_default_has_a_kernel_in_the_other_type_or_stays(call: Call, tmp_path: Path) -> None:
+    """RandomNormal has no operands, and without a written type the question was about float."""
+    pytest.importorskip("onnxruntime")
+    text = """<ir_version: 8, opset_import: ["": 17]>
+      g (float[2] x) => (float[2] y) { r = RandomNormal<shape=[2]>()  y = Add(x, r) }"""
+    net, out = texts.written(tmp_path, text), tmp_path / "out.onnx"
+    done = call("convert", net, "--dtype", "float16", "-o", out)
+    assert done.code == 0 and "ONNX Runtime has no float16 for RandomNormal" in done.out, done.err
+    assert call("run", out).code == 0
+
+
 def test_casts_of_the_model_that_do_nothing_go(call: Call, tmp_path: Path) -> None:
     text = """<ir_version: 8, opset_import: ["": 17]>
       g (float[2,3] x, bool[2,3] m) => (float[2,3] y) <float l = {-1}> {

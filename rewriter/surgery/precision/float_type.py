@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import onnx_graphsurgeon as gs
+from onnx import helper
 
 from rewriter.conditions.context import Knowledge
 from rewriter.engine.run import Hooks, run
@@ -26,7 +27,7 @@ from rewriter.surgery.opened import Opened
 from rewriter.surgery.parts import Parts, names_in
 from rewriter.surgery.precision.float_change import FloatChange
 from rewriter.surgery.precision.float_plan import FloatPlan
-from rewriter.surgery.precision.float_ports import FLOATS, TYPED
+from rewriter.surgery.precision.float_ports import FLOATS, TELLING, TYPED
 from rewriter.surgery.same_numbers import Step, agreement
 
 TYPES = ("float16", "bfloat16", "float32", "double")
@@ -135,6 +136,9 @@ def _lacks_kernel(node: gs.Node, plan: FloatPlan) -> bool:
     for attribute in one.attribute:
         if attribute.name in TYPED and attribute.i in FLOATS:
             attribute.i = plan.target
+    telling = TELLING.get(node.op, "value")
+    if telling != "value" and all(attribute.name != telling for attribute in one.attribute):
+        one.attribute.append(helper.make_attribute(telling, plan.target))  # not written, it says float
     return has_kernel(model) is False
 
 
