@@ -140,7 +140,7 @@ def test_targets_add_their_rules(call: Call, model: Path, tmp_path: Path) -> Non
 
 def test_of_a_broken_model_it_says_where_the_repairs_are(call: Call, tmp_path: Path) -> None:
     """`optimize` asks no repairs, so it cannot tell which of them answers."""
-    twice = TEXT.replace("a = Mul", "[same] a = Mul").replace("m = MatMul", "[same] m = MatMul").replace("y = Identity", "y = Relu")
+    twice = TEXT.replace("a = Mul", "[same] a = Mul").replace("m = MatMul", "[same] m = MatMul")
     onnx.save(onnx.parser.parse_model(twice), tmp_path / "net.onnx")
     done = call("optimize", tmp_path / "net.onnx", "-o", tmp_path / "small.onnx", "--select", "OPT010")
     assert done.code == 1 and "still refused by ONNX Runtime: " in done.out
