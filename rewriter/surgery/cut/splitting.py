@@ -89,12 +89,16 @@ def split(
 
 
 def _joined(parts: Sequence[Part], inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
-    """What has to be said to `merge`: inputs that several parts read, and where inputs and outputs come in another order."""
+    """What has to be said to `merge`: inputs that several parts read, that parts have nothing to do with each other, and where
+    inputs and outputs come in another order.
+    """
     read = Counter(name for part in parts for name in part.inputs)
     made = {name for part in parts for name in part.outputs}
     given = list(dict.fromkeys(name for name in read if name not in made))
     left = [name for part in parts for name in part.outputs if name not in read]
     found = [word for name in given if read[name] > 1 for word in ("--share", name)]
+    if len(parts) > 1 and not found and made.isdisjoint(read):
+        found = ["--beside"]
     if given != (wanted := [name for name in inputs if name in read]):
         found += ["--inputs", ",".join(wanted)]
     return found if left == list(outputs) else [*found, "--outputs", ",".join(outputs)]
