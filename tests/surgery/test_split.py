@@ -185,13 +185,14 @@ def test_parts_that_have_nothing_to_do_with_each_other_are_joined_beside(call: C
     net = texts.written(
         tmp_path,
         """<ir_version: 8, opset_import: ["": 17]>
-        g (float[4] x, float[4] z) => (float[4] a, float[4] b) { a = Relu(x)  b = Neg(z) }""",
+        g (float[4] x, float[4] z, float[4] spare) => (float[4] a, float[4] b) { a = Relu(x)  b = Neg(z) }""",
     )
     done = call("split", net, "--every", "1", "-o", tmp_path / "part{}.onnx")
+    assert "note: in no part, since nothing reads it: spare\n" in done.out, done.err
     assert "`rewriter merge` joins them again with --beside\n" in done.out, done.err
     parts = [tmp_path / f"part{number}.onnx" for number in (1, 2)]
     assert call("merge", *parts, "--beside", "-o", tmp_path / "whole.onnx").code == 0
-    assert call("diff", net, tmp_path / "whole.onnx").code == 0
+    assert call("diff", net, tmp_path / "whole.onnx").out.count("spare") == 1
 
 
 def test_all_types_that_are_not_known_are_asked_for_at_once(call: Call, tmp_path: Path) -> None:

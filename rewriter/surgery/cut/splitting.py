@@ -84,6 +84,9 @@ def split(
         same = True if found.ran else None
         if not found.ran:
             notes.append(f"the numbers were not compared: {found.reason}")
+    read = {name for part in planned for name in part.inputs}
+    if unread := [name for name in inputs if name not in read]:
+        notes.append(f"in no part, since nothing reads it: {_names(unread)}")
     plan = [_line(number, part) for number, part in enumerate(planned, 1)]
     return Split(parts, plan, notes, same, _joined(planned, inputs, outputs))
 
