@@ -26,7 +26,19 @@ def has_kernel(model: onnx.ModelProto) -> bool | None:
     """Whether ONNX Runtime takes a model of one node; None where it cannot say."""
     if not onnx_runtime.installed():
         return None
-    return _takes(model.SerializeToString(deterministic=True), model.graph.node[0].op_type in SAYS_AT_RUN)
+    runs = model.graph.node[0].op_type in SAYS_AT_RUN
+    if runs:
+        model = _of_any_rank(model)
+    return _takes(model.SerializeToString(deterministic=True), runs)
+
+
+def _of_any_rank(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The same model, whose inputs do not say their ranks: those that it is run on have three dimensions each."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for info in copy.graph.input:
+        info.type.tensor_type.ClearField("shape")
+    return copy
 
 
 @lru_cache(maxsize=4096)
