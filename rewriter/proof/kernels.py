@@ -23,13 +23,17 @@ AT_RUN = "does not support"
 
 
 def has_kernel(model: onnx.ModelProto) -> bool | None:
-    """Whether ONNX Runtime takes a model of one node; None where it cannot say."""
+    """Whether ONNX Runtime takes a model of one node; None where it cannot say.
+
+    That it refuses the node for shapes, which are not all known, says nothing of kernels: then it is asked about the types alone.
+    """
     if not onnx_runtime.installed():
         return None
     runs = model.graph.node[0].op_type in SAYS_AT_RUN
-    if runs:
-        model = _of_any_rank(model)
-    return _takes(model.SerializeToString(deterministic=True), runs)
+    answer = _OTHER if runs else _answer(model.SerializeToString(deterministic=True), runs)
+    if answer == _OTHER:
+        answer = _answer(_of_any_rank(model).SerializeToString(deterministic=True), runs)
+    return None if answer == _NONE else answer != _LACKS
 
 
 def _of_any_rank(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -42,16 +46,19 @@ def _of_any_rank(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 @lru_cache(maxsize=4096)
-def _takes(data: bytes, runs: bool) -> bool | None:
+def _answer(data: bytes, runs: bool) -> str:
+    """What ONNX Runtime says of a model, and of running it."""
     try:
         refused = judges.kernel(data, _FEED if runs else None)
     except judges.NoAnswer:
-        return None
+        return _NONE
     if refused is None:
-        return True
-    return AT_RUN not in refused.reason if refused.kind == "run" else refused.kind not in REFUSALS
+        return _TAKES
+    lacks = AT_RUN in refused.reason if refused.kind == "run" else refused.kind in REFUSALS
+    return _LACKS if lacks else _OTHER
 
 
+_TAKES, _LACKS, _OTHER, _NONE = "takes it", "has no kernel", "refuses it for something else", "does not say"
 _NUMPY = {"tensor(double)": np.float64, "tensor(float16)": np.float16, "tensor(int32)": np.int32, "": np.float32}
 _FEED = {kind: np.zeros((1, 1, 1), dtype) for kind, dtype in _NUMPY.items()}
 """Shapes do not matter: a kernel looks at the type first."""

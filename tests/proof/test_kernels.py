@@ -33,6 +33,14 @@ def test_a_kernel_that_says_no_when_it_runs_is_asked_about_types_alone(op: str) 
         assert has_kernel(model) is there
 
 
+def test_shapes_that_are_not_known_say_nothing_of_kernels() -> None:
+    """ONNX's shape inference takes sizes of unknown number for none, and refuses the node before a kernel is looked for."""
+    text = """<ir_version: 8, opset_import: ["": 17]>
+      g (DTYPE[a,b,c,d] x, float[e] roi, float[f] scales, int64[h] sizes) => (y) { y = Resize(x, roi, , sizes) }"""
+    assert has_kernel(onnx.parser.parse_model(text.replace("DTYPE", "float"))) is True
+    assert has_kernel(onnx.parser.parse_model(text.replace("DTYPE", "double"))) is False
+
+
 def test_a_model_that_is_refused_for_another_reason_says_nothing_of_kernels() -> None:
     model = node("Add(i0, i1)", "float", 2)
     model.graph.node[0].input[1] = "nowhere"
