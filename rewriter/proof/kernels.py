@@ -17,15 +17,15 @@ from rewriter.proof.judges import judges
 REFUSALS = frozenset({"NotImplemented", "InvalidGraph"})
 """Classes of errors by which ONNX Runtime says that it has no kernel, or none for these element types."""
 
-SAYS_AT_RUN = frozenset({"LSTM", "GRU"})
+SAYS_AT_RUN = frozenset({"GRU", "LSTM", "ScatterElements"})
 """Operators with a kernel that loads for every floating-point type, and says when it runs that it does not take one."""
-AT_RUN = "does not support"
+AT_RUN = ("does not support", "data type is not supported")
 
 
 def has_kernel(model: onnx.ModelProto) -> bool | None:
     """Whether ONNX Runtime takes a model of one node; None where it cannot say.
 
-    That it refuses the node for shapes, which are not all known, says nothing of kernels: then it is asked about the types alone.
+    That it refuses the node for shapes, which are not all known, says nothing of kernels: it is asked about types alone then.
     """
     if not onnx_runtime.installed():
         return None
@@ -54,11 +54,12 @@ def _answer(data: bytes, runs: bool) -> str:
         return _NONE
     if refused is None:
         return _TAKES
-    lacks = AT_RUN in refused.reason if refused.kind == "run" else refused.kind in REFUSALS
-    return _LACKS if lacks else _OTHER
+    if refused.kind == "run":
+        return _LACKS if any(words in refused.reason for words in AT_RUN) else _OTHER
+    return _LACKS if refused.kind in REFUSALS else _OTHER
 
 
 _TAKES, _LACKS, _OTHER, _NONE = "takes it", "has no kernel", "refuses it for something else", "does not say"
-_NUMPY = {"tensor(double)": np.float64, "tensor(float16)": np.float16, "tensor(int32)": np.int32, "": np.float32}
+_NUMPY = {"tensor(double)": "float64", **{f"tensor({name})": name for name in ("float16", "int32", "int64")}, "": "float32"}
 _FEED = {kind: np.zeros((1, 1, 1), dtype) for kind, dtype in _NUMPY.items()}
 """Shapes do not matter: a kernel looks at the type first."""
