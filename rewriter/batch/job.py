@@ -205,9 +205,10 @@ def _rewrite(model: Model, work: Work, outcome: Outcome, outlook: Outlook) -> tu
     put in afterwards: it holds a digest that takes as long as writing does.
     """
     read = None if outlook.read is None or work.static else outlook.read[0]
+    notes: list[str] = []
     if work.asks_before:
         with stage(outcome.profile, "judge"):
-            outcome.refusal = _refusal(model, work, outcome, read)
+            outcome.refusal = _refusal(model, work, outcome, read, notes)
     runs = _Runs(model, work, outcome)
     attempt = runs.on(model, forecast=outlook.forecast)
     recorded: Model | None = None
@@ -224,7 +225,8 @@ def _rewrite(model: Model, work: Work, outcome: Outcome, outlook: Outlook) -> tu
     outcome.tidied = attempt.tidied
     if work.keep and work.runtime != "no":
         with stage(outcome.profile, "judge"):
-            outcome.remaining = _remaining(attempt, work, outcome, read)
+            outcome.remaining = _remaining(attempt, work, outcome, read, notes)
+    outcome.log.notes += [note for note in notes if note not in outcome.log.notes]
     if work.keep and outcome.changed:
         outcome.unjudged = list(attempt.candidate.unanswered.values())
     if attempt.model is recorded:
@@ -244,22 +246,28 @@ def _record(attempt: ReplayedRun, work: Work, outcome: Outcome, runs: _Runs) -> 
             stamp(model, log, work.rules, source=runs.source, tidy=work.tidy, static=work.static, full=full)
 
 
-def _remaining(attempt: ReplayedRun, work: Work, outcome: Outcome, read: bytes | None) -> str | None:
+def _remaining(attempt: ReplayedRun, work: Work, outcome: Outcome, read: bytes | None, notes: list[str]) -> str | None:
     """Why ONNX Runtime refuses the result; mostly it has been asked already."""
     from rewriter.proof.judges.judges import SESSION
 
     if outcome.changed:
         return attempt.candidate.refusal(SESSION)
-    return outcome.refusal if work.asks_before else _refusal(attempt.model, work, outcome, read)
+    return outcome.refusal if work.asks_before else _refusal(attempt.model, work, outcome, read, notes)
 
 
-def _refusal(model: Model, work: Work, outcome: Outcome, read: bytes | None) -> str | None:
-    """Why ONNX Runtime refuses a model that has not changed; `read` are its bytes, where they are known."""
+def _refusal(model: Model, work: Work, outcome: Outcome, read: bytes | None, notes: list[str]) -> str | None:
+    """Why ONNX Runtime refuses a model that has not changed; `read` are its bytes, where they are known.
+
+    A model whose weights are not where they should be is not judged, and the notes say so, since it only seems to be accepted.
+    """
     from rewriter.proof.judges.judges import SESSION
     from rewriter.proof.models.validity import Candidate
     from rewriter.proof.onnx_runtime import MODERATE
 
     candidate = Candidate(model, read)
+    if lost := candidate.lost_data():
+        notes.append(f"not loaded into ONNX Runtime: {lost}")
+        return None
     if work.moderate and work.runtime == "auto" and candidate.too_large(MODERATE):
         return None
     refusal = candidate.refusal(SESSION)

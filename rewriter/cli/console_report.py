@@ -128,6 +128,8 @@ def _lines(
     yield from optimize_lines(log, style) if command == "optimize" and not args.verbose else fix_lines(log, style)
     if outcome.remaining:
         yield from remaining_lines(outcome.remaining, answers, log, style)
+        if command == "optimize":
+            yield "      `rewriter optimize` repairs nothing; `rewriter check` tells which repairs there are"
     yield from unjudged_lines(outcome.unjudged, "  ", style)
     if args.diff:
         from rewriter.report.comparison_lines import comparison_lines

@@ -49,7 +49,7 @@ def decide(
 
 
 def _shown(one: Proposal, firing: Firing, at: str, missing: Sequence[int]) -> Iterator[str]:
-    yield f"{at}: {one.rule} {one.node}: {firing.title}"
+    yield f"{at}: {one.rule} {one.node or 'model'}: {firing.title}"
     for change in firing.changes:
         yield from (f"  {sign} {side}" for sign, side in (("-", change.before), ("+", change.after)) if side)
     yield from (f"  it builds on rewrite {number}, which is left out; it may not be possible" for number in missing)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from shlex import quote
 from typing import Any
 
 import onnx
@@ -14,6 +15,7 @@ from rewriter.facts.facts import Facts
 from rewriter.graph.message_text import type_text
 from rewriter.graph.scopes import opset_versions
 from rewriter.graph.values import Variable, elem_type
+from rewriter.language.dtypes import DTYPE_NAMES
 from rewriter.language.schema import normal, registered_at
 from rewriter.onnxfile.tensor_types import TensorType, decode, encode, refine
 from rewriter.onnxfile.tensors import gs_dtype
@@ -87,28 +89,37 @@ class Ports:
         """Has tensors declare what is told, what they declare already, or what is known of them.
 
         Raises:
-            RewriterError: the element type or the rank of one of them is unknown.
+            RewriterError: the element type or the rank of some of them is unknown.
         """
-        for tensor in tensors:
-            if not isinstance(tensor, Variable):
-                continue
-            set_type(tensor, self._type(tensor, role))
+        for tensor, known in self._all(tensors, role):
+            set_type(tensor, known)
 
     def types(self, tensors: Iterable[gs.Tensor]) -> dict[str, TensorType]:
         """What tensors would declare, by name. Errors as for `declare`."""
-        return {tensor.name: self._type(tensor, "output") for tensor in tensors if isinstance(tensor, Variable)}
+        return {tensor.name: known for tensor, known in self._all(tensors, "output")}
 
-    def _type(self, tensor: Variable, role: str) -> TensorType:
-        told = self._types.get(tensor.name)
-        known = told or self._known(tensor)
-        self._used.add(tensor.name)
-        if not known.other and (known.dtype is None or (known.shape is None and told is None)):
+    def _all(self, tensors: Iterable[gs.Tensor], role: str) -> list[tuple[Variable, TensorType]]:
+        found = [(tensor, self._type(tensor)) for tensor in tensors if isinstance(tensor, Variable)]
+        lacking = [(tensor, known) for tensor, known in found if self._lacks(tensor, known)]
+        if lacking:
+            tensor, known = lacking[0]
             what = "element type" if known.dtype is None else "rank"
-            example = _EXAMPLES.get(_kind(tensor, opset_versions(self._facts.index.graph)), "float[1,3]")
-            raise RewriterError(
-                f"the {what} of the new {role} {tensor.name!r} is not known; say it with --type '{tensor.name}:{example}'"
-            )
-        return known
+            more = f" (and of {len(lacking) - 1} more)" if lacking[1:] else ""
+            told = " ".join(f"--type {quote(f'{tensor.name}:{self._example(tensor, known)}')}" for tensor, known in lacking)
+            raise RewriterError(f"the {what} of the new {role} {tensor.name!r}{more} is not known; say it with {told}")
+        return found
+
+    def _type(self, tensor: Variable) -> TensorType:
+        self._used.add(tensor.name)
+        return self._types.get(tensor.name) or self._known(tensor)
+
+    def _lacks(self, tensor: Variable, known: TensorType) -> bool:
+        return not known.other and (known.dtype is None or (known.shape is None and tensor.name not in self._types))
+
+    def _example(self, tensor: Variable, known: TensorType) -> str:
+        """How the type could be written: with the element type where that is known."""
+        kind = _kind(tensor, opset_versions(self._facts.index.graph))
+        return _EXAMPLES.get(kind, f"{'float' if known.dtype is None else DTYPE_NAMES[known.dtype]}[1,3]")
 
     def unused(self) -> list[str]:
         """Names of which something was told and that were not asked for."""

@@ -44,11 +44,13 @@ class Agreement:
         ran: whether both sides ran.
         difference: what the results differ in, or why the later ones do not run; "" when they agree.
         reason: why nothing was run.
+        refused: whether it differs in that a runtime refuses to run the later ones.
     """
 
     ran: bool
     difference: str = ""
     reason: str = ""
+    refused: bool = False
 
 
 class _Failed(Exception):
@@ -89,13 +91,15 @@ def agreement(
             except _Failed as failed:
                 why = why or f"it does not run as it was: {failed}"
                 continue
+            refused = False
             try:
                 text = _differences(first, _run(after, {**feed, **_chosen(first, given)}), wanted, bound)
             except _Failed as failed:
                 text = f"the result does not run: {failed}"
+                refused = not isinstance(failed.__cause__, NoAnswer)
             if text and _differences(first, _run(before, feed), wanted, bound):
                 return Agreement(False, reason="it gives something else each time it runs")
-            return Agreement(True, text)
+            return Agreement(True, text, refused=refused)
     except (RewriterError, NoAnswer, _Failed) as error:
         why = why or str(error)
     return Agreement(False, reason=why or "no inputs can be made up")

@@ -191,3 +191,20 @@ def test_a_runtime_that_is_not_there_is_said_to_be_not_asked(call: Call, monkeyp
     monkeypatch.setattr("rewriter.proof.onnx_runtime.installed", lambda: False)
     assert "note: ONNX Runtime is not installed and not asked" in call("check", GEMM).err
     assert "not installed" not in call("check", GEMM, "--runtime", "no").err
+
+
+@pytest.mark.parametrize("command", ["check", "fix"])
+def test_weights_that_are_gone_are_told_though_no_rule_fires(call: Call, tmp_path: Path, command: str) -> None:
+    """ONNX Runtime cannot load such a model, and was not asked; to say nothing reads as if it had taken it."""
+    weight = onnx.TensorProto(name="w", data_type=1, dims=[2], data_location=onnx.TensorProto.EXTERNAL)
+    weight.external_data.add(key="location", value="gone.bin")
+    model = '<ir_version: 8, opset_import: ["": 13]> g (float[2] x) => (float[2] y) { y = Add(x, w) }'
+    proto = onnx.parser.parse_model(model)
+    proto.graph.initializer.append(weight)
+    onnx.save(proto, tmp_path / "net.onnx")
+    where = ["-o", tmp_path / "out.onnx", "--force"] if command == "fix" else []
+    done = call(command, tmp_path / "net.onnx", *where)
+    assert done.code == 0
+    assert "note: not loaded into ONNX Runtime: external data 'gone.bin': no such file or directory" in done.out
+    quiet = call(command, tmp_path / "net.onnx", "--runtime", "no", *where)
+    assert quiet.code == 0 and "note" not in quiet.out

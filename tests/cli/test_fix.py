@@ -316,3 +316,17 @@ def test_what_onnx_runtime_still_refuses_is_named_and_counted(call: Call, tmp_pa
     }  # fmt: skip
     unasked = call(*command, "--runtime", "no")
     assert (unasked.code, "refused by" in unasked.out + unasked.err) == (0, False)
+
+
+@pytest.mark.parametrize(("op", "gates", "made", "rule"), [("LSTM", 4, "y, h, c", "TYP049"), ("GRU", 3, "y, h", "TYP039")])
+def test_a_double_layer_with_a_bias_is_repaired(call: Call, tmp_path: Path, op: str, gates: int, made: str, rule: str) -> None:
+    """As PyTorch writes it; ONNX Runtime loads the model, and refuses to run it."""
+    pytest.importorskip("onnxruntime")
+    text = f"""<ir_version: 8, opset_import: ["": 17]>
+      g (double[3,2,6] x, double[1,{gates * 5},6] w, double[1,{gates * 5},5] r, double[1,{gates * 10}] b)
+        => (double[3,1,2,5] y) {{ {made} = {op}<hidden_size=5>(x, w, r, b) }}"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
+    assert "does not support double" in call("run", tmp_path / "net.onnx").err
+    done = call("fix", tmp_path / "net.onnx", "-o", tmp_path / "fixed.onnx")
+    assert done.code == 0 and f"  {rule} " in done.out
+    assert call("run", tmp_path / "fixed.onnx").code == 0

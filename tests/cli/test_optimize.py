@@ -136,3 +136,12 @@ def test_numbers_for_programs(call: Call, model: Path) -> None:
 
 def test_targets_add_their_rules(call: Call, model: Path, tmp_path: Path) -> None:
     assert call("optimize", model, "-o", tmp_path / "t.onnx", "--target", "tensorrt").code == 0
+
+
+def test_of_a_broken_model_it_says_where_the_repairs_are(call: Call, tmp_path: Path) -> None:
+    """`optimize` asks no repairs, so it cannot tell which of them answers."""
+    twice = TEXT.replace("a = Mul", "[same] a = Mul").replace("m = MatMul", "[same] m = MatMul")
+    onnx.save(onnx.parser.parse_model(twice), tmp_path / "net.onnx")
+    done = call("optimize", tmp_path / "net.onnx", "-o", tmp_path / "small.onnx", "--select", "OPT010")
+    assert done.code == 1 and "still refused by ONNX Runtime: " in done.out
+    assert "`rewriter check` tells which repairs there are" in done.out

@@ -85,3 +85,12 @@ def test_times_of_two_models(call: Call, net: Path, tmp_path: Path) -> None:
     told = json.loads(call("bench", net, "--seconds", "0.01", "--format", "json").out)["models"][0]
     assert told["runs"] >= 3 and 0 < told["min"] <= told["median"] <= told["p95"]
     assert {node["operator"] for node in told["nodes"]} >= {"Mul", "If"}
+
+
+@pytest.mark.parametrize("op", ["Div", "Mod"])
+def test_integers_are_no_zeros_where_a_model_divides_by_them(call: Call, tmp_path: Path, op: str) -> None:
+    """ONNX Runtime refuses to divide by a whole zero, which ordinary integers hold."""
+    text = f"<ir_version: 8, opset_import: ['': 17]> g (int64[6] a, int64[6] b) => (int64[6] q) {{ q = {op}(a, b) }}"
+    onnx.save(parser.parse_model(text.replace("'", '"')), tmp_path / "net.onnx")
+    done = call("run", tmp_path / "net.onnx")
+    assert done.code == 0 and "b  int64[6]  min 1, max 2" in done.out, done.err

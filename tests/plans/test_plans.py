@@ -244,6 +244,16 @@ def test_answers_that_end_leave_no_plan(call: Call, net: Path, monkeypatch: pyte
     assert not net.with_suffix(".toml").exists()
 
 
+def test_a_rewrite_of_the_model_as_a_whole_is_asked_about_by_that_name(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { [same] t = Relu(x)  [same] y = Neg(t) }'
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "twice.onnx")
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    done = call("plan", tmp_path / "twice.onnx", "-o", tmp_path / "plan.toml", "--interactive")
+    assert done.code == 0 and "1 of 1: HYG001 model: Two nodes of one graph have the same name." in done.err
+
+
 def test_a_plan_for_standard_output(call: Call, net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(net.parent)
     assert call("plan", net, "--rules", net.parent, "-o", "-").out == call("plan", net, "--rules", net.parent).out

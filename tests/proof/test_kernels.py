@@ -23,6 +23,24 @@ def test_a_kernel_is_there_or_not(text: str, operands: int, double: bool) -> Non
     assert has_kernel(node(text, "double", operands)) is double
 
 
+@pytest.mark.parametrize("op", ["LSTM", "GRU"])
+def test_a_kernel_that_says_no_when_it_runs_is_asked_about_types_alone(op: str) -> None:
+    """A bias has two dimensions; an array of three was refused for that, and this was taken for a yes."""
+    text = f"{op}<hidden_size=3>(i0, i1, i2, i3)"
+    for dtype, there in (("float", True), ("double", False)):
+        model = node(text, dtype, 4)
+        del model.graph.input[3].type.tensor_type.shape.dim[2]
+        assert has_kernel(model) is there
+
+
+def test_shapes_that_are_not_known_say_nothing_of_kernels() -> None:
+    """ONNX's shape inference takes sizes of unknown number for none, and refuses the node before a kernel is looked for."""
+    text = """<ir_version: 8, opset_import: ["": 17]>
+      g (DTYPE[a,b,c,d] x, float[e] roi, float[f] scales, int64[h] sizes) => (y) { y = Resize(x, roi, , sizes) }"""
+    assert has_kernel(onnx.parser.parse_model(text.replace("DTYPE", "float"))) is True
+    assert has_kernel(onnx.parser.parse_model(text.replace("DTYPE", "double"))) is False
+
+
 def test_a_model_that_is_refused_for_another_reason_says_nothing_of_kernels() -> None:
     model = node("Add(i0, i1)", "float", 2)
     model.graph.node[0].input[1] = "nowhere"

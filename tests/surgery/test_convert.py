@@ -10,6 +10,7 @@ import pytest
 from onnx import numpy_helper
 
 import rewriter
+from rewriter.surgery.precision import float_type
 from tests.cli.call import Call
 from tests.surgery import texts
 
@@ -167,6 +168,39 @@ def test_nodes_without_a_kernel_stay_where_the_runtime_is_asked(call: Call, tmp_
     assert {t.data_type for t in onnx.load(out).graph.initializer} == {1}
     assert call("convert", net, "--dtype", "double", "--runtime", "no", "-o", out, "--force").code == 0
     assert {t.data_type for t in onnx.load(out).graph.initializer} == {11}
+
+
+def test_a_node_that_is_float_by_default_has_a_kernel_in_the_other_type_or_stays(call: Call, tmp_path: Path) -> None:
+    """RandomNormal has no operands, and without a written type the question was about float."""
+    pytest.importorskip("onnxruntime")
+    text = """<ir_version: 8, opset_import: ["": 17]>
+      g (float[2] x) => (float[2] y) { r = RandomNormal<shape=[2]>()  y = Add(x, r) }"""
+    net, out = texts.written(tmp_path, text), tmp_path / "out.onnx"
+    done = call("convert", net, "--dtype", "float16", "-o", out)
+    assert done.code == 0 and "ONNX Runtime has no float16 for RandomNormal" in done.out, done.err
+    assert call("run", out).code == 0
+
+
+SCATTER = """<ir_version: 8, opset_import: ["": 16]>
+  g (float[3] x, int64[3] i) => (float[3] y) { s = ScatterElements<reduction="add">(x, i, x)  y = Neg(s) }
+"""
+
+
+def test_a_kernel_that_refuses_when_it_runs_is_none(call: Call, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    net, out = texts.written(tmp_path, SCATTER), tmp_path / "out.onnx"
+    done = call("convert", net, "--dtype", "float16", "-o", out)
+    assert done.code == 0, done.err
+    assert "ONNX Runtime has no float16 for ScatterElements" in done.out and "within 0.01" in done.out
+
+
+def test_a_result_that_does_not_run_is_not_written(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnxruntime")
+    monkeypatch.setattr(float_type, "has_kernel", lambda model: True)
+    net, out = texts.written(tmp_path, SCATTER), tmp_path / "out.onnx"
+    done = call("convert", net, "--dtype", "float16", "-o", out)
+    assert done.code == 2 and "nothing is written, since the result does not run: " in done.err and not out.exists()
+    assert call("convert", net, "--dtype", "float16", "-o", out, "--runtime", "no").code == 0
 
 
 def test_casts_of_the_model_that_do_nothing_go(call: Call, tmp_path: Path) -> None:

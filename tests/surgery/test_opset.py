@@ -199,3 +199,20 @@ def test_a_node_is_converted_beside_a_function_of_its_name() -> None:
     converted = Model.from_proto(model)
     convert_opset(converted, 13)
     assert "Flatten" in {node.op_type for node in converted.to_proto().graph.node}
+
+
+@pytest.mark.parametrize("operands", [", go, x", "n, , x", "n, go, x"])
+@pytest.mark.parametrize("version", [11, 15, 19, 24])
+def test_a_loop_without_a_count_or_a_condition_is_converted(tmp_path: Path, operands: str, version: int) -> None:
+    """Both may be left out, before operands of which there are as many as the loop carries."""
+    net = texts.written(
+        tmp_path,
+        """<ir_version: 8, opset_import: ["": 17]>
+        g (float[2] x) => (float[2] y) <bool go = {1}, int64 n = {3}> {
+          y = Loop(OPERANDS) <body = b (int64 i, bool c, float[2] p) => (bool on, float[2] q) {
+            two = Constant<value = int64 {2}>()  on = Less(i, two)  q = Add(p, x) }> }""".replace("OPERANDS", operands),
+    )
+    made = rewriter.opset(net, version, output=tmp_path / "out.onnx").to_proto()
+    assert [entry.version for entry in made.opset_import] == [version]
+    x = np.ones(2, np.float32)
+    assert texts.ran(tmp_path / "out.onnx", {"x": x})["y"].tolist() == texts.ran(net, {"x": x})["y"].tolist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -162,3 +163,47 @@ def test_a_part_that_nobody_reads_goes_along_with_the_next(call: Call, tmp_path:
     assert done.code == 0 and "the parts run, and give what the whole gives" in done.out, done.err
     counts = [[node.op_type for node in onnx.load(tmp_path / f"part{n}.onnx").graph.node] for n in (1, 2)]
     assert counts == [["Neg", "Relu"], ["Abs", "Neg"]]
+
+
+def test_what_joins_the_parts_again_is_said(call: Call, tmp_path: Path) -> None:
+    """An input that two parts read, outputs that are made in another order, and one that a later part reads."""
+    net = texts.written(
+        tmp_path,
+        """<ir_version: 8, opset_import: ["": 17]> g (float[4] z, float[4] x) => (float[4] last, float[4] a, float[4] first) {
+        a = Relu(x)  first = Add(a, x)  b = Mul(a, x)  last = Add(b, z) }""",
+    )
+    done = call("split", net, "--at", "first", "-o", tmp_path / "part{}.onnx")
+    told = "--share x --inputs z,x --outputs last,a,first"
+    assert f"`rewriter merge` joins them again with {told}\n" in done.out, done.err
+    parts = [tmp_path / f"part{number}.onnx" for number in (1, 2)]
+    assert call("merge", *parts, *told.split(), "-o", tmp_path / "whole.onnx").code == 0
+    assert call("diff", net, tmp_path / "whole.onnx").code == 0
+
+
+def test_parts_that_have_nothing_to_do_with_each_other_are_joined_beside(call: Call, tmp_path: Path) -> None:
+    """Without being told, merge would give the only output of the first to the only input of the second."""
+    net = texts.written(
+        tmp_path,
+        """<ir_version: 8, opset_import: ["": 17]>
+        g (float[4] x, float[4] z, float[4] spare) => (float[4] a, float[4] b) { a = Relu(x)  b = Neg(z) }""",
+    )
+    done = call("split", net, "--every", "1", "-o", tmp_path / "part{}.onnx")
+    assert "note: in no part, since nothing reads it: spare\n" in done.out, done.err
+    assert "`rewriter merge` joins them again with --beside\n" in done.out, done.err
+    parts = [tmp_path / f"part{number}.onnx" for number in (1, 2)]
+    assert call("merge", *parts, "--beside", "-o", tmp_path / "whole.onnx").code == 0
+    assert call("diff", net, tmp_path / "whole.onnx").out.count("spare") == 1
+
+
+def test_all_types_that_are_not_known_are_asked_for_at_once(call: Call, tmp_path: Path) -> None:
+    net = texts.written(
+        tmp_path,
+        """<ir_version: 8, opset_import: ["": 17, "com.acme": 1]> g (float[4] x, int64[?] s) => (float[4] y) {
+        a = com.acme.A(x)  i = ConstantOfShape<value = int64[1] {7}>(s)  b = com.acme.B(x, a)  y = com.acme.C(a, b, i) }""",
+    )
+    done = call("split", net, "--at", "i,b", "-o", tmp_path / "part{}.onnx", "--runtime", "no")
+    first = "the element type of the new output 'a' (and of 2 more) is not known"
+    assert (done.code, first in done.err) == (2, True)
+    types = [word for told in ("a:float[1,3]", "i:int64[1,3]", "b:float[1,3]") for word in ("--type", told)]
+    assert shlex.join(types) in done.err
+    assert call("split", net, "--at", "i,b", *types, "-o", tmp_path / "part{}.onnx", "--runtime", "no").code == 0

@@ -113,12 +113,15 @@ def _draws(shapes: Sequence[tuple[int, ...]]) -> Iterator[tuple[str, int]]:
 
 
 def _choices(every: _Slots, style: str, turn: int) -> Iterator[Feed]:
+    """What is drawn; should the model refuse it, the same with integers that are more likely places of an axis, or divisors."""
     slots = every.of(style)
     values = {slot.name: draw(slot, style, turn) for slot in slots}
     yield values
-    if any(slot.code in _INDICES for slot in slots):
-        yield {**values, **{slot.name: draw(slot, ORDINARY, turn) for slot in slots if slot.code in _INDICES}}
-        yield {**values, **{slot.name: np.zeros_like(values[slot.name]) for slot in slots if slot.code in _INDICES}}
+    if places := [slot for slot in slots if slot.code in _INDICES]:
+        ordinary = {slot.name: draw(slot, ORDINARY, turn) for slot in places}
+        yield {**values, **ordinary}
+        yield {**values, **{name: np.zeros_like(array) for name, array in ordinary.items()}}
+        yield {**values, **{name: array + array.dtype.type(1) for name, array in ordinary.items()}}
 
 
 def recorded_feed(path: str, model: onnx.ModelProto) -> Feed:

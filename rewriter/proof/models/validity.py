@@ -159,6 +159,14 @@ class Candidate:
         files = {reference.location for reference in self.references}
         return len(self.outline.data) + sum(self.outline.files.values()) + sum(map(self._size, files))
 
+    def lost_data(self) -> str:
+        """Why the data of the model in other files cannot be read; "" when they can, or there are none."""
+        try:
+            self.size()
+        except RewriterError as error:
+            return str(error)
+        return ""
+
     def too_large(self, most: int | None = None) -> str:
         """Why the model is not loaded into a runtime though it might be; "" when it can be."""
         most = MOST_BYTES if most is None else most

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 
 import numpy as np
@@ -50,7 +50,7 @@ def _alike(index: GraphIndex, facts: Facts) -> list[list[gs.Tensor]]:
     if not isinstance(index.graph, Graph):
         return []
     found: dict[object, list[gs.Tensor]] = defaultdict(list)
-    for tensor in index.graph.initializers:
+    for tensor in _initializers(index, index.graph):
         dtype, shape = facts.declared(tensor)
         known, elements = numpy_dtype(dtype or 0), count(shape)
         size = 0 if known is None or elements is None else elements * known.itemsize
@@ -58,3 +58,9 @@ def _alike(index: GraphIndex, facts: Facts) -> list[list[gs.Tensor]]:
         if facts.is_constant(tensor) and size >= LEAST and not callers and index.uses(tensor):
             found[dtype, shape].append(tensor)
     return [group for group in found.values() if len(group) > 1]
+
+
+def _initializers(index: GraphIndex, graph: Graph) -> Iterable[gs.Tensor]:
+    """Those that were read, and after them the constants that rules have made since, which are written as initializers."""
+    made = (tensor for node in index.members(index.scopes[0]) for tensor in node.inputs if isinstance(tensor, gs.Constant))
+    return {id(tensor): tensor for tensor in (*graph.initializers, *made)}.values()

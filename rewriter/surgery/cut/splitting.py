@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -36,12 +37,14 @@ class Split:
         plan: a line for each.
         notes: what else is to be said.
         same: whether the parts ran and gave what the whole gives; None when they were not run.
+        joined: the options with which `merge` makes the whole of the parts again.
     """
 
     parts: list[Surgery]
     plan: list[str]
     notes: list[str]
     same: bool | None
+    joined: list[str]
 
 
 def split(
@@ -58,7 +61,7 @@ def split(
     splitter = Splitter(source.read(), cuts)
     planned = splitter.plan()
     known = splitter.types(planned, parsed_types(types))
-    outputs = [tensor.name for tensor in splitter.graph.outputs]
+    inputs, outputs = ([tensor.name for tensor in side] for side in (splitter.graph.inputs, splitter.graph.outputs))
     options = [("--at", list(cuts.at)), ("--every", [str(cuts.every)] if cuts.every else [])]
     options.append(("--rule", [rule.code for rule in rules or ()]))
     options.append(("--max-size", [str(cuts.max_size)] if cuts.max_size else []))
@@ -81,7 +84,27 @@ def split(
         same = True if found.ran else None
         if not found.ran:
             notes.append(f"the numbers were not compared: {found.reason}")
-    return Split(parts, [_line(number, part) for number, part in enumerate(planned, 1)], notes, same)
+    read = {name for part in planned for name in part.inputs}
+    if unread := [name for name in inputs if name not in read]:
+        notes.append(f"in no part, since nothing reads it: {_names(unread)}")
+    plan = [_line(number, part) for number, part in enumerate(planned, 1)]
+    return Split(parts, plan, notes, same, _joined(planned, inputs, outputs))
+
+
+def _joined(parts: Sequence[Part], inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
+    """What has to be said to `merge`: inputs that several parts read, that parts have nothing to do with each other, and where
+    inputs and outputs come in another order.
+    """
+    read = Counter(name for part in parts for name in part.inputs)
+    made = {name for part in parts for name in part.outputs}
+    given = list(dict.fromkeys(name for name in read if name not in made))
+    left = [name for part in parts for name in part.outputs if name not in read]
+    found = [word for name in given if read[name] > 1 for word in ("--share", name)]
+    if len(parts) > 1 and not found and made.isdisjoint(read):
+        found = ["--beside"]
+    if given != (wanted := [name for name in inputs if name in read]):
+        found += ["--inputs", ",".join(wanted)]
+    return found if left == list(outputs) else [*found, "--outputs", ",".join(outputs)]
 
 
 def _places(source: Opened, rules: RuleSet) -> list[tuple[str, ...]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import onnx_graphsurgeon as gs
+from onnx import helper
 
 from rewriter.conditions.context import Knowledge
 from rewriter.engine.run import Hooks, run
@@ -16,7 +17,7 @@ from rewriter.graph.model import Model
 from rewriter.graph.scopes import bodies
 from rewriter.language.dtypes import DTYPES
 from rewriter.language.load_rules import load_rules
-from rewriter.proof.kernels import has_kernel
+from rewriter.proof.kernels import SAYS_AT_RUN, has_kernel
 from rewriter.proof.models.output_agreement import Bound
 from rewriter.proof.models.validity import Candidate
 from rewriter.report.style import counted
@@ -26,7 +27,7 @@ from rewriter.surgery.opened import Opened
 from rewriter.surgery.parts import Parts, names_in
 from rewriter.surgery.precision.float_change import FloatChange
 from rewriter.surgery.precision.float_plan import FloatPlan
-from rewriter.surgery.precision.float_ports import FLOATS, TYPED
+from rewriter.surgery.precision.float_ports import FLOATS, TELLING, TYPED
 from rewriter.surgery.same_numbers import Step, agreement
 
 TYPES = ("float16", "bfloat16", "float32", "double")
@@ -93,7 +94,7 @@ def _convert(model: Model, dtype: str, keep: Sequence[str], *, ports: bool, asks
     facts = Facts(index, model.overridable)
     plan = FloatPlan(index, facts, target, kept, ports=ports)
     if asks and dtype != "float32":
-        asked = [node for node in plan.nodes() if plan.changes(node) and (dtype in _MAY_LACK or not _reads_floats(node, plan))]
+        asked = [node for node in plan.nodes() if plan.changes(node) and _may_lack(node, dtype, plan)]
         lacking = [node for node in asked if _lacks_kernel(node, plan)]
         if lacking:
             plan = FloatPlan(index, facts, target, kept | set(map(id, lacking)), ports=ports)
@@ -117,6 +118,11 @@ def _convert(model: Model, dtype: str, keep: Sequence[str], *, ports: bool, asks
     return did
 
 
+def _may_lack(node: gs.Node, dtype: str, plan: FloatPlan) -> bool:
+    """Whether it is worth asking: casts that ONNX Runtime puts in do not help where the kernel is there and refuses to run."""
+    return dtype in _MAY_LACK or node.op in SAYS_AT_RUN or not _reads_floats(node, plan)
+
+
 def _reads_floats(node: gs.Node, plan: FloatPlan) -> bool:
     return any(plan.is_float(tensor) for tensor in node.inputs)
 
@@ -135,6 +141,9 @@ def _lacks_kernel(node: gs.Node, plan: FloatPlan) -> bool:
     for attribute in one.attribute:
         if attribute.name in TYPED and attribute.i in FLOATS:
             attribute.i = plan.target
+    telling = TELLING.get(node.op, "value")
+    if telling != "value" and all(attribute.name != telling for attribute in one.attribute):
+        one.attribute.append(helper.make_attribute(telling, plan.target))  # not written, it says float
     return has_kernel(model) is False
 
 
@@ -175,13 +184,16 @@ def _reached(start: Sequence[gs.Node], near: object) -> dict[int, gs.Node]:
 
 
 def _compare(source: Opened, result: Candidate, done: Surgery, most: int) -> None:
-    """Runs the model before and after, and tells how close the results are."""
+    """Runs the model before and after, and tells how close the results are. Raises RewriterError when only the first runs."""
     before = Candidate(source.read())
     wanted = [output.name for output in before.proto.graph.output]
     bound = Bound(rtol=CLOSE, atol=CLOSE)
     found = agreement(before, [Step(before)], [Step(result)], wanted, most=most, bound=bound)
     if not found.ran:
         done.notes.append(f"the numbers were not compared: {found.reason}")
+    elif found.refused:
+        told = "--keep leaves nodes in the type that they have, --runtime no does not run it"
+        raise RewriterError(f"nothing is written, since {found.difference}; {told}")
     elif found.difference:
         done.same = False
         done.notes.append(f"the numbers differ: {found.difference}. --keep leaves nodes in the type that they have")

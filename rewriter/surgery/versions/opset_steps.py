@@ -135,8 +135,8 @@ def _fit(tensors: Sequence[gs.Tensor], formals: Sequence[Formal]) -> bool:
     """Whether operands, or results, are as many as a version has; what came to be optional or is left out counts."""
     used = max((i + 1 for i, tensor in enumerate(tensors) if tensor.name), default=0)
     if formals and formals[-1].variadic:
-        return used >= len(formals) - 1 and all(tensor.name for tensor in tensors[: len(formals) - 1])
-    if used > len(formals):
+        formals = formals[:-1]
+    elif used > len(formals):
         return False
     given = [i < used and bool(tensors[i].name) for i in range(len(formals))]
     return all(there or formal.optional for there, formal in zip(given, formals, strict=True))

@@ -48,6 +48,7 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Splits a model; returns 0."""
     import sys
+    from shlex import join
 
     from rewriter.batch.urls import is_remote
     from rewriter.cli.output import style_of, tell
@@ -74,8 +75,9 @@ def run(args: argparse.Namespace) -> int:
             targets(args, [source], list(map(str, files)))
             written = write_parts(done.parts, files, force=args.force)
     if args.format == "json":
-        found = {"plan": done.plan, "notes": done.notes, "same": done.same, "output": list(map(str, written))}
-        print(dumps({"schema": 1, "command": "split", "input": source.name, **found}))
+        found = {"plan": done.plan, "notes": done.notes, "same": done.same, "joined": done.joined}
+        head = {"schema": 1, "command": "split", "input": source.name}
+        print(dumps({**head, **found, "output": list(map(str, written))}))
         return 0
     style = style_of(sys.stdout)
     where = f" -> {clean(args.output)}" if written else " (dry run)"
@@ -84,6 +86,8 @@ def run(args: argparse.Namespace) -> int:
         tell(f"  {clean(line)}")
     if done.same:
         tell("  the parts run, and give what the whole gives")
+    if done.joined:
+        tell(f"  `rewriter merge` joins them again with {clean(join(done.joined))}")
     for note in done.notes:
         tell(f"  {style.paint('dim', 'note')}: {clean(note)}")
     return 0
