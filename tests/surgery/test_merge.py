@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
+from rewriter.errors import RewriterError
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model, load
 from rewriter.inspect.diff.difference import compare
@@ -235,8 +236,12 @@ def test_cut_anywhere_and_merged_it_is_the_model(path: Path) -> None:
             continue
         inputs = [tensor.name for tensor in model.graph.inputs]
         one, two = Model.from_proto(proto), Model.from_proto(proto)
-        extract(one, [*crossing, *(name for name in outputs if name not in late and name not in crossing)])
-        extract(two, late, [*crossing, *inputs])
+        try:
+            extract(one, [*crossing, *(name for name in outputs if name not in late and name not in crossing)])
+            extract(two, late, [*crossing, *inputs])
+        except RewriterError as refused:  # an export that is broken may say no type of what a part would hand on
+            assert "is not known; say it with --type" in str(refused)
+            continue
         pieces = [Model.from_proto(piece.to_proto()) for piece in (one, two)]
         merged = merge(pieces, Plan(share=["*"], inputs=inputs, outputs=outputs)).model.to_proto()
         found = [one for one in compare(proto, merged) if one.name != "initializers among the inputs"]
