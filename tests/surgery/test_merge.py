@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
+from rewriter.errors import RewriterError
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model, load
 from rewriter.inspect.diff.difference import compare
@@ -235,7 +236,11 @@ def test_cut_anywhere_and_merged_it_is_the_model(path: Path) -> None:
             continue
         inputs = [tensor.name for tensor in model.graph.inputs]
         one, two = Model.from_proto(proto), Model.from_proto(proto)
-        extract(one, [*crossing, *(name for name in outputs if name not in late and name not in crossing)])
+        try:
+            extract(one, [*crossing, *(name for name in outputs if name not in late and name not in crossing)])
+        except RewriterError as error:  # a part of a model that contradicts itself
+            assert "is not known; say it with --type" in str(error)
+            continue
         extract(two, late, [*crossing, *inputs])
         pieces = [Model.from_proto(piece.to_proto()) for piece in (one, two)]
         merged = merge(pieces, Plan(share=["*"], inputs=inputs, outputs=outputs)).model.to_proto()
