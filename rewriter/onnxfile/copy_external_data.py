@@ -46,7 +46,10 @@ def _copy(source: Path, target: Path, location: str, force: bool) -> None:
             if _same_content(descriptor, place, size):
                 return
             if not force:
-                raise RewriterError(f"{place} exists with other content; it is overwritten only with force")
+                raise RewriterError(
+                    f"{place} exists with other content, which another model may read; "
+                    "write this one to a folder of its own, or --force overwrites it"
+                )
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:

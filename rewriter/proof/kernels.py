@@ -37,9 +37,12 @@ def has_kernel(model: onnx.ModelProto) -> bool | None:
 
 
 def _of_any_rank(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The same model, whose inputs do not say their ranks: those that it is run on have three dimensions each."""
+    """The same model, whose inputs do not say their ranks, and along an axis that all have: it is run on three dimensions."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
+    for attribute in copy.graph.node[0].attribute:
+        if attribute.name == "axis":
+            attribute.i = 0
     for info in copy.graph.input:
         info.type.tensor_type.ClearField("shape")
     return copy

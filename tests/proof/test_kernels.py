@@ -33,6 +33,14 @@ def test_a_kernel_that_says_no_when_it_runs_is_asked_about_types_alone(op: str) 
         assert has_kernel(model) is there
 
 
+@pytest.mark.parametrize("axis", [0, 3, -1])
+def test_the_axis_does_not_matter(axis: int) -> None:
+    text = f"""<ir_version: 8, opset_import: ["": 17]> g (DTYPE[a,b,c,d] x, int64[a,b,c,d] i) => (y) {{
+      y = ScatterElements<axis={axis}, reduction="add">(x, i, x) }}"""
+    assert has_kernel(onnx.parser.parse_model(text.replace("DTYPE", "float"))) is True
+    assert has_kernel(onnx.parser.parse_model(text.replace("DTYPE", "float16"))) is False
+
+
 def test_shapes_that_are_not_known_say_nothing_of_kernels() -> None:
     """ONNX's shape inference takes sizes of unknown number for none, and refuses the node before a kernel is looked for."""
     text = """<ir_version: 8, opset_import: ["": 17]>
