@@ -84,15 +84,16 @@ class Run:
             return prepared(self._rules, self.context.settings).plans(meant, take_inventory(self.index))
 
     def execute(self, *, keep: bool = True) -> Log:
-        """Runs all phases; again, while a later phase has given an earlier one something to do."""
+        """Runs all phases; again, while one may have given an earlier one, or its own rules on the model, something to do."""
         for _ in range(ROUNDS):
             before, opsets = len(self._done), self._opsets()
             fired = [self._phase(phase) for phase in self._plans]
+            again = any(fired[1:]) or (fired[:1] == [True] and bool(self._plans[0].on_graph))
             raised = self._opsets() != opsets
             if raised:  # other rules are meant for the model now, and more can be known of it
                 refresh(self.context.facts, [tensor for node in self.index.all_nodes() for tensor in node.outputs])
                 self._plans = self._planned()
-            if self._halted is not None or len(self._done) == before or not (raised or any(fired[1:])):
+            if self._halted is not None or len(self._done) == before or not (raised or again):
                 break
         standing = (b for (_, root), b in self._attempt.blocked.items() if b.op == "" or self.index.has(root))
         self.log.blocked = sorted(standing, key=lambda blocked: (blocked.rule, blocked.place, blocked.root))
