@@ -186,7 +186,10 @@ def _found(model: AskedModel, question: NodeQuestion, cases: Cases) -> bool:
     answers = model.answers if question.is_local else None
     for op in model.by_op if question.node.ops is ANY_OPERATOR else question.node.ops:
         for kind in model.by_op.get(op, ()):
-            if not _fits(kind, fixed, most):
+            for count, least in kind.arities:
+                if fixed <= count and (most is None or least <= most):
+                    break
+            else:
                 continue
             for types, ranks, made in cases(kind):
                 if answers is None or kind.form is None:
@@ -200,11 +203,6 @@ def _found(model: AskedModel, question: NodeQuestion, cases: Cases) -> bool:
                 if stands:
                     return True
     return False
-
-
-def _fits(kind: NodeKind, fixed: int, most: int | None) -> bool:
-    """Whether the numbers of operands that occur are among those that a pattern takes."""
-    return any(fixed <= count and (most is None or least <= most) for count, least in kind.arities)
 
 
 def _questions(asked: ast.Rule) -> list[NodeQuestion]:

@@ -60,6 +60,9 @@ class Links:
     index: NameIndex
 
 
+MOST_LISTED = 1 << 12
+
+
 @record(eq=False, slots=True)
 class Columns:
     """The nodes of one graph in their order.
@@ -71,6 +74,7 @@ class Columns:
         rests: what stands behind the names (operator, attributes, domain), each once; `rest_of`: which one a node has.
         kinds: those of `rests`.
         links: what the operands mean; None until `settle`.
+        listed: the nodes one by one, once somebody went through them and where they are few.
     """
 
     octets: bytes
@@ -81,18 +85,25 @@ class Columns:
     rest_of: IntArray
     kinds: list[NodeKind] = field(default_factory=list)
     links: Links | None = None
+    listed: list[tuple[NodeKind, list[bytes], list[bytes]]] | None = None
 
     def __len__(self) -> int:
         return len(self.rest_of)
 
     def nodes(self) -> Iterator[tuple[NodeKind, list[bytes], list[bytes]]]:
         """The nodes one by one."""
+        if self.listed is not None:
+            return iter(self.listed)
         columns: list[list[list[bytes]]] = [[[] for _ in range(len(self))] for _ in range(2)]
         for lists, parts in zip(columns, (self.operands, self.outputs), strict=True):
             for column in parts:
                 for node, start, size in zip(*(values.tolist() for values in column[:3]), strict=True):
                     lists[node].append(self.octets[start : start + size])
-        return zip(map(self.kinds.__getitem__, self.rest_of.tolist()), *columns, strict=True)
+        found = zip(map(self.kinds.__getitem__, self.rest_of.tolist()), *columns, strict=True)
+        if len(self) > MOST_LISTED:
+            return found
+        self.listed = list(found)
+        return iter(self.listed)
 
     def arities(self) -> Iterable[tuple[int, int, int]]:
         """Which kinds (by number) stand with how many operands, with and without those left out at the end."""

@@ -22,7 +22,7 @@ def check_target(path: Path, force: bool) -> os.stat_result | None:
     try:
         found = os.lstat(path)
     except FileNotFoundError:
-        if not path.parent.is_dir():
+        if not os.path.isdir(os.path.dirname(path) or "."):
             raise RewriterError(f"{path}: there is no folder {path.parent}") from None
         return None
     except (OSError, ValueError) as error:
