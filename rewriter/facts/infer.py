@@ -29,6 +29,9 @@ A = onnx.AttributeProto
 MOST_DATA = 4096
 """Constants of more elements are never read for the sake of a type."""
 
+MOST_DIMENSIONS = 64
+"""Of a tensor whose shape is followed, as many as NumPy has. Only in a cycle an operator adds dimensions without end."""
+
 _BOOL = 9
 _MOST_CACHED = 1 << 14  # bytes of a node and its constants; trees and lookup tables are asked for once anyway
 _NAMES = tuple((f"i{i}", f"o{i}") for i in range(64))
@@ -46,6 +49,8 @@ def output_types(facts: NodeFacts, imports: Mapping[str, int]) -> list[TensorTyp
         return found
     dtype, shape = found[0].dtype, found[0].shape
     if shape is not None:
+        if len(shape) > MOST_DIMENSIONS:
+            return [kind._replace(shape=None) for kind in found]
         shape = _corrected(facts, shape)
     if shape is None or None in shape:
         shape = refine_shape(shape, output_shape(facts))

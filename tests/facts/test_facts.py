@@ -7,6 +7,7 @@ import onnx
 import onnx_graphsurgeon as gs
 import pytest
 
+from rewriter.facts import infer
 from rewriter.facts.facts import Facts
 from rewriter.facts.refresh import refresh
 from rewriter.graph.index import GraphIndex
@@ -308,6 +309,17 @@ def test_cycles_and_missing_producers_end() -> None:
     lost.dtype, lost.shape = np.float32, [2]
     refresh(facts, [lost])
     assert facts.dtype(lost) == FLOAT
+
+
+def test_a_shape_that_grows_in_a_cycle_is_followed_up_to_a_bound() -> None:
+    x, y, places = gs.Variable("x", np.float32, (2, 3)), gs.Variable("y", np.float32, ("K", 4)), gs.Variable("c")
+    cast = gs.Node("Cast", attrs={"to": 7}, inputs=[y], outputs=[places])
+    graph = gs.Graph([cast, gs.Node("Gather", inputs=[x, places], outputs=[y])], [x], [y], opset=9)
+    facts = Facts(GraphIndex(graph))
+    for _ in range(100):  # each time Gather has the dimensions of its own result, and one more
+        facts.shape(y)
+        refresh(facts, [y, places])
+    assert len(facts.shape(y) or ()) <= infer.MOST_DIMENSIONS
 
 
 def test_strange_attributes_are_survived() -> None:
