@@ -291,3 +291,10 @@ def test_weights_that_are_all_listed_keep_their_places(call: Call, tmp_path: Pat
     assert "1 weight listed among the inputs now float16 there, too" in done.out
     model = onnx.load(tmp_path / "half.onnx")
     assert [(info.name, info.type.tensor_type.elem_type) for info in model.graph.input] == [("w", 10), ("x", 1)]
+
+
+def test_casts_of_an_old_opset_are_refused_with_the_way_out(call: Call, tmp_path: Path) -> None:
+    old = texts.written(tmp_path, NET.replace('["": 17]', '["": 5]').replace("<axis=-1>", "<axis=1>"))
+    done = call("convert", old, "--dtype", "float16", "-o", tmp_path / "out.onnx")
+    assert (done.code, (tmp_path / "out.onnx").exists()) == (2, False)
+    assert "2 casts would be needed, which opset 5 writes otherwise" in done.err and "`rewriter opset`" in done.err

@@ -39,6 +39,9 @@ _MAY_LACK = ("bfloat16", "double")
 """Types for which ONNX Runtime lacks many kernels, and puts in no casts of its own; for float16 it does before nodes that read
 floating-point numbers."""
 
+CASTS_BY_NUMBER = 6
+"""From this opset on a Cast names its type by a number."""
+
 _RANGE = ".."
 _SHOWN = 8  # weights that are named
 _INLINE = "HYG032"
@@ -106,6 +109,9 @@ def _convert(model: Model, dtype: str, keep: Sequence[str], *, ports: bool, asks
     held = sum(not plan.changes(node) for node in changing)
     change = FloatChange(plan)
     change.carry_out()
+    if change.casts and (version := model.graph.opset) < CASTS_BY_NUMBER:
+        told = f"{counted(change.casts, 'cast')} would be needed, which opset {version} writes otherwise"
+        raise RewriterError(f"{told}: convert the model to opset {CASTS_BY_NUMBER} or newer first, with `rewriter opset`")
     did.append(f"{counted(len(changing) - held, 'node')} in {dtype}, {held:,} as before, {counted(change.casts, 'cast')} more")
     if plan.counted:
         did.append(f"{counted(len(plan.counted), 'node')} of those as before: they compute from whole numbers alone")
