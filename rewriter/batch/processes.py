@@ -71,10 +71,12 @@ class Pool:
         if not self._left:
             return False
         ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=serve, args=(theirs, dict(os.environ), self._work, self._worker), daemon=True)
+        process = self._context.Process(target=serve, args=(theirs,), daemon=True)
         with uninterrupted():
             process.start()
         theirs.close()
+        with suppress(OSError):  # were it an argument, nobody would hear of a process that cannot begin
+            ours.send((dict(os.environ), self._work, self._worker))
         one = _Started(process, ours)
         self._processes.append(one)
         self._give(one)
@@ -187,12 +189,20 @@ def _outlive_nobody() -> None:
                 raise SystemExit(1)
 
 
+def _received(connection: Connection[Any, Any]) -> tuple[Mapping[str, str], Work, Worker]:
+    try:
+        return connection.recv()  # type: ignore[no-any-return]
+    except (EOFError, OSError):
+        raise SystemExit(1) from None
+
+
 def _end(*_: object) -> NoReturn:
     raise SystemExit(1)
 
 
-def serve(connection: Connection[Any, Any], environment: Mapping[str, str], work: Work, worker: Worker) -> None:
-    """The life of a process: jobs in, outcomes out, until the other end is closed."""
+def serve(connection: Connection[Any, Any]) -> None:
+    """The life of a process: what is to be done, then jobs in, outcomes out, until the other end is closed."""
+    environment, work, worker = _received(connection)
     take_environment(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted, too, and ends this one
     signal.signal(signal.SIGTERM, _end)  # so that no half of a file is left behind

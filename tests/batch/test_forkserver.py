@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.spawn
 import os
+import shutil
 import socket
 import sys
 import tempfile
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
-from rewriter import forkserver
+from rewriter import forkserver, load_rules
+from rewriter.batch import processes
+from rewriter.batch.pool import run_all
+from rewriter.batch.work import Job, Outcome, Work
 
 HAS_SERVERS = "forkserver" in multiprocessing.get_all_start_methods()
 needs_servers = pytest.mark.skipif(
@@ -67,3 +73,17 @@ def test_a_process_gets_the_environment_of_now(monkeypatch: pytest.MonkeyPatch) 
     wanted = {name: text for name, text in os.environ.items() if name != "OF_BEFORE"}
     forkserver.take_environment(wanted)
     assert dict(os.environ) == wanted
+
+
+def test_processes_that_cannot_begin_are_told_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """They die before they have read anything: with what is to be done among their arguments, nobody would have come back."""
+    monkeypatch.setattr(processes, "process_context", lambda *_: multiprocessing.get_context("spawn"))
+    monkeypatch.setattr(multiprocessing.spawn, "_python_exe", shutil.which("false"))
+    jobs = [Job(str(tmp_path / name), str(tmp_path / "out" / name)) for name in ("a.onnx", "b.onnx")]
+    found: list[Outcome] = []
+    work = Work(load_rules().select())
+    thread = Thread(target=lambda: list(run_all(jobs, work, 2, found.append)), daemon=True)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert {outcome.error for outcome in found} == {"the process that worked on it ended (exit code 1)"}
