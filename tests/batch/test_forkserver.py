@@ -78,7 +78,7 @@ def test_a_process_gets_the_environment_of_now(monkeypatch: pytest.MonkeyPatch) 
 def test_processes_that_cannot_begin_are_told_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """They die before they have read anything: with what is to be done among their arguments, nobody would have come back."""
     monkeypatch.setattr(processes, "process_context", lambda *_: multiprocessing.get_context("spawn"))
-    monkeypatch.setattr(multiprocessing.spawn, "_python_exe", shutil.which("false"))
+    monkeypatch.setattr(multiprocessing.spawn, "_python_exe", os.fsencode(shutil.which("false") or ""))
     jobs = [Job(str(tmp_path / name), str(tmp_path / "out" / name)) for name in ("a.onnx", "b.onnx")]
     found: list[Outcome] = []
     work = Work(load_rules().select())
