@@ -76,7 +76,7 @@ class Attempt:
             self.blocked.pop((compiled.code, id(root)), None)
         started = perf_counter()
         try:
-            if (matcher := self._standing(compiled, root)) is None:
+            if (matcher := self._matcher_for(compiled, root)) is None:
                 return None
             for _ in matcher.matches(root):
                 bound, nodes = matcher.held()
@@ -130,7 +130,7 @@ class Attempt:
         """Notes why a rule on the model as a whole was taken back."""
         self._block(compiled, None, reason, error=True)
 
-    def _standing(self, compiled: CompiledRule, root: gs.Node) -> Matcher | None:
+    def _matcher_for(self, compiled: CompiledRule, root: gs.Node) -> Matcher | None:
         """The matcher of a rule, which goes from root to root of one scope; None where the rule is not meant for that."""
         scope: Scope = root._scope
         version, found = scope.opsets.get(""), self._matchers.get((compiled, scope))
@@ -175,7 +175,7 @@ class Attempt:
             self.coverage.stood[compiled.code] += 1
         asked = compiled.wheres if self._tells_all else compiled.asked
         conditions = self._conditions(compiled, root, names, asked) if asked else ()
-        if conditions is None or (compiled.runtime and not self._wanted(compiled, root, nodes)):
+        if conditions is None or (compiled.runtime and not self._concerns_runtime(compiled, root, nodes)):
             return None
         if self.auditor is None:
             return self._rewrite(compiled, root, names, nodes, conditions, started)
@@ -218,7 +218,7 @@ class Attempt:
             return None
         return tuple(conditions)
 
-    def _wanted(self, compiled: CompiledRule, root: gs.Node | None, nodes: Mapping[int, gs.Node]) -> bool:
+    def _concerns_runtime(self, compiled: CompiledRule, root: gs.Node | None, nodes: Mapping[int, gs.Node]) -> bool:
         """Whether the runtime that a rule is about was chosen, or refuses one of the matched nodes."""
         return compiled.code in self.chosen or self._refused(compiled, root, nodes)
 

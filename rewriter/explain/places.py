@@ -80,7 +80,7 @@ class Explainer(Attempt):
     def _note(self, stage: Stage, kind: str, depth: tuple[int, int], asked: str, found: str, span: ast.Span) -> None:
         self._keep(FirstNo(stage, kind, _depth(stage, *depth), asked, found, self._text.line(span)))
 
-    def _standing(self, compiled: CompiledRule, root: gs.Node) -> Matcher | None:
+    def _matcher_for(self, compiled: CompiledRule, root: gs.Node) -> Matcher | None:
         return self._matcher(compiled, root) if self._inside(compiled, root) else None
 
     def _matcher(self, compiled: CompiledRule, root: gs.Node) -> Matcher:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 import onnx_graphsurgeon as gs
 
 from rewriter.facts.infer import type_sources
-from rewriter.facts.operator_shapes import BOOLEAN, BROADCAST, GLOBAL_POOLS, POOLS, SAME_AS_FIRST
+from rewriter.facts.operator_shapes import BOOLEAN, BROADCAST, CASTS_BY_NUMBER, GLOBAL_POOLS, POOLS, SAME_AS_FIRST
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.values import elem_type
 from rewriter.language.dtypes import DTYPES
@@ -41,8 +41,6 @@ FOLLOWED = (
 
 
 _FLOAT, _INT64, _BOOL = DTYPES["float"], DTYPES["int64"], DTYPES["bool"]
-_CASTS_BY_NUMBER = 6
-"""The opset since which Cast names its type by a number."""
 
 
 class DtypeWalk:
@@ -109,7 +107,7 @@ class DtypeWalk:
         if node.op == "ConstantOfShape":
             value = node.attrs.get("value") if node.attrs else _FLOAT
             return value if isinstance(value, int) else elem_type(value) if isinstance(value, gs.Constant) else None
-        if node.op == "Cast" and (self._index.scope(node).opsets.get("") or 0) >= _CASTS_BY_NUMBER:
+        if node.op == "Cast" and (self._index.scope(node).opsets.get("") or 0) >= CASTS_BY_NUMBER:
             to = node.attrs.get("to")
             return to if isinstance(to, int) and to in DTYPES.values() else None
         return None

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+CASTS_BY_NUMBER = 6
+"""From this opset on a Cast names its type by a number."""
+
 SAME_AS_FIRST = frozenset(
     {
         "Abs", "Acos", "Acosh", "Affine", "Asin", "Asinh", "Atan", "Atanh", "BatchNormalization", "BitwiseNot", "Ceil",

@@ -65,6 +65,7 @@ class NodesByOperator:
     def drop(self, node: gs.Node) -> None:
         """Forgets a node, which still has the operator that it had when it was taken in."""
         key = operator_key(node)
-        nodes = self._nodes.get(key)
-        if nodes is not None and nodes.pop(id(node), None) is not None and not nodes:
+        nodes = self._nodes[key]
+        del nodes[id(node)]
+        if not nodes:
             del self._nodes[key]

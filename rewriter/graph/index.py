@@ -56,7 +56,6 @@ class GraphIndex(Ties):
         self._by_operator: NodesByOperator | None = None
         self._inputs: set[int] = set()
         self._kept: list[gs.Node] = []  # removed objects stay alive: their id() must not be given to a new one
-        self._sorted_out = 0  # so many of these are told to `_by_operator`
         self._changed_scopes: set[int] = set()
         self._unsorted: set[int] = set()  # scopes whose nodes were not written in the order in which they can run
         for scope in self.scopes:
@@ -119,11 +118,6 @@ class GraphIndex(Ties):
         """All nodes by their operator."""
         if self._by_operator is None:
             self._by_operator = NodesByOperator(self.all_nodes())
-        else:
-            for node in self._kept[self._sorted_out :]:
-                if node._scope is None:
-                    self._by_operator.drop(node)
-        self._sorted_out = len(self._kept)
         return self._by_operator
 
     @property
@@ -205,6 +199,8 @@ class GraphIndex(Ties):
         key = self._orders[number].key(node)
         _set(node, "_scope", None)
         del self._members[number][id(node)]
+        if self._by_operator is not None:
+            self._by_operator.drop(node)
         self._kept.append(node)
         self._changed_scopes.add(number)
         return scope, key, owned

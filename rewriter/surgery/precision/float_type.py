@@ -11,6 +11,7 @@ from rewriter.conditions.context import Knowledge
 from rewriter.engine.run import Hooks, run
 from rewriter.errors import RewriterError
 from rewriter.facts.facts import Facts
+from rewriter.facts.operator_shapes import CASTS_BY_NUMBER
 from rewriter.facts.single_node import single_node
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model
@@ -38,9 +39,6 @@ CLOSE = 1e-2
 _MAY_LACK = ("bfloat16", "double")
 """Types for which ONNX Runtime lacks many kernels, and puts in no casts of its own; for float16 it does before nodes that read
 floating-point numbers."""
-
-CASTS_BY_NUMBER = 6
-"""From this opset on a Cast names its type by a number."""
 
 _RANGE = ".."
 _SHOWN = 8  # weights that are named

@@ -7,6 +7,7 @@ of operators that keep what they learned in attributes, such as trees.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import onnx
 
@@ -39,22 +40,22 @@ def infos(scope: Scope) -> Iterator[onnx.ValueInfoProto]:
 
 def tensors(scope: Scope) -> Iterator[onnx.TensorProto]:
     """The dense tensors of a scope; those of its bodies are theirs."""
-    if isinstance(scope, onnx.GraphProto):
-        yield from scope.initializer
-    for attribute in _attributes(scope):
-        if attribute.HasField("t"):
-            yield attribute.t
-        yield from attribute.tensors
+    return _held(scope, "initializer", "t", "tensors")
 
 
 def sparse_tensors(scope: Scope) -> Iterator[onnx.SparseTensorProto]:
     """The same for sparse ones."""
+    return _held(scope, "sparse_initializer", "sparse_tensor", "sparse_tensors")
+
+
+def _held(scope: Scope, listed: str, one: str, several: str) -> Iterator[Any]:
+    """Weights by the fields that hold them: of a graph, and of an attribute with one of them or a list."""
     if isinstance(scope, onnx.GraphProto):
-        yield from scope.sparse_initializer
+        yield from getattr(scope, listed)
     for attribute in _attributes(scope):
-        if attribute.HasField("sparse_tensor"):
-            yield attribute.sparse_tensor
-        yield from attribute.sparse_tensors
+        if attribute.HasField(one):
+            yield getattr(attribute, one)
+        yield from getattr(attribute, several)
 
 
 def constant_lists(scope: Scope) -> Iterator[tuple[onnx.AttributeProto, str]]:
