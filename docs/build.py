@@ -26,7 +26,7 @@ from rewriter.editor.highlighting import textmate
 from rewriter.language.faults import FAULTS
 from rewriter.language.functions import FUNCTIONS
 from rewriter.language.load_rules import load_rules
-from rewriter.language.messages.codes import PAGES
+from rewriter.language.messages.message_pages import message_pages
 from rewriter.language.rule import Rule
 from rewriter.report.json_schema import report_schema
 from symptom_pages import by_message, symptom_pages
@@ -278,7 +278,7 @@ def functions() -> Iterator[str]:
 
 def codes() -> Iterator[str]:
     yield from ("| code | meaning |", "|---|---|")
-    for page in PAGES.values():
+    for page in message_pages().values():
         yield f"| {page.code} | {cell(page.title)} |"
 
 

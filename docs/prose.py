@@ -13,7 +13,7 @@ from pathlib import Path
 from rewriter.cli.program import make_parser
 from rewriter.language.faults import FAULTS
 from rewriter.language.functions import FUNCTIONS
-from rewriter.language.messages.codes import PAGES
+from rewriter.language.messages.message_pages import message_pages
 
 ROOT = Path(__file__).parent.parent
 
@@ -63,7 +63,7 @@ def texts() -> Iterator[tuple[str, str]]:
         lines = (line if line.startswith("///") else "" for line in path.read_text(encoding="utf-8").splitlines())
         yield str(path.relative_to(ROOT)), "\n".join(lines)
     yield from helps()
-    yield from ((f"message {page.code}", f"{page.title}\n{page.text}") for page in PAGES.values())
+    yield from ((f"message {page.code}", f"{page.title}\n{page.text}") for page in message_pages().values())
     yield from ((f"function {function.name}", function.doc) for function in FUNCTIONS.values())
     yield from ((f"fault {fault.name}", f"{fault.doc}\n{fault.mended}") for fault in FAULTS.values())
 

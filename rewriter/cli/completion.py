@@ -58,9 +58,9 @@ def _targets(prefix: str, **_: Any) -> list[str]:
 
 
 def _messages(prefix: str, **_: Any) -> list[str]:
-    from rewriter.language.messages.codes import PAGES
+    from rewriter.language.messages.message_pages import message_pages
 
-    return _continued(prefix, [*PAGES, "list"])
+    return _continued(prefix, [*message_pages(), "list"])
 
 
 def _nodes(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from rewriter.editor.opened_rules import OpenedRules, Word
 from rewriter.language.functions import FUNCTIONS
 from rewriter.language.load_rules import load_rules
-from rewriter.language.messages.codes import PAGES
+from rewriter.language.messages.message_pages import message_pages
 from rewriter.language.rule import Rule
 from rewriter.language.schema import Operator, history, registered
 
@@ -62,8 +62,9 @@ def _define(opened: OpenedRules, name: str) -> str:
 
 
 def _rule(opened: OpenedRules, code: str) -> str:
-    if code in PAGES:
-        return f"**{code}**: {PAGES[code].title}"
+    page = message_pages().get(code)
+    if page is not None:
+        return f"**{code}**: {page.title}"
     if not (code[:1].isupper() and code[-1:].isdigit()):
         return ""
     rule = find_rule(code, opened.rules)

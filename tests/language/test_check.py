@@ -16,10 +16,12 @@ import rewriter.language
 from rewriter.errors import RewriterError
 from rewriter.language.diagnostics import Diagnostic, RuleFileError, render_all
 from rewriter.language.load_rules import load_rules
-from rewriter.language.messages.codes import PAGES, explain
-from rewriter.language.messages.set_pages import PAGES as SET
-from rewriter.language.messages.trust_pages import PAGES as TRUST
+from rewriter.language.messages.message_pages import explain, message_pages, parse_page
 
+OF_RUNS = {"E501", "E502", "E503", "W504"}
+"""Codes of what running a rule shows: `rewriter verify`."""
+OF_SETS = {code for code in message_pages() if "E404" <= code <= "E409" or "W406" <= code <= "W408"}
+"""Codes of what `rewriter lint` finds between rules."""
 BAD = Path(__file__).parent.parent / "bad_rules"
 
 
@@ -72,16 +74,15 @@ def test_no_expected_text_is_left_over() -> None:
 def test_every_code_has_a_page() -> None:
     raised: set[str] = set()
     for file in Path(rewriter.language.__file__).parent.rglob("*.py"):
-        if file.parent.name != "messages":
-            raised |= set(re.findall(r'"([EW]\d{3})"', file.read_text(encoding="utf-8")))
-    assert raised == PAGES.keys() - {page.code for page in TRUST if page.code != "E505"}  # what running a rule tells
+        raised |= set(re.findall(r'"([EW]\d{3})"', file.read_text(encoding="utf-8")))
+    assert raised == message_pages().keys() - OF_RUNS  # what running a rule tells
 
 
 @pytest.mark.parametrize(
-    "code", sorted(PAGES.keys() - {page.code for page in (*SET, *TRUST)})
+    "code", sorted(message_pages().keys() - OF_SETS - OF_RUNS - {"E505"})
 )  # those: test_set, proof/test_verify
 def test_page(code: str, tmp_path: Path) -> None:
-    page = PAGES[code]
+    page = message_pages()[code]
     assert page.code == code
     assert page.title
     assert len(page.text.strip()) > 30
@@ -214,3 +215,9 @@ def test_deep_expressions_are_refused_not_crashed(tmp_path: Path) -> None:
     found = check_text(tmp_path, f"rule T1 t\nmatch {{ y = Relu(x) }}\nwhere {deep} == 1\nrewrite {{ y = x }}\n")
     assert found
     assert all(not diagnostic.is_warning for diagnostic in found)
+
+
+@pytest.mark.parametrize("text", ["", "# E1: short\n", "# E101: no example\n\nText.\n"])
+def test_what_is_no_page_of_a_message_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not the page"):
+        parse_page(text)

@@ -14,8 +14,7 @@ import onnx
 import pytest
 
 from rewriter.language.load_rules import load_rules
-from rewriter.language.messages.page import Page
-from rewriter.language.messages.trust_pages import PAGES
+from rewriter.language.messages.message_pages import message_pages
 from rewriter.language.rule import Rule
 from rewriter.proof.instances.feed import feed
 from rewriter.proof.instances.instance import Instance
@@ -321,12 +320,13 @@ def test_a_lock_keeps_verdicts(tmp_path: Path) -> None:
     assert lock_path(inner) == place
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.code != "E505"], ids=lambda page: page.code)  # that: test_set
-def test_page(tmp_path: Path, page: Page) -> None:
+@pytest.mark.parametrize("code", ["E501", "E502", "E503", "W504"])
+def test_page(tmp_path: Path, code: str) -> None:
+    page = message_pages()[code]
     wrong, right = (verify_rule(made(tmp_path, text), QUICK) for text in (page.wrong, page.right))
     assert right.acceptable and not right.unneeded
-    assert (not wrong.acceptable) if page.code.startswith("E") else wrong.unneeded
-    assert page.code.startswith("W") or wrong.code == page.code
+    assert (not wrong.acceptable) if code.startswith("E") else wrong.unneeded
+    assert code.startswith("W") or wrong.code == code
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"schema": 99, "rules": {}}'])

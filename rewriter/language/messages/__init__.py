@@ -1,1 +1,1 @@
-"""The page of every message code: what it means, a wrong example, the right one."""
+"""The pages of message codes, as Markdown, and what reads them."""

@@ -20,13 +20,13 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Prints the help of the word; returns 0."""
     from rewriter.cli.program import COMMANDS, make_parser
-    from rewriter.language.messages.codes import PAGES, explain
+    from rewriter.language.messages.message_pages import explain, message_pages
 
     if args.word is None:
         make_parser().print_help()
     elif args.word in COMMANDS:
         make_parser([args.word]).commands.choices[args.word].print_help()
-    elif args.word.upper() in PAGES:
+    elif args.word.upper() in message_pages():
         print(explain(args.word))
     else:
         _print_rule(args.word, COMMANDS)

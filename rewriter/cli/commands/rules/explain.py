@@ -22,13 +22,14 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the page; returns 0."""
-    from rewriter.language.messages.codes import PAGES, explain
+    from rewriter.language.messages.message_pages import explain, message_pages
     from rewriter.report.jsonreport import dumps
 
-    texts = dict.fromkeys(PAGES, "") if args.code == "list" else {args.code.upper(): explain(args.code)}
+    known = message_pages()
+    texts = dict.fromkeys(known, "") if args.code == "list" else {args.code.upper(): explain(args.code)}
     if args.format == "json":
-        pages = [{"code": code, "title": PAGES[code].title, **({"text": text} if text else {})} for code, text in texts.items()]
+        pages = [{"code": code, "title": known[code].title, **({"text": text} if text else {})} for code, text in texts.items()]
         print(dumps({"schema": 1, "command": "explain", "pages": pages}))
     else:
-        print("\n".join(text or f"{code}  {PAGES[code].title}" for code, text in texts.items()))
+        print("\n".join(text or f"{code}  {known[code].title}" for code, text in texts.items()))
     return 0
