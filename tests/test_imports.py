@@ -39,7 +39,7 @@ LAYERS = (
 """Each may import what stands below it."""
 APART = {"report": ("engine", "rewriting", "matching", "conditions", "facts", "graph", "onnxfile")}
 """Reports are made of records and know nothing of how these came about."""
-EVERYONE = {"collector", "errors", "forkserver", "record", "resources", "versions", "__init__"}
+EVERYONE = {"collector", "errors", "forkserver", "record", "resources", "signals", "versions", "__init__"}
 LONGEST = 400
 MOST_MODULES = 25
 ANY_NAME = ("cli/commands", "language/checks")
