@@ -1,7 +1,7 @@
 """Signals that wait while a process is started or ended: Ctrl-C, the end of a time limit and the word to stop come afterwards.
 
-Python runs hooks in `os.fork` that take locks, among them that of `logging`, and swallows what is raised in them. A handler that
-raises there loses its signal and leaves the lock taken: the next fork of another thread then waits for ever. That a thread
+Python runs hooks in `os.fork` that take locks, among them that of `logging`, and swallows what is raised in them. If a handler
+raises there, its signal is lost and the lock stays taken: the next fork of another thread then waits for ever. That a thread
 blocks signals is not enough, since the system gives them to another thread, and Python runs the handler in the main thread.
 """
 
