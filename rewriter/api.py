@@ -37,7 +37,8 @@ def rewrite(
     """Rewrites a graph in place, to the fixpoint of the rules.
 
     Args:
-        graph: the graph of a `Model`, or any other graphsurgeon graph.
+        graph: the graph of a `Model`, or any other graphsurgeon graph. Of a `gs.Function` only the function itself is
+            rewritten, and no function that it calls.
         rules: from `load_rules()`; None means the shipped ones. Without a call of `select` only those run that run unasked.
         source: the framework's own file, or what was read of it.
         settings: parameter values by (code, name).
@@ -50,12 +51,7 @@ def rewrite(
     Raises:
         RewriterError: this is no graph, the source file cannot be read, or a selected rule lacks a parameter.
     """
-    return run(
-        _graph(graph),
-        _selected(rules),
-        Knowledge(_source(source), settings, overridable, has_kernel=has_kernel),
-        limits=limits,
-    )
+    return _run(graph, rules, Knowledge(_source(source), settings, overridable, has_kernel=has_kernel), limits, keep=True)
 
 
 def check(
@@ -68,22 +64,28 @@ def check(
     overridable: Collection[str] = (),
 ) -> Log:
     """What `rewrite` would do; the graph stays as it is. Arguments, result and errors are those of `rewrite`."""
-    return run(
-        _graph(graph),
-        _selected(rules),
-        Knowledge(_source(source), settings, overridable, has_kernel=has_kernel),
-        limits=limits,
-        keep=False,
-    )
+    return _run(graph, rules, Knowledge(_source(source), settings, overridable, has_kernel=has_kernel), limits, keep=False)
 
 
-def _graph(given: gs.Graph) -> gs.Graph:
-    if not isinstance(given, gs.Graph):
-        kind = type(given).__name__
+def _run(graph: gs.Graph, rules: RuleSet | None, known: Knowledge, limits: Limits | None, *, keep: bool) -> Log:
+    if not isinstance(graph, gs.Graph):
+        kind = type(graph).__name__
         raise RewriterError(
             f"rules run on an onnx-graphsurgeon graph, not on a {kind}: rewriter.load(path).graph, or rewriter.fix"
         )
-    return given
+    whole = _alone(graph) if isinstance(graph, gs.Function) else graph
+    log = run(whole, _selected(rules), known, limits=limits, keep=keep)
+    if whole is not graph:
+        for name in ("nodes", "inputs", "outputs", "opset", "import_domains"):
+            setattr(graph, name, getattr(whole, name))
+    return log
+
+
+def _alone(function: gs.Function) -> gs.Graph:
+    """A function as a graph of the same nodes and tensors: functions of graphsurgeon are graphs without some parts."""
+    graph = object.__new__(gs.Graph)  # its constructor would take the functions away from bodies in this one
+    graph.__dict__.update(vars(function), producer_name="", producer_version="", _functions=[])
+    return graph
 
 
 def _selected(rules: RuleSet | None) -> RuleSet:

@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING
 
+from rewriter.signals import signals_wait
+
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext, SpawnContext
 
@@ -59,12 +61,13 @@ def uninterrupted() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    resource_tracker.ensure_running()  # it is started with the first process, and would let the signal through again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    with signals_wait():
+        resource_tracker.ensure_running()  # it is started with the first process, and would let the signal through again
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def take_environment(environment: Mapping[str, str]) -> None:

@@ -84,7 +84,7 @@ def test_graphsurgeon_prints_nothing_about_its_own_graphs(capfd: pytest.CaptureF
 def test_names_are_there_and_nothing_is_imported_for_them() -> None:
     assert set(dir(rewriter)) == set(rewriter.__all__)
     program = "import rewriter, sys; assert 'onnx' not in sys.modules; rewriter.load; assert 'onnx' in sys.modules"
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         rewriter.nothing  # noqa: B018
 

@@ -39,7 +39,7 @@ LAYERS = (
 """Each may import what stands below it."""
 APART = {"report": ("engine", "rewriting", "matching", "conditions", "facts", "graph", "onnxfile")}
 """Reports are made of records and know nothing of how these came about."""
-EVERYONE = {"collector", "errors", "forkserver", "record", "resources", "versions", "__init__"}
+EVERYONE = {"collector", "errors", "forkserver", "record", "resources", "signals", "versions", "__init__"}
 LONGEST = 400
 MOST_MODULES = 25
 ANY_NAME = ("cli/commands", "language/checks")
@@ -132,8 +132,8 @@ def test_every_module_says_why_it_exists(path: Path) -> None:
 
 
 def test_limits_of_time_in_tests_are_of_the_processor() -> None:
-    """A limit by the clock on the wall fails on a busy machine."""
-    clocks = ("perf_" + "counter()", "mono" + "tonic()", "time." + "time()")
+    """A limit by the clock on the wall fails on a busy machine. What hangs is ended by pytest-timeout."""
+    clocks = ("perf_" + "counter()", "mono" + "tonic()", "time." + "time()", "time" + "out=")
     tests = sorted(Path(__file__).parent.rglob("*.py"))
     assert len(tests) > 100
     assert not [str(path) for path in tests if any(clock in path.read_text() for clock in clocks)]
@@ -166,5 +166,5 @@ def test_light_commands_import_nothing_heavy(arguments: list[str], exit_code: in
         "assert not found, found\n"
         f"assert code == {exit_code}, code\n"
     )
-    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

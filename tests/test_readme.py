@@ -17,6 +17,7 @@ from rewriter.cli.main import main
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+FIRST = '    pip install ".[verify]" && '
 RULES = re.findall(r"^```rules\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
 
 
@@ -30,7 +31,7 @@ def test_the_rules_pass_their_tests(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_the_first_command_prints_what_is_shown(tmp_path: Path) -> None:
-    command = next(line for line in README.splitlines() if line.startswith("    pip install . && "))
+    command = next(line for line in README.splitlines() if line.startswith(FIRST))
     arguments = shlex.split(command.split("&& rewriter")[1])
     target = arguments.index("-o") + 1
     shown = re.search(r"^    tests/models/.*?(?=^\S)", README, re.DOTALL | re.MULTILINE)
@@ -42,7 +43,6 @@ def test_the_first_command_prints_what_is_shown(tmp_path: Path) -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
     )
     assert done.returncode == 0
     assert done.stdout.replace(fixed, arguments[target]).rstrip() == expected
@@ -64,7 +64,7 @@ def test_what_commands_are_said_to_print(
 
 def test_the_model_of_the_first_command_is_refused_before_and_right_after(tmp_path: Path) -> None:
     runtime = pytest.importorskip("onnxruntime")
-    command = next(line for line in README.splitlines() if line.startswith("    pip install . && "))
+    command = next(line for line in README.splitlines() if line.startswith(FIRST))
     path = ROOT / command.split()[6]
     result = rewriter.fix(path, tmp_path / "fixed.onnx")
     assert f"    {result.refused_before}\n" in README
@@ -96,6 +96,16 @@ def test_what_the_first_command_writes_is_not_for_git() -> None:
     if not (ROOT / ".git").exists():
         pytest.skip("no checkout")
     assert subprocess.run(["git", "check-ignore", "-q", "fixed.onnx"], cwd=ROOT).returncode == 0
+
+
+def test_how_many_tests_there_are(request: pytest.FixtureRequest) -> None:
+    """The number is that of the last line of pytest, rounded down; a run of a part cannot say."""
+    (said,) = re.findall(r"more than ([\d,]+)00 and take \d+ minutes", README)
+    count = len(request.session.items)
+    files = {item.path for item in request.session.items}
+    if len(files) < len([*(ROOT / "tests").rglob("test_*.py")]) - 2 or request.config.option.keyword:  # two may skip as a whole
+        pytest.skip("a part of the tests")
+    assert int(said.replace(",", "")) <= count // 100 <= 1.1 * int(said.replace(",", ""))
 
 
 def test_it_is_short() -> None:

@@ -153,7 +153,7 @@ def test_a_record_of_a_record() -> None:
 
 def test_declaring_imports_nothing() -> None:
     program = "import sys, rewriter.language.ast; assert not {'dataclasses', 'inspect'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_the_first_objects_are_as_the_others() -> None:

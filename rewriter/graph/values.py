@@ -141,6 +141,11 @@ class Variable(_Tensor, gs.Variable):  # type: ignore[misc]
         self._values, self._export_dtype = values, export_dtype
         return self
 
+    def to_variable(self, dtype: Any = None, shape: Any = ()) -> Variable:
+        """Stays a variable, of another type and shape."""
+        self._dtype, self._shape = self.dtype if dtype is None else dtype, list(shape)
+        return self
+
     def copy(self) -> Variable:
         """A copy without producers and users."""
         copy = new_variable(self.name)
@@ -181,6 +186,11 @@ class Constant(_Tensor, gs.Constant):  # type: ignore[misc]
             self.__dict__.pop(name, None)
         self.__class__ = Variable
         self._dtype, self._shape, self._type = dtype, list(shape), "tensor_type"
+        return self
+
+    def to_constant(self, values: Any, data_location: int | None = None, export_dtype: Any = None) -> Constant:
+        """Stays a constant, of other values."""
+        self._values, self.data_location, self._export_dtype = values, data_location, export_dtype
         return self
 
     def copy(self) -> Constant:

@@ -26,7 +26,7 @@ def offered(line: str, tmp_path: Path) -> list[str]:
         "COMP_POINT": str(len(line)),
         "COMP_TYPE": "9",
     }
-    done = subprocess.run([sys.executable, "-m", "rewriter"], env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-m", "rewriter"], env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     return answers.read_text().split("\n")
 
@@ -85,5 +85,5 @@ def test_shells_complete(shell: str, script: str, line: str, word: str) -> None:
     if shutil.which(shell) is None or not (SCRIPTS / HOOK).exists() or not (SCRIPTS / "rewriter").exists():
         pytest.skip(f"needs {shell}, and commands that are installed")
     environment = {**os.environ, "PATH": f"{SCRIPTS}{os.pathsep}{os.environ['PATH']}", "LINE": line, "WORD": word}
-    done = subprocess.run([shell, "-c", script], env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([shell, "-c", script], env=environment, capture_output=True, text=True)
     assert word in done.stdout, done.stderr

@@ -37,12 +37,12 @@ def test_what_was_going_on_is_told(call: Call, tmp_path: Path, monkeypatch: pyte
         while True:
             pass
 
-    said = r"^a: not done within the time limit of 0.1 s, while judging the model$"
-    with pytest.raises(RewriterError, match=said), within_limits(0.1, None, "a"):
+    said = r"^a: not done within the time limit of 2 s, while judging the model$"
+    with pytest.raises(RewriterError, match=said), within_limits(2.0, None, "a"):
         first_bad(0, 2, "", endless)
     monkeypatch.setattr("rewriter.inspect.diff.difference.compare_files", endless)
-    done = call("diff", GAMMA, GAMMA, "--time-limit", 0.2)
-    assert done.code == 2 and f"{GAMMA}: not done within the time limit of 0.2" in done.err
+    done = call("diff", GAMMA, GAMMA, "--time-limit", 2)
+    assert done.code == 2 and f"{GAMMA}: not done within the time limit of 2" in done.err
 
 
 def test_a_model_that_takes_too_long_is_copied_without_being_looked_at(
@@ -60,8 +60,9 @@ def test_a_model_that_takes_too_long_is_copied_without_being_looked_at(
 
 def test_who_catches_everything_is_ended_the_second_time() -> None:
     caught = []
-    with pytest.raises(OutOfTimeError), ended_after(0.1):
+    with pytest.raises(OutOfTimeError), ended_after(600):
         try:
+            signal.setitimer(signal.ITIMER_REAL, 0.01, signal.getitimer(signal.ITIMER_REAL)[1])
             while True:
                 pass
         except BaseException as error:
@@ -87,10 +88,10 @@ def test_a_signal_that_comes_while_an_object_is_finalized_comes_again_without_a_
 
 
 def test_the_time_does_not_run_while_a_result_is_written() -> None:
-    with ended_after(0.2):
+    with ended_after(600):
         with undisturbed():
             assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
-        assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= 0.2
+        assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= 600
 
 
 def test_large_files_have_more_time(tmp_path: Path) -> None:

@@ -159,7 +159,6 @@ def test_nothing_is_imported_for_a_model_in_which_nothing_can_fire(command: list
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=60,
         )
     assert done.returncode == 0, done.stderr
 

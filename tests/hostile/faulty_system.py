@@ -240,7 +240,7 @@ def _forked(arguments: Sequence[str]) -> int:
 
 
 def _all_gone(group: int) -> bool:
-    for _ in range(1000):
+    for _ in range(10_000):
         try:
             os.killpg(group, 0)
         except (ProcessLookupError, PermissionError):

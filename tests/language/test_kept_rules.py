@@ -309,7 +309,7 @@ def test_reading_imports_neither_onnx_nor_lark(file: Path) -> None:
         "found = [name for name in ('onnx', 'lark', 'numpy', 'tempfile', 'rewriter.language.check') if name in sys.modules]\n"
         "assert not found, found\n"
     )
-    done = subprocess.run([sys.executable, "-c", program, str(file)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program, str(file)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 

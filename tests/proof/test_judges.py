@@ -26,7 +26,7 @@ FEED = {"x": np.ones(4, np.float32)}
 
 @pytest.fixture(autouse=True)
 def budget() -> Iterator[Budget]:
-    with budgeted(Budget(4.0, 2 << 30)) as made:
+    with budgeted(Budget(240.0, 2 << 30)) as made:
         yield made
 
 
@@ -42,8 +42,8 @@ def session(name: str, folder: Path, runtime: str = SESSION) -> Session:
 
 @pytest.mark.parametrize("runtime", [SESSION, REFERENCE])
 def test_a_loop_without_end(tmp_path: Path, runtime: str) -> None:
-    with pytest.raises(TooSlow, match=r"did not answer within [12]\.?\d* s"):
-        session("endless-loop", tmp_path, runtime).run(None, FEED)
+    with pytest.raises(TooSlow, match=r"did not answer within 1 s"):
+        session("endless-loop", tmp_path, runtime).run(None, FEED, seconds=1.0)
 
 
 @pytest.mark.parametrize("name", ["constant-of-2-31", "expand-to-2-36", "concat-doubled-40-times"])

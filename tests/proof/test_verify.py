@@ -285,16 +285,16 @@ def test_an_instance_on_which_a_process_dies_is_left_out(tmp_path: Path, monkeyp
         verifier = start(plan)
         seen.append(verifier)
         if len(seen) == 1:
-            Thread(target=killed, args=(verifier,)).start()
+            Thread(target=killed, args=(verifier,), daemon=True).start()
         return verifier
 
     def killed(verifier: Any) -> None:
-        while verifier.at.value < 2:
+        while verifier.at.value < 2 and verifier.process.is_alive():
             sleep(0.001)
         verifier.process.kill()
 
     monkeypatch.setattr(workers, "_start", started)
-    plan = VerifyPlan(samples=10_000, negatives=False, seconds=2.0)
+    plan = VerifyPlan(samples=400, negatives=False, seconds=60.0)
     (verdict,) = verify_all([made(tmp_path, TRANSPOSES)], plan, {}, 1)
     assert (verdict.status, verdict.crashed, len(seen)) == (TESTED, 1, 2)
 

@@ -24,6 +24,7 @@ from typing import Any
 
 from rewriter.errors import RewriterError
 from rewriter.proof.judges import memory
+from rewriter.signals import signals_wait
 
 REQUESTS = 2_000
 """After so many a child is worn: what native code forgets to give back is given back with it."""
@@ -90,6 +91,7 @@ class Child:
         self._parent = 0
         self._socket: socket.socket | None = None
         self._one = threading.Lock()
+        self._pending = False  # a request whose answer nobody has read
         self.worn = False
 
     def ask(self, seconds: float, *arguments: Any, most: int | None = None) -> Any:
@@ -108,9 +110,10 @@ class Child:
 
     def _ask(self, seconds: float, arguments: tuple[Any, ...], most: int | None) -> Any:
         large = any(isinstance(argument, bytes) and len(argument) >= LARGE for argument in arguments)
-        if large:
+        if large or self._pending:  # whoever was interrupted has left an answer, which is not that to this request
             self._end()
         request = seconds, most, arguments
+        self._pending = True
         connection = self._connected(request if large else None)
         connection.settimeout(seconds)
         try:
@@ -122,9 +125,10 @@ class Child:
             raise TooSlow(f"did not answer within {seconds:.3g} s") from None
         except (OSError, EOFError):
             raise self._ended(self._forget(), most, seconds) from None
-        except BaseException:  # whoever is interrupted here does not get the answer to another request later
+        except BaseException:  # nobody waits for an answer any more
             self._end()
             raise
+        self._pending = False
         self.worn = kind == _WORN
         if kind == _MEMORY:
             self._end()
@@ -138,41 +142,43 @@ class Child:
 
     def close(self) -> None:
         """Ends the child, unless it is just being asked; a later request makes another one."""
-        if not self._one.acquire(blocking=False):
-            self.worn = True
-            return
-        try:
-            self._end()
-        finally:
-            self._one.release()
+        with signals_wait():
+            if not self._one.acquire(blocking=False):
+                self.worn = True
+                return
+            try:
+                self._end()
+            finally:
+                self._one.release()
 
     def _end(self) -> None:
-        if self._socket is not None and self._parent == os.getpid():
-            os.kill(self._number, signal.SIGKILL)
-            self._forget()
+        with signals_wait():
+            if self._socket is not None and self._parent == os.getpid():
+                os.kill(self._number, signal.SIGKILL)
+                self._forget()
 
     def _connected(self, request: Request | None) -> socket.socket:
         """The connection to a child of this very process; a new one may have its first request with it."""
         if self._socket is None or self._parent != os.getpid():
-            here, there = socket.socketpair()
             tied = threading.current_thread() is threading.main_thread()  # to another one it would be tied until that ends
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)  # of other threads, of which the child needs none
-                number = os.fork()
-            if number == 0:
-                here.close()
-                _serve(there, self._call, request, tied=tied)
-            there.close()
-            self._socket, self._number, self._parent = here, number, os.getpid()
-            self.worn = False
+            with signals_wait():
+                here, there = socket.socketpair()
+                number = _forked()
+                if number == 0:
+                    here.close()
+                    _serve(there, self._call, request, tied=tied)
+                there.close()
+                self._socket, self._number, self._parent = here, number, os.getpid()
+                self.worn = False
         return self._socket
 
     def _forget(self) -> int:
         """Waits for a child that has ended or is about to; its status."""
-        assert self._socket is not None
-        self._socket.close()
-        self._socket = None
-        return os.waitpid(self._number, 0)[1]
+        with signals_wait():
+            assert self._socket is not None
+            self._socket.close()
+            self._socket = None
+            return os.waitpid(self._number, 0)[1]
 
     def _ended(self, status: int, most: int | None, seconds: float) -> NoAnswer:
         if not os.WIFSIGNALED(status):
@@ -187,6 +193,20 @@ class Child:
 
 def _needs(most: int | None) -> str:
     return "needs more memory than there is" if most is None else f"needs more than the memory limit of {memory.told(most)}"
+
+
+def _forked() -> int:
+    """`os.fork`, of which the child hears of no signal before it has settled."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    number = -1
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of other threads, of which the child needs none
+            number = os.fork()
+    finally:
+        if number != 0:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return number
 
 
 def _serve(connection: socket.socket, call: Callable[..., Any], request: Request | None, *, tied: bool) -> None:
@@ -217,6 +237,7 @@ def _settle(*, tied: bool) -> Callable[[], object]:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     try:
         import ctypes
