@@ -220,9 +220,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--start", type=int, default=0, help="number of the first input")
     parser.add_argument("--only", type=int, help="this input, in this process")
-    parser.add_argument(
-        "--kind", help="one kind, as journals (default: all)"
-    )
+    parser.add_argument("--kind", help="one kind, as journals (default: all)")
     parser.add_argument("--engine", choices=("mutation", "atheris"), default="mutation")
     parser.add_argument("--keep", metavar="DIR", help="where findings go (default: a new folder)")
     args = parser.parse_args()
