@@ -1,4 +1,4 @@
-"""Damaged models, rule files, symbol files, configurations and plans: none may end in an internal error, a crash or a hang.
+"""Damaged models, rule files, journals and all else that is read: none may end in an internal error, a crash or a hang.
 
     python benchmarks/fuzz.py --inputs 200000 --jobs 2
     python benchmarks/fuzz.py --seconds 86400 --engine atheris --keep findings/
@@ -220,7 +220,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--start", type=int, default=0, help="number of the first input")
     parser.add_argument("--only", type=int, help="this input, in this process")
-    parser.add_argument("--kind", help="models, rules, symbols, settings or plans (default: all)")
+    parser.add_argument("--kind", help="one kind, as journals (default: all)")
     parser.add_argument("--engine", choices=("mutation", "atheris"), default="mutation")
     parser.add_argument("--keep", metavar="DIR", help="where findings go (default: a new folder)")
     args = parser.parse_args()

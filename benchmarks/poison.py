@@ -24,7 +24,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from rewriter.cli.program import COMMANDS
-from tests.hostile.every_command import CALLS, arguments_of
+from tests.hostile.every_command import CALLS, READ_NOTHING, READERS, arguments_of, matrix, reader_call
+from tests.hostile.measured_call import measured, own_memory
+from tests.hostile.poison_files import write_poison
 from tests.hostile.poison_models import POISON
 
 RULES = next((Path(__file__).resolve().parent.parent / "rules").rglob("HYG001_*.rules"))
@@ -86,6 +88,29 @@ def called(name: str, arguments: Sequence[str], limit: float, slack: float = 1.0
     return Ended(run.returncode, seconds, said, wrong)
 
 
+MEMORY = 1 << 30
+
+
+def readers(limit: float, command: str | None = None) -> int:
+    """Every command with every file of `tests/hostile/poison_files.py`; how many calls were wrong."""
+    calls = wrong = 0
+    with tempfile.TemporaryDirectory() as name:
+        for kind, file, call in matrix(whole=True):
+            if command not in (None, call.split()[0]):
+                continue
+            path = write_poison(kind, file, Path(name, "in"))
+            shutil.rmtree(out := Path(name, "out"), ignore_errors=True)
+            out.mkdir()
+            words = [*reader_call(kind, call, path, out), "--time-limit", f"{limit:g}", "--memory-limit", str(MEMORY)]
+            found = measured(words, Path(name)).wrong(limit + GRACE, own_memory() + MEMORY)
+            calls += 1
+            if found:
+                wrong += 1
+                print(f"{call} {kind} {file}: {found}", flush=True)
+    print(f"{calls} calls with files that are no models, {wrong} of them wrong")
+    return wrong
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--limit", type=float, default=5.0, help="seconds for a model")
@@ -126,10 +151,11 @@ def main() -> int:
                 if found.wrong:
                     wrong += 1
                     print(f"    {found.wrong}", flush=True)
-    tried = {call.split()[0] for call in CALLS}
-    of_rules = {"rules", "rule", "test", "fmt", "verify", "lint", "explain", "help", "new-pack", "lsp"}
-    others = sorted({*COMMANDS} - tried - of_rules)
-    print(f"commands that are not tried: {', '.join(others) or 'none that reads a model'}")
+    tried = {call.split()[0] for some in (CALLS, *READERS.values()) for call in some}
+    others = sorted({*COMMANDS} - tried - READ_NOTHING)
+    print(f"commands that are not tried: {', '.join(others) or 'none that reads a file'}")
+    if args.only is None:
+        wrong += readers(args.limit, args.command)
     print(f"{calls} calls of {len(POISON)} models in {time.monotonic() - started:.0f} s, {wrong} of them wrong; slowest:")
     for seconds, text in sorted(slow, reverse=True)[:10]:
         print(f"{seconds:8.1f}  {text}")

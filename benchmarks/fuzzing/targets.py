@@ -12,12 +12,14 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import onnx
 from fuzzing.model_mutations import mutate_model
-from fuzzing.text_mutations import mutate_json, mutate_text
+from fuzzing.text_mutations import mutate_bytes, mutate_fences, mutate_json, mutate_lines, mutate_text
 
 from rewriter.batch.job import process
 from rewriter.batch.work import Job, Work
@@ -27,6 +29,7 @@ from rewriter.conditions.context import Knowledge
 from rewriter.engine.limits import Limits
 from rewriter.engine.run import run
 from rewriter.errors import RewriterError
+from rewriter.graph.metadata import HISTORY
 from rewriter.graph.model import load
 from rewriter.language.load_rules import load_rules
 from rewriter.language.rules import RuleSet
@@ -36,8 +39,15 @@ SLOW = 20.0
 
 SEEDS = Path(__file__).parent.parent.parent / "tests"
 LARGEST = 20_000  # bytes of a seed
-KINDS = {"models": 12, "rules": 4, "symbols": 2, "settings": 1, "plans": 1}
-"""What is fuzzed, and how often of twenty times."""
+KINDS = {
+    "models": 12, "rules": 4, "symbols": 2, "settings": 1, "plans": 1, "journals": 1, "records": 2, "arrays": 1, "tests": 1,
+}  # fmt: skip
+"""What is fuzzed, and how often of 25 times."""
+
+ADDITION = onnx.parser.parse_model(
+    '<ir_version: 8, opset_import: ["": 13]> g (float[4] x) => (float[4] z) { z = Add(x, x) }'
+).SerializeToString()
+"""What arrays are the inputs of."""
 
 _PLACE = re.compile(r'File "([^"]+)", line (\d+)')
 _ERROR = re.compile(r"[\w.]*(Error|Exception|Warning)\b")
@@ -67,6 +77,9 @@ class Targets:
         self.symbols += [(test.source, model) for test in tests if test.source and (model := _from_text(test.before))]
         self.settings = [path.read_text() for path in (Path(__file__).parent / "settings").glob("*.toml")]
         self.plans = [plan for random in map(Random, range(12)) if (plan := self._plan(random))]
+        self.journals, self.records = self._results()
+        self.arrays = list(self._arrays_of(map(Random, range(12))))
+        self.tests = [text for text in self.rules if "test " in text and len(text) < LARGEST]
 
     def close(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -79,6 +92,10 @@ class Targets:
             "symbols": [text.encode() for text, _ in self.symbols],
             "settings": [text.encode() for text in self.settings],
             "plans": [text.encode() for text, _ in self.plans],
+            "journals": self.journals,
+            "records": [record.encode() for record, _ in self.records],
+            "arrays": self.arrays,
+            "tests": [text.encode() for text in self.tests],
         }
         return found[kind]
 
@@ -87,7 +104,13 @@ class Targets:
         donor = random.choice(self.seeds(kind))
         if kind == "models":
             return mutate_model(data, random, donor)
-        mutate = mutate_json if kind == "symbols" else mutate_text
+        if kind == "arrays":
+            return mutate_bytes(data, random, donor)
+        if kind == "journals":
+            return mutate_lines(data.decode(), random, donor.decode()).encode("utf-8", "surrogatepass")
+        if kind == "tests":
+            return mutate_fences(data.decode(), random, donor.decode()).encode("utf-8", "surrogatepass")
+        mutate = mutate_json if kind in ("symbols", "records") else mutate_text
         return mutate(data.decode("utf-8", "surrogatepass"), random, donor.decode()).encode("utf-8", "surrogatepass")
 
     def tried(self, kind: str, data: bytes, random: Random) -> str:
@@ -186,6 +209,82 @@ class Targets:
             (here / name).write_bytes(random.choice(self.plans)[1])
         (plan := here / "plan.toml").write_bytes(data)
         return self._called(["apply", plan, "-o", here / "fixed.onnx"])
+
+    def _journals(self, data: bytes, here: Path, random: Random) -> str:
+        (here / "in").mkdir()
+        (here / "in" / "a.onnx").write_bytes(random.choice(self.models))
+        (here / "in" / "b.onnx").write_bytes(random.choice(self.models))
+        (here / "o").mkdir()
+        (here / "o" / random.choice(("a.onnx", "c.onnx"))).write_bytes(b"")
+        (journal := here / "journal.jsonl").write_bytes(data)
+        report = random.choice(([], ["--report", here / "r.json"], ["--report", here / "r.html"]))
+        how = random.choice(("--resume", "--update"))
+        return self._called(["fix", here / "in", "--out", here / "o", "--journal", journal, how, "--runtime", "no", *report])
+
+    def _records(self, data: bytes, here: Path, random: Random) -> str:
+        before, after = random.choice(self.records)[1]
+        (original := here / "before.onnx").write_bytes(before)
+        changed = onnx.ModelProto.FromString(after)
+        try:
+            text = data.decode()
+            for entry in changed.metadata_props:
+                entry.value = text if entry.key == HISTORY else entry.value
+        except ValueError:  # half a character, which no message holds
+            return ""
+        (path := here / "model.onnx").write_bytes(changed.SerializeToString())
+        commands: list[list[object]] = [
+            ["history", path], ["history", path, "--format", "json"], ["audit", original, path], ["undo", path],
+            ["undo", path, "1", "-o", here / "undone.onnx", "--runtime", "no"], ["undo", path, "--original", original],
+            ["fix", path, "-o", here / "fixed.onnx", "--select", "ALL", "--runtime", "no"],
+        ]  # fmt: skip
+        return self._called(random.choice(commands))
+
+    def _arrays(self, data: bytes, here: Path, random: Random) -> str:
+        (model := here / "model.onnx").write_bytes(ADDITION)
+        (path := here / random.choice(("arrays.npz", "arrays.npy"))).write_bytes(data)
+        commands: list[list[object]] = [
+            ["run", model, "--inputs", path, "--time-limit", "5"],
+            ["compare", model, model, "--inputs", path, "--time-limit", "5"],
+            ["edit", model, "--constant", f"x=@{path}", "-o", here / "edited.onnx", "--runtime", "no"],
+        ]
+        return self._called(random.choice(commands))
+
+    def _tests(self, data: bytes, here: Path, random: Random) -> str:
+        (path := here / "a.rules").write_bytes(data)
+        return self._called(["test", path, *random.choice(([], ["--bless", "--dry-run"], ["--format", "json"]))])
+
+    def _results(self) -> tuple[list[bytes], list[tuple[str, tuple[bytes, bytes]]]]:
+        """Journals of repaired folders, and of models that changed the record, with the models before and after."""
+        journals, records = [], []
+        for random in map(Random, range(16)):
+            folder, out = self.folder / "folder", self.folder / "out"
+            shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(out, ignore_errors=True)
+            (journal := self.folder / "out.journal.jsonl").unlink(missing_ok=True)
+            folder.mkdir()
+            for name in ("a.onnx", "b.onnx"):
+                (folder / name).write_bytes(random.choice(self.models))
+            full = random.choice(("short", "full"))
+            self._called(["fix", folder, "--out", out, "--select", "ALL", "--record", full, "--runtime", "no"])
+            journals.append(journal.read_bytes())
+            for path in out.glob("*.onnx"):
+                after = onnx.load(path, load_external_data=False)
+                for entry in after.metadata_props:
+                    if entry.key == HISTORY:
+                        records.append((entry.value, ((folder / path.name).read_bytes(), path.read_bytes())))
+        return journals, records
+
+    def _arrays_of(self, randoms: Iterable[Random]) -> Iterator[bytes]:
+        """Files of NumPy, of one array and of some, packed or not."""
+        for random in randoms:
+            shape = random.choice(((4,), (2, 3), (), (0, 5)))
+            array = np.zeros(shape, random.choice(("<f4", ">f8", "?", "<i8", "<U3", "<c16", "<f2")))
+            file = io.BytesIO()
+            if random.random() < 0.25:
+                np.save(file, array)
+            else:
+                random.choice((np.savez, np.savez_compressed))(file, x=np.ones(4, np.float32), y=array)
+            yield file.getvalue()
 
     def _plan(self, random: Random) -> tuple[str, bytes] | None:
         """A plan of some model, which stands beside it."""

@@ -1,4 +1,4 @@
-"""Damaged texts: rule files, symbol files, configurations and plans, with tokens in the wrong places."""
+"""Damaged texts and bytes: rule files, symbol files, configurations, plans, journals, records and files of arrays."""
 
 from __future__ import annotations
 
@@ -59,6 +59,54 @@ def mutate_json(text: str, random: Random, donor: str) -> str:
             else:
                 holder[key] = _other(holder[key], random, places)
     return json.dumps(value)
+
+
+def mutate_lines(text: str, random: Random, donor: str) -> str:
+    """Lines of JSON, some of which are damaged, left out, doubled or exchanged."""
+    lines, others = text.splitlines(), donor.splitlines()
+    for _ in range(random.choice((1, 1, 2, 4))):
+        at = random.randrange(len(lines) + 1)
+        what = random.randrange(8)
+        if what == 0:
+            del lines[at : at + 1]
+        elif what == 1:
+            lines[at:at] = [random.choice(others)] * random.choice((1, 3))
+        else:
+            lines[at : at + 1] = [mutate_json(line, random, donor) for line in lines[at : at + 1]]
+    return "\n".join(lines) + random.choice(("\n", ""))
+
+
+def mutate_fences(text: str, random: Random, donor: str) -> str:
+    """A rule file, one of whose models in `~~~` is damaged."""
+    parts, others = text.split("~~~"), donor.split("~~~")
+    fences = range(1, len(parts), 2)
+    if not fences:
+        return mutate_text(text, random, donor)
+    at = random.choice(fences)
+    other = random.choice(others[1::2] or [" "])
+    parts[at] = mutate_text(parts[at], random, other).replace("~~~", "")
+    return "~~~".join(parts)
+
+
+def mutate_bytes(data: bytes, random: Random, donor: bytes) -> bytes:
+    """Some bytes changed, left out, doubled, or taken from elsewhere."""
+    found = bytearray(data)
+    for _ in range(random.choice((1, 1, 2, 4, 16))):
+        start = random.randrange(len(found) + 1)
+        stop = start + random.choice((1, 1, 2, 8, 60))
+        what = random.randrange(5)
+        if what == 0:
+            del found[start:stop]
+        elif what == 1:
+            found[start:start] = found[start:stop]
+        elif what == 2:
+            place = random.randrange(len(donor))
+            found[start:stop] = donor[place : place + stop - start]
+        elif what == 3:
+            found[start:stop] = bytes(random.choice((0, 0xFF, random.randrange(256))) for _ in found[start:stop])
+        elif start < len(found):
+            found[start] ^= 1 << random.randrange(8)
+    return bytes(found)
 
 
 def _places(value: Any) -> Any:

@@ -10,13 +10,14 @@ import onnx
 
 from rewriter.authoring.text_of_model import model_text
 from rewriter.errors import RewriterError
-from rewriter.explain.testing import TestResult, contradictions, read_model, run_test
+from rewriter.explain.testing import TestResult, contradictions, read_model
 from rewriter.graph.model import Model
 from rewriter.language import ast
 from rewriter.language.format import format_text
 from rewriter.language.rule import Rule
 from rewriter.language.rule_files import read_rule_file
 from rewriter.onnxfile.write import write_bytes
+from rewriter.proof.rules.limited_tests import inline_tests, limited_results
 from rewriter.record import record
 
 
@@ -41,11 +42,10 @@ class Blessing:
 def blessings(rules: Iterable[Rule]) -> Iterator[Blessing | TestResult]:
     """Of each test that fails, what it is to expect, or, where that cannot be written, the result with the reason."""
     known = tuple(rules)
-    for rule in known:
-        for test in rule.ast.tests:
-            result = run_test(rule, test, known)
-            if not result.ok:
-                yield _blessing(rule, test, result)
+    tests = inline_tests(known)
+    for (rule, test), result in zip(tests, limited_results(tests, known), strict=True):
+        if not result.ok:
+            yield _blessing(rule, test, result)
 
 
 def _blessing(rule: Rule, test: ast.Test, result: TestResult) -> Blessing | TestResult:

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
+import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from rewriter.batch.file_records import FileStamp
 from rewriter.batch.work import Outcome, Work
 from rewriter.errors import RewriterError, reason
 from rewriter.record import as_dict, names
+from rewriter.report.document import Status
 
 ENDING = ".journal.jsonl"
 FORMAT = 1
@@ -28,6 +31,9 @@ _NO_MATTER = frozenset(
     {"rules", "force", "coverage", "diff", "profile", "before", "variants", "detail", "seconds", "memory", "journal", "audit"}
 )
 """What `Work` says beside that which decides the bytes of results. Limits are noted with the models that reached them."""
+
+MAX_LINE = 1 << 24
+"""Bytes of a line; what is longer is passed over in pieces, none of which is a line of JSON."""
 
 SPARE = 1000
 """Lines out of date for which a journal is not written anew."""
@@ -145,9 +151,11 @@ class Journal:
     def _read(self) -> None:
         with _said(self.path):
             self._open(os.O_RDONLY)
+        if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
+            raise RewriterError(f"{self.path}: not a regular file")
         offset = 0
         with open(self._descriptor, "rb", closefd=False) as file:
-            for data in file:
+            while data := file.readline(MAX_LINE):
                 self._take(data, offset)
                 offset += len(data)
         if offset and not self.recipes:
@@ -156,7 +164,7 @@ class Journal:
     def _take(self, data: bytes, offset: int) -> None:
         try:
             line = json.loads(data)
-        except ValueError:
+        except (ValueError, RecursionError):
             return
         if not isinstance(line, dict):
             return
@@ -164,9 +172,10 @@ class Journal:
         if "journal" in line:
             if line["journal"] != FORMAT:
                 raise RewriterError(f"{self.path}: written by another version of rewriter; remove it, or use --force")
-            self.recipes[str(line.pop("key", ""))] = {k: v for k, v in line.items() if k not in ("journal", "time")}
+            if isinstance(line.get("options", {}), dict):
+                self.recipes[str(line.pop("key", ""))] = {k: v for k, v in line.items() if k not in ("journal", "time")}
         elif isinstance(place := line.get("model"), str) and not _leads_out(place):
-            if line.get("gone"):
+            if line.get("gone") or not _is_entry(line):
                 self._places.pop(place, None)
             else:
                 self._places[place] = offset
@@ -188,7 +197,9 @@ class Journal:
 
     def _open(self, flags: int) -> None:
         self.close()
-        self._descriptor = os.open(self.path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0), 0o666)
+        for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"):
+            flags |= getattr(os, name, 0)
+        self._descriptor = os.open(self.path, flags, 0o666)
 
 
 def entry_of(outcome: Outcome, status: str, key: str, limits: Mapping[str, float | None]) -> Entry:
@@ -217,12 +228,66 @@ def entry_of(outcome: Outcome, status: str, key: str, limits: Mapping[str, float
     return found
 
 
+def _is_entry(line: Entry) -> bool:
+    """Whether each value of a line is of its kind; a line that is damaged says nothing, and its model is done again."""
+    return all(name not in line or is_kind(line[name]) for name, is_kind in _KINDS.items()) and line.get("verdict") in _STATUSES
+
+
+def _is_text(value: object) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _is_path(value: object) -> bool:
+    try:
+        return isinstance(value, str) and b"\0" not in os.fsencode(value)
+    except ValueError:  # half a character
+        return False
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
+
+
+def _is_stamps(value: object) -> bool:
+    """Files by role: path, digest, and what tells one state from another."""
+    return isinstance(value, dict) and all(
+        isinstance(one, list) and len(one) == 3 and _is_path(one[0]) and _is_text(one[1]) and _is_stat(one[2])
+        for stamps in value.values()
+        for one in (stamps if isinstance(stamps, list) else [None])
+    )
+
+
+def _is_stat(value: object) -> bool:
+    return value is None or (isinstance(value, list) and len(value) == 4 and all(type(one) is int for one in value))
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+_STATUSES = get_args(Status)
+_KINDS: dict[str, Callable[[Any], bool]] = {
+    "model": _is_path,
+    "input": _is_path,
+    **dict.fromkeys(("key", "error", "exporter", "refusal", "remaining", "numbers"), _is_text),
+    "files": _is_stamps,
+    "output": lambda value: isinstance(value, bool),
+    "unfinished": lambda value: isinstance(value, bool),
+    "unjudged": _is_texts,
+    "limits": lambda value: isinstance(value, dict),
+    "counts": lambda value: isinstance(value, dict) and all(type(one) is int for one in value.values()),
+    "rolled back": lambda value: isinstance(value, list) and all(_is_texts(one) and len(one) == 2 for one in value),
+    "seconds": _is_number,
+}
+"""What stands in a line about a model."""
+
+
 def stamps_in(entry: Entry, *roles: str) -> Iterator[FileStamp]:
     """The files that an entry names in some roles."""
     files = entry.get("files")
     for role in roles:
-        for path, digest, stat in files.get(role, ()) if isinstance(files, dict) else ():
-            yield FileStamp(role, path, digest, None if stat is None else tuple(stat))  # type: ignore[arg-type]
+        for path, digest, state in files.get(role, ()) if isinstance(files, dict) else ():
+            yield FileStamp(role, path, digest, None if state is None else tuple(state))  # type: ignore[arg-type]
 
 
 def _leads_out(place: str) -> bool:

@@ -81,7 +81,7 @@ def _within_limits(args: argparse.Namespace) -> AbstractContextManager[None]:
     given = [getattr(args, name, None) for name in ("model", "other", "before", "after", "input", "output", "plan")]
     files = [one for one in given if isinstance(one, str)]
     seconds = limits["seconds"] + sum(allowed(one, 0.0) for one in files)
-    return within_limits(seconds, limits["memory"], files[0])
+    return within_limits(seconds, limits["memory"], files[0] if files else "")
 
 
 def _settled(args: argparse.Namespace) -> bool:

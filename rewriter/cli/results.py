@@ -93,9 +93,12 @@ def write_results(command: Command, args: argparse.Namespace, ending: str) -> in
         if getattr(args, name) and (not args.out or is_url(args.out)):
             raise RewriterError(f"--{name} is about a folder of results on this machine; give it with --out")
     if args.inputs is not None:
+        from rewriter.batch.deadline import within_limits
+        from rewriter.cli.options import limits_of
         from rewriter.proof.models.array_files import read_inputs
 
-        read_inputs(args.inputs)  # a bad file is one error, before any work is done
+        with within_limits(**limits_of(args)):
+            read_inputs(args.inputs)  # a bad file is one error, before any work is done
     out, beside = args.out, not (args.out or args.output or args.in_place)
     if any(map(is_remote, args.paths)) or is_url(args.output) or is_url(out):
         from rewriter.cli.remote_jobs import planned_remote

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rewriter.conditions.context import Context
-from rewriter.conditions.rule_values import ARRAY_LIMIT, UNKNOWN, DType, Failure, Symbol, as_array
+from rewriter.conditions.rule_values import LIST_LIMIT, UNKNOWN, DType, Failure, Symbol, as_array, check_shape
 
 
 def element_type(dtype: int) -> np.dtype[Any]:
@@ -39,6 +39,7 @@ def _mapped(function: Callable[..., Any], *, as_float: bool = False) -> Callable
             return UNKNOWN
         if as_float and isinstance(known, np.ndarray) and known.dtype.kind in "iub":
             known = known.astype(np.float64)
+        _check_together(known, *more)
         result = function(known, *more)
         if isinstance(value, list):
             return np.asarray(result).tolist()
@@ -88,6 +89,7 @@ def _extreme(whole: Callable[[Any], Any], pairwise: Callable[[Any, Any], Any]) -
             return np.asarray(whole(parts[0])).item()
         result = parts[0]
         for part in parts[1:]:
+            _check_together(result, part)
             result = pairwise(result, part)
         if any(isinstance(part, np.ndarray) for part in (value, *more)):
             return result
@@ -96,20 +98,25 @@ def _extreme(whole: Callable[[Any], Any], pairwise: Callable[[Any, Any], Any]) -
     return call
 
 
-def _bounded(shape: Any) -> tuple[int, ...]:
+def _shape(shape: Any, item_bytes: int = 1) -> tuple[int, ...]:
+    """A shape that a constant may have."""
     dims = [shape] if isinstance(shape, int) else list(shape)
     if any(not isinstance(dim, int) or isinstance(dim, bool) or dim < 0 for dim in dims):
         raise Failure(f"{dims} is no shape")
-    if int(np.prod(dims, dtype=object)) > ARRAY_LIMIT:
-        raise Failure(f"a constant of shape {dims} is too large")
+    check_shape(dims, item_bytes)
     return tuple(dims)
+
+
+def _check_together(*values: Any) -> None:
+    """Raises Failure if NumPy would make too large an array of these, each stretched to the shape of the others."""
+    check_shape(np.broadcast_shapes(*map(np.shape, values)))
 
 
 def _filled(value: float) -> Callable[..., Any]:
     def call(context: Context, shape: Any, dtype: int = DType(1)) -> Any:
         if _items(shape) is UNKNOWN:
             return UNKNOWN
-        return np.full(_bounded(shape), value, dtype=element_type(dtype))
+        return np.full(_shape(shape), value, dtype=element_type(dtype))
 
     return call
 
@@ -124,7 +131,7 @@ def _full(context: Context, shape: Any, value: Any, dtype: Any = None) -> Any:
         if isinstance(value, float)
         else np.asarray(value).dtype
     )
-    return np.full(_bounded(shape), value, dtype=kind)
+    return np.full(_shape(shape, kind.itemsize), value, dtype=kind)
 
 
 def _reshape(context: Context, value: Any, shape: Any) -> Any:
@@ -152,7 +159,16 @@ def _concat(context: Context, *parts: Any) -> Any:
     if isinstance(axis, list | np.ndarray):
         raise Failure("the last argument of `concat` is the axis")
     known = [_items(part) for part in arrays]
-    return UNKNOWN if any(part is UNKNOWN for part in known) else np.concatenate(known, axis=axis)
+    if any(part is UNKNOWN for part in known):
+        return UNKNOWN
+    check_shape((sum(map(np.size, known)),), max((np.asarray(part).itemsize for part in known), default=1))
+    return np.concatenate(known, axis=axis)
+
+
+def _matmul(context: Context, left: Any, right: Any) -> Any:
+    if np.ndim(left) > 1 and np.ndim(right) > 1:
+        check_shape((*np.broadcast_shapes(left.shape[:-2], right.shape[:-2]), left.shape[-2], right.shape[-1]), left.itemsize)
+    return np.matmul(left, right)
 
 
 def _cast(context: Context, value: Any, dtype: int) -> Any:
@@ -161,6 +177,8 @@ def _cast(context: Context, value: Any, dtype: int) -> Any:
 
 
 def _to_list(context: Context, value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.size > LIST_LIMIT:
+        raise Failure(f"a list of more than {LIST_LIMIT} items")
     return value.ravel().tolist() if isinstance(value, np.ndarray) else value
 
 
@@ -168,6 +186,7 @@ def _where(context: Context, test: Any, then: Any, other: Any) -> Any:
     parts = [_items(part) for part in (test, then, other)]
     if any(part is UNKNOWN for part in parts):
         return UNKNOWN
+    _check_together(*parts)
     result = np.where(*parts)
     return result if any(isinstance(part, np.ndarray) for part in (test, then, other)) else result.tolist()
 
@@ -177,7 +196,7 @@ def _tile(context: Context, value: Any, times: Any) -> Any:
     known = _items(value)
     if counts is UNKNOWN or known is UNKNOWN:
         return UNKNOWN
-    _bounded([int(np.size(known)), int(np.prod(counts, dtype=object))])
+    _shape([int(np.size(known)), int(np.prod(counts, dtype=object))], np.asarray(known).itemsize)
     return np.tile(known, counts)
 
 
@@ -185,7 +204,9 @@ def _repeat(context: Context, value: Any, times: int, axis: Any = None) -> Any:
     known = _items(value)
     if known is UNKNOWN:
         return UNKNOWN
-    _bounded([int(np.size(known)), times])
+    _shape([int(np.size(known)), times], np.asarray(known).itemsize)
+    if isinstance(value, list) and np.size(known) * times > LIST_LIMIT:
+        raise Failure(f"a list of more than {LIST_LIMIT} items")
     result = np.repeat(known, times, axis)
     return result.tolist() if isinstance(value, list) else result
 
@@ -196,7 +217,7 @@ def _pad(context: Context, value: Any, pads: list[Any], fill: Any = 0) -> Any:
         return UNKNOWN
     half = len(pads) // 2
     widths = list(zip(pads[:half], pads[half:], strict=True))
-    _bounded([dim + sum(width) for dim, width in zip(np.shape(known), widths, strict=True)])
+    _shape([dim + sum(width) for dim, width in zip(np.shape(known), widths, strict=True)], np.asarray(known).itemsize)
     return np.pad(known, widths, constant_values=fill)
 
 
@@ -232,7 +253,7 @@ BODIES: dict[str, Callable[..., Any]] = {
     "cast": _cast,
     "to_list": _to_list,
     "where": _where,
-    "matmul": lambda context, left, right: np.matmul(left, right),
+    "matmul": _matmul,
     "tile": _tile,
     "repeat": _repeat,
     "pad": _pad,

@@ -19,7 +19,17 @@ from rewriter.conditions.effective_attributes import effective
 from rewriter.conditions.format_versions import least_ir_version
 from rewriter.conditions.model_fields import FIND, MODEL_TEXTS, find
 from rewriter.conditions.operators import arithmetic, compare, contains, truth
-from rewriter.conditions.rule_values import ABSENT, LIST_LIMIT, UNKNOWN, DType, Failure, checked, plain, show
+from rewriter.conditions.rule_values import (
+    ABSENT,
+    BYTES_LIMIT,
+    UNKNOWN,
+    DType,
+    Failure,
+    bounded,
+    checked,
+    plain,
+    show,
+)
 from rewriter.graph.metadata import node_texts
 from rewriter.language import ast
 from rewriter.language.dtypes import DTYPES
@@ -34,11 +44,12 @@ class Bindings:
         self.bound = bound
         self._lets = lets
         self._values: dict[str, Any] = {}
+        self._bytes = [0]  # of all values; inner names share the counter
 
     def within(self, name: str, value: Any) -> Bindings:
         """The same names and one more; values that were computed are shared."""
         inner = Bindings({**self.bound, name: value}, self._lets)
-        inner._values = self._values
+        inner._values, inner._bytes = self._values, self._bytes
         return inner
 
     def get(self, name: str, context: Context) -> Any:
@@ -48,11 +59,20 @@ class Bindings:
         if name in self._values:
             return self._values[name]
         if name in self._lets:
-            self._values[name] = evaluate(self._lets[name], self, context)
-            return self._values[name]
+            return self._compute(name, context)
         if name in _ELEMENT_TYPES:
             return _ELEMENT_TYPES[name]
         raise Failure(f"name `{name}` is not bound")
+
+    def _compute(self, name: str, context: Context) -> Any:
+        """The value of a `let` line. All of them are kept until the match is done with, so that their sum is bounded, too."""
+        value = evaluate(self._lets[name], self, context)
+        if isinstance(value, np.ndarray) and value.base is None:
+            self._bytes[0] += value.nbytes
+            if self._bytes[0] > BYTES_LIMIT:
+                raise Failure(f"the `let` lines of one match make constants of more than {BYTES_LIMIT} bytes")
+        self._values[name] = value
+        return value
 
 
 def evaluate(expr: ast.Expr, names: Bindings, context: Context) -> Any:
@@ -138,7 +158,7 @@ def _index(expr: ast.Index, names: Bindings, context: Context) -> Any:
 
 
 def _list(expr: ast.ListOf, names: Bindings, context: Context) -> Any:
-    return [evaluate(item, names, context) for item in expr.items]
+    return bounded([evaluate(item, names, context) for item in expr.items])
 
 
 def _call(expr: ast.Call, names: Bindings, context: Context) -> Any:
@@ -162,9 +182,7 @@ def _call(expr: ast.Call, names: Bindings, context: Context) -> Any:
         raise Failure(f"`{expr.function}`: {error}") from error
     if isinstance(result, int) and not isinstance(result, bool | DType):
         return checked(result)
-    if isinstance(result, list) and len(result) > LIST_LIMIT:
-        raise Failure(f"`{expr.function}` makes a list of {len(result)} items; at most {LIST_LIMIT} are allowed")
-    return result
+    return bounded(result)
 
 
 def _elements(expr: ast.Expr, names: Bindings, context: Context) -> Any:
@@ -193,9 +211,8 @@ def _unary(expr: ast.Unary, names: Bindings, context: Context) -> Any:
 
 
 def _binary(expr: ast.Binary, names: Bindings, context: Context) -> Any:
-    return arithmetic(
-        expr.op, _settled(evaluate(expr.left, names, context), context), _settled(evaluate(expr.right, names, context), context)
-    )
+    left, right = evaluate(expr.left, names, context), evaluate(expr.right, names, context)
+    return bounded(arithmetic(expr.op, _settled(left, context), _settled(right, context)))
 
 
 def _compare(expr: ast.Compare, names: Bindings, context: Context) -> Any:

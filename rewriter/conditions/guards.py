@@ -31,12 +31,13 @@ class GuardedModel:
 
 MOST_SUBJECTS = 256
 _known: dict[tuple[object, ...], tuple[RuleSet, tuple[list[Rule], list[Skipped]]]] = {}
-"""What was found for subjects of a rule set: models of one exporter are alike."""
+"""What was found for subjects of the same rules: models of one exporter are alike, and each call selects its rules anew."""
 
 
 def suited(rules: RuleSet, subject: GuardedModel) -> tuple[list[Rule], list[Skipped]]:
     """The rules that are meant for a model, and why the others are not. The lists are shared, and not to be changed."""
-    key = id(rules), subject.exporter, subject.ir_version, frozenset(subject.opsets), subject.has_source
+    same = tuple(map(id, rules.rules)), tuple(map(id, rules.aside)), rules.by_id
+    key = same, subject.exporter, subject.ir_version, frozenset(subject.opsets), subject.has_source
     known = _known.get(key)
     if known is None:
         if len(_known) >= MOST_SUBJECTS:

@@ -9,7 +9,7 @@ import numpy as np
 
 from rewriter.conditions.context import Context
 from rewriter.conditions.operators import compare, contains, truth
-from rewriter.conditions.rule_values import LIST_LIMIT, UNKNOWN, DType, Failure, Symbol, plain
+from rewriter.conditions.rule_values import LIST_LIMIT, UNKNOWN, DType, Failure, Symbol, check_shape, plain
 
 
 def _all(context: Context, value: Any) -> Any:
@@ -85,7 +85,10 @@ def _take(context: Context, items: Any, at: Any, axis: int | None = None) -> Any
     if isinstance(items, np.ndarray):
         if isinstance(at, slice):
             at = range(*at.indices(items.size if axis is None else items.shape[axis]))
-        return np.take(items, np.asarray(at, dtype=np.int64), axis)
+        places = np.asarray(at, dtype=np.int64)
+        others = 1 if axis is None else items.size // max(items.shape[axis], 1)
+        check_shape((places.size, others), items.itemsize)
+        return np.take(items, places, axis)
     if axis not in (None, 0):
         raise Failure("a list has one axis")
     if isinstance(at, slice):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import product
 from typing import Any
 
@@ -12,13 +12,14 @@ import onnx_graphsurgeon as gs
 
 from rewriter.conditions.rule_values import (
     ABSENT,
-    ARRAY_LIMIT,
     LIST_LIMIT,
     UNKNOWN,
     DType,
     Failure,
+    Room,
     Symbol,
     as_array,
+    check_shape,
     checked,
     plain,
     show,
@@ -103,15 +104,25 @@ def _lists(op: str, left: Any, right: Any) -> Any:
             return _bounded(left, len(right)) + right
         if len(left) != len(right):
             raise Failure(f"`{op}` between lists of {len(left)} and {len(right)} items")
-        return [arithmetic(op, one, other) for one, other in zip(left, right, strict=True)]
+        return _each(op, zip(left, right, strict=True))
     items, other = (left, right) if isinstance(left, list) else (right, left)
     if isinstance(other, np.ndarray):
         return arithmetic(op, *(as_array(value) if value is items else value for value in (left, right)))
     if op == "*" and isinstance(other, int):
-        return _bounded(items, len(items) * max(other, 0)) * other
+        return _bounded(items, len(items) * (max(other, 1) - 1)) * other
     if op == "+" and isinstance(other, str):
         raise Failure("a list and a text cannot be added")
-    return [arithmetic(op, item, other) if items is left else arithmetic(op, other, item) for item in items]
+    return _each(op, ((item, other) if items is left else (other, item) for item in items))
+
+
+def _each(op: str, pairs: Iterable[tuple[Any, Any]]) -> list[Any]:
+    """Arithmetic item by item; where the items are constants, their sum is bounded while it grows."""
+    found, room = [], Room()
+    for one, other in pairs:
+        value = arithmetic(op, one, other)
+        room.add(value)
+        found.append(value)
+    return found
 
 
 def _bounded(items: list[Any], more: int) -> list[Any]:
@@ -123,9 +134,7 @@ def _bounded(items: list[Any], more: int) -> list[Any]:
 def _arrays(op: str, left: Any, right: Any) -> Any:
     """Elementwise with broadcasting; a Python number takes the array's element type, so that float32 stays float32."""
     try:
-        shape = np.broadcast_shapes(np.shape(left), np.shape(right))
-        if int(np.prod(shape, dtype=object)) > ARRAY_LIMIT:
-            raise Failure(f"a constant of shape {list(shape)} is too large")
+        check_shape(np.broadcast_shapes(np.shape(left), np.shape(right)), np.result_type(left, right).itemsize)
         with np.errstate(all="ignore"):
             result = _ARITHMETIC[op](left, right)
     except (ValueError, TypeError, OverflowError) as error:
@@ -179,7 +188,7 @@ def _compare_arrays(op: str, left: Any, right: Any) -> Any:
         if isinstance(value, gs.Graph | gs.Node):
             raise Failure(f"{show(left)} and {show(right)} cannot be compared")
     try:
-        np.broadcast_shapes(np.shape(left), np.shape(right))
+        check_shape(np.broadcast_shapes(np.shape(left), np.shape(right)))
     except ValueError:
         if op in ("==", "!="):
             return op == "!="

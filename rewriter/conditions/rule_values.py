@@ -7,6 +7,8 @@ not there.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import Any, Final, Union
 
 import numpy as np
@@ -17,6 +19,9 @@ from rewriter.language.dtypes import DTYPE_NAMES
 INT64 = range(-(1 << 63), 1 << 63)
 LIST_LIMIT: Final = 1 << 16  # items of a list
 ARRAY_LIMIT: Final = 1 << 28  # elements of an array that an expression makes
+BYTES_LIMIT: Final = 1 << 31  # of such an array, and of all that the `let` lines of one match make: as much as a model may have
+TEXT_LIMIT: Final = 1 << 20  # characters
+MAX_NESTING: Final = 16  # lists in lists
 
 
 class Marker:
@@ -64,13 +69,62 @@ def checked(number: int) -> int:
     raise Failure("integer overflow: the result does not fit 64 bits")
 
 
+def check_shape(shape: Iterable[int], item_bytes: int = 1) -> None:
+    """Raises Failure if an array of this shape is larger than an expression may make; called before the array is made."""
+    dims = list(shape)
+    if (size := math.prod(dims)) > ARRAY_LIMIT or size * item_bytes > BYTES_LIMIT:
+        raise Failure(f"a constant of shape {show(dims)} is too large")
+
+
+class Room:
+    """How much one value may still hold, with all that is in it: items of lists, characters and bytes of constants."""
+
+    __slots__ = ("array_bytes", "characters", "items")
+
+    def __init__(self) -> None:
+        self.items, self.characters, self.array_bytes = LIST_LIMIT, TEXT_LIMIT, BYTES_LIMIT
+
+    def add(self, value: Any) -> None:
+        """Takes the room of a value. Raises Failure if there is not enough."""
+        level = [value]
+        for _ in range(MAX_NESTING):
+            inner: list[Any] = []
+            for one in level:
+                if isinstance(one, list):
+                    self.items -= len(one)
+                    if self.items < 0:
+                        raise Failure(f"a list of more than {LIST_LIMIT} items")
+                    inner += one
+                elif isinstance(one, str):
+                    self.characters -= len(one)
+                elif isinstance(one, np.ndarray):
+                    check_shape(one.shape, one.itemsize)
+                    self.array_bytes -= one.nbytes
+            if self.characters < 0 or self.array_bytes < 0:
+                raise Failure(f"texts of more than {TEXT_LIMIT} characters or constants of more than {BYTES_LIMIT} bytes")
+            if not inner:
+                return
+            level = inner
+        raise Failure(f"lists in lists deeper than {MAX_NESTING} levels")
+
+
+def bounded(value: Any) -> Any:
+    """The value itself. Raises Failure if it is larger than an expression may make, with all that it holds."""
+    if isinstance(value, list | str | np.ndarray):
+        Room().add(value)
+    return value
+
+
 def as_array(value: Any) -> np.ndarray[Any, Any]:
     """Known numbers or texts in lists, which may nest, as an array; of other objects NumPy would ask what they are.
 
     Raises Failure for what is neither, such as a graph in an attribute of a damaged model, and for lists that differ in length.
     """
-    if not all(isinstance(item, bool | int | float | str | np.ndarray | np.generic) for item in flat(value)):
+    items = flat(value)
+    if not all(isinstance(item, bool | int | float | str | np.ndarray | np.generic) for item in items):
         raise Failure("neither numbers nor texts")
+    longest = max((len(item) for item in items if isinstance(item, str)), default=0)
+    check_shape((len(items),), 4 * longest)  # NumPy takes four bytes for each character, and as many for each text
     try:
         return np.asarray(value)
     except ValueError as error:  # lists of several lengths

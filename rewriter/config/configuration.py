@@ -185,7 +185,13 @@ class _ConfigurationReader:
     def converted(self, name: str, value: Any) -> Any:
         """A value as the command line would have it: paths from the folder of the file on, parameters as lines."""
         if name in ("rules", "extend"):
-            return [text if text == SHIPPED or text.startswith(PACK) else self.path_of(text) for text in value]
+            from rewriter.language.rule_files import check_rule_path
+
+            origin = self.origin((name,))
+            return [
+                text if text == SHIPPED or text.startswith(PACK) else check_rule_path(self.path_of(text), origin)
+                for text in value
+            ]
         if name == "source":
             return value if value in ("auto", "none") else self.path_of(value)
         if name == "set":

@@ -13,11 +13,14 @@ from rewriter.editor.complete_words import proposals
 from rewriter.editor.hover import find_rule, hover
 from rewriter.editor.opened_rules import OpenedRules
 from rewriter.errors import RewriterError
-from rewriter.explain.testing import TestResult, run_test
+from rewriter.explain.testing import TestResult
 from rewriter.language.ast import Span
 from rewriter.language.diagnostics import Diagnostic, Related, RuleFileError
 from rewriter.language.format import format_text
 from rewriter.language.rule_files import read_rule_file
+from rewriter.proof.judges import memory
+from rewriter.proof.judges.budget import Budget, budgeted
+from rewriter.proof.rules.limited_tests import inline_tests, limited_results
 from rewriter.report.style import Style
 from rewriter.report.why_lines import miss_lines
 
@@ -214,13 +217,13 @@ SAMPLES, SECONDS = 60, 5.0
 
 def test_results(opened: OpenedRules, code: str = "", line: int = 0) -> list[TestResult]:
     """Runs the tests of a file, of one of its rules, or the one that begins in a line (from 1 on)."""
-    rules = opened.rules
-    results = []
-    for rule in rules:
-        for test in rule.ast.tests if code in ("", rule.code) else ():
-            if line in (0, rule.source.line_col(test.span.start)[0]):
-                results.append(run_test(rule, test, rules))
-    return results
+    chosen = [
+        (rule, test)
+        for rule, test in inline_tests(opened.rules)
+        if code in ("", rule.code) and line in (0, rule.source.line_col(test.span.start)[0])
+    ]
+    with budgeted(Budget(most=memory.share_of_machine(1))):
+        return list(limited_results(chosen, tuple(opened.rules)))
 
 
 def told(result: TestResult) -> str:

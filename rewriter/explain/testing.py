@@ -69,7 +69,7 @@ class FailedTest(RewriterError):
 
 
 def run_tests(rules: Iterable[Rule]) -> list[TestResult]:
-    """Runs all inline tests of these rules, in their order."""
+    """Runs all inline tests of these rules, in their order, in this process; `limited_tests` is for rules of strangers."""
     known = tuple(rules)
     return [run_test(rule, test, known) for rule in known for test in rule.ast.tests]
 

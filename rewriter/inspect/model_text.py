@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 
 import onnx
+from google.protobuf.message import Message  # type: ignore[import-untyped]
 from onnx import numpy_helper
 
 from rewriter.language.dtypes import DTYPE_NAMES
@@ -104,6 +105,8 @@ def _attribute(attribute: onnx.AttributeProto) -> str:
     value = onnx.helper.get_attribute_value(attribute)
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
+    if isinstance(value, Message):
+        value = " ".join(str(value).split())
     return f"{attribute.name} = {list(value) if not isinstance(value, int | float | str) else value}"
 
 

@@ -26,11 +26,15 @@ from rewriter.language.diagnostics import Diagnostic
 from rewriter.language.expand.variants import bound
 from rewriter.language.syntax.fill_row import mentions
 from rewriter.language.syntax.row_findings import merged
-from rewriter.language.walk import pattern_nodes, size
+from rewriter.language.walk import children, pattern_nodes, size
 from rewriter.record import replace
 
 MAX_NODES = 100  # of a pattern
 MAX_TERMS = 5000  # of a condition, a `let` or a rewrite block
+MAX_LEVELS = 190
+"""Levels of a part of a rule with its `let` lines written out. The evaluator takes up to four of Python's 1,000 frames
+for each; a name takes six, and counts twice.
+"""
 
 
 def check(rule_file: ast.RuleFile) -> list[Diagnostic]:
@@ -180,4 +184,24 @@ def check_sizes(context: CheckContext) -> bool:
             notes = (f"at most {MAX_TERMS} are computed",)
             context.report("E216", f"this part of the rule has {terms} terms", part.span, "too many", notes)
             small = False
-    return small
+    return small and _check_levels(context)
+
+
+def _check_levels(context: CheckContext) -> bool:
+    """Reports a part that nests too deep with its `let` lines written out, which are evaluated one within the other."""
+    rule, lets = context.rule, dict[str, int]()
+    parts: list[ast.Where | ast.Let | ast.Rewrite] = [*rule.wheres, *rule.lets, *rule.rewrites]
+    for part in sorted(parts, key=lambda part: part.span.start):
+        levels, stack = 0, [(part, 0)]
+        while stack:
+            node, level = stack.pop()
+            levels = max(levels, level + (lets.get(node.id, -1) + 1 if isinstance(node, ast.Name) else 0))
+            stack.extend((child, level + 1) for child in children(node))
+        if levels > MAX_LEVELS:
+            notes = (f"at most {MAX_LEVELS} levels are computed",)
+            message = f"this part of the rule nests {levels} levels deep, with the `let` lines that it uses"
+            context.report("E216", message, part.span, "too deep", notes)
+            return False
+        if isinstance(part, ast.Let):
+            lets[part.name] = levels
+    return True

@@ -13,6 +13,7 @@ from rewriter.errors import RewriterError, reason
 from rewriter.language.syntax.syntax_limits import MAX_FILE_BYTES
 from rewriter.resources import resource
 
+ENDING = ".rules"
 MAX_FILES = 10_000
 MAX_FOLDERS = 10_000
 
@@ -44,6 +45,20 @@ def find_rule_files(paths: Iterable[Path | str] | None) -> list[str]:
         if len(files) > MAX_FILES:
             raise RewriterError(f"{path}: more than {MAX_FILES} rule files")
     return list(files.values())
+
+
+def check_rule_path(path: str, origin: str) -> str:
+    """The path, which a plan or a configuration of a stranger may name: messages about a rule file quote its lines.
+
+    Raises:
+        RewriterError: it leads to a file whose name does not end in .rules.
+    """
+    real = os.path.realpath(path)
+    if os.path.lexists(real) and not os.path.isdir(real) and not real.endswith(ENDING):
+        raise RewriterError(
+            f"{origin}: {path} does not end in {ENDING}, so it is not read as a rule file; name such a file with --rules"
+        )
+    return path
 
 
 def read_rule_file(path: str) -> str:
@@ -124,7 +139,8 @@ def _below(folder: Path, seen: set[str]) -> Iterator[tuple[str, str]]:
         with os.scandir(here) as listing:
             entries = sorted(listing, key=lambda entry: entry.name)
         for entry in entries:
-            if entry.name.endswith(".rules") and entry.is_file():
+            if entry.name.endswith(ENDING) and entry.is_file():
                 linked = entry.is_symlink()
-                yield os.path.realpath(entry.path, strict=True) if linked else os.path.join(real, entry.name), entry.path
+                found = os.path.realpath(entry.path, strict=True) if linked else os.path.join(real, entry.name)
+                yield found, check_rule_path(entry.path, here) if linked else entry.path
         stack.extend(entry.path for entry in reversed(entries) if entry.is_dir() and not entry.name.startswith("."))

@@ -35,14 +35,14 @@ def copy_data_files(model: onnx.ModelProto, source: Path, target: Path, force: b
         return
     found = [tensor for tensor in external_data.tensors_of(model) if external_data.is_external(tensor)]
     for location in dict.fromkeys(external_data.reference(tensor).location for tensor in found):
-        if external_data.resolve(source, location).exists():
+        if os.path.exists(external_data.resolve(source, location)):
             _copy(source, target, location, force)
 
 
 def _copy(source: Path, target: Path, location: str, force: bool) -> None:
     place = external_data.resolve(target, location)
     with external_data.opened(source, location) as (descriptor, size):
-        if place.exists():
+        if os.path.exists(place):
             if _same_content(descriptor, place, size):
                 return
             if not force:

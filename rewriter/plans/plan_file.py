@@ -14,6 +14,7 @@ from typing import Any
 
 from rewriter.config.toml_text import Key, line_of, lines, parse
 from rewriter.errors import RewriterError, reason
+from rewriter.language.rule_files import check_rule_path
 from rewriter.log.records import Firing
 from rewriter.plans.toml_writer import comment, key, text, value
 from rewriter.record import field, record
@@ -202,7 +203,7 @@ class _PlanReader:
             model=self.path_of(self.get(table, (), "model", str)),
             sha256=self.get(table, (), "sha256", str),
             rule_paths=tuple(
-                path if _is_word(path) else self.path_of(path) for path in self.list(table, (), "rule-paths", str)
+                path if _is_word(path) else self.rule_path(path) for path in self.list(table, (), "rule-paths", str)
             ),
             rules={code: self.get(rules, ("rules",), code, str) for code in rules},
             proposals=tuple(self.proposal(entry, number) for number, entry in enumerate(proposals)),
@@ -221,6 +222,10 @@ class _PlanReader:
         if "\0" in text:
             raise RewriterError(f"{self.path}: no file has a name with a null character, as {text!r}")
         return text if _is_elsewhere(text) else os.path.normpath(self.path.parent / text)
+
+    def rule_path(self, text: str) -> str:
+        path = self.path_of(text)
+        return path if _is_elsewhere(path) else check_rule_path(path, f"{self.path}:{line_of(self.where, ('rule-paths',))}")
 
     def proposal(self, entry: Any, number: int) -> Proposal:
         way: Key = ("rewrite", number)

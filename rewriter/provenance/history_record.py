@@ -136,7 +136,7 @@ def _run(value: Any) -> RecordedRun:
             packs=tuple(map(_text, value.get("packs", ()))),
             way_back=_text(value.get("way_back", "")),
         )
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise Unreadable("a run in it cannot be understood") from None
 
 

@@ -7,7 +7,6 @@ import os
 from pathlib import Path
 
 from rewriter import __version__
-from rewriter.errors import RewriterError, reason
 from rewriter.graph.metadata import HISTORY
 from rewriter.graph.model import Model
 from rewriter.graph.static_shapes import Static
@@ -18,6 +17,7 @@ from rewriter.onnxfile.files import read_bytes
 from rewriter.provenance.history_record import SHORT, Place, RecordedRun, Unreadable, dumps, history
 from rewriter.provenance.way_back import way_back
 from rewriter.record import replace
+from rewriter.source.find import read_source_bytes
 from rewriter.source.info import SourceInfo
 
 _ENDED = ("Budget", "Time")
@@ -87,11 +87,8 @@ def fired_only(rules: RuleSet, codes: frozenset[str]) -> RuleSet:
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of a small file. Raises RewriterError when it cannot be read."""
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        raise RewriterError(f"{path}: {reason(error)}") from None
+    """SHA-256 of a source file. Raises RewriterError when it cannot be read, or is larger than such files are."""
+    return hashlib.sha256(read_source_bytes(path)).hexdigest()
 
 
 def _run(

@@ -170,7 +170,7 @@ class _LastRun:
         try:
             data = went_back(run.way_back, read_bytes(self._result))
             found = _Before(onnx.ModelProto.FromString(data), data, self._result.absolute().parent)
-        except (ValueError, TypeError, zlib.error, DecodeError, MalformedError) as error:
+        except (ValueError, TypeError, RecursionError, zlib.error, DecodeError, MalformedError) as error:
             raise RewriterError(f"{self._result}: the way back in its record cannot be gone: {error}") from None
         if found.digest() != run.input:
             raise RewriterError(f"{self._result} was changed since, so its record does not lead back to what was rewritten")

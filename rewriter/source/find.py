@@ -97,17 +97,23 @@ def parse_source(text: str, shown: str) -> SourceInfo:
     return read_symbol(data, shown) if is_symbol(data) else read_table(data, shown)
 
 
-def _read(path: Path) -> str:
+def read_source_bytes(path: Path) -> bytes:
+    """What stands in a source file. Raises RewriterError if it is no regular file, or larger than 64 MiB."""
     try:
         if not path.is_file():
             raise RewriterError(f"{path}: no such source file" if not path.exists() else f"{path}: not a file")
         with path.open("rb", buffering=0) as file:
             large = os.fstat(file.fileno()).st_size > MAX_BYTES
-            data = b"" if large else file.readall()
+            data = b"" if large else file.read(MAX_BYTES + 1)
     except OSError as error:
         raise RewriterError(f"{path}: {reason(error)}") from None
     if large or len(data) > MAX_BYTES:
         raise RewriterError(f"{path}: larger than {MAX_BYTES >> 20} MiB")
+    return data
+
+
+def _read(path: Path) -> str:
+    data = read_source_bytes(path)
     try:
         return data.removeprefix(BOM_UTF8).decode()
     except UnicodeDecodeError:

@@ -38,20 +38,25 @@ def settled(own: Iterable[ast.Define], shared: Defines) -> tuple[dict[str, ast.D
         else:
             waiting[define.name] = define
             known.pop(define.name, None)
-    while waiting:
-        free = [define for define in waiting.values() if not (_calls(define.body) & waiting.keys())]
-        if not free:
-            found += [_circle(define) for define in waiting.values()]
-            known |= {
-                name: replace(define, body=ast.Literal(True)) for name, define in waiting.items()
-            }  # no further complaints
-            break
-        for define in free:
-            del waiting[define.name]
-            try:
-                known[define.name] = replace(define, body=_apart(written_out(define.body, known), define.name))
-            except TooLong:
-                found.append(too_long(define.name_span))
+    missing = {name: _calls(define.body) & waiting.keys() for name, define in waiting.items()}
+    callers: dict[str, list[str]] = {}
+    for name, calls in missing.items():
+        for called in calls:
+            callers.setdefault(called, []).append(name)
+    free = [name for name, calls in missing.items() if not calls]
+    while free:
+        name = free.pop()
+        define = waiting.pop(name)
+        try:
+            known[name] = replace(define, body=_apart(written_out(define.body, known), name))
+        except TooLong:
+            found.append(too_long(define.name_span))
+        for caller in callers.get(name, ()):
+            missing[caller].remove(name)
+            if not missing[caller]:
+                free.append(caller)
+    found += [_circle(define) for define in waiting.values()]
+    known |= {name: replace(define, body=ast.Literal(True)) for name, define in waiting.items()}  # no further complaints
     return known, found
 
 

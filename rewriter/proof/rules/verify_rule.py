@@ -39,12 +39,14 @@ _FEW = 5  # one in so many refused models may be read otherwise by an oracle tha
 
 @record(frozen=True)
 class VerifyPlan:
-    """How thoroughly to verify. `seconds` bounds the sampling of one rule."""
+    """How thoroughly to verify one rule: `seconds` bounds its samples, `limit` all that is done, `memory` its process."""
 
     samples: int = 200
     seed: int = 0
     seconds: float = 20.0
     negatives: bool = True
+    limit: float = 120.0
+    memory: int | None = None
 
 
 @record

@@ -7,6 +7,7 @@ again without that instance.
 from __future__ import annotations
 
 import os
+import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -16,6 +17,7 @@ from typing import Any
 
 from rewriter.forkserver import process_context, take_environment, uninterrupted
 from rewriter.language.rule import Rule
+from rewriter.proof.judges import memory
 from rewriter.proof.rules.verdict import COUNTEREXAMPLE, UNVERIFIED, Verdict
 from rewriter.proof.rules.verify_rule import VerifyPlan, verify_rule
 from rewriter.record import field, record, replace
@@ -38,6 +40,7 @@ class _Verifier:
     connection: Connection[Any, Any]
     at: Any  # its `value` is the instance
     job: _VerifyJob | None = None
+    deadline: float = 0.0
 
 
 def verify_all(rules: Sequence[Rule], plan: VerifyPlan, recorded: Mapping[str, Sequence[str]], jobs: int) -> Iterator[Verdict]:
@@ -59,17 +62,19 @@ def verify_all(rules: Sequence[Rule], plan: VerifyPlan, recorded: Mapping[str, S
             for verifier in verifiers:
                 if verifier.job is None and waiting:
                     verifier.job = waiting.popleft()
-                    _send(verifier)
+                    _send(verifier, plan.limit)
             yield from _collect(verifiers, waiting)
+            yield from _late(verifiers, plan.limit)
     finally:
         for verifier in verifiers:
             verifier.process.terminate()
             verifier.process.join()
 
 
-def _send(verifier: _Verifier) -> None:
+def _send(verifier: _Verifier, seconds: float) -> None:
     job = verifier.job
     assert job is not None
+    verifier.deadline = time.monotonic() + seconds
     verifier.at.value = NOWHERE
     verifier.connection.send((job.rule, tuple(job.recorded), frozenset(job.skip), job.negatives))
 
@@ -87,7 +92,8 @@ def _start(plan: VerifyPlan) -> _Verifier:
 
 def _collect(verifiers: list[_Verifier], waiting: deque[_VerifyJob]) -> Iterator[Verdict]:
     """Waits for news; a dead process gives its job back."""
-    ready = wait([verifier.connection for verifier in verifiers])
+    left = min(verifier.deadline for verifier in verifiers if verifier.job is not None) - time.monotonic()
+    ready = wait([verifier.connection for verifier in verifiers], max(left, 0.0))
     for verifier in [verifier for verifier in verifiers if verifier.connection in ready]:
         job = verifier.job
         try:
@@ -100,6 +106,17 @@ def _collect(verifiers: list[_Verifier], waiting: deque[_VerifyJob]) -> Iterator
             continue
         verifier.job = None
         yield message
+
+
+def _late(verifiers: list[_Verifier], seconds: float) -> Iterator[Verdict]:
+    """Ends the processes whose rule has had its time."""
+    for verifier in [one for one in verifiers if one.job is not None and time.monotonic() > one.deadline]:
+        assert verifier.job is not None
+        verifiers.remove(verifier)
+        verifier.process.kill()
+        verifier.process.join()
+        rule = verifier.job.rule
+        yield Verdict(rule.code, rule.digest, UNVERIFIED, f"it was not done within the time limit of {seconds:.3g} s")
 
 
 def _crashed(job: _VerifyJob, last: int, waiting: deque[_VerifyJob]) -> Iterator[Verdict]:
@@ -117,6 +134,7 @@ def serve(connection: Connection[Any, Any], at: Any, environment: Mapping[str, s
     """The loop of a process: verifies the rules that it is sent until nobody sends any more."""
     take_environment(environment)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # onnx's checker prints to stdout from C++
+    memory.restrict(plan.memory)
     note = partial(setattr, at, "value")
     while True:
         try:

@@ -82,7 +82,7 @@ class Joints:
 
     def by_position(self) -> bool:
         """Wires each model's only output to the only input of the next; False where there are several."""
-        last = max(port.model for port in self._outputs)
+        last = max((port.model for port in self._outputs), default=0)
         for model in range(last):
             given = [port for port in self._outputs if port.model == model]
             taken = [port for port in self._inputs if port.model == model + 1]

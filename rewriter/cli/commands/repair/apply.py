@@ -28,6 +28,7 @@ def add(commands: Any) -> None:
     parser.add_argument("plan", metavar="PLAN", help="file written by `rewriter plan`")
     parser.add_argument("-o", "--output", metavar="FILE", help="the result (default: NAME.fixed.onnx beside the model)")
     parser.add_argument("--force", action="store_true", help="overwrite an existing file")
+    parser.add_argument("--fetch", action="store_true", help="fetch the model and the source file of the plan if they are URLs")
     parser.add_argument("--verify", action="store_true", help="also run the model before and after, as `fix --verify` does")
     parser.add_argument("--stamp", action=Switch, help="leave a record in the result (default: yes)")
     add_format(parser)
@@ -40,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from rewriter.batch.job import process
-    from rewriter.batch.urls import is_remote, told
+    from rewriter.batch.urls import is_remote, is_url, told
     from rewriter.cli.output import say, style_of, tell
     from rewriter.cli.paths import Found, plan
     from rewriter.cli.report_record import model_record
@@ -55,6 +56,9 @@ def run(args: argparse.Namespace) -> int:
     found = read(Path(args.plan))
     if is_remote(found.model) and args.output is None:
         raise RewriterError(f"the plan is of {found.model}, no file of this machine; say with -o where the result goes")
+    for url in (found.model, found.source[0] if found.source is not None else ""):
+        if is_url(url) and not args.fetch:
+            raise RewriterError(f"{args.plan} names {url}, and nothing was fetched; look at the address, then add --fetch")
     model = opened(found.model)
     source = None if found.source is None else opened(found.source[0])
     (job,) = plan([Found(model.file, Path(model.file.name))], output=args.output, out=None, in_place=False)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from rewriter.cli.options import add_limits
+
 
 def add(commands: Any) -> None:
     """Declares the command."""
@@ -16,6 +18,7 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("paths", metavar="PATH", nargs="+", help="rule file, or folder that is searched for *.rules")
     parser.add_argument("--check", action="store_true", help="only list which files would change; exit code 1 if any")
+    add_limits(parser, "the command", whole=600)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Any
 
-from rewriter.cli.options import add_format
+from rewriter.cli.options import add_format, add_limits
 
 
 def add(commands: Any) -> None:
@@ -22,6 +22,7 @@ def add(commands: Any) -> None:
         "rules", metavar="RULES", nargs="*", help="rule file or folder; `shipped` are the shipped rules (default: these alone)"
     )
     parser.add_argument("--pedantic", action="store_true", help="also report what cannot be decided")
+    add_limits(parser, "the command", whole=600)
     add_format(parser)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rewriter.cli.options import add_configuration, add_format, add_rule_paths
+from rewriter.cli.options import add_configuration, add_format, add_limits, add_rule_paths
 
 
 def add(commands: Any) -> None:
@@ -19,6 +19,7 @@ def add(commands: Any) -> None:
     parser.add_argument("code", metavar="CODE", help="code of the rule")
     add_rule_paths(parser)
     add_configuration(parser)
+    add_limits(parser, "the command", whole=600)
     add_format(parser)
 
 

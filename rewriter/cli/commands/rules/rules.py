@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rewriter.cli.options import add_configuration, add_format, add_rule_paths, add_target
+from rewriter.cli.options import add_configuration, add_format, add_limits, add_rule_paths, add_target
 
 if TYPE_CHECKING:
     from rewriter.language.rule import Rule
@@ -33,6 +33,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--packs", action="store_true", help="list the installed rule packs instead, for --rules pack:NAME")
     add_rule_paths(parser)
     add_configuration(parser)
+    add_limits(parser, "the command", whole=600)
     add_format(parser)
 
 

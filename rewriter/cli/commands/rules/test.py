@@ -6,10 +6,13 @@ import argparse
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rewriter.cli.options import add_format
+from rewriter.cli.options import add_format, add_limits
 
 if TYPE_CHECKING:
     from rewriter.explain.testing import TestResult
+
+SECONDS = 600.0
+"""For all tests of a call; one of them has 60 at most."""
 
 MISSES = 2
 """Places that are shown where a rule does not fire."""
@@ -32,6 +35,7 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--dry-run", action="store_true", help="of --bless only show the difference")
     parser.add_argument("--watch", action="store_true", help="run the tests again whenever a rule file changes")
+    add_limits(parser, "all tests together", f"{SECONDS:g}")
     add_format(parser)
 
 
@@ -46,8 +50,17 @@ def run(args: argparse.Namespace) -> int:
     if args.watch:
         from rewriter.cli.watching import watched
 
-        return watched(args.rules, lambda: _run(args))
-    return _bless(args) if args.bless else _run(args)
+        return watched(args.rules, lambda: _limited(args))
+    return _limited(args)
+
+
+def _limited(args: argparse.Namespace) -> int:
+    """One round, within the limits."""
+    from rewriter.batch.deadline import within_limits
+    from rewriter.cli.options import limits_of
+
+    with within_limits(**limits_of(args, SECONDS)):
+        return _bless(args) if args.bless else _run(args)
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -55,12 +68,12 @@ def _run(args: argparse.Namespace) -> int:
 
     from rewriter.cli.output import say
     from rewriter.cli.selection import load
-    from rewriter.explain.testing import run_tests
+    from rewriter.proof.rules.limited_tests import inline_tests, limited_results
     from rewriter.report.jsonreport import dumps
     from rewriter.report.style import counted
 
     rules = load(args.rules)
-    results = run_tests(rules)
+    results = list(limited_results(inline_tests(rules), tuple(rules)))
     failed = [result for result in results if not result.ok]
     untested = [rule.code for rule in rules if not rule.ast.tests]
     if args.format == "json":

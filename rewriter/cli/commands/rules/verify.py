@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rewriter.cli.options import add_format, count
+from rewriter.cli.options import add_format, add_limits, count, limits_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from rewriter.language.rules import RuleSet
     from rewriter.proof.rules.verdict import Verdict
     from rewriter.report.style import Style
+
+
+GRACE = 60.0
+"""Seconds for a rule beside the time of its samples: for its tests, and for making a counterexample small."""
 
 
 def add(commands: Any) -> None:
@@ -50,6 +54,7 @@ def add(commands: Any) -> None:
         "--locked", action="store_true", help="run nothing; a rule that is not in the lock as it is now is a finding"
     )
     lock.add_argument("--no-lock", action="store_true", help="verify every rule, whatever the lock file says")
+    add_limits(parser, "one rule", f"three times --timeout, and {GRACE:g} seconds")
     add_format(parser)
 
 
@@ -114,7 +119,8 @@ def _verified(args: argparse.Namespace, rules: RuleSet, codes: list[str], place:
     folder = Path(args.recorded) if args.recorded else place.parent.parent / "tests" / "models"
     recorded = examine(_with_shipped(rules), folder, codes) if folder.is_dir() else Recorded()
     found = []
-    plan = VerifyPlan(args.samples, args.seed, args.timeout)
+    limits = limits_of(args, 3 * args.timeout + GRACE)
+    plan = VerifyPlan(args.samples, args.seed, args.timeout, limit=limits["seconds"], memory=limits["memory"])
     todo = [rule for code in codes if (rule := rules.get(code)) is not None]
     for code, why in recorded.harms.items():
         todo = [rule for rule in todo if rule.code != code]
