@@ -1,7 +1,7 @@
 """Random models of any size on which optimizations fire, for growth.py: the same seed and size give the same model.
 
-`ones`, `chains`, `trees`, `diamonds`, `skips`, `constants` and `folds` are made of ordinary operators on tensors of one type, with much that can
-be simplified. `mixture` holds the models of the tests that stand in the rules, so that each optimization fires somewhere.
+`ones`, `chains`, `trees`, `diamonds`, `skips`, `constants` and `folds` are made of ordinary operators on tensors of
+one type, with much that can be simplified. `mixture` holds the models of the tests that stand in the rules, so that each optimization fires somewhere.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class Draft:
         return self.random.choice(STEPS)(self, last)
 
     def model(self, outputs: Iterable[str]) -> onnx.ModelProto:
-        ends = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", 4]) for name in names] for names in ("x", outputs)]
+        names = ("x", outputs)
+        ends = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", 4]) for name in some] for some in names]
         weights = [numpy_helper.from_array(array, name) for name, array in self.weights.items()]
         graph = helper.make_graph(self.nodes, "g", *ends, initializer=weights)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
@@ -178,7 +179,8 @@ def mixture(rules: RuleSet, opset: int) -> Callable[[int], onnx.ModelProto]:
             count += 1
         functions = {(one.domain, one.name): one for part in parts for one in part.functions}
         model.functions.extend(functions.values())
-        model.opset_import.extend(helper.make_opsetid(domain, 1) for domain in {domain for domain, _ in functions} - {MICROSOFT})
+        domains = {domain for domain, _ in functions} - {MICROSOFT}
+        model.opset_import.extend(helper.make_opsetid(domain, 1) for domain in sorted(domains))
         return model
 
     return shape

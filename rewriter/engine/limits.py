@@ -1,7 +1,8 @@
 """Why every run ends: counters of steps, a memory of the states that the graph was in, and a clock.
 
 Steps are firings, tries and generations: a run that they end has ended at the same place on every machine. The clock is for what no
-counter foresees; whoever writes results does not write those of a run that it ended (`batch.job`).
+counter foresees; whoever writes results does not write
+those of a run that it ended (`batch.job`).
 """
 
 from __future__ import annotations

@@ -60,7 +60,8 @@ def test_a_change_travels_as_far_as_it_changes_something() -> None:
 
 def test_a_constant_that_takes_the_place_of_what_computed_it_changes_nothing_behind() -> None:
     index, facts, t = model(
-        "g (float[2,3] x) => (y) <float[3,2] w = {1, 2, 3, 4, 5, 6}> { a = Transpose(w)  b = Neg(a)  c = Abs(b)  y = Add(x, c) }"
+        "g (float[2,3] x) => (y) <float[3,2] w = {1, 2, 3, 4, 5, 6}>"
+        " { a = Transpose(w)  b = Neg(a)  c = Abs(b)  y = Add(x, c) }"
     )
     array = facts.constant(t["a"])
     assert array is not None
