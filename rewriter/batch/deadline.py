@@ -30,6 +30,10 @@ class BeyondLimitsError(RewriterError):
     """The work on a model takes more time or memory than it may."""
 
 
+class ClockError(BeyondLimitsError):
+    """The clock ended the work on a model: nothing is written, since what was done by then depends on the machine."""
+
+
 class OutOfTimeError(BaseException):
     """The time for a model is over. No `Exception`, since nothing may take it for a mere failure and go on."""
 
@@ -122,7 +126,7 @@ def within_limits(seconds: float | None, memory: int | None, path: str = "") -> 
     except OutOfTimeError as error:
         if seconds is None:
             raise  # somebody else has a limit
-        raise BeyondLimitsError(f"{of}not done within the time limit of {seconds:.3g} s{_stage(error)}") from None
+        raise ClockError(f"{of}not done within the time limit of {seconds:.3g} s{_stage(error)}") from None
     except MemoryError:
         least = "" if memory is None else f": it needs more than the memory limit of {told(memory)}"
         raise BeyondLimitsError(f"{of}out of memory{least}") from None
