@@ -13,8 +13,15 @@ memory in all. A million nodes: `--sizes 100000,1000000 --shapes chain,blocks --
     collapse    a chain that is removed node by node until nothing is left
     dominoes    a chain in which each firing enables the next; also printed: its time beside as many firings that do not
 
+    python benchmarks/growth.py --tries [--sizes 500,2000,16000] [--shapes ones,chains,...]
+
+Counts how often rules are tried for each node when these shapes and the random ones (random_shapes.py) are optimized: a number
+that is the same on every machine. Prints also the processor time, and in the last column the rules that fired.
+
 Exits with 1 when the exponent of all steps together exceeds 1.1, or that of one step 1.15 (steps under 10 ms at the largest
-size are too short to measure and do not count), or dominoes take three times as long as independent firings.
+size are too short to measure and do not count), or dominoes take three times as long as independent firings. With --tries:
+when the tries for each node differ by more than a tenth from those of the smallest size, an optimization never fires, or the
+time of `ones` grows by a quarter more than its size.
 """
 
 from __future__ import annotations
@@ -33,6 +40,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import random_shapes
 from onnx import TensorProto, helper, numpy_helper
 
 import rewriter
@@ -174,17 +182,55 @@ def measure(path: Path, folder: Path, own: RuleSet | None) -> list[float]:
     return [load, match, rewrite, clean, save]
 
 
+ALIKE, FEW = 0.1, 0.05
+"""By what part tries for each node may differ; and by how many, for shapes in which next to nothing is tried."""
+
+
+SHADOWED = ["GEN037"]  # what it does, OPT040 does first
+
+
+def count_tries(sizes: list[int], shapes: list[str]) -> int:
+    """Prints tries of rules for each node by size, and returns the exit code."""
+    rules = rewriter.load_rules().select(["OPTIMIZE"], ignore=SHADOWED)
+    makers: dict[str, Callable[[int], onnx.ModelProto]] = {**SHAPES, **random_shapes.SHAPES}
+    for opset in random_shapes.OPSETS:
+        makers[f"opset{opset}"] = random_shapes.mixture(rules, opset)
+    wrong, silent = False, {rule.code for rule in rules}
+    print(f"{'graph':12}" + "".join(f"{size:>9}" for size in sizes) + f"{'seconds':>12}{'firings':>9}{'rules':>7}")
+    for name in shapes or makers:
+        found, seconds = [], []
+        for size in sizes:
+            graph = rewriter.Model.from_proto(makers[name](size)).graph
+            count, started = len(graph.nodes), time.process_time()
+            log = run(graph, rules, detail=False)
+            seconds.append((time.process_time() - started) / count * size)
+            found.append(log.tries / count)
+        silent -= log.counts.keys()
+        grown = max(abs(number - found[0]) for number in found) > max(FEW, ALIKE * found[0])
+        slow = name == "ones" and seconds[-1] / seconds[0] > 1.25 * sizes[-1] / sizes[0]
+        wrong = wrong or grown or slow
+        line = "".join(f"{number:>9.2f}" for number in found) + f"{seconds[-1]:>12.2f}{len(log.firings):>9}{len(log.counts):>7}"
+        print(f"{name:12}{line}{'  grows' * grown}{'  slow' * slow}", flush=True)
+    if not shapes and silent:
+        print(f"never fired: {', '.join(sorted(silent))}")
+    return int(wrong or bool(silent and not shapes))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", default="1000,10000,100000")
+    parser.add_argument("--tries", action="store_true")
+    parser.add_argument("--sizes")
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--shapes", default=",".join(SHAPES))
+    parser.add_argument("--shapes")
     args = parser.parse_args()
-    sizes = [int(text) for text in args.sizes.split(",")]
+    sizes = [int(text) for text in (args.sizes or ("500,2000,16000" if args.tries else "1000,10000,100000")).split(",")]
+    shapes = args.shapes.split(",") if args.shapes else []
+    if args.tries:
+        return count_tries(sizes, shapes)
     worst = whole = 0.0
     print(f"{'graph':10}{'nodes':>9}" + "".join(f"{step:>10}" for step in (*STEPS, "together")))
     with tempfile.TemporaryDirectory() as name:
-        for shape in [SHAPES[text] for text in args.shapes.split(",")]:
+        for shape in [SHAPES[name] for name in shapes or SHAPES]:
             best = []
             own = pushed(Path(name) / "push.rules") if shape is dominoes else None
             for size in sizes:
@@ -198,7 +244,7 @@ def main() -> int:
             print(f"{'':10}{'growth':>9}" + "".join(f"{value:>10.2f}" for value in exponents))
             whole = max(whole, exponents.pop())
             worst = max(worst, *(value for value, seconds in zip(exponents, best[-1], strict=False) if seconds > 0.01))
-        ratio = domino_ratio(min(sizes[-1], 10_000), args.runs, Path(name)) if "dominoes" in args.shapes else 0.0
+        ratio = domino_ratio(min(sizes[-1], 10_000), args.runs, Path(name)) if not shapes or "dominoes" in shapes else 0.0
     print(f"largest exponent of all steps together {whole:.2f}, limit {WHOLE}; of one step {worst:.2f}, limit {LIMIT}")
     print(f"dominoes take {ratio:.2f} times as long as independent firings, limit 3")
     print(f"peak of memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")

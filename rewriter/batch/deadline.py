@@ -30,6 +30,10 @@ class BeyondLimitsError(RewriterError):
     """The work on a model takes more time or memory than it may."""
 
 
+class ClockError(BeyondLimitsError):
+    """The clock ended the work on a model: nothing is written, since what was done by then depends on the machine."""
+
+
 class OutOfTimeError(BaseException):
     """The time for a model is over. No `Exception`, since nothing may take it for a mere failure and go on."""
 
@@ -123,7 +127,7 @@ def within_limits(seconds: float | None, memory: int | None, path: str = "") -> 
         late = error if isinstance(error, OutOfTimeError) else error.__cause__  # Python 3.11 wraps what ends a class statement
         if seconds is None or not isinstance(late, OutOfTimeError):
             raise  # somebody else has a limit
-        raise BeyondLimitsError(f"{of}not done within the time limit of {seconds:.3g} s{_stage(error)}") from None
+        raise ClockError(f"{of}not done within the time limit of {seconds:.3g} s{_stage(error)}") from None
     except MemoryError:
         least = "" if memory is None else f": it needs more than the memory limit of {told(memory)}"
         raise BeyondLimitsError(f"{of}out of memory{least}") from None

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rewriter.batch.deadline import BeyondLimitsError, allowed, undisturbed, within_limits
+from rewriter.batch.deadline import BeyondLimitsError, ClockError, allowed, undisturbed, within_limits
 from rewriter.batch.urls import is_remote, is_url
 from rewriter.batch.work import Job, Outcome, Work
 from rewriter.collector import collect_between_models
@@ -51,6 +51,9 @@ def _process(job: Job, work: Work) -> Outcome:
             do(job, work, outcome)
     except RewriterError as error:
         outcome.error, stopped = str(error), isinstance(error, BeyondLimitsError)
+        outcome.late = isinstance(error, ClockError)
+        if outcome.late and job.target is not None:
+            outcome.error += "; nothing was written; --time-limit gives it more"
     except OSError as error:
         outcome.error = f"{error.filename or job.path}: {reason(error)}"
     except Exception as error:
@@ -59,7 +62,7 @@ def _process(job: Job, work: Work) -> Outcome:
 
         outcome.crash = traceback.format_exc()
     copied = job.target not in (None, job.path) and not job.copy and not work.static  # which has other inputs than wanted
-    if outcome.error and outcome.output is None and copied:
+    if outcome.error and outcome.output is None and copied and not outcome.late:
         from rewriter.batch.untouched import copied_blindly
 
         with contextlib.suppress(Exception), within_limits(seconds, work.memory):
@@ -329,7 +332,8 @@ class _Runs:
 
         work, limits, rules = self._work, self._work.limits, self._work.rules
         if limits.seconds is None and work.seconds is not None:
-            limits = replace(limits, seconds=allowed(self._path, work.seconds) / 2)
+            share = 0.5 if work.keep_partial else 0.9  # what is to be written is judged before
+            limits = replace(limits, seconds=allowed(self._path, work.seconds) * share)
         if plan is not None and plan.firings == 0:
             return ReplayedRun(model, Log(notes=list(self._notes)))
         if plan is not None and plan.firings is not None:
@@ -353,6 +357,9 @@ class _Runs:
             ),
             forecast=forecast,
         )
+        late = next((stop for stop in log.stops if stop.kind == "Time"), None)
+        if late is not None and work.keep and not work.keep_partial:
+            raise ClockError(f"{self._path}: {late.message}")
         log.notes[:0] = self._notes
         log.suppressed = chooser.found
         with stage(self._profile, "tidy"):

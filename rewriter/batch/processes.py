@@ -156,8 +156,9 @@ class Pool:
                 self._unsaid.add(position)
                 self._again.append((position, replace(job, adopts=True)))
                 continue
-            again = position not in self._failed and not job.copy and job.target not in (None, job.path)
-            self._failed.setdefault(position, Outcome(job.path, error=_cause(one.process.exitcode)))
+            late = one.process.exitcode == -getattr(signal, "SIGXCPU", 0) and one.process.exitcode != 0
+            again = not late and position not in self._failed and not job.copy and job.target not in (None, job.path)
+            self._failed.setdefault(position, Outcome(job.path, error=_cause(one.process.exitcode), late=late))
             if again:
                 self._again.append((position, replace(job, copy=True, adopts=False)))
             else:

@@ -140,6 +140,7 @@ def fix(
     stamp: bool = True,
     force: bool = False,
     limits: Limits | None = None,
+    keep_partial: bool = False,
     runtime: Literal["no", "auto", "yes"] = "auto",
 ) -> Result:
     """Repairs a model as `rewriter fix` does, and gives the same bytes. No configuration file is read.
@@ -157,6 +158,7 @@ def fix(
         stamp: leave a record of the run in a model that changes.
         force: replace an existing file, which may be the model itself.
         limits: when to stop a run that does not come to its end.
+        keep_partial: keep what was done when the clock ended the run (`limits.seconds`), instead of an error.
         runtime: whether ONNX Runtime, where it is installed, is asked if it refuses the model and the result; "auto": models
             up to 256 MiB, and results that changed; "yes": up to 1 GiB.
 
@@ -171,6 +173,7 @@ def fix(
         source=os.fspath(source),
         constant_inputs=constant_inputs,
         limits=limits or Limits(),
+        keep_partial=keep_partial,
         force=force,
         tidy=tidy,
         verify=verify,

@@ -66,6 +66,7 @@ class Work:
         variants: the same work with other settings, for models of which a configuration says something of their own.
         profile: book where the time goes.
         detail: the log has the texts of nodes and conditions.
+        keep_partial: what the rules did is written although the clock ended the run.
         seconds: for one model; None for no limit. `memory`: bytes for the process that works on it, and for that of its judges.
         expect: where the framework's own numbers are, with `{dir}` and `{name}` for those of the model; None: nobody asks.
         journal: files are hashed, to be noted in a journal.
@@ -96,6 +97,7 @@ class Work:
     plan: tuple[str, tuple[Proposal, ...]] | None = None
     variants: tuple[Work, ...] = ()
     detail: bool = False
+    keep_partial: bool = False
     seconds: float | None = None
     memory: int | None = None
     expect: str | None = None
@@ -120,6 +122,7 @@ class Outcome:
     Attributes:
         output: the file that was written, None for none.
         log: of the run, None when there was none.
+        late: the clock ended the work on it, so that nothing was written.
         error: why the model failed, "" otherwise; `crash` is the traceback when that was a mistake of this program.
         constant_inputs: whether initializers that are also inputs were taken as constants; None when there are none.
         tidied: how many nodes, initializers and imports were removed because nothing used them.
@@ -138,6 +141,7 @@ class Outcome:
     output: str | None = None
     log: Log | None = None
     error: str = ""
+    late: bool = False
     crash: str = ""
     exporter: str = ""
     source: str | None = None

@@ -187,6 +187,7 @@ def make_work(command: Command, args: argparse.Namespace) -> Work:
         full_record=getattr(args, "record", "") == "full",
         inputs=getattr(args, "inputs", None),
         diff=getattr(args, "diff", False),
+        keep_partial=getattr(args, "keep_partial", False),
         profile=getattr(args, "profile", False),
         runtime=getattr(args, "ask_runtime", "no"),
         expect=getattr(args, "expect", None),

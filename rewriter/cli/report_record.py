@@ -83,6 +83,7 @@ def model_record(command: Command, outcome: Outcome, answers: Sequence[Answer] =
     """What became of one model; `answers` are what rules say to the refusal of ONNX Runtime."""
     log = outcome.log or Log()
     stop = None if outcome.log is None or outcome.error else next((stop.kind for stop in log.stops), "fixpoint")
+    stop = "Time" if outcome.late else stop
     return ModelRecord(
         path=outcome.path,
         output=outcome.output,

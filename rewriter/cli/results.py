@@ -39,6 +39,11 @@ def add_results(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="where it is noted what became of each model, for --resume and --update (default: DIR.journal.jsonl beside --out)",
     )
+    parser.add_argument(
+        "--keep-partial",
+        action="store_true",
+        help="when time ends the run, write what the rules did by then, with their number in the record",
+    )
     parser.add_argument("--tidy", action=Switch, help="also remove nodes, initializers and imports that nothing uses")
     parser.add_argument(
         "--verify",

@@ -64,8 +64,9 @@ class Totals:
         self._numbers["unjudged"] += bool(one.unjudged)
         self._numbers["rolled back"] += len(one.rolled_back)
         found = one.unfinished or one.unjudged or refused or one.status == "findings"
+        late = bool(one.error) and one.stop == "Time"
         found = found or (one.expectation is not None and one.expectation.wrong)
-        self._worst = max(self._worst, BAD_INPUT if one.error else FINDINGS if found else OK)
+        self._worst = max(self._worst, BAD_INPUT if one.error and not late else FINDINGS if found or late else OK)
         if one.error:
             self.failed = True
         else:

@@ -81,6 +81,7 @@ def _number(context: Context, array: np.ndarray[Any, Any], what: str) -> Any:
 
 def _expand_target(context: Context, tensor: gs.Tensor, value: list[Any]) -> Any:
     """A constant for Expand that means what the computed shape means: a length that the input has there already becomes 1."""
+    context.see(tensor)
     shape = context.facts.shape(tensor)
     if shape is None:
         return context.doubt(f"rank of {label(tensor)} is unknown")

@@ -6,6 +6,7 @@ unanswered question is what the audit shows for a rule that did not fire.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +58,9 @@ class Context:
     """One model under one run.
 
     Attributes:
-        seen: tensors (by id) whose facts or producer were asked for since the last `forget`; `counted`, those whose users were.
+        seen: tensors (by id) whose facts were asked for since the last `forget`.
+        traced: tensors (by id) whose producer or declaration was asked for since then.
+        counted: tensors whose readers were asked for since then, by id and by how many readers matter: more are all the same.
         doubts: why something was unknown, in order, since the last `forget`; pairs (reason, remedy).
         gained: tensors (by id) that rules have made outputs of the graph.
         absent: what was looked for in the whole model and not found, with the `novelty` of the index at that time.
@@ -73,7 +76,8 @@ class Context:
         self.settings = known.settings or {}
         self.has_kernel = known.has_kernel
         self.seen: dict[int, gs.Tensor] = {}
-        self.counted: dict[int, gs.Tensor] = {}
+        self.traced: dict[int, gs.Tensor] = {}
+        self.counted: dict[tuple[int, int], gs.Tensor] = {}
         self.doubts: list[tuple[str, str]] = []
         self.gained: dict[int, gs.Tensor] = {}
         self.absent: dict[str, int] = {}
@@ -81,6 +85,8 @@ class Context:
     def forget(self) -> None:
         if self.seen:
             self.seen = {}
+        if self.traced:
+            self.traced = {}
         if self.counted:
             self.counted = {}
         if self.doubts:
@@ -94,8 +100,9 @@ class Context:
     def see(self, tensor: gs.Tensor) -> None:
         self.seen[id(tensor)] = tensor
 
-    def count(self, tensor: gs.Tensor) -> None:
-        self.counted[id(tensor)] = tensor
+    def count(self, tensor: gs.Tensor, most: int = sys.maxsize) -> None:
+        """Notes that the readers of a tensor were asked for; that there are more than `most` is one answer, however many."""
+        self.counted[id(tensor), most] = tensor
 
     # --- facts -------------------------------------------------------------------------------------------------------------
 
@@ -120,7 +127,7 @@ class Context:
 
     def declared(self, tensor: gs.Tensor) -> tuple[Any, Any]:
         """(element type, shape) as the file declares them, not as they are inferred; UNKNOWN where it says nothing."""
-        self.see(tensor)
+        self.traced[id(tensor)] = tensor
         dtype, shape = self.facts.declared(tensor)
         return (
             DType(dtype) if dtype else self.doubt(f"{label(tensor)} has no declared element type"),
@@ -149,12 +156,17 @@ class Context:
         return found
 
     def producer(self, tensor: gs.Tensor) -> gs.Node | None:
-        self.see(tensor)
+        self.traced[id(tensor)] = tensor
         return self.index.producer(tensor)
 
     def uses(self, tensor: gs.Tensor) -> list[gs.Node]:
         self.count(tensor)
         return self.index.uses(tensor)
+
+    def use_count(self, tensor: gs.Tensor, most: int = sys.maxsize) -> int:
+        """The number of readers of a tensor, to be compared with numbers below `most` or equal to it."""
+        self.count(tensor, most)
+        return self.index.use_count(tensor)
 
     # --- the model ---------------------------------------------------------------------------------------------------------
 

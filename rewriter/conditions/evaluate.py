@@ -216,6 +216,8 @@ def _binary(expr: ast.Binary, names: Bindings, context: Context) -> Any:
 
 
 def _compare(expr: ast.Compare, names: Bindings, context: Context) -> Any:
+    if isinstance(expr.right, ast.Literal) and isinstance(expr.left, ast.Call) and expr.left.function == "uses":
+        return _compare_uses(expr, expr.left, expr.right.value, names, context)
     left, right = evaluate(expr.left, names, context), evaluate(expr.right, names, context)
     if expr.op in ("in", "not in"):
         found = contains(left, _settled(right, context))
@@ -224,6 +226,13 @@ def _compare(expr: ast.Compare, names: Bindings, context: Context) -> Any:
         same = left is right
         return same if expr.op == "==" else not same
     return compare(expr.op, _settled(left, context), _settled(right, context))
+
+
+def _compare_uses(expr: ast.Compare, call: ast.Call, number: Any, names: Bindings, context: Context) -> Any:
+    """`uses(x) == 1` asks for no more readers than that: a tensor with thousands may lose some, and the answer stays."""
+    tensor = evaluate(call.args[0], names, context) if len(call.args) == 1 and type(number) is int else None
+    found = context.use_count(tensor, number) if isinstance(tensor, gs.Tensor) else _call(call, names, context)
+    return compare(expr.op, found, number)
 
 
 def _settled(value: Any, context: Context) -> Any:

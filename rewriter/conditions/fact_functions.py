@@ -119,6 +119,7 @@ def _reshape_target(context: Context, tensor: gs.Tensor, value: list[Any]) -> An
     -1. A target dimension that is 0 can only be kept where the input has 0 at the same place, and beside one nothing may be
     inferred by -1.
     """
+    context.see(tensor)
     dims = context.facts.shape(tensor) or ()
     target = [_kept(item, dims[at] if at < len(dims) else None) for at, item in enumerate(value)]
     unknown = target.count(-1)
@@ -183,7 +184,7 @@ BODIES: dict[str, Callable[..., Any]] = {
     "is_const": lambda context, tensor: context.is_constant(tensor),
     "present": _present,
     "matched": lambda context, node: node is not ABSENT,
-    "uses": lambda context, tensor: len(context.uses(tensor)),
+    "uses": Context.use_count,
     "users": lambda context, tensor: [node.op for node in context.uses(tensor)],
     "producer": _producer,
     "is_output": lambda context, tensor: context.index.output_of(tensor),

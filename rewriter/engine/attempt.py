@@ -235,7 +235,7 @@ class Attempt:
         for name in compiled.private:
             found = bound[name]
             for tensor in found if isinstance(found, list) else [found]:
-                self.context.count(tensor)
+                self.context.count(tensor, len(matched))
                 if self.context.index.output_of(tensor) or not self.context.index.users(tensor).keys() <= matched:
                     return False
         return True

@@ -1,4 +1,9 @@
-"""Why every run ends: counters, a clock, and a memory of the states that the graph was in."""
+"""Why every run ends: counters of steps, a memory of the states that the graph was in, and a clock.
+
+Steps are firings, tries and generations: a run that they end has ended at the same place on every machine. The clock is for what no
+counter foresees; whoever writes results does not write
+those of a run that it ended (`batch.job`).
+"""
 
 from __future__ import annotations
 
@@ -22,17 +27,25 @@ class Limits:
             chain of any length.
         growth: how many nodes a rule may add in all by rewriting what rules have made: so many, or eight times as many as
             the model had where that is more.
-        firings: of all rules on one model.
+        firings: of all rules on one model; None for as many as follow from its size.
+        tries: of rules at nodes, whether they fire or not; None for as many as follow from its size.
         per_root: of one rule at one node.
         seconds: wall clock for one model, None for no limit.
     """
 
     generations: int = 32
     growth: int = 10_000
-    firings: int = 1_000_000
+    firings: int | None = None
+    tries: int | None = None
     per_root: int = 64
     seconds: float | None = None
 
+
+FIRINGS, FIRINGS_PER_NODE = 10_000, 16
+TRIES, TRIES_PER_NODE = 1_000_000, 1_000
+"""By default: for any model, and more for each of its nodes. Optimizing takes one firing and twenty tries a node
+(`benchmarks/growth.py --tries`).
+"""
 
 OF_MODEL = 8
 """A model may become so many times as large by rules that rewrite what rules have made."""
@@ -45,10 +58,15 @@ class Watch:
         is_timed: whether there is a limit of time.
         recalls: whether states are remembered.
         restrains: whether some rule may not fire any more, anywhere or at some node.
+        tries: of rules at nodes so far.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, size: int = 0) -> None:
+        """`size` is how many nodes the model has."""
         self.limits = limits
+        self.tries = 0
+        self._most_firings = FIRINGS + FIRINGS_PER_NODE * size if limits.firings is None else limits.firings
+        self._most_tries = TRIES + TRIES_PER_NODE * size if limits.tries is None else limits.tries
         self._grown: dict[str, int] = {}
         self._overgrown: dict[str, Stop] = {}
         self._deadline = None if limits.seconds is None else time.monotonic() + limits.seconds
@@ -80,12 +98,14 @@ class Watch:
 
     def _spent(self) -> str:
         """What the time went into."""
-        number = len(self._rules)
-        rewrites = f"after {number} rewrite{'s' * (number > 1)}" if number else "before any rule fired"
         seconds, place = self._longest
         if place is None:
-            return f"{rewrites}: making the model and the rules ready took all of it"
-        return f"{rewrites}; most time at one node, {seconds:.2g} s, went into the rules at {place()}"
+            return f"{self._rewrites()}: making the model and the rules ready took all of it"
+        return f"{self._rewrites()}; most time at one node, {seconds:.2g} s, went into the rules at {place()}"
+
+    def _rewrites(self) -> str:
+        number = len(self._rules)
+        return f"after {number} rewrite{'s' * (number > 1)}" if number else "before any rule fired"
 
     def _last(self) -> list[str]:
         """The rules that fired last, each once."""
@@ -94,12 +114,19 @@ class Watch:
     @property
     def is_spent(self) -> bool:
         """Whether there were as many firings as there may be."""
-        return len(self._rules) >= self.limits.firings
+        return len(self._rules) >= self._most_firings
 
     def out_of_budget(self) -> Stop | None:
         if not self.is_spent:
             return None
-        return Stop("Budget", f"the limit of {self.limits.firings} firings was reached", tuple(self._last()))
+        return Stop("Budget", f"the limit of {self._most_firings} firings was reached", tuple(self._last()))
+
+    def out_of_tries(self) -> Stop | None:
+        """The reason to stop once rules were tried as often as they may."""
+        if self.tries < self._most_tries:
+            return None
+        text = f"the limit of {self._most_tries} tries of rules was reached {self._rewrites()}"
+        return Stop("Budget", text, tuple(self._last()))
 
     def overgrown(self, code: str, generation: int, more: int, nodes: Callable[[], int]) -> Stop | None:
         """The reason to stop a rule, once it has added too many nodes by rewriting what rules have made.

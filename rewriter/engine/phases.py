@@ -63,7 +63,7 @@ class Run:
         self._permit = permit
         self._profile = profile
         self._forecast = forecast
-        self._watch = Watch(limits)
+        self._watch = Watch(limits, self._count_nodes())
         self._recorder = Recorder(self.log, context, detail=attempt.detail, auditor=attempt.auditor)
         self._generation: dict[int, int] = {}
         self._done: list[Fired] = []
@@ -95,6 +95,7 @@ class Run:
                 self._plans = self._planned()
             if self._halted is not None or len(self._done) == before or not (raised or again):
                 break
+        self.log.tries = self._watch.tries
         standing = (b for (_, root), b in self._attempt.blocked.items() if b.op == "" or self.index.has(root))
         self.log.blocked = sorted(standing, key=lambda blocked: (blocked.rule, blocked.place, blocked.root))
         if keep:
@@ -142,22 +143,25 @@ class Run:
 
     def _visit(self, phase: PhasePlan, worklist: Worklist, root: gs.Node) -> None:
         """Tries the rules at one root, best first; after one has fired the root is tried anew."""
-        if self._watch.is_timed:
-            self._halt(self._watch.out_of_time(lambda: f"{node_name(root)} ({root.op})"))
+        watch = self._watch
+        if watch.is_timed:
+            self._halt(watch.out_of_time(lambda: f"{node_name(root)} ({root.op})"))
         roots = phase.roots(operator_key(root))
         for compiled in () if roots is None else roots.at(root, self.index):
-            if (self._watch.restrains or self._veto or compiled.once) and self._is_held_off(compiled, root):
+            if (watch.restrains or self._veto or compiled.once) and self._is_held_off(compiled, root):
                 continue
+            watch.tries += 1
             self.context.forget()
             fired = self._attempt.at_node(compiled, root)
             if fired is None:
-                worklist.watch(root, self.context.seen, self.context.counted)
+                worklist.watch(root, self.context)
             elif self._accept(fired):
                 self._spread(fired, worklist)
                 if fired.noted is not None:
                     self._recorder.depict(fired)
                 worklist.add(root)
-                return
+                break
+        self._halt(watch.out_of_tries())
 
     def _is_held_off(self, compiled: CompiledRule, root: gs.Node) -> bool:
         """Whether a rule is not to fire at a node, whatever it finds there."""
@@ -269,7 +273,7 @@ class Run:
             self._watch.count(code, root)
 
     def _count_nodes(self) -> int:
-        return sum(1 for _ in self.index.all_nodes())
+        return self.index.node_count
 
     def _watch_over(self, fired: Fired, root: int) -> None:
         """Counts a firing that changed nodes and may bring back what was there before, and stops the run when it closes a
@@ -298,10 +302,12 @@ class Run:
     def _spread(self, fired: Fired, worklist: Worklist) -> None:
         """Brings back every root that could see the change."""
         edits, facts, counts = fired.edits, self.context.facts, worklist.counters
-        if facts.any or worklist.watchers:
+        if facts.any or worklist.tracers:
             outputs = _outputs(fired)
-            changed = refresh(facts, [*outputs, *edits.retyped.values()] if edits.retyped else outputs)
-            worklist.facts_changed([*changed, *outputs] if changed else outputs)
+            if edits.retyped or edits.corrected:
+                outputs += [*edits.retyped.values(), *edits.corrected.values()]
+            worklist.facts_changed(refresh(facts, outputs))
+            worklist.makers_changed(outputs)
         for node in (*edits.added.values(), *edits.edited.values()):
             if node._scope is not None:
                 worklist.node_changed(node)

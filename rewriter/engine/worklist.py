@@ -9,6 +9,7 @@ from operator import itemgetter
 
 import onnx_graphsurgeon as gs
 
+from rewriter.conditions.context import Context
 from rewriter.engine.compile import Path, PhasePlan
 from rewriter.graph.index import CROWD, GraphIndex, operator_key
 
@@ -16,11 +17,14 @@ Position = tuple[int, int]
 
 
 class Worklist:
-    """Roots of one phase. A root comes back when a node that its pattern can reach changes, or a tensor that a rule asked
-    about there.
+    """Roots of one phase. A root comes back when a node that its pattern can reach changes, or the answer to something that a
+    rule asked about a tensor there.
 
     Attributes:
-        watchers, counters: by id() of a tensor, the roots at which a rule asked what it is, and who reads it.
+        watchers: by id() of a tensor, the roots at which a rule asked for its facts.
+        tracers: by id() of a tensor, the roots at which a rule asked who makes it, or what the file declares of it.
+        counters: by id() of a tensor, those at which a rule asked who reads it: by how many readers matter there, and whether
+            there were more.
         incomplete: set when a change reached too many roots at once to list them; then the whole graph is looked at once more.
     """
 
@@ -32,7 +36,8 @@ class Worklist:
         self._waiting: set[int] = set()
         self._count = 0
         self.watchers: dict[int, dict[int, gs.Node]] = {}
-        self.counters: dict[int, dict[int, gs.Node]] = {}
+        self.tracers: dict[int, dict[int, gs.Node]] = {}
+        self.counters: dict[int, dict[tuple[int, bool], dict[int, gs.Node]]] = {}
         self.incomplete = False
 
     def fill(self) -> None:
@@ -64,24 +69,39 @@ class Worklist:
             if node._scope is not None:
                 yield node
 
-    def watch(self, root: gs.Node, seen: Iterable[int], counted: Iterable[int]) -> None:
-        """Notes which tensors the rules at `root` asked about: their facts and producers, or who uses them."""
-        for tensor in seen:
+    def watch(self, root: gs.Node, context: Context) -> None:
+        """Notes which tensors a rule at `root` asked about, as the context remembers it."""
+        for tensor in context.seen:
             self.watchers.setdefault(tensor, {})[id(root)] = root
-        for tensor in counted:
-            self.counters.setdefault(tensor, {})[id(root)] = root
+        for tensor in context.traced:
+            self.tracers.setdefault(tensor, {})[id(root)] = root
+        for (number, most), tensor in context.counted.items():
+            kind = most, self._index.use_count(tensor) > most
+            self.counters.setdefault(number, {}).setdefault(kind, {})[id(root)] = root
 
     def facts_changed(self, tensors: Iterable[gs.Tensor]) -> None:
-        """Tries again the roots where somebody asked what these tensors are."""
+        """Tries again the roots where a rule asked for the facts of these tensors."""
         for tensor in tensors if self.watchers else ():
             for root in self.watchers.pop(id(tensor), {}).values():
                 self.add(root)
 
-    def users_changed(self, *groups: Iterable[gs.Tensor]) -> None:
-        """Tries again the roots where somebody asked who reads these tensors."""
-        for tensor in chain(*groups) if self.counters else ():
-            for root in self.counters.pop(id(tensor), {}).values():
+    def makers_changed(self, tensors: Iterable[gs.Tensor]) -> None:
+        """Tries again the roots where a rule asked who makes these tensors: another node, or one that was edited."""
+        for tensor in tensors if self.tracers else ():
+            for root in self.tracers.pop(id(tensor), {}).values():
                 self.add(root)
+
+    def users_changed(self, *groups: Iterable[gs.Tensor]) -> None:
+        """Tries again the roots where a rule asked who reads these tensors, unless there are still more than matter there."""
+        for tensor in chain(*groups) if self.counters else ():
+            kinds = self.counters.get(id(tensor))
+            if not kinds:
+                continue
+            count = self._index.use_count(tensor)
+            for most, were_more in [*kinds]:
+                if not were_more or count <= most:
+                    for root in kinds.pop((most, were_more)).values():
+                        self.add(root)
 
     def node_changed(self, node: gs.Node) -> None:
         """Tries again the roots from which a pattern can reach `node`."""

@@ -169,6 +169,8 @@ def _value_mark(known: TensorType, value: ShapeValue | None) -> int | None:
 
 def _folded(facts: NodeFacts, operands: Sequence[Fact | None], fact: Fact, arrays: Callable[[], list[Array | None]]) -> Fact:
     marks = [operand.mark for operand in operands if operand is not None]
+    if facts.op == "Identity" and not facts.domain and marks:
+        return fact._replace(mark=marks[0])
     if not marks or None in marks or not constant_folding.foldable(facts, fact.type):
         return fact
     value = fact.value

@@ -310,6 +310,16 @@ class Facts:
         self._contents[id(tensor)] = mark, contents
         return mark
 
+    def replace_constant(self, old: gs.Tensor, new: gs.Tensor, array: Array) -> None:
+        """Notes that a new constant holds `array` and is read in the place of `old`. Where `old` was computed from constants to
+        the same values, facts that rest on them stay as they are.
+        """
+        fact, before = self._facts.get(id(old)), self._kept(old)
+        if fact is None or fact.mark is None or before is None or not isinstance(new, gs.Constant):
+            return
+        if (before.dtype, before.shape) == (array.dtype, array.shape) and before.tobytes() == array.tobytes():
+            self._contents[id(new)] = fact.mark, new._values
+
     # --- arrays ------------------------------------------------------------------------------------------------------------
 
     def _array(self, wanted: gs.Tensor) -> Array | None:

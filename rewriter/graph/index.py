@@ -87,6 +87,11 @@ class GraphIndex(Ties):
         """Whether a node of this id() is in the graph."""
         return any(number in members for members in self._members)
 
+    @property
+    def node_count(self) -> int:
+        """The number of nodes in all scopes."""
+        return sum(map(len, self._members))
+
     def positions(self, nodes: Iterable[gs.Node]) -> list[tuple[tuple[int, int], gs.Node]]:
         """Nodes with their positions."""
         for order in self._orders:

@@ -243,7 +243,7 @@ class Model:
             self.metadata = {key: value.replace(late.placeholder, digest) for key, value in self.metadata.items()}
         ir_version = int(self.graph.ir_version or 0)
         marks = self.marks_nodes and ir_version >= NODES_HAVE_METADATA
-        writer = Writer(self.folder, self._lists_all(), ir_version, marks, bool(self.configurations))
+        writer = Writer(self.folder, 0 < (self.graph.ir_version or 0) < 4, ir_version, marks, bool(self.configurations))
         try:
             with collector_off():
                 return self._written(writer)

@@ -31,6 +31,8 @@ def tidy(graph: gs.Graph, keep: Collection[str] = ()) -> Tidied:
     these names stay, and those that annotations of quantization name.
     """
     index = GraphIndex(graph)
+    if not graph.outputs:  # nothing leads to an output, so that all would seem unused
+        return Tidied(0, 0, 0)
     nodes = _dead_nodes(index)
     index.finish()
     initializers = sum(_unused_initializers(scope, index, keep) for scope in index.scopes)

@@ -120,6 +120,11 @@ class Ties:
         held = self._readers(tensor)
         return list(held.values()) if held.__class__ is Users else [] if held is None else [held]
 
+    def use_count(self, tensor: gs.Tensor) -> int:
+        """The number of distinct consumers of a tensor, those in inner scopes included."""
+        held = self._readers(tensor)
+        return len(held) if held.__class__ is Users else int(held is not None)
+
     def is_used(self, tensor: gs.Tensor) -> bool:
         """Whether a node reads the tensor, or it is an output of a scope."""
         return bool(self._readers(tensor)) or id(tensor) in self.outputs

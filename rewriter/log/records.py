@@ -226,7 +226,11 @@ class Verification:
 
 @record(slots=True)
 class Log:
-    """Everything that one run says about one model."""
+    """Everything that one run says about one model.
+
+    Attributes:
+        tries: how often a rule was tried at a node, whether it fired or not.
+    """
 
     firings: list[Firing] = field(default_factory=list)
     blocked: list[Blocked] = field(default_factory=list)
@@ -238,6 +242,7 @@ class Log:
     verification: Verification | None = None
     suppressed: list[Suppressed] = field(default_factory=list)
     questions: list[Question] = field(default_factory=list)
+    tries: int = 0
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{code} {number}" for code, number in sorted(self.counts.items()))

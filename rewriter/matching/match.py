@@ -184,7 +184,7 @@ class Matcher:
             return True
         named = max(len(source.outputs), 1)
         for tensor in outputs[named:]:
-            self.context.count(tensor)
+            self.context.count(tensor, 0)
             if self.context.index.is_used(tensor):
                 return False
         return True

@@ -99,6 +99,8 @@ def redirect(rewriting: Rewriting, statement: ast.Redirect, value: Any, at: Any)
     old = rewriting.names.bound[statement.output]
     if old is target:
         raise Refused("it redirects a tensor to itself")
+    if isinstance(value, tuple):
+        rewriting.context.facts.replace_constant(old, target, value[0])
     if not index.output_of(old):
         edits.replace_uses(old, target)
         edits.released[id(old)] = old

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from rewriter.batch import job
 from rewriter.batch.deadline import OutOfTimeError, allowed, ended_after, undisturbed, within_limits
 from rewriter.cli.options import size
+from rewriter.engine import limits
 from rewriter.errors import RewriterError
 from rewriter.proof.judges.memory import share_of_machine, told
 from rewriter.proof.models.replay import first_bad
@@ -26,9 +28,9 @@ def test_whatever_takes_so_long_is_ended(call: Call, tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(job, "_rewrite", endless)
     done = call("fix", GAMMA, "--out", tmp_path, "--time-limit", 0.3, "--runtime", "no")
-    assert done.code == 2
-    assert "not done within the time limit of 0.3 s; written unchanged to" in done.err
-    assert (tmp_path / GAMMA.name).read_bytes() == GAMMA.read_bytes()
+    assert done.code == 1
+    assert "not done within the time limit of 0.3 s; nothing was written; --time-limit gives it more" in done.err
+    assert not list(tmp_path.iterdir())
     assert signal.getitimer(signal.ITIMER_REAL)[0] == 0 and signal.getsignal(signal.SIGALRM) == signal.SIG_DFL
 
 
@@ -45,7 +47,7 @@ def test_what_was_going_on_is_told(call: Call, tmp_path: Path, monkeypatch: pyte
     assert done.code == 2 and f"{GAMMA}: not done within the time limit of 2" in done.err
 
 
-def test_a_model_that_takes_too_long_is_copied_without_being_looked_at(
+def test_a_model_that_takes_too_long_to_load_is_not_written(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def endless(*_: object) -> None:
@@ -54,8 +56,22 @@ def test_a_model_that_takes_too_long_is_copied_without_being_looked_at(
 
     monkeypatch.setattr(job, "_load", endless)
     done = call("fix", GAMMA, "--out", tmp_path, "--time-limit", 0.3, "--runtime", "no")
-    assert done.code == 2 and "written unchanged to" in done.err
-    assert (tmp_path / GAMMA.name).read_bytes() == GAMMA.read_bytes()
+    assert done.code == 1 and "nothing was written" in done.err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", ["fix", "optimize"])
+def test_a_run_that_the_clock_ended_is_written_only_when_wanted(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    clock = count(0.0, 10.0)
+    monkeypatch.setattr(limits.time, "monotonic", lambda: next(clock))
+    target = tmp_path / "result.onnx"
+    done = call(command, GAMMA, "-o", target, "--timeout", 15, "--runtime", "no", "--select", "ALL")
+    assert done.code == 1 and "the limit of 15 s was reached" in done.err
+    assert "nothing was written; --time-limit gives it more" in done.err and not target.exists()
+    done = call(command, GAMMA, "-o", target, "--timeout", 15, "--runtime", "no", "--select", "ALL", "--keep-partial")
+    assert done.code == 1 and "stopped: the limit of 15 s was reached" in done.out and target.exists()
 
 
 def test_who_catches_everything_is_ended_the_second_time() -> None:

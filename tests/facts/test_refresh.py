@@ -15,6 +15,7 @@ from rewriter.facts.refresh import refresh
 from rewriter.graph.edits import Edits
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model
+from rewriter.graph.values import new_constant
 
 
 def model(text: str) -> tuple[GraphIndex, Facts, dict[str, gs.Tensor]]:
@@ -55,6 +56,21 @@ def test_a_change_travels_as_far_as_it_changes_something() -> None:
     assert facts.shape(t["z"]) == (1, 3, 9, 9)
     Edits(index).set_attribute(producer(index, t["c"]), "auto_pad", "NOTSET")
     assert refresh(facts, [t["c"]]) == []
+
+
+def test_a_constant_that_takes_the_place_of_what_computed_it_changes_nothing_behind() -> None:
+    index, facts, t = model(
+        "g (float[2,3] x) => (y) <float[3,2] w = {1, 2, 3, 4, 5, 6}>"
+        " { a = Transpose(w)  b = Neg(a)  c = Abs(b)  y = Add(x, c) }"
+    )
+    array = facts.constant(t["a"])
+    assert array is not None
+    same, other = new_constant("same", array), new_constant("other", array + 1)
+    for new, changed in ((same, set[str]()), (other, {"b", "c"})):
+        edits = Edits(index)
+        facts.replace_constant(t["a"], new, new.values)
+        edits.set_inputs(producer(index, t["b"]), [new])
+        assert names(refresh(facts, [t["b"]])) == changed
 
 
 def test_constants_change_with_their_contents_and_not_without() -> None:
