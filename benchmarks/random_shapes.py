@@ -1,7 +1,8 @@
 """Random models of any size on which optimizations fire, for growth.py: the same seed and size give the same model.
 
 `ones`, `chains`, `trees`, `diamonds`, `skips`, `constants` and `folds` are made of ordinary operators on tensors of
-one type, with much that can be simplified. `mixture` holds the models of the tests that stand in the rules, so that each optimization fires somewhere.
+one type, with much that can be simplified. `mixture` holds the models of the tests that stand in the rules, so that each
+optimization fires somewhere.
 """
 
 from __future__ import annotations

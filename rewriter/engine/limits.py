@@ -1,8 +1,7 @@
 """Why every run ends: counters of steps, a memory of the states that the graph was in, and a clock.
 
-Steps are firings, tries and generations: a run that they end has ended at the same place on every machine. The clock is for what no
-counter foresees; whoever writes results does not write
-those of a run that it ended (`batch.job`).
+Steps are firings, tries and generations: a run that they end has ended at the same place on every machine. The clock is for
+what no counter foresees; the result of a run that it ended is not written (`batch.job`).
 """
 
 from __future__ import annotations
