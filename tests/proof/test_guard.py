@@ -89,7 +89,8 @@ def clashing() -> Candidate:
 def test_who_refuses_a_model_only_with_its_optimizations_is_named() -> None:
     found = clashing()
     assert (found.refusal(PLAIN), found.loaded_by) == ("", PLAIN)
-    assert (found.runtime_refusal() or "").endswith(" (with its default optimizations only: with optimizations off it loads the model)")
+    only = " (with its default optimizations only: with optimizations off it loads the model)"
+    assert (found.runtime_refusal() or "").endswith(only)
     both = candidate(UNKNOWN)
     assert both.loaded_by is None and both.runtime_refusal() == both.refusal(PLAIN) == both.refusal(SESSION)
 

@@ -45,7 +45,7 @@ class _Sessions:
         return self._kept[key][0] if key in self._kept else None
 
     def make(self, key: int, runtime: str, data: bytes, folder: Path | None) -> Any:
-        """A new session; others are given up before it is made where all would be too large, so that no weights are there twice."""
+        """A new session; others are given up before where all would be too large, so that no weights are there twice."""
         size = len(data) if folder is None else KEPT
         while self._kept and size + sum(size for _, size in self._kept.values()) > KEPT:
             self._kept.popitem(last=False)

@@ -2,8 +2,8 @@
 
 The result of a run is put before the judges of `validity`. Where one of them takes the input and refuses the result, the firing
 that did it is found by bisection over the number of firings, left out, and the rules run again without it; what else they do is
-kept. Tidying is judged as one firing more. The same is done for a firing after which the model loads and does not run any more (`running`), and for one after which
-the numbers differ though its rule promises that they do not (`agreement`).
+kept. Tidying is judged as one firing more. The same is done for a firing after which the model loads and does not run any more
+(`running`), and for one after which the numbers differ though its rule promises that they do not (`agreement`).
 """
 
 from __future__ import annotations
