@@ -146,7 +146,8 @@ def test_a_tidying_that_makes_a_model_refused_is_rolled_back(call: Call, tmp_pat
     onnx.save(model, tmp_path / "net.onnx")
     if Candidate(load(tmp_path / "net.onnx")).first_refusal() is not None:
         pytest.skip("this version of ONNX Runtime, or the checker, does not take it as it is")
-    done = call(command[0], tmp_path / "net.onnx", "-o", tmp_path / "out.onnx", *command[1:], "--no-stamp", "--ignore", "HYG032")
+    options = (*command[1:], "-o", tmp_path / "out.onnx", "--no-stamp", "--ignore", "HYG032")
+    done = call(command[0], tmp_path / "net.onnx", *options)
     assert done.code == 1
     assert "rolled back tidying model: ONNX Runtime: " in done.out and "refused" not in done.out
     assert (tmp_path / "out.onnx").read_bytes() == (tmp_path / "net.onnx").read_bytes()

@@ -34,8 +34,8 @@ class ModelRun:
 
     Args:
         runtime: one of `runtimes()`.
-        judge: which ONNX Runtime. With its optimizations off the operators alone decide the numbers, which is what two models are
-            compared by; `SESSION` gives the numbers that users get.
+        judge: which ONNX Runtime. With its optimizations off the operators alone decide the numbers, which is what two models
+            are compared by; `SESSION` gives the numbers that users get.
 
     Raises:
         CannotRun: the runtime refuses it, or it is too large for it.

@@ -8,8 +8,8 @@ This happens by default to models that changed, so it is bounded: the size of th
 And it happens in a child, since a kernel that meets a value which it does not bear may end the process.
 
 In a check there is no other state of the model to compare with, and made-up inputs may be at fault themselves. A failure is a
-finding where it is the same on all of them and the model leaves nothing to be made up wrongly: its inputs are floats of declared
-shapes, and no operator in it computes a shape from values or rejects values. Any other failure is only a note.
+finding where it is the same on all of them and the model leaves nothing to be made up wrongly: its inputs are floats of
+declared shapes, and no operator in it computes a shape from values or rejects values. Any other failure is only a note.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 A model that needs repair is one that some judge refuses, so no judge alone decides what a good result is. A result is *at least
 as valid* as its input when every judge that takes the input takes the result.
 
-ONNX Runtime is two of the judges. Users have it with its default optimizations, which some models do not survive, so it is asked
-with these first. A model that loads with them is taken to load without; one that does not is also asked without, since it is
+ONNX Runtime is two of the judges. Users have it with its default optimizations, which some models do not survive, so it is
+asked with these first. A model that loads with them is taken to load without; one that does not is also asked without, since it is
 another matter to have a wrong model than to have met a wrong optimization.
 """
 
@@ -35,8 +35,8 @@ MOST_BYTES = 2**30
 """Of a model with its external data that is loaded into ONNX Runtime."""
 
 MOST_BYTES_OPTIMIZED = onnx_runtime.MODERATE
-"""Of a model with its external data that is loaded with the default optimizations, which may copy the weights more than once; of
-a larger one, which is loaded without, the weights are mapped into memory."""
+"""Of a model with its external data that is loaded with the default optimizations, which may copy the weights more than once;
+of a larger one, which is loaded without, the weights are mapped into memory."""
 
 MOST_BYTES_KEPT = 1 << 24
 """Of a model that is kept in ONNX Runtime after it was loaded, to be run."""
