@@ -6,6 +6,8 @@ Makes the models (GB of weights inside, GB beside), then does each job in a proc
 `--runs` times, in turn with copying the file, since disks are moody; before each the disk has time to write what is waiting.
 The commands that cut and edit models are timed against copying what they write. Prints medians. Exits with 1 when a bound is
 exceeded.
+A row `private` is the command `fix` with one firing on the weights beside: private memory of all its processes together, at the
+worst moment, which may be 1.1 times the weights (Linux only).
 `--folder` is where the models are made and written; it needs three times their size and should not be in memory.
 """
 
@@ -31,6 +33,8 @@ from onnx import TensorProto, helper
 
 GB = 10**9
 SLOW_RUNS = 3  # of peers, which take many seconds
+PRIVATE = 1.1  # bytes of private memory for each byte of weights in other files, of all processes of a command together
+PRIVATE_SIZES = (0.9, 2.0)  # GB; one is loaded into ONNX Runtime, and one is too large for that
 
 
 @dataclass(frozen=True)
@@ -247,6 +251,74 @@ def measured(way: str, job: Job, folder: Path, runs: int) -> tuple[float, float,
     return statistics.median(found["seconds"]), statistics.median(found["copy"]), found["peak"]
 
 
+def private_peak(words: Sequence[str]) -> float:
+    """The most megabytes of private memory that a command and the processes which it starts take at one moment."""
+    most, command = 0.0, subprocess.Popen([sys.executable, "-m", "rewriter", *words], stdout=subprocess.DEVNULL)
+    while command.poll() is None:
+        most = max(most, sum(map(private, family(command.pid))))
+        time.sleep(0.01)
+    if command.returncode:
+        raise SystemExit(command.returncode)
+    return most
+
+
+def private(process: int) -> float:
+    """Megabytes of a process that no other process shares; 0 when it has ended."""
+    try:
+        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return sum(int(line.split()[1]) for line in lines if line.startswith(("Private_Clean", "Private_Dirty"))) / 1000
+
+
+def family(process: int) -> list[int]:
+    """A process and all that it has started, by their numbers."""
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(path.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        children.setdefault(parent, []).append(int(path.parent.name))
+    found = [process]
+    for one in found:
+        found += children.get(one, [])
+    return found
+
+
+def compare_private(folder: Path) -> bool:
+    """Prints private memory against the weights; whether the bound holds."""
+    good = True
+    for size in PRIVATE_SIZES:
+        source, target = folder / f"private{size:g}.onnx", folder / f"private{size:g}.out.onnx"
+        one_firing(source, int(size * GB))
+        weights = source.with_suffix(".bin").stat().st_size / 10**6
+        most = private_peak(("fix", str(source), "-o", str(target), "--select", "GEN001"))
+        good = good and most <= PRIVATE * weights
+        print(f"{f'private, {size:g} GB of external data':46}{'rewriter':14}{'':27}{most:>9.0f}", flush=True)
+        print(f"{'':46}{'':14}bound: {PRIVATE * weights:.0f} MB", flush=True)
+        source.with_suffix(".bin").unlink()
+    return good
+
+
+def one_firing(path: Path, size: int) -> None:
+    """Convolutions of weights in another file, which an optimizer likes to copy into another layout, and one Identity."""
+    kernel = np.random.default_rng(0).standard_normal((1024, 1024, 3, 3), dtype=np.float32)
+    nodes, weights, last = [], [], "x"
+    with path.with_suffix(".bin").open("wb") as beside:
+        for i in range(size // kernel.nbytes):
+            tensor = TensorProto(name=f"w{i}", data_type=1, dims=kernel.shape, data_location=TensorProto.EXTERNAL)
+            place = {"location": path.with_suffix(".bin").name, "offset": beside.tell(), "length": kernel.nbytes}
+            for key, value in place.items():
+                tensor.external_data.add(key=key, value=str(value))
+            beside.write(kernel.data)
+            weights.append(tensor)
+            nodes.append(helper.make_node("Conv", [last, f"w{i}"], [f"c{i}"], f"conv{i}", kernel_shape=[3, 3], pads=[1] * 4))
+            last = f"c{i}"
+    nodes.append(helper.make_node("Identity", [last], ["y"], "identity"))
+    write(path, nodes, weights, "y", ["N", 1024, 8, 8])
+
+
 # --- all of it -------------------------------------------------------------------------------------------------------------
 
 
@@ -299,7 +371,10 @@ def main() -> int:
             measure(args.measure, source, target, jobs[0].rule, args.runs)
         return 0
     with tempfile.TemporaryDirectory(dir=args.folder) as name:
-        return 0 if compare(Path(name), jobs, args.size, args.external, args.runs) else 1
+        good = compare(Path(name), jobs, args.size, args.external, args.runs)
+        if "private".startswith(args.only or "") or (args.only or "").startswith("private"):
+            good = compare_private(Path(name)) and good
+        return 0 if good else 1
 
 
 if __name__ == "__main__":

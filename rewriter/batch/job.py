@@ -215,7 +215,7 @@ def _rewrite(model: Model, work: Work, outcome: Outcome, outlook: Outlook) -> tu
     runs = _Runs(model, work, outcome)
     attempt = runs.on(model, forecast=outlook.forecast)
     recorded: Model | None = None
-    if work.keep and attempt.log.changed:
+    if work.keep and attempt.steps:
         from rewriter.proof.models.guard import guarded
 
         if not model.is_large:
@@ -242,19 +242,19 @@ def _rewrite(model: Model, work: Work, outcome: Outcome, outlook: Outlook) -> tu
 def _record(attempt: ReplayedRun, work: Work, outcome: Outcome, runs: _Runs) -> None:
     """Has the model say what was done to it, unless that is not wanted."""
     if work.stamp:
+        from rewriter.proof.models.replay import TIDYING
         from rewriter.provenance.stamp import stamp
 
         with stage(outcome.profile, "stamp"):
             model, log, full = attempt.model, attempt.log, work.full_record
-            stamp(model, log, work.rules, source=runs.source, tidy=work.tidy, static=work.static, full=full)
+            tidy = work.tidy and all(rolled.rule != TIDYING for rolled in log.rolled_back)
+            stamp(model, log, work.rules, source=runs.source, tidy=tidy, static=work.static, full=full)
 
 
 def _remaining(attempt: ReplayedRun, work: Work, outcome: Outcome, read: bytes | None, notes: list[str]) -> str | None:
     """Why ONNX Runtime refuses the result; mostly it has been asked already."""
-    from rewriter.proof.judges.judges import SESSION
-
     if outcome.changed:
-        return attempt.candidate.refusal(SESSION)
+        return attempt.candidate.runtime_refusal()
     return outcome.refusal if work.asks_before else _refusal(attempt.model, work, outcome, read, notes)
 
 
@@ -263,7 +263,7 @@ def _refusal(model: Model, work: Work, outcome: Outcome, read: bytes | None, not
 
     A model whose weights are not where they should be is not judged, and the notes say so, since it only seems to be accepted.
     """
-    from rewriter.proof.judges.judges import SESSION
+    from rewriter.proof.models.running import failure_in_check
     from rewriter.proof.models.validity import Candidate
     from rewriter.proof.onnx_runtime import MODERATE
 
@@ -273,8 +273,12 @@ def _refusal(model: Model, work: Work, outcome: Outcome, read: bytes | None, not
         return None
     if work.moderate and work.runtime == "auto" and candidate.too_large(MODERATE):
         return None
-    refusal = candidate.refusal(SESSION)
+    refusal = candidate.runtime_refusal()
+    notes += filter(None, [candidate.not_loaded()])
     outcome.unjudged = list(candidate.unanswered.values())
+    if refusal == "" and work.runs_models and (failure := failure_in_check(candidate)) is not None:
+        notes += filter(None, [failure.note])
+        return failure.refusal
     return refusal
 
 
@@ -363,7 +367,7 @@ class _Runs:
         log.notes[:0] = self._notes
         log.suppressed = chooser.found
         with stage(self._profile, "tidy"):
-            tidied = _tidy(model, log) if work.tidy else 0
+            tidied = _tidy(model, log) if work.tidy and (plan is None or plan.tidies) else 0
         if (log.changed or tidied) and model.training_info:
             from rewriter.onnxfile.training import drop_stale_training
 

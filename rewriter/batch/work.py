@@ -110,6 +110,11 @@ class Work:
         return self.journal or self.audit is not None
 
     @property
+    def runs_models(self) -> bool:
+        """Whether models that load are run on made-up inputs: in a check, unless there are the framework's own."""
+        return not self.keep and self.expect is None
+
+    @property
     def asks_before(self) -> bool:
         """Whether ONNX Runtime is asked about the model as it is."""
         return self.runtime != "no" and (self.before or not self.keep)

@@ -1,4 +1,4 @@
-"""ONNX Runtime as a judge: one thread, no optimisation, no word on the terminal.
+"""ONNX Runtime as a judge: one thread, no word on the terminal; with its default optimizations, as users have it, or with none.
 
 It is optional, and it is imported when a model is first put before it: a run in which no rule fires does not wait for it.
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 NAME = "ONNX Runtime"
+PLAIN = "ONNX Runtime with optimizations off"
 MODERATE = 2**28
 """Bytes of a model, with its data, up to which it is loaded only to hear whether it is refused."""
 _FOLDER = "session.model_external_initializers_file_folder_path"
@@ -28,19 +29,22 @@ def installed() -> bool:
     return find_spec("onnxruntime") is not None
 
 
-def session(data: bytes, folder: Path | None) -> Any:
+def session(data: bytes, folder: Path | None, *, optimized: bool = False) -> Any:
     """An `onnxruntime.InferenceSession` of a serialised model.
 
     Args:
         data: the model; at most 2 GiB.
         folder: of external data; the caller has made sure that no tensor leads out of it.
+        optimized: by default the model is optimized, and fails where an optimization does. Without, its weights stay where they
+            are: those in other files are only mapped into memory.
 
     Raises:
         Exception: of whatever class ONNX Runtime chose; `reason` makes a line of it.
     """
     runtime = module()
     options = runtime.SessionOptions()
-    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if not optimized:
+        options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.enable_cpu_mem_arena = options.enable_mem_pattern = False
     options.log_severity_level = 4
@@ -65,6 +69,11 @@ def one_line(message: str) -> str:
     """A message on one line of bearable length."""
     line = " ".join(message.split())
     return line if len(line) <= _MOST else f"{line[:_MOST]}..."
+
+
+def is_cut(message: str) -> bool:
+    """Whether a line of `one_line` lacks the end of the message."""
+    return len(message) > _MOST
 
 
 @lru_cache(maxsize=1)

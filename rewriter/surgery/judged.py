@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 
 from rewriter.errors import RewriterError
 from rewriter.graph.model import Model
-from rewriter.proof.judges.judges import SESSION
-from rewriter.proof.models.validity import JUDGES, Candidate
+from rewriter.proof.models.validity import JUDGES, RUNTIME, Candidate
 
 
 def judge(result: Model, before: Callable[[], Sequence[Model]], *, runtime: bool = True) -> tuple[Candidate, list[str]]:
@@ -25,7 +24,7 @@ def judge(result: Model, before: Callable[[], Sequence[Model]], *, runtime: bool
         RewriterError: somebody refuses the result who takes all that it was made of.
     """
     candidate = Candidate(result)
-    judges = [name for name in JUDGES if runtime or name != SESSION]
+    judges = [name for name in JUDGES if runtime or name not in RUNTIME]
     notes = []
     if candidate.first_refusal(judges) is not None:
         others = [Candidate(model) for model in before()]

@@ -11,7 +11,7 @@ from rewriter.errors import RewriterError
 from rewriter.proof import onnx_runtime
 from rewriter.proof.judges import child
 from rewriter.proof.judges.child import Crashed, NoAnswer
-from rewriter.proof.judges.judges import RefusedError
+from rewriter.proof.judges.judges import PLAIN, RefusedError
 from rewriter.proof.models.model_inputs import Feed, declared_inputs, feed_sets
 from rewriter.proof.models.output_agreement import Bound, coarsest_eps, differences
 from rewriter.proof.models.running import MOST_BYTES, MOST_BYTES_OF_INPUTS, SECONDS
@@ -130,7 +130,7 @@ def _run(steps: Sequence[Step], feed: Feed) -> Values:
                 f"{outputs[0].name!r} has an element type that NumPy lacks" if outputs else "there are no outputs"
             )
         try:
-            found = step.candidate.session().run(names, own, seconds=SECONDS)
+            found = step.candidate.session(PLAIN).run(names, own, seconds=SECONDS)
         except (RefusedError, Crashed, NoAnswer) as error:
             raise _Failed(str(error)) from error
         known.update((step.outputs.get(name, name), value) for name, value in zip(names, found, strict=True))

@@ -13,13 +13,17 @@ from rewriter.graph.model import Model, load
 from rewriter.log.records import Firing, Log
 from rewriter.proof.models import validity
 from rewriter.proof.models.guard import guarded
-from rewriter.proof.models.replay import ReplayedRun, Variation, first_bad
-from rewriter.proof.models.validity import CHECKER, FULL_CHECK, SESSION, WRITTEN, Candidate
+from rewriter.proof.models.replay import TIDYING, ReplayedRun, Variation, first_bad
+from rewriter.proof.models.validity import CHECKER, FULL_CHECK, PLAIN, RUNTIME, SESSION, WRITTEN, Candidate
 
 GOOD = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Relu(x) }'
 ILL_TYPED = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[3] y) { y = Relu(x) }'
 INVALID = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Relu(nothing) }'
 UNKNOWN = '<ir_version: 8, opset_import: ["": 17, "a.b": 1]> g (float[2] x) => (float[2] y) { y = a.b.Op(x) }'
+CLASH = """<ir_version: 8, opset_import: ["": 17]> g (float[2,3,2] x) => (float[2,3,2] y)
+<float[2,2] w = {1, 2, 3, 4}, float[2] b = {1, 2}, int64[3] gemm_output_shape = {2, 3, 2}>
+{ a = MatMul(x, w) c = Add(a, b) y = Reshape(c, gemm_output_shape) }"""
+"""A right model; an optimization of ONNX Runtime makes a constant of a name that it has already."""
 
 
 def candidate(text: str) -> Candidate:
@@ -66,11 +70,71 @@ def test_the_first_bad_firing_is_found_by_halves() -> None:
 def test_judges() -> None:
     pytest.importorskip("onnxruntime")
     taken = {text: [judge for judge in validity.JUDGES if candidate(text).refusal(judge) == ""] for text in (GOOD, ILL_TYPED)}
-    assert taken[GOOD] == [WRITTEN, CHECKER, FULL_CHECK, SESSION]
-    assert taken[ILL_TYPED] == [WRITTEN, CHECKER, SESSION]
+    assert taken[GOOD] == [WRITTEN, CHECKER, FULL_CHECK, *RUNTIME]
+    assert taken[ILL_TYPED] == [WRITTEN, CHECKER, *RUNTIME]
     assert candidate(INVALID).first_refusal() is not None
     assert candidate(UNKNOWN).first_refusal() == (SESSION, candidate(UNKNOWN).refusal(SESSION))
     assert "a.b:Op" in (candidate(UNKNOWN).refusal(SESSION) or "")
+
+
+def clashing() -> Candidate:
+    """`CLASH`, where the installed version of ONNX Runtime does not survive it."""
+    pytest.importorskip("onnxruntime")
+    found = candidate(CLASH)
+    if found.refusal(SESSION) == "":
+        pytest.skip("this version of ONNX Runtime loads it with its optimizations, too")
+    return found
+
+
+def test_who_refuses_a_model_only_with_its_optimizations_is_named() -> None:
+    found = clashing()
+    assert (found.refusal(PLAIN), found.loaded_by) == ("", PLAIN)
+    only = " (with its default optimizations only: with optimizations off it loads the model)"
+    assert (found.runtime_refusal() or "").endswith(only)
+    both = candidate(UNKNOWN)
+    assert both.loaded_by is None and both.runtime_refusal() == both.refusal(PLAIN) == both.refusal(SESSION)
+
+
+def test_whether_optimizations_are_off_is_asked_only_where_they_fail() -> None:
+    pytest.importorskip("onnxruntime")
+    good = candidate(GOOD)
+    assert (good.refusal(PLAIN), good.loaded_by, good.runtime_refusal()) == ("", SESSION, "")
+    assert [judge for judge, _ in good.answers] == [SESSION]
+
+
+def test_large_models_are_loaded_with_optimizations_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnxruntime")
+    monkeypatch.setattr(validity, "MOST_BYTES_OPTIMIZED", 10)
+    large = candidate(CLASH)
+    assert (large.refusal(SESSION), large.refusal(PLAIN), large.runtime_refusal()) == (None, "", "")
+    assert large.not_loaded().startswith("not loaded with the default optimizations of ONNX Runtime: 0.0 GiB with its data")
+    assert not large.unanswered
+
+
+def test_a_firing_after_which_a_model_fails_only_with_optimizations() -> None:
+    clashing()
+    plain = CLASH.replace("gemm_output_shape", "shape")
+    history = History(9, lambda left: CLASH if 4 in left else plain)
+    standing, rolled = history.roots()
+    assert rolled == ["n4"] and len(standing) == 8
+
+
+@pytest.mark.parametrize("firings", [0, 5])
+def test_tidying_is_one_more_firing(firings: int) -> None:
+    history = History(firings, lambda left: GOOD)
+
+    def replay(plan: Variation) -> ReplayedRun:
+        attempt = history(plan)
+        if plan.tidies:
+            attempt.tidied = 3
+            attempt.model = Model.from_proto(onnx.parser.parse_model(INVALID))
+        return attempt
+
+    result = guarded(replay(Variation()), replay)
+    assert (len(result.log.firings), result.tidied) == (firings, 0)
+    (rolled,) = result.log.rolled_back
+    assert (rolled.rule, rolled.place, rolled.times) == (TIDYING, "main", 1) and "nothing" in rolled.reason
+    assert result.candidate.first_refusal() is None
 
 
 def test_worse_means_that_a_judge_changed_its_mind_to_no() -> None:
@@ -149,7 +213,7 @@ def test_external_data_are_found_where_they_are(tmp_path: Path, monkeypatch: pyt
     onnx.save(model, tmp_path / "net" / "net.onnx", save_as_external_data=True, location="data/w.bin", size_threshold=0)
     monkeypatch.chdir(tmp_path)
     loaded = Candidate(load(tmp_path / "net" / "net.onnx"))
-    assert [loaded.refusal(judge) for judge in validity.JUDGES] == [""] * 4
+    assert [loaded.refusal(judge) for judge in validity.JUDGES] == [""] * 5
     (tmp_path / "net" / "data" / "w.bin").unlink()
     lost = Candidate(load(tmp_path / "net" / "net.onnx"))
-    assert [lost.refusal(judge) for judge in validity.JUDGES] == ["", None, None, None]
+    assert [lost.refusal(judge) for judge in validity.JUDGES] == ["", None, None, None, None]

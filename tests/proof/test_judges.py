@@ -11,7 +11,7 @@ import pytest
 
 from rewriter.graph.model import Model, load
 from rewriter.onnxfile.expansion import expanded, expands_too_much
-from rewriter.proof.judges import judges
+from rewriter.proof.judges import judges, native
 from rewriter.proof.judges.budget import Budget, budgeted
 from rewriter.proof.judges.child import NoAnswer, OutOfMemory, TooSlow
 from rewriter.proof.judges.judges import CHECKER, FULL_CHECK, SESSION, RefusedError, Session
@@ -66,6 +66,20 @@ def test_a_session_outlives_its_process() -> None:
     assert made.run([], FEED) == []
     with pytest.raises(RefusedError, match="Invalid rank"):
         made.run(None, {"x": np.ones((1, 4), np.float32)})
+
+
+def test_one_session_at_a_time_where_weights_are_in_other_files(tmp_path: Path) -> None:
+    """Nobody wants the weights of two states of a model in memory."""
+    text = '<ir_version: 8, opset_import: ["": 17]> g (float[4] x) => (float[4] y) { y = Add(x, w) }'
+    model = onnx.parser.parse_model(text)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(4, np.float32), "w"))
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    data = (tmp_path / "m.onnx").read_bytes()
+    first, second = (Session(data, tmp_path) for _ in range(2))
+    assert first.run(None, FEED)[0].tolist() == second.run(None, FEED)[0].tolist() == [2.0] * 4
+    keys = first._key, second._key
+    kept = [judges._ask("", "run", key, SESSION, None, tmp_path, None, FEED) for key in keys]
+    assert [isinstance(found, native.NotKept) for found in kept] == [True, False]
 
 
 def test_who_was_too_slow_is_not_asked_again(budget: Budget, monkeypatch: pytest.MonkeyPatch) -> None:

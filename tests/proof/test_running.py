@@ -10,7 +10,7 @@ from rewriter.proof.judges.child import Crashed
 from rewriter.proof.judges.judges import Session
 from rewriter.proof.models import running
 from rewriter.proof.models.model_inputs import Feed
-from rewriter.proof.models.running import Running
+from rewriter.proof.models.running import Running, RunFailure, failure_in_check
 from rewriter.proof.models.validity import Candidate
 from tests.proof.test_guard import History
 
@@ -19,6 +19,10 @@ pytest.importorskip("onnxruntime")
 HEAD = '<ir_version: 8, opset_import: ["": 17]> g '
 RUNS = "(float[N, 6] x) => (float[A, B] y) { c = Constant<value = int64[2] {-1, 3}>() y = Reshape(x, c) }"
 FAILS = "(float[N, 6] x) => (float[A, B] y) { c = Constant<value = int64[2] {-1, 5}>() y = Reshape(x, c) }"
+ENDLESS = (
+    "(float[2] x) => (float[2] y) { c = Constant<value = bool {1}>() y = Loop<body = b "
+    "(int64 i, bool t, float[2] a) => (bool u, float[2] o) { u = Identity(t) o = Neg(a) }>(, c, x) }"
+)
 
 
 def candidate(text: str) -> Candidate:
@@ -65,11 +69,7 @@ def test_what_is_large_is_not_run(monkeypatch: pytest.MonkeyPatch, name: str, bo
 
 def test_a_long_run_is_ended_and_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "SECONDS", 0.2)
-    endless = (
-        "(float[2] x) => (float[2] y) { c = Constant<value = bool {1}>() y = Loop<body = b "
-        "(int64 i, bool t, float[2] a) => (bool u, float[2] o) { u = Identity(t) o = Neg(a) }>(, c, x) }"
-    )
-    assert refusal(endless, RUNS) is None
+    assert refusal(ENDLESS, RUNS) is None
 
 
 def test_a_result_that_ends_the_process_is_a_result_that_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,3 +89,40 @@ def test_the_firing_is_found_and_the_rest_stays() -> None:
     history = History(9, lambda left: HEAD + (FAILS if 4 in left else RUNS))
     standing, rolled = history.roots()
     assert rolled == ["n4"] and len(standing) == 8
+
+
+ALWAYS = "(float[1, 1, 2, 2, 2, 2] x) => (float[A, B, C, D, E, F] y) { y = MaxPool<kernel_shape = [1, 1, 1, 1]>(x) }"
+"""ONNX Runtime loads poolings of four axes, and runs those of three."""
+
+
+def failure(text: str) -> RunFailure | None:
+    return failure_in_check(candidate(text))
+
+
+def test_a_model_that_no_input_can_make_run() -> None:
+    found = failure(ALWAYS)
+    assert found is not None and found.certain and not found.note
+    assert found.refusal.startswith("it loads, and fails on made-up inputs: ") and "MaxPool" in found.refusal
+    assert failure(RUNS) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        FAILS,  # another batch, another reason
+        ALWAYS.replace("2] x)", "2] x, int64[1] i)"),
+        ALWAYS.replace("2, 2, 2, 2] x", "M, M, M, M] x"),
+        ALWAYS.replace("{ y", "{ n = NonZero(x) y"),
+        "(float[2] x) => (float[A, B] y) { y = ai.onnx.ml.OneHotEncoder<cats_int64s = [7], zeros = 0>(x) }",
+    ],
+)
+def test_inputs_that_may_be_at_fault_are_noted(text: str) -> None:
+    text = HEAD.replace('17]', '17, "ai.onnx.ml": 3]') + text
+    found = failure_in_check(Candidate(Model.from_proto(onnx.parser.parse_model(text))))
+    assert found is not None and not found.certain and not found.refusal
+    assert "the inputs may be at fault" in found.note
+
+
+def test_a_check_gives_up_on_a_long_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "SECONDS_OF_CHECK", 0.2)
+    assert failure(ENDLESS) is None

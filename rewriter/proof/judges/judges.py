@@ -11,11 +11,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from rewriter.onnxfile.copy_external_data import may_refer
 from rewriter.proof import onnx_runtime
 from rewriter.proof.judges import budget, child, native
 from rewriter.proof.judges.child import Child, NoAnswer, TooSlow
 
-CHECKER, FULL_CHECK, SESSION = "onnx.checker", "onnx.checker with shape inference", onnx_runtime.NAME
+CHECKER, FULL_CHECK = "onnx.checker", "onnx.checker with shape inference"
+SESSION, PLAIN = onnx_runtime.NAME, onnx_runtime.PLAIN
 
 _CHILD = Child(native.answer)
 _keys = count(1)
@@ -86,7 +88,7 @@ class Session:
     Args:
         data: the model; at most 2 GiB.
         folder: of external data; the caller has made sure that no tensor leads out of it.
-        runtime: "ONNX Runtime" or "onnx.reference".
+        runtime: `SESSION`, `PLAIN` or "onnx.reference".
 
     Attributes:
         outputs: their names.
@@ -97,7 +99,7 @@ class Session:
     """
 
     def __init__(self, data: bytes, folder: Path | None, runtime: str = SESSION) -> None:
-        self._model = runtime, data, folder
+        self._model = runtime, data, folder if may_refer(data) else None
         self._key = next(_keys)
         self.outputs: list[str] = _taken(_ask(runtime, "open", self._key, *self._model))
         self._process = _CHILD.number
@@ -119,7 +121,9 @@ class Session:
         return list(_taken(found))
 
     def __del__(self) -> None:
-        if (_CHILD.worn or len(self._model[1]) >= child.LARGE) and getattr(self, "_process", -1) == _CHILD.number:
+        _, data, folder = self._model
+        large = folder is not None or len(data) >= child.LARGE
+        if (_CHILD.worn or large) and getattr(self, "_process", -1) == _CHILD.number:
             _CHILD.close()  # with the memory that a large model takes
 
 
@@ -148,6 +152,6 @@ def _ask(judge: str, *question: Any, seconds: float | None = None) -> Any:
 
 
 __all__ = [
-    "CHECKER", "FULL_CHECK", "SESSION", "NoAnswer", "RefusedError", "Session", "bench", "check", "kernel", "parse_text",
-    "print_text", "runtime_version",
+    "CHECKER", "FULL_CHECK", "PLAIN", "SESSION", "NoAnswer", "RefusedError", "Session", "bench", "check", "kernel",
+    "parse_text", "print_text", "runtime_version",
 ]  # fmt: skip

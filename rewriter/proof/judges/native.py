@@ -18,7 +18,7 @@ from rewriter.record import record
 
 REFERENCE = "onnx.reference"
 KEPT = 1 << 25
-"""Bytes of models whose sessions are kept; one that is larger is kept alone."""
+"""Bytes of models whose sessions are kept; one that is larger, or has weights in other files, is kept alone."""
 
 _NO_MEMORY = ("Failed to allocate memory", "bad allocation", "std::bad_alloc", "bad_alloc", "Unable to allocate")
 
@@ -44,10 +44,14 @@ class _Sessions:
     def find(self, key: int) -> Any:
         return self._kept[key][0] if key in self._kept else None
 
-    def keep(self, key: int, session: Any, size: int) -> None:
-        self._kept[key] = session, size
-        while len(self._kept) > 1 and sum(size for _, size in self._kept.values()) > KEPT:
+    def make(self, key: int, runtime: str, data: bytes, folder: Path | None) -> Any:
+        """A new session; others are given up before where all would be too large, so that no weights are there twice."""
+        size = len(data) if folder is None else KEPT
+        while self._kept and size + sum(size for _, size in self._kept.values()) > KEPT:
             self._kept.popitem(last=False)
+        session = _session(runtime, data, folder)
+        self._kept[key] = session, size
+        return session
 
 
 _sessions = _Sessions()
@@ -79,11 +83,9 @@ def _check(model: bytes | str, full: bool) -> Refused | None:
 def _open(key: int, runtime: str, data: bytes, folder: Path | None) -> list[str] | Refused:
     """Makes a model ready to run; the names of its outputs."""
     try:
-        session = _session(runtime, data, folder)
+        return _outputs(_sessions.make(key, runtime, data, folder))
     except Exception as error:
         return _refusal(error)
-    _sessions.keep(key, session, len(data))
-    return _outputs(session)
 
 
 def _run(
@@ -100,8 +102,7 @@ def _run(
         if session is None:
             if data is None:
                 return NotKept()
-            session = _session(runtime, data, folder)
-            _sessions.keep(key, session, len(data))
+            session = _sessions.make(key, runtime, data, folder)
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # onnx.reference computes in NumPy, which warns of every overflow
             found = session.run(None if not names else list(names), dict(feed))
@@ -154,8 +155,8 @@ def _decoded(error: Exception) -> str:
 
 
 def _session(runtime: str, data: bytes, folder: Path | None) -> Any:
-    if runtime == onnx_runtime.NAME:
-        return onnx_runtime.session(data, folder)
+    if runtime != REFERENCE:
+        return onnx_runtime.session(data, folder, optimized=runtime == onnx_runtime.NAME)
     import onnx
     from onnx.reference import ReferenceEvaluator
 

@@ -14,7 +14,7 @@ from rewriter.onnxfile import external_data
 from rewriter.onnxfile.expansion import TOLD, expands_too_much
 from rewriter.proof import onnx_runtime
 from rewriter.proof.judges.child import TooSlow
-from rewriter.proof.judges.judges import NoAnswer, Session
+from rewriter.proof.judges.judges import PLAIN, SESSION, NoAnswer, Session
 from rewriter.proof.layers.cut import Cutter
 from rewriter.proof.layers.result import RefusedNode
 from rewriter.proof.models.model_inputs import Feed, declared_inputs
@@ -179,7 +179,8 @@ class Half:
     def _made_ready(self, part: onnx.ModelProto) -> Session:
         if expands_too_much(part):
             raise NoAnswer(f"was not asked, since {TOLD}")
-        return Session(part.SerializeToString(), self._folder, self.runtime)
+        runtime = PLAIN if self.runtime == SESSION else self.runtime  # an optimization may compute a tensor in another way
+        return Session(part.SerializeToString(), self._folder, runtime)
 
 
 def _takes(info: onnx.ValueInfoProto, value: Any) -> bool:

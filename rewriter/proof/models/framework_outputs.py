@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from rewriter.proof.judges.judges import SESSION
 from rewriter.proof.models.array_files import read_inputs
 from rewriter.proof.models.model_inputs import recorded_feed
 from rewriter.proof.models.model_runs import CannotRun, GaveUp, ModelRun, runtimes
@@ -44,7 +45,7 @@ class FrameworkOutputs:
         """
         feed, wanted = recorded_feed(self.path, candidate.proto), self.recorded(candidate)
         try:
-            outputs = ModelRun(candidate, runtimes()[0])(feed)
+            outputs = ModelRun(candidate, runtimes()[0], SESSION)(feed)
         except GaveUp:
             raise
         except CannotRun as error:

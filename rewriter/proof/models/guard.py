@@ -2,8 +2,8 @@
 
 The result of a run is put before the judges of `validity`. Where one of them takes the input and refuses the result, the firing
 that did it is found by bisection over the number of firings, left out, and the rules run again without it; what else they do is
-kept. The same is done for a firing after which the model loads and does not run any more (`running`), and for one after which
-the numbers differ though its rule promises that they do not (`agreement`).
+kept. Tidying is judged as one firing more. The same is done for a firing after which the model loads and does not run any more
+(`running`), and for one after which the numbers differ though its rule promises that they do not (`agreement`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def guarded(first: ReplayedRun, replay: Replay, verify: Verify | None = None) ->
     Returns:
         `first` itself when nothing is wrong with it. Otherwise another attempt whose log tells what was rolled back.
     """
-    if not first.log.changed:
+    if not first.steps:
         return first
     return _Guard(first, replay, verify).result()
 
@@ -78,7 +78,7 @@ class _Guard:
 
     def _culprit(self, attempt: ReplayedRun) -> Culprit | None:
         """What made this result less valid than the input, or its numbers others than promised."""
-        if not attempt.log.changed:
+        if not attempt.steps:
             return None
         culprit = None
         if attempt.candidate.first_refusal() is not None:
@@ -90,14 +90,11 @@ class _Guard:
         """The firing after which a model that ran does not run any more, though it loads."""
         if not (reason := self._not_run(attempt)):
             return None
-        plan = _plan(self._culprits)
 
-        def ask(firings: int) -> str:
-            state = self._replay(plan.upto(firings)).candidate
-            return state.refusal(SESSION) or self._running.refusal(state) or ""
+        def ask(state: Candidate) -> str:
+            return (self._running.refusal(state) if state.loaded_by else state.runtime_refusal()) or ""
 
-        number, why = first_bad(0, len(attempt.log.firings), reason, ask)
-        return Culprit(attempt.log.firings[number - 1], f"{SESSION} does not run it: {why}")
+        return self._first_bad(attempt, reason, ask, f"{SESSION} does not run it: ")
 
     def _not_run(self, attempt: ReplayedRun) -> str | None:
         """Why a result that loads does not run where the input ran; "" when it does, None when it was not run.
@@ -105,29 +102,33 @@ class _Guard:
         What an input is, a rule on the interface may change; then there are no inputs for both.
         """
         candidate = attempt.candidate
-        if candidate.refusal(SESSION) != "" or any(firing.kind == "interface" for firing in attempt.log.firings):
+        if candidate.loaded_by is None or any(firing.kind == "interface" for firing in attempt.log.firings):
             return None
         if candidate not in self._ran:
             self._ran = {candidate: self._running.refusal(candidate)}
         return self._ran[candidate]
 
     def _wrong_numbers(self, attempt: ReplayedRun, plan: Variation) -> Culprit | None:
-        found = None if self._verify is None else self._verify(attempt, plan)
+        found = None if self._verify is None or not attempt.log.changed else self._verify(attempt, plan)
         if isinstance(found, Culprit):
             return found
         attempt.log.verification = found
         return None
 
     def _bisect(self, attempt: ReplayedRun, judge: str, reason: str) -> Culprit:
-        plan = _plan(self._culprits)
         held = [judge for judge in JUDGES if self.before.refusal(judge) == ""]
 
-        def ask(firings: int) -> str:
-            refused = self._replay(plan.upto(firings)).candidate.first_refusal(held)
+        def ask(state: Candidate) -> str:
+            refused = state.first_refusal(held)
             return f"{refused[0]}: {refused[1]}" if refused else ""
 
-        number, why = first_bad(0, len(attempt.log.firings), f"{judge}: {reason}", ask)
-        return Culprit(attempt.log.firings[number - 1], why)
+        return self._first_bad(attempt, f"{judge}: {reason}", ask)
+
+    def _first_bad(self, attempt: ReplayedRun, reason: str, ask: Callable[[Candidate], str], words: str = "") -> Culprit:
+        """The step that turns a good state into a bad one; `ask` says what is wrong with a state, "" for nothing."""
+        plan, steps = _plan(self._culprits), attempt.steps
+        number, why = first_bad(0, len(steps), reason, lambda number: ask(self._replay(plan.upto(number)).candidate))
+        return Culprit(steps[number - 1], f"{words}{why}")
 
     def _better_without(self, attempt: ReplayedRun) -> Culprit | None:
         """A rule without which the result would be more valid.
@@ -140,7 +141,7 @@ class _Guard:
         self._tried_rules = True
         now = attempt.candidate
         moved = [judge for judge in JUDGES if now.refusal(judge) and self.before.refusal(judge) != now.refusal(judge)]
-        last = {firing.rule: firing for firing in attempt.log.firings}
+        last = {firing.rule: firing for firing in attempt.steps}
         if not moved or len(last) < 2:
             return None
         plan = _plan(self._culprits)
@@ -185,14 +186,14 @@ class _Guard:
         return not (trial.candidate.worse_than(self.before) or trial.candidate.worse_than(attempt.candidate))
 
     def _give_up(self, attempt: ReplayedRun) -> ReplayedRun:
-        last = {firing.rule: firing for firing in attempt.log.firings}
+        last = {firing.rule: firing for firing in attempt.steps}
         reason = f"more than {MOST_CULPRITS} rewrites made the model worse; the model is given back as it was"
         self._culprits.extend(Culprit(firing, reason, everywhere=True) for _, firing in sorted(last.items()))
         return self._replay(Variation(firings=0))
 
     def _report(self, attempt: ReplayedRun) -> ReplayedRun:
         log = attempt.log
-        times = Counter(firing.rule for firing in self._first.log.firings)
+        times = Counter(firing.rule for firing in self._first.steps)
         everywhere = {culprit.firing.rule for culprit in self._culprits if culprit.everywhere}
         said: set[str] = set()
         for culprit in self._culprits:
@@ -208,8 +209,8 @@ class _Guard:
             log.rolled_back.append(
                 RolledBack(firing.rule, firing.title, firing.kind, *where, culprit.reason, count, firing.changes)
             )
-        if log.changed and attempt.candidate.refusal(SESSION) is None and (why := attempt.candidate.too_large()):
-            log.notes.append(f"not loaded into ONNX Runtime: {why}")
+        if attempt.steps:
+            log.notes += filter(None, [attempt.candidate.not_loaded()])
         log.judged = [Judged(judge, refusal) for judge, refusal in attempt.candidate.answers]
         if attempt.candidate in self._ran:
             log.judged.append(Judged(RUN, self._ran[attempt.candidate]))

@@ -9,7 +9,7 @@ import onnx
 from rewriter.errors import RewriterError
 from rewriter.proof import onnx_runtime
 from rewriter.proof.judges.child import TooSlow
-from rewriter.proof.judges.judges import NoAnswer, RefusedError, Session
+from rewriter.proof.judges.judges import PLAIN, NoAnswer, RefusedError, Session
 from rewriter.proof.judges.judges import runtime_version as onnx_runtime_version
 from rewriter.proof.judges.native import REFERENCE
 from rewriter.proof.models.model_inputs import Feed
@@ -32,17 +32,22 @@ class GaveUp(CannotRun):
 class ModelRun:
     """A model made ready in a runtime.
 
+    Args:
+        runtime: one of `runtimes()`.
+        judge: which ONNX Runtime. With its optimizations off the operators alone decide the numbers, which is what two models
+            are compared by; `SESSION` gives the numbers that users get.
+
     Raises:
         CannotRun: the runtime refuses it, or it is too large for it.
     """
 
-    def __init__(self, candidate: Candidate, runtime: str) -> None:
+    def __init__(self, candidate: Candidate, runtime: str, judge: str = PLAIN) -> None:
         self.runtime = runtime
         if why := candidate.too_large():
             raise CannotRun(f"{runtime}: {why}")
         try:
             if runtime == onnx_runtime.NAME:
-                self._session = candidate.session()
+                self._session = candidate.session(judge)
                 return
             data = candidate.data
             if len(data) > MOST_BYTES_FOR_REFERENCE or candidate.references:
@@ -69,7 +74,7 @@ class ModelRun:
 
         Raises:
             CannotRun: it fails.
-        GaveUp: it takes too long.
+            GaveUp: it takes too long.
         """
         try:
             values = self._session.run(None, feed)

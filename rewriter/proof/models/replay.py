@@ -16,20 +16,28 @@ from rewriter.record import record, replace
 
 Place = tuple[str, str, str]  # rule, place, root
 
+TIDYING = "tidying"
+"""What removes, after the last firing, that which nothing uses: in place of the code of a rule."""
+
 
 @record(frozen=True, slots=True)
 class Variation:
     """How a run differs from the first one.
 
     Attributes:
-        firings: after how many it stops; None for the end.
-        veto: firings that are left out.
-        without: rules that are left out.
+        firings: after how many it stops, before anything is tidied; None for the end.
+        veto: firings that are left out; the tidying may be among them.
+        without: rules that are left out, likewise.
     """
 
     firings: int | None = None
     veto: frozenset[Place] = frozenset()
     without: frozenset[str] = frozenset()
+
+    @property
+    def tidies(self) -> bool:
+        """Whether it comes to the tidying."""
+        return self.firings is None and TIDYING not in self.without.union(rule for rule, *_ in self.veto)
 
     def upto(self, firings: int) -> Variation:
         """The same run, stopped after so many firings."""
@@ -43,6 +51,15 @@ class ReplayedRun:
     model: Model
     log: Log
     tidied: int = 0
+
+    @property
+    def steps(self) -> list[Firing]:
+        """What was done, in order: the firings, and the tidying as one more."""
+        firings = self.log.firings
+        if not self.tidied:
+            return firings
+        title = "Nodes, initializers and imports that nothing uses are removed."
+        return [*firings, Firing(len(firings) + 1, TIDYING, title, "exact", "tidy", "main", "", "", (), (), (), (), 0.0)]
 
     @cached_property
     def candidate(self) -> Candidate:

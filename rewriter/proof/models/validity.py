@@ -1,7 +1,11 @@
-"""How valid a model is: which of three judges take it.
+"""How valid a model is: which of its judges take it.
 
 A model that needs repair is one that some judge refuses, so no judge alone decides what a good result is. A result is *at least
 as valid* as its input when every judge that takes the input takes the result.
+
+ONNX Runtime is two of the judges. Users have it with its default optimizations, which some models do not survive, so it is
+asked with these first. A model that loads with them is taken to load without; one that does not is also asked without, since it is
+another matter to have a wrong model than to have met a wrong optimization.
 """
 
 from __future__ import annotations
@@ -23,18 +27,23 @@ from rewriter.onnxfile.temporary import temporary_folder
 from rewriter.proof import onnx_runtime
 from rewriter.proof.judges import judges
 from rewriter.proof.judges.child import Crashed, NoAnswer
-from rewriter.proof.judges.judges import CHECKER, FULL_CHECK, SESSION, RefusedError, Session
+from rewriter.proof.judges.judges import CHECKER, FULL_CHECK, PLAIN, SESSION, RefusedError, Session
 
 T = TypeVar("T")
 
 MOST_BYTES = 2**30
-"""Of a model with its external data that is loaded into ONNX Runtime; loading takes two to three times as much memory."""
+"""Of a model with its external data that is loaded into ONNX Runtime."""
+
+MOST_BYTES_OPTIMIZED = onnx_runtime.MODERATE
+"""Of a model with its external data that is loaded with the default optimizations, which may copy the weights more than once;
+of a larger one, which is loaded without, the weights are mapped into memory."""
 
 MOST_BYTES_KEPT = 1 << 24
 """Of a model that is kept in ONNX Runtime after it was loaded, to be run."""
 
 WRITTEN = "writing"
-JUDGES = (WRITTEN, CHECKER, FULL_CHECK, SESSION)
+RUNTIME = (SESSION, PLAIN)
+JUDGES = (WRITTEN, CHECKER, FULL_CHECK, *RUNTIME)
 
 
 class Candidate:
@@ -49,24 +58,29 @@ class Candidate:
         self.model = model
         self._outline = None if data is None else Outline(data, {})
         self._answers: dict[str, str | None] = {}
-        self._session: Session | None = None
+        self._sessions: dict[str, Session] = {}
         self.unanswered: dict[str, str] = {}
 
-    def session(self) -> Session:
+    def session(self, judge: str | None = None) -> Session:
         """The model in ONNX Runtime, ready to run; that of a small model is made once.
+
+        Args:
+            judge: `SESSION`, or `PLAIN` for what the operators compute, apart from what optimizations make of them; None: as
+                users have it, but a large model with optimizations off.
 
         Raises:
             RefusedError: ONNX Runtime refuses it.
             NoAnswer: it does not say.
             RewriterError: the model cannot be written.
         """
-        found = self._session
+        judge = judge or (PLAIN if self.too_large(MOST_BYTES_OPTIMIZED) else SESSION)
+        found = self._sessions.get(judge)
         if found is None:
             if self.expands:
                 raise NoAnswer(f"was not asked, since {self.expands}")
-            found = Session(self.data, self.model.folder)
+            found = Session(self.data, self.model.folder, judge)
             if len(self.outline.data) <= MOST_BYTES_KEPT:
-                self._session = found
+                self._sessions[judge] = found
         return found
 
     @property
@@ -126,8 +140,30 @@ class Candidate:
     def refusal(self, judge: str) -> str | None:
         """Why a judge refuses the model; "" when it takes it, None when it cannot be asked."""
         if judge not in self._answers:
+            if judge == PLAIN and self.refusal(SESSION) == "":
+                return ""
             self._answers[judge] = self._ask(judge)
         return self._answers[judge]
+
+    @property
+    def loaded_by(self) -> str | None:
+        """ONNX Runtime as it loads the model: `SESSION`, or `PLAIN` where only that does; None where neither does."""
+        return next((judge for judge in RUNTIME if self.refusal(judge) == ""), None)
+
+    def runtime_refusal(self) -> str | None:
+        """Why ONNX Runtime refuses the model, and whether it does so only with its optimizations; as `refusal` otherwise."""
+        reason, plain = self.refusal(SESSION), self.refusal(PLAIN)
+        if reason and plain == "":
+            return f"{reason} (with its default optimizations only: with optimizations off it loads the model)"
+        return plain if reason is None else reason
+
+    def not_loaded(self) -> str:
+        """What ONNX Runtime was not asked since the model is large: a sentence, "" mostly."""
+        if self.refusal(SESSION) is None and (why := self.too_large()):
+            return f"not loaded into ONNX Runtime: {why}"
+        if self.refusal(SESSION) is None and (why := self.too_large(MOST_BYTES_OPTIMIZED)):
+            return f"not loaded with the default optimizations of ONNX Runtime: {why} with them"
+        return ""
 
     @property
     def answers(self) -> list[tuple[str, str | None]]:
@@ -174,7 +210,7 @@ class Candidate:
             size = self.size()
         except RewriterError as error:
             return str(error)
-        return "" if size <= most else f"{size / 2**30:.1f} GiB with its data, and at most {most / 2**30:g} are loaded"
+        return "" if size <= most else f"{size / 2**30:.1f} GiB with its data, and at most {most / 2**30:g} GiB are loaded"
 
     def _size(self, location: str) -> int:
         if self.model.folder is None:
@@ -195,14 +231,16 @@ class Candidate:
             return self._check(data, full=True)
         if not onnx_runtime.installed() or (self.too_large() and not self.outline.files):
             return None
-        return self._answer(SESSION, lambda: self._load(data))
+        if judge == SESSION and self.too_large(MOST_BYTES_OPTIMIZED):
+            return None
+        return self._answer(judge, lambda: self._load(data, judge))
 
-    def _load(self, data: bytes) -> str:
+    def _load(self, data: bytes, judge: str) -> str:
         if self.outline.files:
             with self._folder() as folder:
-                Session(data, folder)
+                Session(data, folder, judge)
         else:
-            self.session()
+            self.session(judge)
         return ""
 
     def _answer(self, judge: str, ask: Callable[[], str]) -> str | None:

@@ -19,10 +19,10 @@ from rewriter.proof import onnx_runtime
 from rewriter.proof.judges import child
 from rewriter.proof.judges.budget import Budget, budgeted, current
 from rewriter.proof.judges.child import Crashed, NoAnswer
-from rewriter.proof.judges.judges import SESSION, RefusedError
+from rewriter.proof.judges.judges import RefusedError
 from rewriter.proof.models.model_inputs import feed_sets
 from rewriter.proof.models.running import MOST_BYTES, MOST_BYTES_OF_INPUTS, RUN, SECONDS
-from rewriter.proof.models.validity import JUDGES, WRITTEN, Candidate
+from rewriter.proof.models.validity import JUDGES, RUNTIME, WRITTEN, Candidate
 from rewriter.source.info import SourceInfo
 
 TRIAL = 20.0
@@ -54,7 +54,7 @@ class Trials:
         self.folder: Path | None = whole.folder
         self._whole = whole
         self._rules, self._source, self._runtime = rules, source, runtime
-        self._judges = tuple(name for name in JUDGES if name != WRITTEN and (runtime or name != SESSION))
+        self._judges = tuple(name for name in JUDGES if name != WRITTEN and (runtime or name not in RUNTIME))
         self.made = 0
         candidate = Candidate(whole)
         self._shows: list[Shows] = [self._condition(text, candidate) for text in wanted] or [self._everything(candidate)]
