@@ -54,17 +54,6 @@ def run(args: argparse.Namespace, given: Sequence[str]) -> int:
     return code
 
 
-def inside(staging: str, given: Sequence[str]) -> None:
-    """What runs in the sandbox: the command, which leaves no image of its memory behind when it crashes."""
-    import resource
-
-    from rewriter.cli.main import entry
-
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    sys.argv[1:] = given
-    entry(staging)
-
-
 def _bwrap() -> str:
     if sys.platform != "linux":
         raise RewriterError("--sandbox needs bubblewrap, which only Linux has; use a container without network")
@@ -211,7 +200,8 @@ class _Inside:
 
     def __init__(self, sandbox: Sandbox, given: Sequence[str], staging: Path) -> None:
         self._sandbox = sandbox
-        self._code = f"from rewriter.cli.sandboxed import inside; inside({str(staging)!r}, sys.argv[1:])"
+        no_core = "import resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0))"  # a crash leaves no image of the memory
+        self._code = f"{no_core}; from rewriter.cli.main import entry; entry({str(staging)!r})"
         self._given = given
         self._status = ""
         self._signals: list[int] = []

@@ -187,7 +187,7 @@ def make_folder(folder: str | os.PathLike[str]) -> None:
 @contextlib.contextmanager
 def sole_run(folder: str | os.PathLike[str]) -> Iterator[None]:
     """Keeps other processes from writing results into a folder, which is made for it. The lock ends with this process, however
-    that ends. A folder that stays empty is removed again.
+    that ends. A folder that stays empty since the input is bad is removed again.
 
     Raises:
         RewriterError: another process has the lock, or the folder cannot be made.
@@ -199,10 +199,12 @@ def sole_run(folder: str | os.PathLike[str]) -> Iterator[None]:
         if LOCKS:
             descriptor = _locked(folder)
         yield
-    finally:
+    except RewriterError:
         if is_new:
             with contextlib.suppress(OSError):
                 os.rmdir(folder)  # the system refuses if something is in it
+        raise
+    finally:
         if descriptor >= 0:
             os.close(descriptor)
 

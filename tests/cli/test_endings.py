@@ -32,11 +32,15 @@ with sole_run(sys.argv[1]):
 @pytest.mark.parametrize("more", [(), ("--resume",), ("--force",), ("--update",)])
 def test_a_second_run_into_one_folder_stops(more: tuple[str, ...], tmp_path: Path, call: Call) -> None:
     out = tmp_path / "out"
-    first = subprocess.Popen([sys.executable, "-c", HOLD, out], stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
+    first = subprocess.Popen(
+        [sys.executable, "-c", HOLD, out], stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
+    )
     assert first.stdout is not None and first.stdout.readline() == "locked\n"
     done = call("fix", GEMM, "--out", out, *more)
     assert done.code == 2 and done.out == ""
-    assert done.err == f"rewriter: error: {out}: another run writes its results there; wait for its end, or name another folder\n"
+    assert (
+        done.err == f"rewriter: error: {out}: another run writes its results there; wait for its end, or name another folder\n"
+    )
     assert contents(tmp_path) == {}
     first.kill()
     first.wait()
