@@ -49,7 +49,7 @@ def _possible() -> bool:
     if "forkserver" not in multiprocessing.get_all_start_methods() or os.getpid() != _HERE or sys.version_info[:3] in _OPEN:
         return False
     try:
-        socket.socket(socket.AF_UNIX).close()  # a sandbox takes that right away
+        socket.socket(socket.AF_UNIX).close()  # a container may take that right away
         return len(os.fsencode(tempfile.gettempdir())) <= _LONGEST
     except OSError:  # there may also be no folder for temporary files
         return False

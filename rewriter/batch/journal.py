@@ -107,7 +107,7 @@ class Journal:
 
     def start(self, recipes: Mapping[str, dict[str, Any]]) -> None:
         """Opens it for a run that uses these recipes. Raises RewriterError."""
-        if self._lines > 2 * len(self) + SPARE:
+        if self._lines > 2 * len(self) + SPARE and os.access(self.path.parent, os.W_OK):  # in the sandbox it is not
             self._compact()
         with _said(self.path):
             self._open(os.O_RDWR | os.O_CREAT | os.O_APPEND)

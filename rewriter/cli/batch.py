@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewriter.batch.interruption import Interrupted, Interruption, heard
@@ -53,10 +55,6 @@ def _run(command: Command, jobs: Sequence[Job], args: argparse.Namespace, interr
         work = replace(work, audit=FiringAudit(snapshots=snapshots(args.report, len(jobs))), before=command != "check")
     work, jobs = vary(work, jobs, args)
     batch = _Batch(command, jobs, work, args, keeps=reports)
-    if args.sandbox:
-        from rewriter.cli.sandboxed import confine
-
-        confine(jobs, args)
     batch.run(interruption)
     seconds = time.monotonic() - started
     code = interruption.code if interruption.number else batch.totals.code
@@ -67,7 +65,7 @@ def _run(command: Command, jobs: Sequence[Job], args: argparse.Namespace, interr
         if args.format != "text":
             for piece in printed(report, args.format):
                 sys.stdout.write(piece)
-        write_reports(report, args.report)
+        write_reports(report, args.report, args.staging)
     if work.profile:
         _say_profile(batch.profile)
     if args.format != "json":
@@ -117,8 +115,7 @@ class _Batch:
 
             def finish(outcome: Outcome) -> None:
                 number = numbers[outcome.path]
-                if outcome.output is not None and getattr(self._args, "output", None) == STDOUT:
-                    outcome.output = STDOUT
+                _name_files(outcome, self._args)
                 if self._command == "optimize" and outcome.log is not None and not self._args.verbose:
                     # what an unknown fact kept from being made smaller is no defect, and there is much of it
                     outcome.log.blocked = [blocked for blocked in outcome.log.blocked if blocked.error]
@@ -153,6 +150,17 @@ class _Batch:
             return
         for one in unused(self._args, self._used, self._jobs):
             say(f"{clean(one.origin)}: warning: this suppression of {clean(one.rule)} suppresses nothing")
+
+
+def _name_files(outcome: Outcome, args: argparse.Namespace) -> None:
+    """Names a result as it is called where it is brought after the work, and a link that leads to nothing in the sandbox."""
+    if args.staging is not None and outcome.error and os.path.islink(outcome.path) and not os.path.exists(outcome.path):
+        outcome.error = f"{outcome.path}: symbolic link out of the models' folder, which --sandbox does not follow"
+    output = getattr(args, "output", None)
+    if outcome.output is not None and output is not None and (output == STDOUT or args.staging is not None):
+        name = output if output == STDOUT else str(Path(output))
+        outcome.stamps = [replace(one, path=name) if one.path == outcome.output else one for one in outcome.stamps]
+        outcome.output = name
 
 
 def _say_profile(total: Profile) -> None:

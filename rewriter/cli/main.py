@@ -15,6 +15,7 @@ import atexit
 import errno
 import gc
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -26,6 +27,7 @@ from rewriter.errors import RewriterError, reason
 OK, FINDINGS, BAD_INPUT, INTERNAL = 0, 1, 2, 3
 INTERRUPTED = 130
 BROKEN_PIPE = 141
+TERMINATED = 143
 _FULL = (errno.ENOSPC, errno.EFBIG, errno.EIO)
 """Of a write to stdout: the disk is full, or broken."""
 OBJECTS = 50_000
@@ -33,8 +35,11 @@ OBJECTS = 50_000
 """
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit code; nothing is raised, and only `--help` and `--version` exit by themselves."""
+def main(argv: Sequence[str] | None = None, staging: str | None = None) -> int:
+    """Runs one command and returns its exit code; nothing is raised, and only `--help` and `--version` exit by themselves.
+
+    `staging` is the folder in which it leaves its files when it runs in the sandbox.
+    """
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a name may hold what the terminal's encoding cannot show
@@ -45,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = make_parser(given[:1] if given and given[0] in COMMANDS else COMMANDS).read(given)
     try:
         with _within_limits(args):
-            code = OK if _settled(args) else int(args.run(args))
+            code = OK if _settled(args) else _run(args, given, staging)
         sys.stdout.flush()
         return code
     except RewriterError as error:
@@ -54,9 +59,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MemoryError:
         _say("rewriter: error: out of memory: this takes more than three quarters of what the machine has")
         return BAD_INPUT
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return INTERRUPTED
+    except KeyboardInterrupt as error:
+        print("terminated" if isinstance(error, _Terminated) else "interrupted", file=sys.stderr)
+        return TERMINATED if isinstance(error, _Terminated) else INTERRUPTED
     except BrokenPipeError:  # the reader (`| head`) has gone
         _drop_output()
         return BROKEN_PIPE
@@ -68,6 +73,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return BAD_INPUT
     except Exception as error:
         return _internal(error, debug=args.debug or bool(os.environ.get("REWRITER_DEBUG")))
+
+
+def _run(args: argparse.Namespace, given: Sequence[str], staging: str | None) -> int:
+    """Runs the command, with `--sandbox` by way of another process that does."""
+    args.staging = staging
+    if staging is None and getattr(args, "sandbox", False):
+        from rewriter.cli.sandboxed import run
+
+        return run(args, given)
+    return int(args.run(args))
 
 
 def _within_limits(args: argparse.Namespace) -> AbstractContextManager[None]:
@@ -96,8 +111,8 @@ def _settled(args: argparse.Namespace) -> bool:
     return shown
 
 
-def entry() -> NoReturn:
-    """The console script: a process that does one command, and is quick to come and to go."""
+def entry(staging: str | None = None) -> NoReturn:
+    """The console script: a process that does one command, and is quick to come and to go. `staging` is that of `main`."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy takes 70 ms to start more, and nothing here has use for them
     gc.set_threshold(OBJECTS)
     if "_ARGCOMPLETE" in os.environ:
@@ -105,12 +120,28 @@ def entry() -> NoReturn:
 
         complete()
     _keep_stdout()
-    code = main()
+    _end_cleanly()
+    code = main(staging=staging)
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):
             stream.flush()
     os._exit(code)  # Python would take all modules apart first: 25 ms once ONNX is imported
+
+
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM came, whose own way to end a process would leave temporary files behind."""
+
+
+def _end_cleanly() -> None:
+    """Has SIGTERM end the command as Ctrl-C does."""
+    if hasattr(signal, "SIGTERM") and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _terminate)
+
+
+def _terminate(number: int, frame: object) -> NoReturn:
+    signal.signal(number, signal.SIG_DFL)  # who sends it again does not want to wait
+    raise _Terminated
 
 
 def _keep_stdout() -> None:

@@ -127,7 +127,8 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     limits.add_argument(
         "--sandbox",
         action="store_true",
-        help="work without network, and with no files but those of the models, their results and reports, and Python's (Linux)",
+        help="work without network, and with no files but those of the models, their results and reports, and Python's; needs "
+        "bubblewrap (Linux)",
     )
     limits.add_argument("--max-firings", metavar="N", type=count, help="stop a model after so many rewrites")
     limits.add_argument("--timeout", metavar="SECONDS", type=seconds, help="stop rewriting a model after this time")

@@ -145,3 +145,13 @@ def unwritten_yet(jobs: Sequence[Job], *, skip: bool) -> list[Job]:
             "what is missing, --force all again, --skip-existing leaves them as they are"
         )
     return list(jobs)
+
+
+def result_in(staging: str | Path) -> Path:
+    """Where a command in the sandbox leaves the result of `-o`, in a folder from which it is taken afterwards."""
+    return Path(staging, "model.onnx")
+
+
+def report_in(staging: str | Path, number: int) -> Path:
+    """Where it leaves a report."""
+    return Path(staging, f"report-{number}")

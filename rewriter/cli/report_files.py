@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rewriter.batch.urls import is_url
 from rewriter.batch.work import Job
+from rewriter.cli.paths import report_in
 from rewriter.errors import RewriterError
 from rewriter.onnxfile.write import make_folder
 from rewriter.report.document import Report
@@ -55,8 +56,8 @@ def printed(report: Report, form: str) -> Iterator[str]:
     return pieces_of(report, form)
 
 
-def write_reports(report: Report, paths: Sequence[str]) -> None:
-    """Writes each report at once and completely.
+def write_reports(report: Report, paths: Sequence[str], staging: str | None = None) -> None:
+    """Writes each report at once and completely; with a staging folder by its number there, to be put into its place later.
 
     Raises:
         RewriterError: one cannot be written; those before it are there.
@@ -64,7 +65,7 @@ def write_reports(report: Report, paths: Sequence[str]) -> None:
     from rewriter.onnxfile.write import write_file
 
     sources = {os.path.realpath(model.source) for model in report.models if model.source is not None}
-    for path in paths:
+    for number, path in enumerate(paths):
         if os.path.realpath(path) in sources:  # found beside a model, and therefore not known before
             raise RewriterError(f"--report {path} would overwrite the framework's own file; nothing was written to it")
         if is_url(path):
@@ -72,8 +73,9 @@ def write_reports(report: Report, paths: Sequence[str]) -> None:
 
             put_bytes(path, "".join(pieces_of(report, form_of(path) or "")).encode("utf-8", "backslashreplace"))
             continue
-        make_folder(Path(path).parent)
-        write_file(Path(path), partial(_fill, report, form_of(path) or ""), force=True)
+        place = Path(path) if staging is None else report_in(staging, number)
+        make_folder(place.parent)
+        write_file(place, partial(_fill, report, form_of(path) or ""), force=True)
 
 
 def _fill(report: Report, form: str, descriptor: int) -> None:
@@ -90,5 +92,6 @@ def _used(jobs: Sequence[Job], args: argparse.Namespace) -> Iterator[str]:
             yield job.target
     if args.source not in ("auto", "none"):
         yield args.source
-    if getattr(args, "inputs", None):
-        yield args.inputs
+    for name in ("inputs", "output"):
+        if getattr(args, name, None):
+            yield getattr(args, name)

@@ -85,11 +85,15 @@ def write_results(command: Command, args: argparse.Namespace, ending: str) -> in
     Raises:
         RewriterError: options that contradict each other, bad rules, or a target that cannot be.
     """
-    from rewriter.batch.urls import is_remote, is_url
+    from contextlib import nullcontext
+
+    from rewriter.batch.urls import is_url
     from rewriter.cli.batch import run_batch
     from rewriter.cli.options import runtime_choice
-    from rewriter.cli.paths import find_models, plan, unwritten_yet
+    from rewriter.cli.paths import result_in, unwritten_yet
     from rewriter.errors import RewriterError
+    from rewriter.onnxfile.write import sole_run
+    from rewriter.record import replace
 
     if args.inputs is not None and not args.verify:
         raise RewriterError("--inputs says what --verify runs the models on; give both")
@@ -104,20 +108,32 @@ def write_results(command: Command, args: argparse.Namespace, ending: str) -> in
 
         with within_limits(**limits_of(args)):
             read_inputs(args.inputs)  # a bad file is one error, before any work is done
-    out, beside = args.out, not (args.out or args.output or args.in_place)
-    if any(map(is_remote, args.paths)) or is_url(args.output) or is_url(out):
+    jobs = _planned(args, ending)
+    with nullcontext() if args.out is None or is_url(args.out) else sole_run(args.out):
+        if not (args.force or args.resume or args.update or _is_remote(args)):
+            jobs = unwritten_yet(jobs, skip=args.skip_existing)
+        if args.staging is not None and args.output not in (None, "-"):
+            jobs = [replace(job, target=str(result_in(args.staging))) for job in jobs]
+        return _run_to_stdout(command, jobs, args) if args.output == "-" else run_batch(command, jobs, args)
+
+
+def _is_remote(args: argparse.Namespace) -> bool:
+    from rewriter.batch.urls import is_remote, is_url
+
+    return any(map(is_remote, args.paths)) or is_url(args.output) or is_url(args.out)
+
+
+def _planned(args: argparse.Namespace, ending: str) -> list[Job]:
+    """The models, and where the result of each goes."""
+    targets = {"output": args.output, "out": args.out, "in_place": args.in_place}
+    if _is_remote(args):
         from rewriter.cli.remote_jobs import planned_remote
 
-        jobs = planned_remote(
-            args.paths, ending, output=args.output, out=out, in_place=args.in_place, force=args.force, skip=args.skip_existing
-        )
-        return _run_to_stdout(command, jobs, args) if args.output == "-" else run_batch(command, jobs, args)
-    found = find_models(args.paths, leave_out=out, skip=ending if beside else "")
-    jobs = plan(found, output=args.output, out=out, in_place=args.in_place, ending=ending)
-    del found  # what is kept of a hundred thousand models counts
-    if not (args.force or args.resume or args.update):
-        jobs = unwritten_yet(jobs, skip=args.skip_existing)
-    return _run_to_stdout(command, jobs, args) if args.output == "-" else run_batch(command, jobs, args)
+        return planned_remote(args.paths, ending, **targets, force=args.force, skip=args.skip_existing)
+    from rewriter.cli.paths import find_models, plan
+
+    found = find_models(args.paths, leave_out=args.out, skip="" if any(targets.values()) else ending)
+    return plan(found, **targets, ending=ending)
 
 
 def _run_to_stdout(command: Command, jobs: Sequence[Job], args: argparse.Namespace) -> int:

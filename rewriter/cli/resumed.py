@@ -43,7 +43,7 @@ class Resumed:
         recipes = [recipe(command, one, _versions()) for one in work.variants or [work]]
         self._keys = [key_of(made) for made in recipes]
         out = Path(args.out)
-        path = _journal_of(out) if args.journal is None else Path(args.journal)
+        path = journal_of(out) if args.journal is None else Path(args.journal)
         for folder in (out, path.parent):
             make_folder(folder)
         self._journal = Journal(path)
@@ -111,7 +111,7 @@ def _record(job: Job, entry: Entry) -> ModelRecord:
     )
 
 
-def _journal_of(out: Path) -> Path:
+def journal_of(out: Path) -> Path:
     """The journal of a folder stands beside it."""
     whole = Path(os.path.abspath(out))
     return whole.with_name(whole.name + ENDING) if whole.name else whole / ENDING

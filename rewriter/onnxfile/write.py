@@ -182,3 +182,70 @@ def make_folder(folder: str | os.PathLike[str]) -> None:
             sync_folder(one.parent)
     except OSError as error:
         raise RewriterError(f"{folder}: the folder cannot be made: {reason(error)}") from None
+
+
+@contextlib.contextmanager
+def sole_run(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """Keeps other processes from writing results into a folder, which is made for it. The lock ends with this process, however
+    that ends. A folder that stays empty since the input is bad is removed again.
+
+    Raises:
+        RewriterError: another process has the lock, or the folder cannot be made.
+    """
+    is_new = not os.path.isdir(folder)
+    make_folder(folder)
+    descriptor = -1
+    try:
+        if LOCKS:
+            descriptor = _locked(folder)
+        yield
+    except RewriterError:
+        if is_new:
+            with contextlib.suppress(OSError):
+                os.rmdir(folder)  # the system refuses if something is in it
+        raise
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _locked(folder: str | os.PathLike[str]) -> int:
+    import fcntl
+
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise RewriterError(f"{folder}: {reason(error)}") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise RewriterError(
+            f"{folder}: another run writes its results there; wait for its end, or name another folder"
+        ) from None
+    except OSError:  # a file system without locks
+        pass
+    return descriptor
+
+
+@contextlib.contextmanager
+def signals_deferred() -> Iterator[None]:
+    """Has signals that would interrupt this process wait, for steps of which all are done or none."""
+    import signal
+    import threading
+
+    came: list[int] = []
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGINT", "SIGTERM", "SIGALRM"):
+            number = getattr(signal, name, None)
+            if number is not None and callable(handler := signal.getsignal(number)):
+                before[number] = handler
+                signal.signal(number, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in dict.fromkeys(came):
+            signal.raise_signal(number)

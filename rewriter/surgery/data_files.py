@@ -21,7 +21,7 @@ from rewriter.onnxfile import external_data
 from rewriter.onnxfile.tensor_types import numpy_dtype
 from rewriter.onnxfile.transfer import transfer, write_all
 from rewriter.onnxfile.weights_in_files import payload_of
-from rewriter.onnxfile.write import check_target, new_file, sync_folder
+from rewriter.onnxfile.write import check_target, new_file, signals_deferred, sync_folder
 from rewriter.record import record
 from rewriter.surgery.weights_outside import bring_in_others, constants, external, in_attributes
 
@@ -85,14 +85,15 @@ def save_apart(
         judged()
         _refer(places, location, folder)
         file.sync()
-        file.name()
-    try:
-        sync_folder(data.parent)
-        model.save(target, force=force)
-    except BaseException:
-        if not existed:
-            data.unlink(missing_ok=True)
-        raise
+        with signals_deferred():
+            file.name()
+            try:
+                sync_folder(data.parent)
+                model.save(target, force=force)
+            except BaseException:
+                if not existed:
+                    data.unlink(missing_ok=True)
+                raise
     return [target, data]
 
 

@@ -87,7 +87,7 @@ def test_an_interruption_tells_what_was_done(tmp_path: Path, jobs: int) -> None:
     call = [sys.executable, "-m", "rewriter", "fix", models, "--out", out, "--jobs", str(jobs), "--report", report]
     heard = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}  # a shell has its background jobs ignore it
     started = subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, **heard)
-    while started.poll() is None and not out.exists():
+    while started.poll() is None and not (tmp_path / "out.journal.jsonl").exists():
         time.sleep(0.01)
     os.killpg(started.pid, signal.SIGINT)
     _, said = started.communicate()

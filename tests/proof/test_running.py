@@ -117,7 +117,7 @@ def test_a_model_that_no_input_can_make_run() -> None:
     ],
 )
 def test_inputs_that_may_be_at_fault_are_noted(text: str) -> None:
-    text = HEAD.replace('17]', '17, "ai.onnx.ml": 3]') + text
+    text = HEAD.replace("17]", '17, "ai.onnx.ml": 3]') + text
     found = failure_in_check(Candidate(Model.from_proto(onnx.parser.parse_model(text))))
     assert found is not None and not found.certain and not found.refusal
     assert "the inputs may be at fault" in found.note
