@@ -1,7 +1,8 @@
 """Types that cross the border of a subgraph: from an `If`, `Loop` or `Scan` into its bodies and back.
 
-What a loop carries may change its shape from one iteration to the next, so a body knows the element type of what comes in but
-of the shape only what it declares, and the loop's result has what the first value and the body's result have in common.
+What a Loop carries may change its shape from one iteration to the next, so a body knows the element type of what comes in but
+of the shape only the rank, and the loop's result has what the first value and the body's result have in common. What a Scan
+carries keeps its shape.
 """
 
 from __future__ import annotations
@@ -29,30 +30,46 @@ def inner_graphs(node: gs.Node, version: int | None) -> list[gs.Graph]:
     return [found[name] for name in names] if all(name in found for name in names) else []
 
 
-def body_input(node: gs.Node, i: int, types: Sequence[TensorType], declared: TensorType) -> TensorType:
-    """Type of input i of the body of a Loop or Scan whose operands have `types`."""
+def body_input(
+    node: gs.Node, i: int, types: Sequence[TensorType], declared: TensorType, ends: Sequence[TensorType]
+) -> TensorType:
+    """Type of input i of the body of a Loop or Scan.
+
+    Args:
+        node: the owner, whose operands have `types`.
+        i: which input.
+        types: see there.
+        declared: what the body declares of it; `ends`: and of its outputs.
+    """
     if node.op == "Loop":
         if i < 2:
             return refine(declared, TensorType(_BOOL if i else _INT64, ()))
-        return _carried(types[i], declared) if i < len(types) else declared
+        return _carried(types[i : i + 1], declared, ends[i - 1 : i])
     states = _states(node, len(types))
     if states is None or i >= len(types):
-        return declared
+        return TensorType(declared.dtype)
     if i < states:
-        return _carried(types[i], declared)
+        return refine(types[i], TensorType(declared.dtype))
     axis = _axis(node, "scan_input_axes", i - states)
     whole = types[i].shape
     if whole is None or axis is None or not -len(whole) <= axis < len(whole):
-        return _carried(types[i], declared)
+        return TensorType(types[i].dtype if types[i].dtype is not None else declared.dtype)
     shape = list(whole)
     del shape[axis]
-    return refine(TensorType(types[i].dtype, tuple(shape)), declared)
+    return TensorType(types[i].dtype if types[i].dtype is not None else declared.dtype, tuple(shape))
 
 
-def _carried(first: TensorType, declared: TensorType) -> TensorType:
-    if first.other:
-        return TensorType(other=first.other)
-    return TensorType(first.dtype if first.dtype is not None else declared.dtype, declared.shape)
+def _carried(first: Sequence[TensorType], declared: TensorType, last: Sequence[TensorType]) -> TensorType:
+    """What a Loop's body gets from the iteration before, of the rank on which the first value and both declarations agree."""
+    if not first or not last:
+        return TensorType(declared.dtype)
+    if first[0].other:
+        return TensorType(other=first[0].other)
+    shapes = (first[0].shape, declared.shape, last[0].shape)
+    ranks = {None if shape is None else len(shape) for shape in shapes}
+    rank = ranks.pop() if len(ranks) == 1 else None
+    dtype = first[0].dtype if first[0].dtype is not None else declared.dtype
+    return TensorType(dtype, None if rank is None else (None,) * rank)
 
 
 def output_types(node: gs.Node, types: Sequence[TensorType], results: Sequence[Sequence[TensorType]]) -> list[TensorType]:
@@ -87,7 +104,7 @@ def _scan(node: gs.Node, types: Sequence[TensorType], results: Sequence[Sequence
         if kind.shape is not None and axis is not None and -len(kind.shape) <= axis < len(kind.shape):
             length = length if isinstance(length, int) or kind.shape[axis] is None else kind.shape[axis]
     return [
-        _after(types[i], kind) if i < states else _stacked(kind, _axis(node, "scan_output_axes", i - states), length)
+        refine(types[i], kind) if i < states else _stacked(kind, _axis(node, "scan_output_axes", i - states), length)
         for i, kind in enumerate(made)
     ]
 

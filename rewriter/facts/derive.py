@@ -16,9 +16,10 @@ from rewriter.errors import RewriterError
 from rewriter.facts import constant_folding
 from rewriter.facts.infer import MOST_DATA, output_types
 from rewriter.facts.node_facts import NodeFacts
+from rewriter.facts.operator_shapes import SHAPE_OPERANDS, SIZED_BY_CONTENTS
 from rewriter.facts.shape_values import INTEGERS, ShapeValue, followed, of_array
 from rewriter.facts.value_rules import output_values
-from rewriter.graph.values import Variable, constant_array, elem_type, static_shape
+from rewriter.graph.values import Constant, Variable, constant_array, declared, elem_type, static_shape
 from rewriter.onnxfile.tensor_types import UNKNOWN, TensorType, clean, count, decode, dtype_number, numpy_dtype, refine
 from rewriter.onnxfile.tensors import read_sparse
 
@@ -48,7 +49,7 @@ def declared_type(tensor: gs.Tensor) -> TensorType:
         return TensorType(elem_type(tensor), static_shape(tensor))
     for info in getattr(tensor, "infos", ()):
         if info.type.WhichOneof("value") == kind:
-            return decode(info.type.SerializeToString())
+            return decode(_without_lengths(info.type).SerializeToString())
     dtype = dtype_number(tensor.dtype)
     if kind == "sequence_type" and dtype is not None:
         proto = onnx.TypeProto()
@@ -57,11 +58,24 @@ def declared_type(tensor: gs.Tensor) -> TensorType:
     return UNKNOWN
 
 
+def _without_lengths(kind: onnx.TypeProto) -> onnx.TypeProto:
+    """A type of sequences, optionals or maps; no runtime looks at the lengths of what is inside."""
+    result = onnx.TypeProto()
+    result.CopyFrom(kind)
+    inner = result
+    while (name := inner.WhichOneof("value")) in ("sequence_type", "optional_type", "map_type"):
+        inner = inner.map_type.value_type if name == "map_type" else getattr(inner, name).elem_type
+    if name in ("tensor_type", "sparse_tensor_type"):
+        getattr(inner, name).ClearField("shape")
+    return result
+
+
 def initializer_fact(tensor: gs.Constant, mark: int, overridable: bool) -> Fact:
-    """What is known of an initializer; of one that a caller may override, only its type."""
+    """What is known of an initializer; of one that a caller may override, only the type that the inputs declare."""
     known = declared_type(tensor)
     if overridable:
-        return Fact(known)
+        shape = clean(declared(tensor.infos[:1]).shape) if isinstance(tensor, Constant) else None
+        return Fact(known if shape is None else known._replace(shape=shape))
     value = None
     if followed(known.dtype, known.shape):
         try:
@@ -148,16 +162,52 @@ def output_facts(
         facts, imports, operands: as in `node_facts`.
         arrays: the arrays of all operands; called only where all are constant and the result is small enough to carry a shape.
     """
-    types, declared = output_types(facts, imports), False
+    types, adds = output_types(facts, imports), False
     for i, tensor in enumerate(facts.node.outputs):
         if tensor.name and not types[i].other and not types[i].complete:
-            types[i], before = refine(types[i], declared_type(tensor)), types[i]
-            declared = declared or types[i] != before
+            types[i], before = refine(types[i], uncontested(declared_type(tensor), facts, bool(facts.domain))), types[i]
+            adds = adds or types[i] != before
     values = output_values(facts, types)
     found = [Fact(kind, value, _value_mark(kind, value)) for kind, value in zip(types, values, strict=True)]
     if found and found[0].mark is None:
         found[0] = _folded(facts, operands, found[0], arrays)
-    return found, declared
+    return found, adds
+
+
+SLOPPY_DOMAINS = frozenset(("ai.onnx.ml",))
+"""Of their operators exporters declare shapes, be it the rank, that no runtime computes (CatBoost: [N] for [N, 1])."""
+
+
+def uncontested(claim: TensorType, facts: NodeFacts, opaque: bool = False) -> TensorType:
+    """What counts of that which the file declares of an output.
+
+    That is the element type; and the shape where nothing that varies decides about it. A declaration is a claim: it was true
+    for the lengths that an exporter saw. Of a node whose operator nobody knows (`opaque`) also the rank counts, since no
+    operand of another length changes that.
+    """
+    if claim.other or claim.shape is None:
+        return claim
+    if facts.domain in SLOPPY_DOMAINS:
+        return TensorType(claim.dtype)
+    if _has_one_shape(facts, opaque):
+        return claim
+    return TensorType(claim.dtype, (None,) * len(claim.shape) if opaque else None)
+
+
+def _has_one_shape(facts: NodeFacts, opaque: bool) -> bool:
+    """Whether the outputs of a node have the same shape whatever a caller feeds."""
+    if not all(known is None or known.complete for known in facts.types):
+        return False
+    if opaque:
+        return True
+    return facts.op not in SIZED_BY_CONTENTS and all(
+        _is_known(facts, i) for i in SHAPE_OPERANDS.get(facts.op, ()) if facts.has(i)
+    )
+
+
+def _is_known(facts: NodeFacts, i: int) -> bool:
+    value = facts.value(i)
+    return (value is not None and value.known() is not None) or facts.constant(i) is not None
 
 
 def _value_mark(known: TensorType, value: ShapeValue | None) -> int | None:

@@ -4,8 +4,9 @@ Facts are found when they are asked for, node by node from the inputs on, so tha
 they are remembered, and after an edit only what the edit can reach is looked at again, as far as something really changes.
 Weights are not loaded.
 
-Where the file declares something (value_info) it fills what cannot be inferred. Where both speak, inference is believed: a
-declaration outlives the edits that made it wrong.
+What the file declares of graph inputs holds: a runtime refuses others. What it declares of inner tensors and outputs is a
+claim: it was true for the lengths that an exporter saw, and it outlives the edits that made it wrong. A claim counts only where
+nothing can be inferred and nothing that varies could contradict it (`derive.uncontested`); `declared` gives the claim itself.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from rewriter.facts.derive import (
     initializer_fact,
     node_facts,
     output_facts,
+    uncontested,
 )
 from rewriter.facts.dtype_walk import DtypeWalk
 from rewriter.facts.repeats import Repeats, look
@@ -38,7 +40,7 @@ from rewriter.facts.shape_values import ShapeValue, join_values
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.scopes import Scope
 from rewriter.graph.values import constant_array
-from rewriter.onnxfile.tensor_types import UNKNOWN, Dim, refine
+from rewriter.onnxfile.tensor_types import UNKNOWN, Dim, TensorType, refine
 
 __all__ = ["Facts", "ShapeValue"]
 
@@ -223,14 +225,17 @@ class Facts:
         declared, place = declared_type(tensor), self.body_input(tensor)
         if place is None:
             return Fact(declared)
-        types = [operand.type for operand in self._operands(place[0].owner, NOTHING)]
-        return Fact(control_flow.body_input(place[0].owner, place[1], types, declared))
+        scope, number = place
+        types = [operand.type for operand in self._operands(scope.owner, NOTHING)]
+        ends = [declared_type(t) for t in scope.graph.outputs]
+        return Fact(control_flow.body_input(scope.owner, number, types, declared, ends))
 
     def of_node(self, node: gs.Node) -> list[tuple[gs.Tensor, Fact]]:
         """Facts of the outputs that a node makes."""
         domain = node.domain or ""
         if (domain, node.op) in self._functions:
-            found = [Fact(declared_type(t)) for t in node.outputs]
+            call = node_facts(node, self.index.scope(node).opsets, self._operands(node, None), lambda _: None)
+            found = [Fact(uncontested(declared_type(t), call, opaque=True)) for t in node.outputs]
         elif node.op == "Constant" and domain in ("", "ai.onnx"):
             found = [self._of_constant_node(node)]
         elif self.inner_graphs(node):
@@ -275,7 +280,8 @@ class Facts:
         joined = [join_values(a.value, b.value) for a, b in zip(*results, strict=False)] if node.op == "If" else []
         values = itertools.chain(joined, itertools.repeat(None))
         return [
-            Fact(refine(kind, declared_type(t)), value) for kind, t, value in zip(found, node.outputs, values, strict=False)
+            Fact(refine(kind, TensorType(declared_type(t).dtype)), value)
+            for kind, t, value in zip(found, node.outputs, values, strict=False)
         ]
 
     def _of_ordinary_node(self, node: gs.Node) -> list[Fact]:

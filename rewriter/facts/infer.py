@@ -17,13 +17,14 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from rewriter.errors import RewriterError
+from rewriter.facts.inference_errors import corrected
 from rewriter.facts.inference_guards import survives
 from rewriter.facts.node_facts import NodeFacts
-from rewriter.facts.operator_shapes import BOOLEAN, POOLS, SHAPE_OPERANDS
+from rewriter.facts.operator_shapes import BOOLEAN, SHAPE_OPERANDS
 from rewriter.facts.shape_rules import RULES, output_shape
 from rewriter.graph.attributes import AttributeWriter
 from rewriter.language.schema import registered, registered_at
-from rewriter.onnxfile.tensor_types import UNKNOWN, Dim, TensorType, decode, encode, refine_shape
+from rewriter.onnxfile.tensor_types import UNKNOWN, TensorType, decode, encode, refine_shape
 
 A = onnx.AttributeProto
 MOST_DATA = 4096
@@ -44,14 +45,12 @@ def output_types(facts: NodeFacts, imports: Mapping[str, int]) -> list[TensorTyp
         facts: the node; operators of other domains than ONNX's own, or of a domain that `imports` lacks, give nothing.
         imports: opset version by domain.
     """
-    found = _inferred(facts, imports)
+    found = corrected(facts, _inferred(facts, imports))
     if not found or found[0].other:
         return found
     dtype, shape = found[0].dtype, found[0].shape
-    if shape is not None:
-        if len(shape) > MOST_DIMENSIONS:
-            return [kind._replace(shape=None) for kind in found]
-        shape = _corrected(facts, shape)
+    if shape is not None and len(shape) > MOST_DIMENSIONS:
+        return [kind._replace(shape=None) for kind in found]
     if shape is None or None in shape:
         shape = refine_shape(shape, output_shape(facts))
     if dtype is None and not facts.domain and facts.op in RULES:
@@ -228,49 +227,3 @@ def _fitting(domain: str, op: str, version: int, message: bytes) -> list[Any]:
         and (schema.since_version > version if fits else schema not in present)
     ]
     return sorted(fitting, key=lambda schema: abs(schema.since_version - version))
-
-
-def _corrected(facts: NodeFacts, shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    """The inferred shape of the first output. Where `onnx.shape_inference` gets it wrong, since every runtime computes
-    something else or runtimes disagree, it is put right or made unknown.
-    """
-    if facts.domain:
-        return shape
-    if facts.op in POOLS and facts.integer("ceil_mode", 0):
-        return _ceiled(facts, shape)
-    if facts.op in ("Resize", "Upsample"):
-        return _scaled(facts, shape)
-    return shape
-
-
-def _ceiled(facts: NodeFacts, shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    """Pooling that rounds up leaves out a window that would begin behind the input; the inference counts it."""
-    source, kernel = facts.shape(0), facts.integers("kernel_shape")
-    if source is None or kernel is None or len(source) != len(shape) != len(kernel) + 1:
-        return shape
-    axes = len(kernel)
-    strides = facts.integers("strides") or [1] * axes
-    pads = facts.integers("pads") or [0] * (2 * axes)
-    if facts.text("auto_pad", "NOTSET") != "NOTSET" or len(strides) != axes or len(pads) != 2 * axes:
-        return shape
-    dims = list(shape)
-    for i, dim in enumerate(source[2:]):
-        made = dims[i + 2]
-        if isinstance(dim, int) and isinstance(made, int) and (made - 1) * strides[i] >= dim + pads[i]:
-            dims[i + 2] = made - 1
-    return tuple(dims)
-
-
-def _scaled(facts: NodeFacts, shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    """A length times a scale: unknown where it is rounded differently in single and in double precision."""
-    source = facts.shape(0)
-    scales = facts.constant(2 if facts.op == "Resize" and len(facts.types) > 2 else 1)
-    axes = facts.integers("axes") or list(range(len(shape)))
-    if facts.has(3) or source is None or scales is None or scales.shape != (len(axes),) or len(source) != len(shape):
-        return shape
-    dims = list(shape)
-    for axis, scale in zip(axes, np.asarray(scales, np.float32), strict=True):
-        dim = source[axis] if -len(dims) <= axis < len(dims) else None
-        if isinstance(dim, int) and np.floor(np.float32(dim) * scale) != np.floor(float(dim) * float(scale)):
-            dims[axis] = None
-    return tuple(dims)

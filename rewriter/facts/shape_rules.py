@@ -48,8 +48,6 @@ def _reshape(facts: NodeFacts) -> Shape | None:
         for i, item in enumerate(target):
             if item == 0:
                 target[i] = source[i] if source is not None and i < len(source) else None
-                if target[i] is None:
-                    return tuple(_plain(dim) for dim in target)
     if len(open_at) == 1 and source is not None:
         rest = [dim for i, dim in enumerate(target) if i != open_at[0]]
         target[open_at[0]] = quotient(source, rest)

@@ -77,20 +77,52 @@ def test_inference_is_believed_against_a_stale_declaration() -> None:
     assert known.facts.declared(known.tensors["y"]) == (INT64, (7,))
 
 
-def test_a_declaration_fills_what_inference_leaves_open() -> None:
-    known = Known(
-        """g (float[2,3] x, int64[2] s) => (float[6,M] y, float[4] z) {
-            y = Reshape(x, s)
-            z = com.acme.Foo(x)
-        }"""
-    )
-    assert known.shape("y") == (6, "M")
+def test_a_declaration_counts_where_nothing_could_contradict_it() -> None:
+    known = Known("g (float[2,3] x) => (float[4] z, float[7] u) <int64[2] s = {3, 2}> { z = com.acme.Foo(x)  u = NonZero(x) }")
     assert (known.dtype("z"), known.shape("z")) == (FLOAT, (4,))
+    assert known.shape("u") == (2, None)
 
 
-def test_a_declared_number_is_better_than_an_inferred_name() -> None:
-    known = Known("g (float[N,3] x) => (float[8,3] y) { y = Relu(x) }")
-    assert known.shape("y") == (8, 3)
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        ("g (float[N,3] x) => (float[8,3] y) { y = Relu(x) }", ("N", 3)),
+        ("g (float[2,3] x, int64[2] s) => (float[6,M] y) { y = Reshape(x, s) }", (None, None)),
+        ("g (float[N,3,4] x, float[M] z) => (float[1,12] y) <int64[1] m = {-1}>"
+         "{ s = Shape(z)  c = Concat<axis=0>(s, m)  y = Reshape(x, c) }", ("M", None)),
+        ("g (float[N,1,5] x) => (float[2,5] y) <int64[1] a = {1}> { y = Squeeze(x, a) }", ("N", 5)),
+        ("g (float[N,3] x) => (float[2,5] y) { y = com.acme.Foo(x) }", (None, None)),
+        ("g (float[N,3] x) => (float[N] y) { y = ai.onnx.ml.Foo(x) }", None),
+        ("g (float[2] x, bool c) => (float[2] y) { y = If(c) <"
+         "then_branch = t () => (a) { a = Identity(x) }, else_branch = e () => (b) { b = Concat<axis=0>(x, x) }> }", (None,)),
+        ("g (int64 n, bool c, float[2] v) => (y) { y = Loop(n, c, v) <body = b (int64 i, bool k, float[2] a) =>"
+         "(bool k2, float[2] r) { k2 = Identity(k)  r = Concat<axis=0>(a, a) }> }", (None,)),
+    ],
+)  # fmt: skip
+def test_a_declared_length_is_a_claim_where_something_varies(text: str, shape: tuple[int | str | None, ...] | None) -> None:
+    assert Known(text).shape("y") == shape
+
+
+@pytest.mark.parametrize(
+    ("opset", "text", "shape"),
+    [
+        (13, "g (float[?,S,4] x) => (y) <int64[4] s = {0,0,2,2}> { y = Reshape(x, s) }", (None, "S", 2, 2)),
+        (13, "g (float[?,4] x) => (y) <int64[3] s = {0,2,-1}> { y = Reshape(x, s) }", (None, 2, 2)),
+        (10, "g (float[N,3] x) => (y) <int64[1] s = {0}, int64[1] e = {1}> { y = Slice(x, s, e, s) }", (None, 3)),
+        (10, "g (float[N,3] x) => (y) <int64[1] s = {0}, int64[1] e = {1}> { y = Slice(x, s, e, e) }", ("N", 1)),
+        (17, "g (float[1,64,1] x) => (y) <int64 step = {8}, float[16] w> { y = STFT(x, step, w) }", (1, 7, 9, 2)),
+        (17, "g (float[1,64,1] x) => (y) <int64 step = {8}, float[16] w> { y = STFT<onesided=0>(x, step, w) }", (1, 7, 16, 2)),
+        (23, "g (float[2,4,24] q, float[2,6,24] k, float[2,6,?] v) => (y)"
+         "{ y = Attention<q_num_heads=3, kv_num_heads=3>(q, k, v) }", (2, 4, None)),
+        (23, "g (float[2,4,24] q, float[2,6,24] k, float[2,6,30] v) => (y)"
+         "{ y = Attention<q_num_heads=3, kv_num_heads=3>(q, k, v) }", (2, 4, 30)),
+        (23, "g (float[2,4,24] q, float[2,6,24] k, float[2,6,30] v, float[4,6] m) => (z, p, r, y)"
+         "{ z, p, r, y = Attention<q_num_heads=3, kv_num_heads=3>(q, k, v, m) }", (2, 3, 4, 6)),
+        (17, "g (float[3,5,N] x, int64[2,4] t) => (y) { y = NegativeLogLikelihoodLoss<reduction=\"none\">(x, t) }", (2, 4)),
+    ],
+)  # fmt: skip
+def test_what_inference_gets_wrong_is_put_right(opset: int, text: str, shape: tuple[int | str | None, ...]) -> None:
+    assert Known(text, opset).shape("y") == shape
 
 
 def test_unknown_dimensions_of_a_file_are_unknown() -> None:
