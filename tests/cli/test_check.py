@@ -225,35 +225,6 @@ def test_a_model_that_loads_and_does_not_run(call: Call, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("command", ["check", "fix"])
-def test_weights_that_are_gone_are_told_though_no_rule_fires(call: Call, tmp_path: Path, command: str) -> None:
-    """ONNX Runtime cannot load such a model, and was not asked; to say nothing reads as if it had taken it."""
-    weight = onnx.TensorProto(name="w", data_type=1, dims=[2], data_location=onnx.TensorProto.EXTERNAL)
-    weight.external_data.add(key="location", value="gone.bin")
-    model = '<ir_version: 8, opset_import: ["": 13]> g (float[2] x) => (float[2] y) { y = Add(x, w) }'
-    proto = onnx.parser.parse_model(model)
-    proto.graph.initializer.append(weight)
-    onnx.save(proto, tmp_path / "net.onnx")
-    where = ["-o", tmp_path / "out.onnx", "--force"] if command == "fix" else []
-    done = call(command, tmp_path / "net.onnx", *where)
-    assert done.code == 0
-    assert "note: not loaded into ONNX Runtime: external data 'gone.bin': no such file or directory" in done.out
-    quiet = call(command, tmp_path / "net.onnx", "--runtime", "no", *where)
-    assert quiet.code == 0 and "note" not in quiet.out
-
-
-def test_a_model_that_loads_and_does_not_run(call: Call, tmp_path: Path) -> None:
-    pytest.importorskip("onnxruntime")
-    text = '<ir_version: 8, opset_import: ["": 17]> g ' + ALWAYS
-    onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
-    done = call("check", tmp_path / "net.onnx", "--ignore", "GEN012")
-    assert done.code == 1
-    assert f"{tmp_path / 'net.onnx'}: refused by ONNX Runtime: it loads, and fails on made-up inputs: " in done.out
-    onnx.save(onnx.parser.parse_model(text.replace("2] x)", "2] x, int64[1] i)")), tmp_path / "net.onnx")
-    done = call("check", tmp_path / "net.onnx", "--ignore", "GEN012")
-    assert done.code == 0 and ": note: ONNX Runtime loads it, and it fails on made-up inputs: " in done.out
-
-
-@pytest.mark.parametrize("command", ["check", "fix"])
 def test_a_model_that_only_the_optimizations_of_the_runtime_refuse(call: Call, tmp_path: Path, command: str) -> None:
     clashing()
     onnx.save(onnx.parser.parse_model(CLASH), tmp_path / "net.onnx")

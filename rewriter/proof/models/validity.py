@@ -4,8 +4,8 @@ A model that needs repair is one that some judge refuses, so no judge alone deci
 as valid* as its input when every judge that takes the input takes the result.
 
 ONNX Runtime is two of the judges. Users have it with its default optimizations, which some models do not survive, so it is
-asked with these first. A model that loads with them is taken to load without; one that does not is also asked without, since it is
-another matter to have a wrong model than to have met a wrong optimization.
+asked with these first. A model that loads with them is taken to load without. One that does not is also asked without: a wrong
+model is another matter than a wrong optimization.
 """
 
 from __future__ import annotations

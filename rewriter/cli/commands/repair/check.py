@@ -16,7 +16,7 @@ def add(commands: Any) -> None:
         "check",
         help="report which rules would fire, and where",
         description="Reports which rules would fire and where, and what an unknown fact keeps from being decided, with what "
-        "would make it known. Nothing is written. The exit code is 1 when a rule would fire, when ONNX Runtime refuses a model, "
+        "would make it known. Nothing is written. The exit code is 1 when a rule would fire, when ONNX Runtime refuses a model "
         "or when a small model fails on all made-up inputs and they cannot be at fault.",
         epilog="examples:\n  rewriter check net.onnx --source net-symbol.json\n"
         "  rewriter check exported/ --format github --report findings.sarif",
