@@ -116,7 +116,9 @@ def test_without_a_wish_only_weights_go(call: Call, tmp_path: Path, out: Path, r
 def test_a_rule_that_asks_the_source(call: Call, out: Path) -> None:
     done = call("reduce", GAMMA, "--keep", "rule: MX002", "-o", out)
     assert done.code == 0 and "--source" in done.out
-    assert len(onnx.load(out).graph.node) == 1
+    nodes = [node.op_type for node in onnx.load(out).graph.node]
+    # This BatchNormalization runs only because ONNX Runtime folds it into the Conv, so the Conv stays where it does that.
+    assert nodes in (["BatchNormalization"], ["Conv", "BatchNormalization"])
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from rewriter.onnxfile.copy_external_data import may_refer
 from rewriter.proof import onnx_runtime
 from rewriter.proof.judges import budget, child, native
 from rewriter.proof.judges.child import Child, NoAnswer, TooSlow
@@ -99,6 +98,8 @@ class Session:
     """
 
     def __init__(self, data: bytes, folder: Path | None, runtime: str = SESSION) -> None:
+        from rewriter.onnxfile.copy_external_data import may_refer
+
         self._model = runtime, data, folder if may_refer(data) else None
         self._key = next(_keys)
         self.outputs: list[str] = _taken(_ask(runtime, "open", self._key, *self._model))
