@@ -124,14 +124,14 @@ def _sockets_denied(machine: tuple[int, int, int]) -> tuple[Any, Any]:
 
 
 def _python() -> list[str]:
-    """Where Python and its packages are, and what this program keeps between calls, which stays as it is."""
-    from rewriter.language.cache.own_folder import own_folder
+    """Where Python and its packages are, and the cache of this program, which stays as it is."""
+    from rewriter.language.cache.store import own_folder
     from rewriter.resources import resource
 
     found = {sys.prefix, sys.base_prefix, *sysconfig.get_paths().values(), str(resource("rules")), str(resource("grammar"))}
     for name in _LIBRARIES:
         if (spec := find_spec(name)) is not None and spec.origin is not None:
             found.add(str(Path(spec.origin).parent))
-    if (kept := own_folder()) is not None:
-        found.add(str(kept))
+    if (folder := own_folder()) is not None:
+        found.add(str(folder))
     return sorted(found)
