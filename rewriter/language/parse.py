@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rewriter.language import ast
 from rewriter.language.ast import Span
@@ -18,9 +18,8 @@ from rewriter.language.syntax.syntax_limits import MAX_DEPTH, MAX_FILE_BYTES
 from rewriter.record import replace
 
 if TYPE_CHECKING:
-    from lark import Token, Tree
-
     from rewriter.language.syntax.fill_row import FilledText
+    from rewriter.language.syntax.grammar import Node
     from rewriter.language.syntax.tree import RuleBuilder
 
 
@@ -137,14 +136,14 @@ def _read(
     from rewriter.language.syntax.tree import RuleBuilder
 
     try:
-        tree = grammar().parse(text[chunk.start : chunk.end])
+        tree: Any = grammar().parse(text[chunk.start : chunk.end])
     except UnexpectedInput as error:
         from rewriter.language.syntax.syntax_errors import explain
 
         return None, None, [explain(text, chunk, error)]
     deep = _too_deep(tree)
     if deep is not None:
-        where = Span(chunk.start + deep.meta.start_pos, chunk.start + deep.meta.end_pos)
+        where = Span(chunk.start + deep.start_pos, chunk.start + deep.end_pos)
         helps = ("name a part of it with `let`",)
         return None, None, [Diagnostic("E003", f"this expression nests deeper than {MAX_DEPTH} levels", where, "", (), helps)]
     builder = RuleBuilder(text, chunk.start, path, place)
@@ -152,13 +151,13 @@ def _read(
     return builder, (None if builder.problems else rule), builder.problems
 
 
-def _too_deep(tree: Tree[Token]) -> Tree[Token] | None:
+def _too_deep(tree: Node) -> Node | None:
     """The first node below the deepest level that the conversion may recurse to; found without recursion."""
-    from lark import Tree
+    from rewriter.language.syntax.grammar import Node
 
     level = [tree]
     for _ in range(MAX_DEPTH):
-        level = [child for node in level for child in node.children if type(child) is Tree]
+        level = [child for node in level for child in node.children if type(child) is Node]
         if not level:
             return None
     return level[0]

@@ -12,8 +12,6 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from lark import Tree
-
 from rewriter.language import ast
 from rewriter.language.ast import Expr, Span
 from rewriter.language.diagnostics import Diagnostic
@@ -21,7 +19,7 @@ from rewriter.language.syntax.syntax_limits import MAX_INT, MAX_STRING_LENGTH, M
 from rewriter.language.syntax.words import NUMBERS, reserved
 
 Part = Any
-"""A tree or token of lark, or None for an optional part that is missing; only the grammar knows which child is which."""
+"""A `Node` or token, or None for an optional part that is missing; only the grammar knows which child is which."""
 
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "/": "/"}
@@ -76,8 +74,7 @@ class ExpressionBuilder:
 
     def span(self, part: Part) -> Span:
         """Where a tree or token stands in the file."""
-        place = part.meta if type(part) is Tree else part
-        span = Span(self.base + place.start_pos, self.base + place.end_pos)
+        span = Span(self.base + part.start_pos, self.base + part.end_pos)
         return span if self.place is None else self.place(span)
 
     def new_name(self, token: Part) -> str:
