@@ -95,10 +95,8 @@ def do(job: Job, work: Work, outcome: Outcome) -> Model | None:
         return None
     from rewriter.batch.file_records import stamps_of
     from rewriter.graph.scopes import node_count
-    from rewriter.language.cache.operator_table import write_table
     from rewriter.onnxfile.read import read_model_file
 
-    write_table()
     with stage(outcome.profile, "load"):
         model = _load(job.path, Work(work.rules) if job.copy else work)
     outlook.check(job.path)

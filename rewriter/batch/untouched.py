@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from rewriter.collector import collector_off
 from rewriter.conditions.guards import GuardedModel, suited
 from rewriter.errors import RewriterError
-from rewriter.language.cache.operator_table import read_table
+from rewriter.language.cache.operator_table import operator_table
 from rewriter.log.records import Log
 from rewriter.matching.forecast import Forecast
 from rewriter.onnxfile import files
@@ -71,7 +71,6 @@ def decided(job: Job, work: Work, outcome: Outcome, outlook: Outlook) -> bool:
     Raises:
         RewriterError: the model cannot be read, or its copy not written.
     """
-    table = read_table()
     asks_more = (
         work.plan is not None
         or work.coverage is not None
@@ -82,8 +81,6 @@ def decided(job: Job, work: Work, outcome: Outcome, outlook: Outlook) -> bool:
         or work.profile
         or work.expect
     )
-    if table is None:
-        return False
     with files.opened(job.path) as (descriptor, size):
         large = size >= files.LARGE
         data = _without_weights(descriptor, size) if large else files.all_bytes(descriptor)
@@ -96,7 +93,7 @@ def decided(job: Job, work: Work, outcome: Outcome, outlook: Outlook) -> bool:
         outlook.note(census, data, found)
         if asks_more:
             return False
-        outlook.forecast = forecast = Forecast(census, table)
+        outlook.forecast = forecast = Forecast(census, operator_table())
         return not _asks_elsewhere(job, work) and _decided(job, work, outcome, forecast, data, found, large=large)
 
 

@@ -1,7 +1,7 @@
 """Rules as they are written, for the commands that only show them.
 
 `load_rules` checks every rule against the ONNX schemas, and so imports onnx; to list rules or to print one, reading is enough.
-What either has kept is used.
+What either has put into the cache is used.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from rewriter.cli.rule_paths import rule_paths
 from rewriter.errors import RewriterError
-from rewriter.language.cache.kept_rules import Library
+from rewriter.language.cache.library import Library
 from rewriter.language.diagnostics import Diagnostic, RuleFileError, SourceText, suggest
 from rewriter.language.rule import Rule
 from rewriter.language.rule_files import find_rule_files

@@ -69,7 +69,7 @@ class _Layout:
     """Writes one rule, or one define."""
 
     def __init__(self, text: str, span: Span, lines: Lines) -> None:
-        from rewriter.language.syntax.tables import tokens
+        from rewriter.language.syntax.grammar import tokens
 
         self.text = text
         self.lines = lines

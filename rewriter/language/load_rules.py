@@ -1,4 +1,4 @@
-"""From rule files to checked rules: what was found right once is kept, and is not parsed and checked again."""
+"""From rule files to checked rules: what was found right once is in the cache, and is not parsed and checked again."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from rewriter.language.cache.kept_rules import Checked, Library
+from rewriter.language.cache.library import Library, RulesAndWarnings
 from rewriter.language.checks.codes import check_codes
 from rewriter.language.diagnostics import Diagnostic, RuleFileError, SourceText
 from rewriter.language.rule import Rule
 from rewriter.language.rule_files import State, find_rule_files
 from rewriter.language.rules import RuleSet, code_key
 
-_loaded: deque[tuple[list[State], Checked]] = deque(maxlen=4)
+_loaded: deque[tuple[list[State], RulesAndWarnings]] = deque(maxlen=4)
 """What this process loaded last, with the states of the files."""
 
 
 def load_rules(paths: Iterable[Path | str] | None = None) -> RuleSet:
     """Reads, parses and checks rule files; folders are searched for `*.rules`. None: the rules that are shipped.
 
-    What was found right once is kept (`kept_rules`), and is not parsed and checked again. Files that this process loaded and
-    that nobody has written to since give the same rules, with all that was made of them.
+    What was found right once is in the cache (`Library`), and is not parsed and checked again. Files that this process loaded
+    and that nobody has written to since give the same rules, with all that was made of them.
 
     Raises:
         RewriterError: a path does not exist, cannot be read or is too big.
@@ -44,12 +44,12 @@ def load_rules(paths: Iterable[Path | str] | None = None) -> RuleSet:
     )
 
 
-def _read(library: Library) -> Checked:
+def _read(library: Library) -> RulesAndWarnings:
     for states, known in _loaded:
         if states == library.states:
             return known
     found = library.read("checked") or _compiled(library)
-    if library.settled:
+    if library.is_stable:
         _loaded.append((library.states, found))
     return found
 
@@ -63,18 +63,13 @@ def _apart(files: Sequence[str], paths: Iterable[Path | str] | None) -> list[Seq
     return [part for part in parts if part] or [files]
 
 
-def _compiled(library: Library) -> Checked:
-    """Parses and checks each file; what is right is kept."""
+def _compiled(library: Library) -> RulesAndWarnings:
+    """Parses and checks each file; what is right goes into the cache."""
     from rewriter.collector import collector_off
 
     with collector_off():
         rules, found = _checked(library.texts)
         if all(diagnostic.is_warning for diagnostic in found):
-            from rewriter.language import schema
-            from rewriter.language.cache.operator_table import write_table
-
-            write_table()
-            schema.keep()
             library.write("checked", rules, found)
     return rules, tuple(found)
 

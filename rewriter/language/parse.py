@@ -1,6 +1,6 @@
 """The text of a rule file becomes its syntax tree, with everything that is wrong with the text in one run.
 
-A file is cut at its rules first (`scan`), then each rule is parsed by itself (`lalr`) and converted (`tree`). Whatever the
+A file is cut at its rules first (`scan`), then each rule is parsed by itself (`grammar`) and converted (`tree`). Whatever the
 text, nothing is raised, and the time is bounded by the limits of `limits`.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rewriter.language import ast
 from rewriter.language.ast import Span
@@ -19,7 +19,7 @@ from rewriter.record import replace
 
 if TYPE_CHECKING:
     from rewriter.language.syntax.fill_row import FilledText
-    from rewriter.language.syntax.lalr import ParseNode
+    from rewriter.language.syntax.grammar import Node
     from rewriter.language.syntax.tree import RuleBuilder
 
 
@@ -130,15 +130,20 @@ def _read(
 ) -> tuple[RuleBuilder | None, ast.Rule | ast.Define | None, list[Diagnostic]]:
     if chunk.problems:
         return None, None, chunk.problems
-    from rewriter.language.syntax.lalr import tables
+    from lark.exceptions import UnexpectedInput
+
+    from rewriter.language.syntax.grammar import grammar
     from rewriter.language.syntax.tree import RuleBuilder
 
-    tree = tables().parse(text[chunk.start : chunk.end])
-    if tree is None:
-        return None, None, [_refused(text, chunk)]
+    try:
+        tree: Any = grammar().parse(text[chunk.start : chunk.end])
+    except UnexpectedInput as error:
+        from rewriter.language.syntax.syntax_errors import explain
+
+        return None, None, [explain(text, chunk, error)]
     deep = _too_deep(tree)
     if deep is not None:
-        where = Span(chunk.start + deep.start, chunk.start + deep.end)
+        where = Span(chunk.start + deep.start_pos, chunk.start + deep.end_pos)
         helps = ("name a part of it with `let`",)
         return None, None, [Diagnostic("E003", f"this expression nests deeper than {MAX_DEPTH} levels", where, "", (), helps)]
     builder = RuleBuilder(text, chunk.start, path, place)
@@ -146,27 +151,13 @@ def _read(
     return builder, (None if builder.problems else rule), builder.problems
 
 
-def _refused(text: str, chunk: Chunk) -> Diagnostic:
-    """What lark says of a rule that the grammar does not take."""
-    from lark.exceptions import UnexpectedInput
-
-    from rewriter.language.syntax.syntax_errors import explain
-    from rewriter.language.syntax.tables import tables
-
-    try:
-        tables().parse(text[chunk.start : chunk.end])
-    except UnexpectedInput as error:
-        return explain(text, chunk, error)
-    raise AssertionError("lark takes what its own tables do not")
-
-
-def _too_deep(tree: ParseNode) -> ParseNode | None:
+def _too_deep(tree: Node) -> Node | None:
     """The first node below the deepest level that the conversion may recurse to; found without recursion."""
-    from rewriter.language.syntax.lalr import ParseNode
+    from rewriter.language.syntax.grammar import Node
 
     level = [tree]
     for _ in range(MAX_DEPTH):
-        level = [child for node in level for child in node.children if type(child) is ParseNode]
+        level = [child for node in level for child in node.children if type(child) is Node]
         if not level:
             return None
     return level[0]

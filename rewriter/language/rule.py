@@ -13,15 +13,15 @@ from rewriter.language.walk import canonical, pattern_nodes
 from rewriter.record import replace
 
 if TYPE_CHECKING:
-    from rewriter.language.cache.rule_store import RuleStore
+    from rewriter.language.cache.pack import PackedTrees
 
 FRONT = ("code", "slug", "doc", "header", "digest", "wanted")
 Front = tuple[str, str, str, Header, str, tuple[frozenset[tuple[str, str]], ...]]
 _LAYOUT = frozenset({"table", "row", "doc"})
 """What does not change what a rule does: comments, and that it is a row of a table."""
 
-Place = tuple["RuleStore", int, str]
-"""Where the tree of a kept rule is, and its part that decides whether the rule may match, packed."""
+Place = tuple["PackedTrees", int, str]
+"""Where the tree of a rule from the cache is, and its part that decides whether the rule may match, packed."""
 
 
 class Rule:
@@ -38,7 +38,7 @@ class Rule:
         self._tree: tree.Rule | Place = ast
 
     @classmethod
-    def kept(cls, place: Place, front: Front, source: SourceText) -> Rule:
+    def from_cache(cls, place: Place, front: Front, source: SourceText) -> Rule:
         """A rule whose tree is read when it is asked for; what `front` says is known without it."""
         rule = cls.__new__(cls)
         rule.path = source.path
@@ -65,8 +65,8 @@ class Rule:
     def ast(self) -> tree.Rule:
         """The rule as it was written."""
         if isinstance(self._tree, tuple):
-            store, number, _ = self._tree
-            self._tree = store.tree(number, self.code, self.source)
+            trees, number, _ = self._tree
+            self._tree = trees.tree(number, self.code, self.source)
         return self._tree
 
     @cached_property

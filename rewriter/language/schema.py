@@ -4,19 +4,18 @@ The checks ask for attributes, operand counts and defaults of every operator for
 engine asks for defaults while matching; `onnx.defs` answers with freshly converted C++ objects each time, so this module keeps
 plain records.
 
-`onnx` is imported with the first question, not with this module, and only when no process before this one has kept the answers:
-writing rules needs none of it.
+The records come from the cache, so that rules are compiled without importing `onnx`, which takes longer than thirty rules.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Collection, Iterable, Mapping
+import json
+from collections.abc import Iterable, Mapping
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from rewriter.language.cache.kept_schemas import read_schemas, write_schemas
+from rewriter.language.cache.store import read_or_make
 from rewriter.record import record
 
 if TYPE_CHECKING:
@@ -162,55 +161,51 @@ def registered_at(op: str, domain: str, version: int) -> OpSchema | None:
 
 
 @cache
-def _kept() -> Any:
-    """What is kept; None when there is nothing, or `onnx` is imported anyway and answers at once."""
-    return None if "onnx.defs" in sys.modules else read_schemas()
+def _schemas() -> Any:
+    return json.loads(read_or_make("schemas", _make))
 
 
-def keep() -> None:
-    """Keeps what `onnx.defs` says, for processes that do not import it; imports it, unless it was kept before."""
-    write_schemas(
-        lambda: {
-            "latest": dict(_domains()),
-            "operators": {
-                domain: {op: [_plain(version) for version in history(op, domain)] for op in names}
-                for domain, names in _names().items()
-            },
-        }
-    )
+def _make() -> str:
+    from onnx import defs
+
+    latest: dict[str, int] = {}
+    versions: dict[str, dict[str, list[Any]]] = {}
+    for (domain, name), group in _registry().items():
+        latest[domain] = max(latest.get(domain, 1), group[-1].since_version)
+        versions.setdefault(domain, {})[name] = [_plain(schema) for schema in group]
+    return json.dumps({"latest": {**latest, "": defs.onnx_opset_version()}, "operators": versions})
 
 
-def _plain(version: Operator) -> list[Any]:
-    inputs, outputs = ([[f.name, f.optional, f.variadic] for f in found] for found in (version.inputs, version.outputs))
-    counts = version.min_inputs, version.max_inputs, version.min_outputs, version.max_outputs
-    attributes = {name: [found.kind, found.required, found.default] for name, found in version.attributes.items()}
-    return [version.since, version.deprecated, inputs, outputs, *counts, attributes]
+def _plain(schema: OpSchema) -> list[Any]:
+    """What `_operator` makes a record of."""
+    counts = schema.min_input, _bounded(schema.max_input), schema.min_output, _bounded(schema.max_output)
+    attributes = {
+        name: (_KINDS.get(str(found.type).rpartition(".")[2], "unknown"), found.required, _value(found.default_value))
+        for name, found in schema.attributes.items()
+    }
+    return [schema.since_version, schema.deprecated, _formals(schema.inputs), _formals(schema.outputs), *counts, attributes]
 
 
-def _from_plain(op: str, domain: str, plain: list[Any]) -> Operator:
+def _formals(parameters: Iterable[Any]) -> list[tuple[str, bool, bool]]:
+    return [(formal.name, formal.option.name == "Optional", formal.option.name == "Variadic") for formal in parameters]
+
+
+def _bounded(count: int) -> int | None:
+    return None if count > _UNBOUNDED else count
+
+
+def _operator(op: str, domain: str, plain: list[Any]) -> Operator:
     since, deprecated, inputs, outputs, low, high, few, many, attributes = plain
     known = {name: Attribute(name, *found) for name, found in attributes.items()}
     taken, given = (tuple([Formal(*one) for one in found]) for found in (inputs, outputs))
     return Operator(op, domain, since, deprecated, taken, given, low, high, few, many, MappingProxyType(known))
 
 
-_BEYOND = 1 << 20  # above the version of every domain
-
-
 @cache
 def history(op: str, domain: str = "") -> tuple[Operator, ...]:
     """Every version of an operator, oldest first; empty when ONNX does not know it."""
-    domain, kept = normal(domain), _kept()
-    if kept is not None:
-        return tuple([_from_plain(op, domain, plain) for plain in kept["operators"].get(domain, {}).get(op, ())])
-    from onnx import defs
-
-    found: list[Operator] = []
-    version = _BEYOND
-    while version > 0 and defs.has(op, version, domain):  # one by one: the whole registry takes 20 ms to convert
-        found.append(_operator(defs.get_schema(op, version, domain)))
-        version = found[-1].since - 1
-    return tuple(reversed(found))
+    domain = normal(domain)
+    return tuple([_operator(op, domain, plain) for plain in _names().get(domain, {}).get(op, ())])
 
 
 @cache
@@ -245,39 +240,19 @@ def is_known_domain(domain: str) -> bool:
     return normal(domain) in _domains()
 
 
-@cache
 def _domains() -> Mapping[str, int]:
-    kept = _kept()
-    if kept is not None:
-        latest: dict[str, int] = kept["latest"]
-        return latest
-    from onnx import defs
-
-    latest = {}
-    for (domain, _), group in _registry().items():
-        latest[domain] = max(latest.get(domain, 1), group[-1].since_version)
-    return {**latest, "": defs.onnx_opset_version()}
+    latest: dict[str, int] = _schemas()["latest"]
+    return latest
 
 
-@cache
-def _names() -> Mapping[str, Collection[str]]:
+def _names() -> Mapping[str, Mapping[str, Any]]:
     """The operators that each domain has or had."""
-    kept = _kept()
-    if kept is not None:
-        names: dict[str, Collection[str]] = kept["operators"]
-        return names
-    found: dict[str, list[str]] = {}
-    for domain, name in _registry():
-        found.setdefault(domain, []).append(name)
-    return found
+    names: dict[str, dict[str, Any]] = _schemas()["operators"]
+    return names
 
 
 def latest_opset(domain: str = "") -> int:
     """The newest version of a known domain; 1 for all others."""
-    if not normal(domain) and _kept() is None:
-        from onnx import defs
-
-        return int(defs.onnx_opset_version())
     return _domains().get(normal(domain), 1)
 
 
@@ -355,31 +330,6 @@ def computed_default(op: str, domain: str, name: str) -> str | None:
 
 def is_commutative(op: str, domain: str = "") -> bool:
     return op in COMMUTATIVE and not normal(domain)
-
-
-def _operator(schema: OpSchema) -> Operator:
-    return Operator(
-        name=schema.name,
-        domain=schema.domain,
-        since=schema.since_version,
-        deprecated=schema.deprecated,
-        inputs=_formals(schema.inputs),
-        outputs=_formals(schema.outputs),
-        min_inputs=schema.min_input,
-        max_inputs=None if schema.max_input > _UNBOUNDED else schema.max_input,
-        min_outputs=schema.min_output,
-        max_outputs=None if schema.max_output > _UNBOUNDED else schema.max_output,
-        attributes=MappingProxyType({name: _attribute(attr) for name, attr in schema.attributes.items()}),
-    )
-
-
-def _formals(parameters: Iterable[Any]) -> tuple[Formal, ...]:
-    return tuple(Formal(p.name, p.option.name == "Optional", p.option.name == "Variadic") for p in parameters)
-
-
-def _attribute(attr: OpSchema.Attribute) -> Attribute:
-    kind = _KINDS.get(str(attr.type).rpartition(".")[2], "unknown")
-    return Attribute(attr.name, kind, attr.required, _value(attr.default_value))
 
 
 def _value(proto: Any) -> Value:

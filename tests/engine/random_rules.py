@@ -14,7 +14,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter.engine.run import run
 from rewriter.graph.model import Model
-from rewriter.language.cache.operator_table import make_table
+from rewriter.language.cache.operator_table import operator_table
 from rewriter.language.check import check
 from rewriter.language.diagnostics import SourceText
 from rewriter.language.parse import parse
@@ -173,7 +173,7 @@ class Asked:
         proto = onnx.shape_inference.infer_shapes(onnx.parser.parse_model(MODEL), check_type=True, strict_mode=True)
         self.data = proto.SerializeToString()
         self.model = Model.from_proto(proto)
-        self.table = make_table()
+        self.table = operator_table()
 
     @property
     def graph(self) -> gs.Graph:

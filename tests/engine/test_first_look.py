@@ -10,7 +10,7 @@ import pytest
 from rewriter import load
 from rewriter.engine import run as runs
 from rewriter.engine.attempt import Attempt, Look
-from rewriter.language.cache.operator_table import make_table
+from rewriter.language.cache.operator_table import operator_table
 from rewriter.log.records import Log
 from rewriter.matching.forecast import Forecast
 from rewriter.onnxfile.take_census import take_census
@@ -25,7 +25,7 @@ def log_of(text: str, folder: Path) -> Log:
     data = onnx.parser.parse_model(with_head(text)).SerializeToString()
     path = folder / "model.onnx"
     path.write_bytes(data)
-    return runs.run(load(path).graph, RULES, forecast=Forecast(take_census(data), make_table()))
+    return runs.run(load(path).graph, RULES, forecast=Forecast(take_census(data), operator_table()))
 
 
 def test_the_look_is_left_out_where_something_always_fires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from rewriter.language.format import format_text
 from rewriter.language.load_rules import load_rules
 from rewriter.language.parse import parse
 from rewriter.language.rule import Rule
-from rewriter.language.syntax.tables import tables
+from rewriter.language.syntax.grammar import grammar
 from rewriter.language.walk import canonical, walk
 
 HEAD = '<ir_version: 8, opset_import: ["": 13]>'
@@ -273,7 +273,7 @@ test "t" unchanged ~~~ @op ~~~
 
 
 def test_lark_takes_a_table_from_the_grammar_alone() -> None:
-    assert tables().parse(TABLE[TABLE.index("///") :]).data == "start"
+    assert grammar().parse(TABLE[TABLE.index("///") :]).data == "start"
 
 
 def test_a_table_of_too_much_text() -> None:

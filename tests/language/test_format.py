@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from rewriter.language.diagnostics import RuleFileError
 from rewriter.language.format import format_text, same
 from rewriter.language.parse import parse
+from rewriter.language.syntax.grammar import tokens
 from rewriter.language.syntax.scan import comments, scan
-from rewriter.language.syntax.tables import tokens
 
 HERE = Path(__file__).parent
 REFERENCE = (HERE / "reference.rules").read_text(encoding="utf-8")

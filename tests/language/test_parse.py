@@ -14,7 +14,7 @@ from rewriter.language.diagnostics import Diagnostic, SourceText, render
 from rewriter.language.dtypes import DTYPES
 from rewriter.language.parse import parse
 from rewriter.language.syntax import syntax_limits
-from rewriter.language.syntax.tables import tables
+from rewriter.language.syntax.grammar import grammar
 from rewriter.language.syntax.words import KEYWORDS
 
 HERE = Path(__file__).parent
@@ -230,7 +230,7 @@ def test_words_name_no_tensors(word: str) -> None:
 
 
 def test_element_types_of_the_grammar() -> None:
-    pattern = next(terminal.pattern.to_regexp() for terminal in tables().terminals if terminal.name == "DTYPE")
+    pattern = next(terminal.pattern.to_regexp() for terminal in grammar().terminals if terminal.name == "DTYPE")
     assert all(re.fullmatch(pattern, name) for name in DTYPES)
     for name in [
         f"{stem}{bits}" for stem in ("float", "int", "uint", "complex", "bfloat") for bits in ("", 1, 2, 4, 8, 16, 32, 64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx
 import pytest
 
-from rewriter.language.cache.operator_table import make_table
+from rewriter.language.cache.operator_table import operator_table
 from rewriter.language.load_rules import load_rules
 from rewriter.matching.forecast import Forecast
 from rewriter.onnxfile.take_census import take_census
@@ -35,7 +35,7 @@ CASES = [
 def test_which_rules_are_left(code: str, text: str, left: bool) -> None:
     rule = next(rule for rule in load_rules() if rule.code == code)
     census = take_census(onnx.parser.parse_model(with_head(text)).SerializeToString())
-    assert bool(Forecast(census, make_table()).possible([rule])) is left
+    assert bool(Forecast(census, operator_table()).possible([rule])) is left
 
 
 RUNS = [
@@ -61,7 +61,7 @@ def test_conditions_on_runs_of_operands(pattern: str, quantifier: str, node: str
     rules = rule_set(f"rule A001 a <kind: exact> match {{ {pattern} }} {condition} rewrite {{ y = Relu(y) }}")
     text = f"g (float[2] f, int64[2] i) => (y) {{ y = {node} }}"
     census = take_census(onnx.parser.parse_model(with_head(text)).SerializeToString())
-    assert bool(Forecast(census, make_table()).possible(list(rules))) is left
+    assert bool(Forecast(census, operator_table()).possible(list(rules))) is left
 
 
 def test_what_other_models_had_does_not_matter() -> None:
@@ -74,6 +74,6 @@ def test_what_other_models_had_does_not_matter() -> None:
     function = '<domain: "", opset_import: ["": 13]> Relu (x) => (y) { y = Abs(x) }'
     for version, more, below, left in (("13", "", True, False), ("17", "", False, False), ("13", function, True, True)):
         census = take_census(onnx.parser.parse_model(text.format(version) + more).SerializeToString())
-        forecast = Forecast(census, make_table())
+        forecast = Forecast(census, operator_table())
         assert bool(forecast.possible(list(rules))) is below
         assert bool(forecast.possible(list(typed))) is left

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 from rewriter.conditions.ruled_out import NONE
 from rewriter.facts import dtype_flow
 from rewriter.facts.dtype_flow import follow
-from rewriter.language.cache.operator_table import read_table, write_table
+from rewriter.language.cache.operator_table import operator_table
 from rewriter.onnxfile import take_census
 from rewriter.onnxfile.census import OPAQUE, Census
 from rewriter.onnxfile.wire import MalformedError
@@ -43,9 +43,7 @@ def told(census: Census) -> Any:
 
 def judged(census: Census) -> tuple[Any, Any]:
     """Which faults there surely are not, and what follows of the types."""
-    write_table()
-    table = read_table()
-    assert table is not None
+    table = operator_table()
     none = {name: answer(census, table) for name, answer in NONE.items()}
     followed = follow(census, table)
     types = sorted(

@@ -1,1 +1,1 @@
-"""What is kept between processes: compiled rules, and what ONNX says of its operators."""
+"""What processes leave to those after them: compiled rules, the tables of the grammar, and what ONNX says of its operators."""

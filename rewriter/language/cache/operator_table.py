@@ -1,21 +1,17 @@
-"""What ONNX says of its operators' defaults and element types, kept where it can be read without importing ONNX.
+"""What ONNX says of its operators' defaults and element types.
 
-The table is made once a version of ONNX, by a process that has imported it anyway, and kept in the user's cache folder.
+The table is made once for a version of ONNX, and then read from the cache, so that ONNX need not be imported.
 """
 
 from __future__ import annotations
 
 import json
-from binascii import crc32
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from rewriter.language.cache.compiler_versions import versions
-from rewriter.language.cache.own_folder import keep_sealed, own_folder, read_sealed
+from rewriter.language.cache.store import read_or_make
 from rewriter.language.dtypes import DTYPES
-
-FORMAT = 4
 
 Output = tuple[int, tuple[int, ...]]
 """What an output may be: a set of element types as bits (-1: any), and the operands that it may have the type of; a negative
@@ -38,14 +34,9 @@ ANY = -1
 
 
 @cache
-def read_table() -> Table | None:
-    """The table that was kept by a process before; None when there is none for this version of ONNX."""
-    folder = own_folder()
-    data = None if folder is None else read_sealed(folder / _name())
-    if data is None:
-        return None
-    made_for, found = json.loads(data)
-    return {op: _entry(*parts) for op, parts in found.items()} if made_for == _versions() else None
+def operator_table() -> Table:
+    """The table of the ONNX that is installed."""
+    return {op: _entry(*parts) for op, parts in json.loads(read_or_make("operators", _make)).items()}
 
 
 def _entry(defaults: Any, outputs: Any, repeats: Any, forms: Any, life: Any) -> Entry:
@@ -57,27 +48,10 @@ def _entry(defaults: Any, outputs: Any, repeats: Any, forms: Any, life: Any) -> 
     return values, outputs, repeats, tuple([(least, most, frozenset(names)) for least, most, names in forms]), life
 
 
-def write_table() -> None:
-    """Makes the table and keeps it, unless it is there. Imports ONNX."""
-    if read_table() is not None or (folder := own_folder()) is None:
-        return
-    keep_sealed(folder / _name(), json.dumps((_versions(), make_table()), default=sorted))
-    read_table.cache_clear()
-
-
-def _versions() -> str:
-    return f"{FORMAT} {versions()}"
-
-
-def _name() -> str:
-    return f"operators-{crc32(_versions().encode()):08x}.json"
-
-
-def make_table() -> Table:
-    """The table of the ONNX that is installed."""
+def _make() -> str:
     from rewriter.language import schema
 
-    return {op: (_defaults(op), *_outputs(op), _forms(op), _life(op)) for op in schema.operators("")}
+    return json.dumps({op: (_defaults(op), *_outputs(op), _forms(op), _life(op)) for op in schema.operators("")})
 
 
 def _defaults(op: str) -> dict[str, tuple[tuple[int, Any], ...]]:
@@ -91,11 +65,11 @@ def _defaults(op: str) -> dict[str, tuple[tuple[int, Any], ...]]:
     return found
 
 
-def _forms(op: str) -> tuple[Form, ...]:
+def _forms(op: str) -> list[tuple[int, int, list[str]]]:
     from rewriter.language import schema
 
     versions = [found for found in schema.registered(op, "") if not found.deprecated]
-    return tuple((found.min_input, found.max_input, frozenset(found.attributes)) for found in versions)
+    return [(found.min_input, found.max_input, sorted(found.attributes)) for found in versions]
 
 
 def _life(op: str) -> tuple[tuple[int, bool], ...]:

@@ -1,6 +1,6 @@
 """Records of the syntax tree as JSON, and back.
 
-What is kept between processes is read by every command. JSON is read almost as fast as `marshal` and, unlike it and `pickle`,
+Every command reads compiled rules from the cache. JSON is read almost as fast as `marshal` and, unlike it and `pickle`,
 can neither run code nor break the interpreter, whoever wrote it.
 """
 
@@ -12,6 +12,7 @@ from typing import Any
 
 from rewriter.language import ast, diagnostics
 from rewriter.language.ast import NOWHERE
+from rewriter.language.cache import store
 from rewriter.language.header import Header
 from rewriter.record import getter, names
 
@@ -46,7 +47,7 @@ def pack(value: Any, *, places: bool = True) -> str:
 
 
 def unpack(data: str) -> Any:
-    """What was packed. It must be whole: whoever keeps it also keeps a checksum."""
+    """What was packed. It must be whole: the store has a checksum of it."""
     return built(_decode(data))
 
 
@@ -80,3 +81,34 @@ def built(value: Any) -> Any:
         return frozenset([tuple(part) for part in value[1:]])
     parts = [built(part) if type(part) is list else part for part in value[1:]]
     return _KINDS[number](*parts) if number > 0 else tuple(parts) if number == _TUPLE else ...
+
+
+class PackedTrees:
+    """The trees of the rules of an entry: read together, as soon as somebody looks at one of them.
+
+    Most runs look at few rules, and need nothing of them but what decides whether they may match, which is packed apart. So the
+    trees, which take ten times as much room, are the tail of the entry and mostly never read.
+    """
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self._packed: list[str] | None = None
+
+    def tree(self, number: int, code: str, source: diagnostics.SourceText) -> ast.Rule:
+        """The tree of a rule. If the entry has gone since it was read, or is damaged, the rule is parsed again.
+
+        Raises:
+            RewriterError: then its file, too, is another one now.
+        """
+        if self._packed is None:
+            data = store.read_tail("rules", self.key)
+            self._packed = [] if data is None else data.split("\n")
+        if number < len(self._packed):
+            packed: ast.Rule = unpack(self._packed[number])
+            return packed
+        store.discard("rules", self.key)
+        from rewriter.language.expand.shared_defines import SharedDefines
+        from rewriter.language.parse import parse
+
+        rules, _ = parse(source.text, source.path, SharedDefines().of(source.path))
+        return next(rule for rule in rules.rules if rule.code == code)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from rewriter.language.ast import Span
 from rewriter.language.diagnostics import Diagnostic
+from rewriter.language.syntax.grammar import grammar
 from rewriter.language.syntax.scan import Chunk, open_brackets
 from rewriter.language.syntax.syntax_helps import helps_for, literals
-from rewriter.language.syntax.tables import tables
 from rewriter.language.syntax.words import PARTS, reserved
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def _parse_until(text: str, end: int) -> tuple[Token | None, frozenset[str]]:
     """The last token before `end`, and every terminal that can follow it."""
     from lark.exceptions import UnexpectedInput
 
-    parser = tables().parse_interactive(text)
+    parser = grammar().parse_interactive(text)
     last: Token | None = None
     with suppress(UnexpectedInput):
         for token in parser.iter_parse():  # a token is fed when the next one is asked for

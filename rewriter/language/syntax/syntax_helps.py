@@ -10,7 +10,7 @@ import re
 from functools import cache
 
 from rewriter.language.diagnostics import suggest
-from rewriter.language.syntax.tables import tables
+from rewriter.language.syntax.grammar import grammar
 
 _NEAR = 200
 """Characters before the mistake that tell what was meant."""
@@ -99,4 +99,4 @@ def _could_stand(terminal: str, possible: frozenset[str]) -> bool:
 @cache
 def literals() -> dict[str, str]:
     """What is written for each terminal that is always written the same."""
-    return {terminal.name: terminal.pattern.value for terminal in tables().terminals if terminal.pattern.type == "str"}
+    return {terminal.name: terminal.pattern.value for terminal in grammar().terminals if terminal.pattern.type == "str"}

@@ -19,7 +19,7 @@ from rewriter.language.syntax.syntax_limits import MAX_INT, MAX_STRING_LENGTH, M
 from rewriter.language.syntax.words import NUMBERS, reserved
 
 Part = Any
-"""A `lalr.Node`, a `lalr.Word`, or None for an optional part that is missing; only the grammar knows which child is which."""
+"""A `Node` or token, or None for an optional part that is missing; only the grammar knows which child is which."""
 
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "/": "/"}
@@ -74,7 +74,7 @@ class ExpressionBuilder:
 
     def span(self, part: Part) -> Span:
         """Where a tree or token stands in the file."""
-        span = Span(self.base + part.start, self.base + part.end)
+        span = Span(self.base + part.start_pos, self.base + part.end_pos)
         return span if self.place is None else self.place(span)
 
     def new_name(self, token: Part) -> str:

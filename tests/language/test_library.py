@@ -1,4 +1,4 @@
-"""Rules that are kept between processes: the same as compiled ones, and never what a changed text no longer says."""
+"""Rules from the cache: the same as compiled ones, and never what a changed text no longer says."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import pytest
 from rewriter.engine.prepared import prepared
 from rewriter.errors import RewriterError
 from rewriter.language import ast
-from rewriter.language.cache import kept_rules
-from rewriter.language.cache.kept_rules import Library
+from rewriter.language.cache import library, store
+from rewriter.language.cache.library import Library
 from rewriter.language.cache.pack import pack, unpack
 from rewriter.language.diagnostics import Diagnostic, RuleFileError, SourceText
 from rewriter.language.load_rules import _checked as checked
@@ -62,7 +62,7 @@ def never(*args: object) -> None:
     raise AssertionError("compiled again")
 
 
-def test_kept_rules_equal_compiled_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rules_from_the_cache_equal_compiled_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = compiled(monkeypatch, None)
     load_rules()
     monkeypatch.setattr("rewriter.language.load_rules._compiled", never)
@@ -81,7 +81,7 @@ def test_a_process_loads_files_once_while_they_stay_as_they_are(file: Path, monk
     assert (
         load_rules([file]).rules[0] is not load_rules([file]).rules[0]
     )  # it was just written, and may be so again without a trace
-    monkeypatch.setattr(kept_rules, "SETTLED", -(10**18))
+    monkeypatch.setattr(library, "CLOCK_STEP", -(10**18))
     found = load_rules([file])
     assert load_rules([file]).rules[0] is found.rules[0] and prepared(found.select(["A1"]), {}) is prepared(
         found.select(["A1"]), {}
@@ -123,7 +123,7 @@ def test_trees_are_unpacked_when_they_are_asked_for(file: Path) -> None:
     assert isinstance(rule.ast, ast.Rule)
 
 
-def test_warnings_are_kept(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warnings_come_from_the_cache(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = compiled(monkeypatch, [file])
     load_rules([file])
     monkeypatch.setattr("rewriter.language.load_rules._compiled", never)
@@ -133,7 +133,7 @@ def test_warnings_are_kept(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.sources.keys() == expected.sources.keys()
 
 
-def test_errors_are_not_kept(file: Path, home: Path) -> None:
+def test_errors_are_not_in_the_cache(file: Path, home: Path) -> None:
     file.write_text(RULE.replace("Relu", "Rleu"))
     for _ in range(2):
         with pytest.raises(RuleFileError, match="E101"):
@@ -161,13 +161,19 @@ def test_names_count(file: Path, tmp_path: Path) -> None:
 
 def test_another_version_compiles(file: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     load_rules([file])
-    monkeypatch.setattr(kept_rules, "versions", lambda: "another")
+    monkeypatch.setattr(store, "_versions", lambda: "another")
     load_rules([file])
     assert len(entries(home)) == 2
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda data: data[:-7], lambda data: data[:20], lambda data: b"", lambda data: data[:60] + b"!" + data[61:]]
+    "damage",
+    [
+        lambda data: data.replace(b"A1", b"A2", 1),
+        lambda data: data[:20],
+        lambda data: b"",
+        lambda data: data[:60] + b"!" + data[61:],
+    ],
 )
 def test_damage_is_mended(file: Path, home: Path, damage: object) -> None:
     expected = load_rules([file])
@@ -207,11 +213,11 @@ def test_old_entries_go(tmp_path: Path, home: Path) -> None:
     (first,) = entries(home)
     os.utime(first, (1, 1))
     (home / ".rules-left").write_text("by a process that died")
-    os.utime(home / ".rules-left", (1, 1))
-    for number in range(kept_rules.MOST_ENTRIES):
+    os.utime(home / ".rules-left", (2, 2))
+    for number in range(store.MAX_ENTRIES):
         file.write_text(RULE + f"# {number}\n")
         load_rules([file])
-    assert len(entries(home)) == kept_rules.MOST_ENTRIES
+    assert len(list(home.iterdir())) == store.MAX_ENTRIES
     assert first not in entries(home)
     assert list(home.glob(".rules-*")) == []
 
@@ -219,14 +225,14 @@ def test_old_entries_go(tmp_path: Path, home: Path) -> None:
 @pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files count as untouched for long at once."""
-    monkeypatch.setattr(kept_rules, "SETTLED", -(10**12))
+    monkeypatch.setattr(library, "CLOCK_STEP", -(10**12))
 
 
 @pytest.mark.usefixtures("settled")
 def test_texts_of_untouched_files_are_not_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = load_rules([file])
     with monkeypatch.context() as patch:
-        patch.setattr(kept_rules, "read_rule_file", never)
+        patch.setattr(library, "read_rule_file", never)
         found = load_rules([file])
     assert found == expected
     assert found.rules[0].source.text == RULE
@@ -236,7 +242,7 @@ def test_texts_of_untouched_files_are_not_read(file: Path, monkeypatch: pytest.M
 def test_files_that_were_just_written_are_read(file: Path, home: Path) -> None:
     for _ in range(2):
         load_rules([file])
-        assert list(home.glob("seen-*")) == []
+        assert list(home.glob("states-*")) == []
 
 
 @pytest.mark.usefixtures("settled")
@@ -256,25 +262,25 @@ def test_a_text_that_changed_since_is_refused(file: Path) -> None:
 
 
 @pytest.mark.usefixtures("settled")
-@pytest.mark.parametrize("damage", ["trees", "seen", "both"])
-def test_damage_of_the_other_files(damage: str, file: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("damage", ["rules", "states", "both"])
+def test_damage_of_trees_and_states(damage: str, file: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = load_rules([file])
-    for what in ("trees", "seen"):
-        if damage in (what, "both"):
-            (kept,) = home.glob(f"{what}-*")
-            kept.write_bytes(kept.read_bytes()[:-3] + b"!!!")
+    for kind in ("rules", "states"):
+        if damage in (kind, "both"):
+            (entry,) = home.glob(f"{kind}-*")
+            entry.write_bytes(entry.read_bytes()[:-3] + b"!!!")
     for _ in range(3):
         assert load_rules([file]) == expected
     monkeypatch.setattr("rewriter.language.load_rules._compiled", never)
     assert load_rules([file]) == expected
-    assert len(list(home.glob("trees-*"))) == len(list(home.glob("seen-*"))) == 1
+    assert len(entries(home)) == len(list(home.glob("states-*"))) == 1
 
 
 def test_trees_may_go_while_rules_are_in_use(file: Path, home: Path) -> None:
     (expected,) = load_rules([file])
     (rule,) = load_rules([file])
-    (trees,) = home.glob("trees-*")
-    trees.unlink()
+    (entry,) = entries(home)
+    entry.unlink()
     assert rule.ast == expected.ast
 
 
