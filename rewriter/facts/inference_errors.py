@@ -12,6 +12,7 @@ import numpy as np
 
 from rewriter.facts.node_facts import NodeFacts
 from rewriter.facts.operator_shapes import POOLS
+from rewriter.facts.shape_rules import output_shape
 from rewriter.facts.shape_values import add, divide_exactly, multiply
 from rewriter.onnxfile.tensor_types import Dim, TensorType
 
@@ -122,6 +123,11 @@ def _causal_convolution(facts: NodeFacts, shapes: Shapes) -> Shapes:
     return [shape if agrees else (shape[0], None, *shape[2:]), *shapes[1:]]
 
 
+def _sloped(facts: NodeFacts, shapes: Shapes) -> Shapes:
+    """The inference believes that slopes never stretch what they belong to."""
+    return [output_shape(facts), *shapes[1:]]
+
+
 def _slice(facts: NodeFacts, shapes: Shapes) -> Shapes:
     """In opset 10 a part of a named length has that name, too; the rule of `shape_rules.py` knows where a name stays."""
     shape = shapes[0]
@@ -135,6 +141,7 @@ CORRECTIONS: dict[str, Callable[[NodeFacts, Shapes], Shapes]] = {
     "Attention": _attention,
     "CausalConvWithState": _causal_convolution,
     "NegativeLogLikelihoodLoss": _loss,
+    "PRelu": _sloped,
     "STFT": _fourier_frames,
     "Slice": _slice,
 }
