@@ -11,7 +11,8 @@ from collections.abc import Callable
 import numpy as np
 
 from rewriter.facts.node_facts import NodeFacts
-from rewriter.facts.operator_shapes import POOLS
+from rewriter.facts.operator_shapes import POOLS, SHAPE_OPERANDS
+from rewriter.facts.shape_rules import output_shape
 from rewriter.facts.shape_values import add, divide_exactly, multiply
 from rewriter.onnxfile.tensor_types import Dim, TensorType
 
@@ -114,12 +115,18 @@ def _loss(facts: NodeFacts, shapes: Shapes) -> Shapes:
 
 
 def _causal_convolution(facts: NodeFacts, shapes: Shapes) -> Shapes:
-    """A runtime takes the number of channels from the weights."""
-    shape, weight = shapes[0], facts.shape(1)
-    if shape is None or len(shape) < 2:
-        return shapes
-    agrees = weight is not None and weight[:1] == shape[1:2]
-    return [shape if agrees else (shape[0], None, *shape[2:]), *shapes[1:]]
+    """A runtime takes lengths from the weights and the state before, and none of them is checked against the others."""
+    return [None if shape is None else (None,) * len(shape) for shape in shapes]
+
+
+def _reduction(facts: NodeFacts, shapes: Shapes) -> Shapes:
+    """Runtimes differ about what `noop_with_empty_axes` is when it is neither 0 nor 1."""
+    return shapes if facts.integer("noop_with_empty_axes", 0) in (0, 1) else [None for _ in shapes]
+
+
+def _sloped(facts: NodeFacts, shapes: Shapes) -> Shapes:
+    """The inference believes that slopes never stretch what they belong to."""
+    return [output_shape(facts), *shapes[1:]]
 
 
 def _slice(facts: NodeFacts, shapes: Shapes) -> Shapes:
@@ -129,12 +136,14 @@ def _slice(facts: NodeFacts, shapes: Shapes) -> Shapes:
 
 
 CORRECTIONS: dict[str, Callable[[NodeFacts, Shapes], Shapes]] = {
+    **dict.fromkeys((op for op in SHAPE_OPERANDS if op.startswith("Reduce")), _reduction),
     **dict.fromkeys(POOLS, _pool),
     **dict.fromkeys(("Resize", "Upsample"), _resize),
     "AffineGrid": _grid,
     "Attention": _attention,
     "CausalConvWithState": _causal_convolution,
     "NegativeLogLikelihoodLoss": _loss,
+    "PRelu": _sloped,
     "STFT": _fourier_frames,
     "Slice": _slice,
 }

@@ -34,6 +34,17 @@ def _first(facts: NodeFacts) -> Shape | None:
     return facts.shape(0)
 
 
+def _sloped(facts: NodeFacts) -> Shape | None:
+    """PRelu: a length of 1 becomes that of the slopes, since runtimes broadcast both ways where ONNX wants one."""
+    source, slopes = facts.shape(0), facts.shape(1)
+    if source is None:
+        return None
+    if slopes is None:
+        return tuple(None if dim == 1 else dim for dim in source)
+    aligned = ((1,) * len(source) + slopes)[len(slopes) :]
+    return tuple(slope if dim == 1 else dim for dim, slope in zip(source, aligned, strict=True))
+
+
 def _reshape(facts: NodeFacts) -> Shape | None:
     value, source = facts.value(1), facts.shape(0)
     if value is None:
@@ -310,6 +321,7 @@ def _global_pool(facts: NodeFacts) -> Shape | None:
 RULES: dict[str, Rule] = {
     **dict.fromkeys(SAME_AS_FIRST, _first),
     **dict.fromkeys(BROADCAST, _by_items),
+    "PRelu": _sloped,
     "Reshape": _reshape,
     "ConstantOfShape": _constant_of_shape,
     "Expand": _expand,

@@ -118,10 +118,12 @@ def test_a_declared_length_is_a_claim_where_something_varies(text: str, shape: t
          "{ y = Attention<q_num_heads=3, kv_num_heads=3>(q, k, v) }", (2, 4, 30)),
         (23, "g (float[2,4,24] q, float[2,6,24] k, float[2,6,30] v, float[4,6] m) => (z, p, r, y)"
          "{ z, p, r, y = Attention<q_num_heads=3, kv_num_heads=3>(q, k, v, m) }", (2, 3, 4, 6)),
+        (18, "g (float[2,3] x) => (y) <int64[0] a = {}> { y = ReduceSum<noop_with_empty_axes=-1>(x, a) }", None),
+        (13, "g (float[1,6,N,1] x, float[6] s) => (y) { y = PRelu(x, s) }", (1, 6, "N", 6)),
         (17, "g (float[3,5,N] x, int64[2,4] t) => (y) { y = NegativeLogLikelihoodLoss<reduction=\"none\">(x, t) }", (2, 4)),
     ],
 )  # fmt: skip
-def test_what_inference_gets_wrong_is_put_right(opset: int, text: str, shape: tuple[int | str | None, ...]) -> None:
+def test_what_inference_gets_wrong_is_put_right(opset: int, text: str, shape: tuple[int | str | None, ...] | None) -> None:
     assert Known(text, opset).shape("y") == shape
 
 
