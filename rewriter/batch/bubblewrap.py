@@ -145,7 +145,7 @@ def _package_folders() -> Iterator[str]:
 
 def _cache() -> str | None:
     """What this program keeps between calls; in the sandbox nothing is added to it."""
-    from rewriter.language.cache.own_folder import own_folder
+    from rewriter.language.cache.store import own_folder
 
     folder = own_folder()
     return None if folder is None else str(folder)
