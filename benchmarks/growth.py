@@ -15,8 +15,8 @@ memory in all. A million nodes: `--sizes 100000,1000000 --shapes chain,blocks --
 
     python benchmarks/growth.py --tries [--sizes 500,2000,16000] [--shapes ones,chains,...]
 
-Counts how often rules are tried for each node when these shapes and the random ones (random_shapes.py) are optimized: a number
-that is the same on every machine. Prints also the processor time, and in the last column the rules that fired.
+Counts how often rules are tried for each node when these shapes and the random ones (growing/random_shapes.py) are optimized:
+a number that is the same on every machine. Prints also the processor time, and in the last column the rules that fired.
 
 Exits with 1 when the exponent of all steps together exceeds 1.1, or that of one step 1.15 (steps under 10 ms at the largest
 size are too short to measure and do not count), or dominoes take three times as long as independent firings. With --tries:
@@ -40,10 +40,13 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import random_shapes
 from onnx import TensorProto, helper, numpy_helper
 
 import rewriter
+
+sys.path.insert(0, str(Path(__file__).parent / "growing"))
+import random_shapes
+
 from rewriter.engine.run import run
 from rewriter.graph.tidy import tidy
 from rewriter.language.rules import RuleSet

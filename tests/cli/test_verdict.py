@@ -68,7 +68,7 @@ def comparable(outcome: Outcome) -> dict[str, Any]:
     log = outcome.log or Log()
     for firing in log.firings:
         firing.microseconds = 0
-    found = {**asdict(outcome), "log": asdict(log)}
+    found = {**asdict(outcome), "log": {**asdict(log), "tries": 0}}  # the fast way tries none
     return {name: value for name, value in found.items() if name not in ("seconds", "output")}
 
 

@@ -16,7 +16,7 @@ from rewriter.engine.limits import Limits, Watch
 from rewriter.engine.run import run
 from tests.engine.helpers import Outcome, rewrite_model, rewrite_text, with_head
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "growing"))
 import random_shapes
 
 TIMES_ONE = "rule X1 ones <kind: exact> match { y = Mul(x, const c) } where all(c == 1) rewrite { y = x }"

@@ -126,7 +126,7 @@ def model(path: str = "models/net.onnx") -> ModelRecord:
         files=(FileRecord("input", path, "cd" * 32, 100), FileRecord("output", "out/net.onnx", None, None)),
         stop="Cycle",
         counts=dict(found.counts),
-        **{f.name: getattr(found, f.name) for f in fields(Log) if f.name != "skipped"},
+        **{f.name: getattr(found, f.name) for f in fields(Log) if f.name not in ("skipped", "tries")},
         skipped=len(found.skipped),
     )
 
