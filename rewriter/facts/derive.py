@@ -16,7 +16,6 @@ from rewriter.errors import RewriterError
 from rewriter.facts import constant_folding
 from rewriter.facts.infer import MOST_DATA, output_types
 from rewriter.facts.node_facts import NodeFacts
-from rewriter.facts.operator_shapes import SHAPE_OPERANDS, SIZED_BY_CONTENTS
 from rewriter.facts.shape_values import INTEGERS, ShapeValue, followed, of_array
 from rewriter.facts.value_rules import output_values
 from rewriter.graph.values import Constant, Variable, constant_array, declared, elem_type, static_shape
@@ -38,6 +37,8 @@ class Fact(NamedTuple):
 
 
 NOTHING = Fact()
+ONNX_DOMAINS = frozenset(("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training", "ai.onnx.training"))
+"""Domains whose operators are known."""
 
 
 def declared_type(tensor: gs.Tensor) -> TensorType:
@@ -165,7 +166,10 @@ def output_facts(
     types, adds = output_types(facts, imports), False
     for i, tensor in enumerate(facts.node.outputs):
         if tensor.name and not types[i].other and not types[i].complete:
-            types[i], before = refine(types[i], uncontested(declared_type(tensor), facts, bool(facts.domain))), types[i]
+            types[i], before = (
+                refine(types[i], uncontested(declared_type(tensor), facts, facts.domain not in ONNX_DOMAINS)),
+                types[i],
+            )
             adds = adds or types[i] != before
     values = output_values(facts, types)
     found = [Fact(kind, value, _value_mark(kind, value)) for kind, value in zip(types, values, strict=True)]
@@ -174,40 +178,20 @@ def output_facts(
     return found, adds
 
 
-SLOPPY_DOMAINS = frozenset(("ai.onnx.ml",))
-"""Of their operators exporters declare shapes, be it the rank, that no runtime computes (CatBoost: [N] for [N, 1])."""
-
-
-def uncontested(claim: TensorType, facts: NodeFacts, opaque: bool = False) -> TensorType:
+def uncontested(claim: TensorType, facts: NodeFacts, opaque: bool) -> TensorType:
     """What counts of that which the file declares of an output.
 
-    That is the element type; and the shape where nothing that varies decides about it. A declaration is a claim: it was true
-    for the lengths that an exporter saw. Of a node whose operator nobody knows (`opaque`) also the rank counts, since no
-    operand of another length changes that.
+    A declaration is a claim: it was true for the lengths that an exporter saw. Its element type counts. Its shape counts only
+    of a node whose operator nobody knows (`opaque`), and only the rank where a length of an operand may vary. What is not
+    inferred of a known operator depends on what a caller feeds, or the node is broken; exporters are known to declare shapes
+    that no runtime computes (CatBoost: [N] for the [N, 1] of a TreeEnsembleRegressor).
     """
     if claim.other or claim.shape is None:
         return claim
-    if facts.domain in SLOPPY_DOMAINS:
+    if not opaque:
         return TensorType(claim.dtype)
-    if _has_one_shape(facts, opaque):
-        return claim
-    return TensorType(claim.dtype, (None,) * len(claim.shape) if opaque else None)
-
-
-def _has_one_shape(facts: NodeFacts, opaque: bool) -> bool:
-    """Whether the outputs of a node have the same shape whatever a caller feeds."""
-    if not all(known is None or known.complete for known in facts.types):
-        return False
-    if opaque:
-        return True
-    return facts.op not in SIZED_BY_CONTENTS and all(
-        _is_known(facts, i) for i in SHAPE_OPERANDS.get(facts.op, ()) if facts.has(i)
-    )
-
-
-def _is_known(facts: NodeFacts, i: int) -> bool:
-    value = facts.value(i)
-    return (value is not None and value.known() is not None) or facts.constant(i) is not None
+    varies = not all(known is None or known.complete for known in facts.types)
+    return TensorType(claim.dtype, (None,) * len(claim.shape)) if varies else claim
 
 
 def _value_mark(known: TensorType, value: ShapeValue | None) -> int | None:

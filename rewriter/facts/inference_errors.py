@@ -31,6 +31,8 @@ def corrected(facts: NodeFacts, found: list[TensorType]) -> list[TensorType]:
 
 def _pool(facts: NodeFacts, shapes: Shapes) -> Shapes:
     """Pooling that rounds up leaves out a window that would begin behind the input; the inference counts it."""
+    if facts.integer("ceil_mode", 0) not in (0, 1):
+        return [None for _ in shapes]  # the inference rounds up, ONNX Runtime does not
     return [None if shape is None else _ceiled(facts, shape) for shape in shapes]
 
 
@@ -114,8 +116,8 @@ def _loss(facts: NodeFacts, shapes: Shapes) -> Shapes:
     return [facts.shape(1) if facts.text("reduction", "mean") == "none" else shapes[0], *shapes[1:]]
 
 
-def _causal_convolution(facts: NodeFacts, shapes: Shapes) -> Shapes:
-    """A runtime takes lengths from the weights and the state before, and none of them is checked against the others."""
+def _ranks_alone(facts: NodeFacts, shapes: Shapes) -> Shapes:
+    """Runtimes take lengths from several operands, and check none of them against the others."""
     return [None if shape is None else (None,) * len(shape) for shape in shapes]
 
 
@@ -130,9 +132,16 @@ def _sloped(facts: NodeFacts, shapes: Shapes) -> Shapes:
 
 
 def _slice(facts: NodeFacts, shapes: Shapes) -> Shapes:
-    """In opset 10 a part of a named length has that name, too; the rule of `shape_rules.py` knows where a name stays."""
+    """In opset 10 a part of a named length has that name, too, and steps that nobody knows count as 1.
+
+    The rule of `shape_rules.py` knows which lengths stay.
+    """
     shape = shapes[0]
-    return [None if shape is None else tuple(None if isinstance(dim, str) else dim for dim in shape), *shapes[1:]]
+    steps, has_steps = facts.list_or_operand("steps", 4)
+    if shape is not None:
+        unknown = has_steps and steps is None
+        shape = tuple(None if unknown or isinstance(dim, str) else dim for dim in shape)
+    return [shape, *shapes[1:]]
 
 
 CORRECTIONS: dict[str, Callable[[NodeFacts, Shapes], Shapes]] = {
@@ -141,7 +150,7 @@ CORRECTIONS: dict[str, Callable[[NodeFacts, Shapes], Shapes]] = {
     **dict.fromkeys(("Resize", "Upsample"), _resize),
     "AffineGrid": _grid,
     "Attention": _attention,
-    "CausalConvWithState": _causal_convolution,
+    **dict.fromkeys(("CausalConvWithState", "LinearAttention"), _ranks_alone),
     "NegativeLogLikelihoodLoss": _loss,
     "PRelu": _sloped,
     "STFT": _fourier_frames,

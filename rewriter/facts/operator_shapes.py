@@ -53,6 +53,3 @@ SHAPE_OPERANDS: Mapping[str, tuple[int, ...]] = {
     "MelWeightMatrix": (0, 1, 2, 3, 4),
 }
 """Operands whose values decide the shapes of the outputs, be it only their ranks."""
-
-SIZED_BY_CONTENTS = frozenset(("Compress", "ImageDecoder", "NonMaxSuppression", "NonZero", "StringSplit", "Unique"))
-"""Operators whose outputs have as many elements as the contents of their operands say."""

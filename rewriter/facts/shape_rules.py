@@ -222,11 +222,15 @@ def _range(facts: NodeFacts) -> Shape | None:
 
 
 def _top_k(facts: NodeFacts) -> Shape | None:
-    source, value, axis = facts.shape(0), facts.value(1), facts.integer("axis", -1)
-    if source is None or value is None or len(value.items) != 1 or axis is None or not -len(source) <= axis < len(source):
+    """As many as the second operand says; below opset 10 the attribute k."""
+    source, axis = facts.shape(0), facts.integer("axis", -1)
+    items: tuple[Dim, ...] = (facts.integer("k", -1),) if "k" in facts.attrs else ()
+    if (value := facts.value(1)) is not None:
+        items = value.items
+    if source is None or len(items) != 1 or axis is None or not -len(source) <= axis < len(source):
         return None
     shape = list(source)
-    shape[axis] = value.items[0]
+    shape[axis] = items[0]
     return tuple(shape)
 
 

@@ -110,6 +110,8 @@ def test_a_declared_length_is_a_claim_where_something_varies(text: str, shape: t
         (13, "g (float[?,4] x) => (y) <int64[3] s = {0,2,-1}> { y = Reshape(x, s) }", (None, 2, 2)),
         (10, "g (float[N,3] x) => (y) <int64[1] s = {0}, int64[1] e = {1}> { y = Slice(x, s, e, s) }", (None, 3)),
         (10, "g (float[N,3] x) => (y) <int64[1] s = {0}, int64[1] e = {1}> { y = Slice(x, s, e, e) }", ("N", 1)),
+        (13, "g (float[5,9] x, int64[1] t) => (y) <int64[1] s = {8}, int64[1] e = {0}, int64[1] a = {1}>"
+         "{ y = Slice(x, s, e, a, t) }", (5, None)),
         (17, "g (float[1,64,1] x) => (y) <int64 step = {8}, float[16] w> { y = STFT(x, step, w) }", (1, 7, 9, 2)),
         (17, "g (float[1,64,1] x) => (y) <int64 step = {8}, float[16] w> { y = STFT<onesided=0>(x, step, w) }", (1, 7, 16, 2)),
         (23, "g (float[2,4,24] q, float[2,6,24] k, float[2,6,?] v) => (y)"
@@ -118,6 +120,7 @@ def test_a_declared_length_is_a_claim_where_something_varies(text: str, shape: t
          "{ y = Attention<q_num_heads=3, kv_num_heads=3>(q, k, v) }", (2, 4, 30)),
         (23, "g (float[2,4,24] q, float[2,6,24] k, float[2,6,30] v, float[4,6] m) => (z, p, r, y)"
          "{ z, p, r, y = Attention<q_num_heads=3, kv_num_heads=3>(q, k, v, m) }", (2, 3, 4, 6)),
+        (19, "g (float[1,1,8] x) => (y) { y = MaxPool<kernel_shape=[3], strides=[2], ceil_mode=2>(x) }", (1, 1, None)),
         (18, "g (float[2,3] x) => (y) <int64[0] a = {}> { y = ReduceSum<noop_with_empty_axes=-1>(x, a) }", None),
         (13, "g (float[1,6,N,1] x, float[6] s) => (y) { y = PRelu(x, s) }", (1, 6, "N", 6)),
         (17, "g (float[3,5,N] x, int64[2,4] t) => (y) { y = NegativeLogLikelihoodLoss<reduction=\"none\">(x, t) }", (2, 4)),
