@@ -29,14 +29,13 @@ from rewriter.errors import RewriterError
 from rewriter.graph.model import Model
 from rewriter.graph.scopes import opset_versions
 from rewriter.language import schema
+from rewriter.proof.models.model_runs import MOST_BYTES
 from rewriter.proof.models.output_agreement import Bound, differences
-from rewriter.proof.models.running import MOST_BYTES
 from rewriter.proof.models.validity import Candidate
-from rewriter.surgery.cut.extraction import same_as_whole
+from rewriter.surgery.cut.extract import same_as_whole
 from rewriter.surgery.finish import Checks
 from rewriter.surgery.opened import Opened
-from rewriter.surgery.versions.opset_conversion import convert_opset
-from rewriter.surgery.versions.reversion import reversioned
+from rewriter.surgery.versions.opset_conversion import convert_opset, reversioned
 from rewriter.surgery.versions.step_table import step_table
 
 LOWEST = 7

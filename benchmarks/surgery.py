@@ -25,14 +25,13 @@ from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model, load
 from rewriter.inspect.diff.difference import compare
 from rewriter.proof.models.validity import Candidate
-from rewriter.surgery.cut.extract import extract, upstream
-from rewriter.surgery.cut.extraction import same_as_whole
+from rewriter.surgery.cut.extract import extract, same_as_whole, upstream
 from rewriter.surgery.edit.edition import edit
-from rewriter.surgery.inferred import declare_types
-from rewriter.surgery.judged import judge
+from rewriter.surgery.finish import judge
 from rewriter.surgery.merge.merging import Plan, merge
 from rewriter.surgery.opened import Opened
 from rewriter.surgery.parts import reads
+from rewriter.surgery.quantize_prep import declare_types
 
 MOST_BYTES = 1 << 26
 

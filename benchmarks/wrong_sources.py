@@ -25,7 +25,7 @@ from typing import Any
 from rewriter.graph.model import load
 from rewriter.source.acceptance import objection
 from rewriter.source.find import parse_source
-from rewriter.source.literal import parse_literal
+from rewriter.source.info import parse_literal
 
 CHOICES = {
     "Activation.act_type": ("relu", "tanh", "sigmoid"),

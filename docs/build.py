@@ -28,7 +28,7 @@ from rewriter.language.functions import FUNCTIONS
 from rewriter.language.load_rules import load_rules
 from rewriter.language.messages.message_pages import message_pages
 from rewriter.language.rule import Rule
-from rewriter.report.json_schema import report_schema
+from rewriter.report.jsonreport import report_schema
 from symptom_pages import by_message, symptom_pages
 
 DOCS = Path(__file__).parent

@@ -125,7 +125,7 @@ def extract(
     Raises:
         RewriterError: there is no such part, or it is less valid than the model, or computes something else.
     """
-    from rewriter.surgery.cut.extraction import extracted
+    from rewriter.surgery.cut.extract import extracted
     from rewriter.surgery.opened import Opened
 
     checks, force = _checks(**options)
@@ -149,9 +149,8 @@ def split(
     Exactly one of `at` (one text for each cut), `rules` (selected ones, which would fire behind the cuts), `every` (nodes) and
     `max_size` (bytes) says where it is split.
     """
-    from rewriter.surgery.cut.split import Cuts
-    from rewriter.surgery.cut.splitting import files_of, write_parts
-    from rewriter.surgery.cut.splitting import split as split_model
+    from rewriter.surgery.cut.split import Cuts, files_of, write_parts
+    from rewriter.surgery.cut.split import split as split_model
     from rewriter.surgery.opened import Opened
 
     if sum(map(bool, (at, rules, every, max_size))) != 1:
@@ -213,7 +212,7 @@ def opset(
     `extract`.
     """
     from rewriter.surgery.opened import Opened
-    from rewriter.surgery.versions.reversion import reversioned
+    from rewriter.surgery.versions.opset_conversion import reversioned
 
     checks, force = _checks(**options)
     return _saved(reversioned(Opened(model), version, ir_version, restamp=restamp, checks=checks).model, output, force)

@@ -23,7 +23,8 @@ from fuzzing.text_mutations import mutate_bytes, mutate_fences, mutate_json, mut
 
 from rewriter.batch.job import process
 from rewriter.batch.work import Job, Work
-from rewriter.cli import catalogue, selection
+from rewriter.cli import selection
+from rewriter.cli import selection as catalogue
 from rewriter.cli.main import main
 from rewriter.conditions.context import Knowledge
 from rewriter.engine.limits import Limits

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import onnx
 
-from rewriter.authoring.text_of_model import model_text
+from rewriter.authoring.new_rule import model_text
 from rewriter.errors import RewriterError
 from rewriter.explain.testing import TestResult, contradictions, read_model
 from rewriter.graph.model import Model

@@ -13,7 +13,7 @@ from rewriter.errors import RewriterError, reason
 from rewriter.language.format import format_text
 from rewriter.language.rule_files import find_rule_files
 from rewriter.onnxfile.write import write_bytes
-from rewriter.proof.rules.lock import NAME as LOCK
+from rewriter.proof.rules.verdict import NAME as LOCK
 from rewriter.record import record
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")

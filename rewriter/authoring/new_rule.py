@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from collections.abc import Iterator
 
 import onnx
+import onnx.printer
 
-from rewriter.authoring.around_node import around_node
-from rewriter.authoring.text_of_model import model_text
 from rewriter.errors import RewriterError
+from rewriter.explain.testing import read_model
 from rewriter.graph.model import Model
+from rewriter.inspect.model_text import canonical_text
 from rewriter.language.check import check
 from rewriter.language.checks.header import CODE
-from rewriter.language.diagnostics import Diagnostic, escape
+from rewriter.language.diagnostics import Diagnostic, escape, suggest
 from rewriter.language.format import format_text
 from rewriter.language.parse import parse
 from rewriter.language.rules import RuleSet
@@ -26,6 +28,115 @@ from rewriter.language.syntax.words import reserved
 from rewriter.proof.judges.judges import CHECKER, FULL_CHECK, SESSION
 from rewriter.proof.models.validity import Candidate
 from rewriter.source.exporter import detect
+from rewriter.surgery.reduce.reduction import Reduction
+from rewriter.surgery.reduce.some_nodes import bodies, body_alone, known_types, some_nodes
+from rewriter.surgery.reduce.trials import Trials
+
+# A model as the tests of rule files have it: ONNX text that is read as what it was made of.
+
+_PRINTED = "   "  # by which onnx indents
+_IMPORT = re.compile(r'"([^"]*)" : (\d+)')
+
+
+def model_text(model: onnx.ModelProto) -> str:
+    """The lines of a model, its header on the first one, indented by two blanks.
+
+    Raises:
+        RewriterError: ONNX text, or a rule file, cannot say what is in the model.
+    """
+    lines = str(onnx.printer.to_text(model)).strip().splitlines()
+    end = lines.index(">") if lines[0] == "<" and ">" in lines else -1
+    head = " ".join(line.strip() for line in lines[1:end]) if end > 0 else ""
+    shown = [f"<{_IMPORT.sub(_joined, head)}>"] if head else []
+    for line in lines[end + 1 :]:
+        inner = line.lstrip(" ")
+        shown.append("  " * ((len(line) - len(inner)) // len(_PRINTED)) + inner.rstrip())
+    text = "\n".join(f"  {line}" for line in shown)
+    if "~~~" in text or not text.replace("\n", "").isprintable():
+        raise RewriterError(
+            "the model has names or texts that no rule file may hold; rename them first: rewriter edit --rename"
+        )
+    try:
+        same = canonical_text(read_model(text)) == canonical_text(model)
+    except RewriterError:
+        same = False
+    if not same:
+        raise RewriterError("ONNX text cannot say all that is in the model")
+    return text
+
+
+def _joined(found: re.Match[str]) -> str:
+    return f'"{found[1]}": {found[2]}'
+
+
+# The part of a model around one node, with small weights: what a rule is begun with.
+
+SECONDS = 60.0
+"""For making weights small."""
+
+
+def around_node(model: Model, name: str, depth: int, rules: RuleSet, *, runtime: bool) -> tuple[onnx.ModelProto, int]:
+    """The nodes at most `depth` steps away from a node, and its place among them.
+
+    Args:
+        model: is not changed.
+        name: of the node, or of a tensor that it makes; it may stand in a body.
+        depth: steps along tensors, against their direction as well; nodes in other bodies are not reached.
+        rules: which fire in the part as before when its weights are smaller.
+        runtime: whether ONNX Runtime is asked if it takes the part with smaller weights.
+
+    Raises:
+        RewriterError: there is no such node.
+    """
+    whole, types = model.sketch(), known_types(model)
+    place = _place(whole.graph, name)
+    if place is None:
+        for number, body in enumerate(bodies(whole.graph.node)):
+            if _place(body, name) is not None:
+                whole = body_alone(whole, number, types)
+                place = _place(whole.graph, name)
+                break
+    if place is None:
+        near = suggest(name, [text for node in whole.graph.node for text in (node.name, *node.output) if text])
+        hint = f"did you mean {near!r}?" if near else "`rewriter show MODEL --nodes` lists them"
+        raise RewriterError(f"no node and no node's output is called {name!r}; {hint}")
+    kept = sorted(_near(whole.graph, place, depth))
+    part = Model.from_proto(some_nodes(whole, kept, types), model.folder)
+    part.constant_inputs = "yes" if model.inputs_are_constant else "no"
+    work = Reduction(part, Trials(part, [], rules, runtime=runtime), time.monotonic() + SECONDS)
+    work.smaller_weights()
+    work.fewer_words()
+    return work.finished(), kept.index(place)
+
+
+def _place(graph: onnx.GraphProto, name: str) -> int | None:
+    by_name = (place for place, node in enumerate(graph.node) if node.name == name)
+    by_output = (place for place, node in enumerate(graph.node) if name in node.output)
+    return next(by_name, next(by_output, None))
+
+
+def _near(graph: onnx.GraphProto, place: int, depth: int) -> set[int]:
+    """The places of nodes near one, and of the Constant nodes that they read."""
+    makers = {name: number for number, node in enumerate(graph.node) for name in node.output if name}
+    readers: dict[str, list[int]] = {}
+    for number, node in enumerate(graph.node):
+        for name in node.input:
+            readers.setdefault(name, []).append(number)
+
+    def beside(number: int) -> Iterator[int]:
+        node = graph.node[number]
+        yield from (makers[name] for name in node.input if name in makers)
+        for name in node.output:
+            yield from readers.get(name, ())
+
+    found, last = {place}, {place}
+    for _ in range(depth):
+        last = {other for number in last for other in beside(number)} - found
+        last = {number for number in last if graph.node[number].op_type != "Constant"}
+        found |= last
+    constants = {makers[name] for number in found for name in graph.node[number].input if name in makers}
+    return found | {number for number in constants if graph.node[number].op_type == "Constant"}
+
 
 FILL = "FILL IN"
 """What marks a line that wants an answer of the author."""

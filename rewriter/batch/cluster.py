@@ -14,9 +14,8 @@ from functools import partial
 from typing import Any
 
 from rewriter import __version__
-from rewriter.batch.interruption import Interruption
 from rewriter.batch.job import process
-from rewriter.batch.processes import Pool
+from rewriter.batch.processes import Interruption, Pool
 from rewriter.batch.urls import is_url
 from rewriter.batch.work import Job, Outcome, Work
 from rewriter.errors import RewriterError, install

@@ -16,8 +16,7 @@ from functools import partial
 from typing import NoReturn
 
 from rewriter.errors import RewriterError
-from rewriter.proof.judges.budget import SECONDS, Budget, budgeted
-from rewriter.proof.judges.memory import restricted, told
+from rewriter.proof.judges.child import SECONDS, Budget, budgeted, restricted, told
 
 AGAIN = 1.0
 """Seconds after which the signal comes again, should whoever catches everything have caught it, or nobody could."""

@@ -14,8 +14,8 @@ from rewriter.errors import RewriterError
 from rewriter.graph.model import Model, load
 from rewriter.language.rule import Rule
 from rewriter.language.rules import RuleSet
-from rewriter.proof.models.framework_outputs import BOUND, FrameworkOutputs
 from rewriter.proof.models.model_runs import CannotRun
+from rewriter.proof.models.output_agreement import BOUND, FrameworkOutputs
 from rewriter.proof.models.validity import Candidate
 from rewriter.record import replace
 from rewriter.report.document import ExpectationRecord

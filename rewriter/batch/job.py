@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from rewriter.matching.forecast import Forecast
     from rewriter.plans.execution import Chooser
     from rewriter.plans.plan_file import Proposal
-    from rewriter.proof.models.guard import Verify
-    from rewriter.proof.models.replay import Culprit, Replay, ReplayedRun, Variation
+    from rewriter.proof.models.guard import Culprit, Replay, ReplayedRun, Variation, Verify
 
 
 def process(job: Job, work: Work) -> Outcome:
@@ -140,7 +139,7 @@ def _load(path: str, work: Work) -> Model:
 
     model = load(path)
     if work.static:
-        from rewriter.graph.static_shapes import fix_shapes
+        from rewriter.graph.tidy import fix_shapes
 
         fix_shapes(model.graph, work.static)
     return model
@@ -240,7 +239,7 @@ def _rewrite(model: Model, work: Work, outcome: Outcome, outlook: Outlook) -> tu
 def _record(attempt: ReplayedRun, work: Work, outcome: Outcome, runs: _Runs) -> None:
     """Has the model say what was done to it, unless that is not wanted."""
     if work.stamp:
-        from rewriter.proof.models.replay import TIDYING
+        from rewriter.proof.models.guard import TIDYING
         from rewriter.provenance.stamp import stamp
 
         with stage(outcome.profile, "stamp"):
@@ -261,7 +260,7 @@ def _refusal(model: Model, work: Work, outcome: Outcome, read: bytes | None, not
 
     A model whose weights are not where they should be is not judged, and the notes say so, since it only seems to be accepted.
     """
-    from rewriter.proof.models.running import failure_in_check
+    from rewriter.proof.models.model_runs import failure_in_check
     from rewriter.proof.models.validity import Candidate
     from rewriter.proof.onnx_runtime import MODERATE
 
@@ -330,7 +329,7 @@ class _Runs:
         from rewriter.conditions.context import Knowledge
         from rewriter.engine.run import Hooks, run
         from rewriter.proof.kernels import has_kernel
-        from rewriter.proof.models.replay import ReplayedRun
+        from rewriter.proof.models.guard import ReplayedRun
 
         work, limits, rules = self._work, self._work.limits, self._work.rules
         if limits.seconds is None and work.seconds is not None:

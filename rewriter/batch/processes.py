@@ -1,28 +1,89 @@
-"""Processes that do jobs, whatever becomes of one of them.
-
-`concurrent.futures` gives up all jobs when one process dies. Here a process that dies (out of memory, a bug in a library) costs
-its own job: it is reported, its model is copied unchanged by a new process, and the rest goes on.
-"""
+"""Processes that do jobs, one after the other or several at once, whatever becomes of one of them."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
+import tempfile
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Any, NoReturn
+from typing import IO, Any, Generic, NoReturn, TypeVar
 
 from rewriter.batch.deadline import limit_processor
 from rewriter.batch.group_commit import GroupCommit
-from rewriter.batch.interruption import Interruption
+from rewriter.batch.job import process
 from rewriter.batch.work import Job, Outcome, Work
+from rewriter.errors import RewriterError, reason
 from rewriter.forkserver import process_context, take_environment, uninterrupted
 from rewriter.record import field, record, replace
+
+# Ctrl-C and the end that a system asks for: noted while processes work, so that what is done is kept, told and reported.
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal came where nothing waits for one; `number` says which."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+class Interruption:
+    """What signals say.
+
+    Attributes:
+        number: of the signal that came; 0 for none.
+        waited: whether somebody waits at `reader`, or will look at the number. Otherwise, and when a second signal comes,
+            Interrupted is raised.
+    """
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.waited = False
+        self.reader, self._writer = os.pipe()
+        os.set_blocking(self._writer, False)
+
+    @property
+    def code(self) -> int:
+        """The exit code that shells have for it."""
+        return 128 + self.number
+
+    def close(self) -> None:
+        for descriptor in (self.reader, self._writer):
+            os.close(descriptor)
+
+    def hear(self, number: int, frame: Any) -> None:
+        """The handler of signals."""
+        again, self.number = self.number, number
+        if again or not self.waited:
+            raise Interrupted(number)
+        os.write(self._writer, b"1")
+
+
+@contextmanager
+def heard() -> Iterator[Interruption]:
+    """Has SIGINT and SIGTERM noted, unless they are ignored."""
+    found = Interruption()
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) not in (signal.SIG_IGN, None):
+                before[number] = signal.signal(number, found.hear)
+    try:
+        yield found
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        found.close()
+
 
 Worker = Callable[[Job, Work], Outcome]
 
@@ -217,3 +278,115 @@ def serve(connection: Connection[Any, Any]) -> None:
             number, job = given
             limit_processor(job.path, work.seconds)
             connection.send(group.add(number, worker(job, work)))
+
+
+# Records that wait on the disk: however many models there are, what is known of them does not fill the memory.
+
+T = TypeVar("T")
+
+
+class Spool(Generic[T]):
+    """Records by their numbers, in a file without a name that only this process has.
+
+    Those of a list of models are iterated over in the order of these, whatever the order in which they were put there.
+    """
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] | None = None
+        self._offsets = array("q")
+        self._count = 0
+
+    def put(self, number: int, one: T) -> None:
+        """Keeps a record under a number that is free. Raises RewriterError when there is no room."""
+        try:
+            self._put(number, one)
+        except OSError as error:
+            raise RewriterError(f"{tempfile.gettempdir()}: {reason(error)}") from error
+
+    def _put(self, number: int, one: T) -> None:
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="rewriter-")  # noqa: SIM115 -- it stays open
+        while len(self._offsets) <= number:
+            self._offsets.append(-1)
+        self._offsets[number] = self._file.seek(0, 2)
+        self._count += 1
+        pickle.dump(one, self._file, pickle.HIGHEST_PROTOCOL)
+
+    def take(self, number: int) -> T:
+        """The record of a number, which is there."""
+        assert self._file is not None
+        self._file.seek(self._offsets[number])
+        found: Any = pickle.load(self._file)
+        return found  # type: ignore[no-any-return]
+
+    def numbers(self) -> Iterator[int]:
+        """Those that have a record."""
+        return (number for number, offset in enumerate(self._offsets) if offset >= 0)
+
+    def __iter__(self) -> Iterator[T]:
+        return map(self.take, self.numbers())
+
+    def __len__(self) -> int:
+        return self._count
+
+
+# Jobs one after the other or in separate processes; results in the order of the jobs.
+
+MOST_WAITING = 200
+"""Outcomes that wait in memory for those of jobs before them."""
+
+
+def run_all(
+    jobs: Sequence[Job],
+    work: Work,
+    processes: int,
+    done: Callable[[Outcome], object] = lambda outcome: None,
+    worker: Worker = process,
+    *,
+    apart: bool = False,
+    interruption: Interruption | None = None,
+) -> Iterator[Outcome]:
+    """The outcomes of jobs, in their order; after an interruption those that are there.
+
+    Args:
+        jobs: what to do.
+        work: what all of them share; pickled once for each process.
+        processes: how many to use; 1 works in this process, unless `apart` wants a process of its own for several jobs.
+        done: is told of every outcome as soon as it is there.
+        worker: does one job.
+        interruption: ends the work when a signal came.
+    """
+    if len(jobs) <= 1 or (processes == 1 and not apart):
+        if interruption is not None:
+            interruption.waited = False
+        for job in () if interruption is not None and interruption.number else jobs:
+            outcome = worker(job, work)
+            done(outcome)
+            yield outcome
+        return
+    pool = Pool(jobs, work, worker, interruption)
+    waiting: dict[int, Outcome | None] = {}
+    spool: Spool[Outcome] = Spool()
+
+    def taken(number: int) -> Outcome:
+        return waiting.pop(number) or spool.take(number)
+
+    following = 0
+    try:
+        while following < len(jobs) and not (interruption is not None and interruption.number):
+            while len(pool) < processes and pool.start():
+                pass
+            for number, outcome in pool.collect():
+                done(outcome)
+                if len(waiting) < MOST_WAITING:
+                    waiting[number] = outcome
+                else:
+                    spool.put(number, outcome)
+                    waiting[number] = None
+            while following in waiting:
+                yield taken(following)
+                following += 1
+    finally:
+        pool.stop()
+    for number in sorted(waiting):
+        yield taken(number)

@@ -21,9 +21,9 @@ from rewriter.graph.model import Model, load
 from rewriter.language.load_rules import load_rules
 from rewriter.language.rules import RuleSet
 from rewriter.log.records import Firing, Log, RolledBack, Verification
-from rewriter.proof.judges.budget import Budget, budgeted
+from rewriter.proof.judges.child import Budget, budgeted
 from rewriter.proof.onnx_runtime import installed
-from rewriter.report.entries import place_text
+from rewriter.report.document import place_text
 
 IN_MEMORY = "<model>"
 """The path of a model that was given as a message."""

@@ -28,9 +28,8 @@ from rewriter.onnxfile.write import write_file
 from rewriter.proof import onnx_runtime
 from rewriter.proof.judges import judges
 from rewriter.record import replace
-from rewriter.source.exporter import LISTING_EXPORTERS, Exporter, identify
+from rewriter.source.exporter import LISTING_EXPORTERS, Exporter, identify, version_bounds
 from rewriter.source.find import find
-from rewriter.source.mxnet_version import version_bounds
 from rewriter.versions import Bounds
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ def decided(job: Job, work: Work, outcome: Outcome, outlook: Outlook) -> bool:
 
 def copied_blindly(job: Job, work: Work, outcome: Outcome) -> bool:
     """Copies a small model that names no other file, of which there is no time to find out more."""
-    from rewriter.onnxfile.copy_external_data import may_refer
+    from rewriter.onnxfile.external_data import may_refer
 
     with files.opened(Path(job.path)) as (descriptor, size):
         if size >= files.LARGE:
@@ -169,7 +168,7 @@ def _fails(session: judges.Session, data: bytes) -> bool:
     """Whether a small model does not run on made-up inputs; the ordinary way finds out what to say of it."""
     import onnx
 
-    from rewriter.proof.models.running import run_failure
+    from rewriter.proof.models.model_runs import run_failure
 
     return run_failure(session, onnx.ModelProto.FromString(data)) is not None
 
@@ -253,8 +252,7 @@ def copy(job: Job, work: Work, outcome: Outcome, data: bytes | None, found: os.s
 
 
 def _copy_large(source: Path, target: Path, found: os.stat_result, *, force: bool) -> None:
-    from rewriter.onnxfile.transfer import transfer
-    from rewriter.onnxfile.write import make_folder
+    from rewriter.onnxfile.write import make_folder, transfer
 
     make_folder(target.parent)
     opened = os.open(source, os.O_RDONLY | getattr(os, "O_BINARY", 0))

@@ -1,36 +1,143 @@
-"""Many models, one report: the common course of `fix`, `optimize` and `check`."""
+"""Many models, one report: the common course of `fix`, `optimize` and `check`, with `--resume` and `--update`."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import TracebackType
 
-from rewriter.batch.interruption import Interrupted, Interruption, heard
-from rewriter.batch.pool import run_all
+from rewriter import __version__
+from rewriter.batch.file_records import file_records
+from rewriter.batch.journal import ENDING, Entry, Folder, Journal, Remaining, entry_of, key_of, recipe, stamps_in
+from rewriter.batch.processes import Interrupted, Interruption, heard, run_all
 from rewriter.batch.urls import is_url
 from rewriter.batch.work import Job, Outcome, Work
-from rewriter.cli.by_path import unused, vary
-from rewriter.cli.console_report import ConsoleReport, next_step, summary_line
+from rewriter.cli.configured import unused, vary
+from rewriter.cli.console_report import ConsoleReport, Totals, next_step, progress, summary_line
 from rewriter.cli.options import limits_of
 from rewriter.cli.output import say, style_of
 from rewriter.cli.paths import STDOUT
-from rewriter.cli.progress import progress
-from rewriter.cli.report_files import check_reports, printed, snapshots, write_reports
-from rewriter.cli.report_record import Command
+from rewriter.cli.report_record import Command, check_reports, printed, snapshots, status, write_reports
 from rewriter.cli.selection import selected
-from rewriter.cli.totals import Totals
 from rewriter.engine.limits import Limits
 from rewriter.log.clock import Profile
+from rewriter.log.records import RolledBack, Verification
+from rewriter.onnxfile.write import make_folder
 from rewriter.record import replace
+from rewriter.report.document import ModelRecord
 from rewriter.report.style import clean
 
-if TYPE_CHECKING:
-    from rewriter.cli.resumed import Resumed
+# `--resume` and `--update`: what of a call an earlier one has done, by the journal in the folder of results.
+
+
+class Resumed:
+    """The journal of a folder, and what of a call is left to do.
+
+    Attributes:
+        work: with which this has to be done.
+        skipped: how many models an earlier run has done.
+
+    Raises:
+        RewriterError: the journal cannot be used, or `--resume` would mix results of different rules.
+    """
+
+    def __init__(self, command: Command, jobs: Sequence[Job], work: Work, args: argparse.Namespace) -> None:
+        self._command = command
+        self._jobs = jobs
+        self._limits = {"seconds": work.seconds, "memory": None if args.memory_limit is None else work.memory}
+        self.work = replace(work, journal=True, variants=tuple(replace(one, journal=True) for one in work.variants))
+        recipes = [recipe(command, one, _versions()) for one in work.variants or [work]]
+        self._keys = [key_of(made) for made in recipes]
+        out = Path(args.out)
+        path = journal_of(out) if args.journal is None else Path(args.journal)
+        for folder in (out, path.parent):
+            make_folder(folder)
+        self._journal = Journal(path)
+        self._journal.start(dict(zip(self._keys, recipes, strict=True)))
+        self._folder = Folder(out, self._journal, self._keys, self._limits)
+        self._left = self._remaining(args)
+        self.skipped = len(self._left.done)
+
+    def _remaining(self, args: argparse.Namespace) -> Remaining:
+        if args.resume:
+            found = self._folder.missing(self._jobs)
+            say(f"resume: {len(found.done):,} of {len(self._jobs):,} are done, {len(found.jobs):,} left")
+            return found
+        if not args.update:
+            return Remaining(list(enumerate(self._jobs)))
+        found = self._folder.changed(self._jobs)
+        told = [f"{number:,} {why}" for why, number in sorted(found.why.items())]
+        told += [f"{found.removed:,} removed"] if found.removed else []
+        say(f"update: {', '.join([*told, f'{len(found.done):,} as they were'])}")
+        if found.kept:
+            also = f" and {len(found.kept) - 1:,} more" if len(found.kept) > 1 else ""
+            say(f"update: {clean(found.kept[0])}{also}: the model is gone, but somebody changed the result, so it stays")
+        return found
+
+    def __enter__(self) -> Sequence[tuple[int, Job]]:
+        return self._left.jobs
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._journal.close()
+
+    def note(self, number: int, outcome: Outcome) -> None:
+        """Notes what became of a job."""
+        job = self._jobs[number]
+        entry = entry_of(outcome, status(self._command, outcome), self._keys[job.variant], self._limits)
+        self._journal.note(self._folder.place(job), entry)
+
+    def earlier(self) -> Iterator[tuple[int, ModelRecord]]:
+        """What earlier runs did, with the number of each model."""
+        for number in self._left.done:
+            job = self._jobs[number]
+            yield number, _record(job, self._journal.entry(self._folder.place(job)) or {})
+
+
+def _record(job: Job, entry: Entry) -> ModelRecord:
+    """What a journal knows of a model, for reports and totals."""
+    numbers = entry.get("numbers")
+    return ModelRecord(
+        path=job.path,
+        output=job.target,
+        status=entry.get("verdict", "unchanged"),
+        error=entry.get("error"),
+        exporter=entry.get("exporter"),
+        source=next((stamp.path for stamp in stamps_in(entry, "source")), None),
+        refusal=entry.get("refusal"),
+        remaining=entry.get("remaining"),
+        unjudged=tuple(entry.get("unjudged", ())),
+        seconds=entry.get("seconds", 0.0),
+        files=tuple(file_records(stamps_in(entry, "input", "input data", "source", "output", "output data"))),
+        stop=None if entry.get("error") else "fixpoint",
+        counts=entry.get("counts", {}),
+        rolled_back=[RolledBack(rule, "", "", "", "", "", why) for rule, why in entry.get("rolled back", ())],
+        verification=None if not numbers else Verification(numbers),
+        unfinished=bool(entry.get("unfinished")),
+        earlier=True,
+    )
+
+
+def journal_of(out: Path) -> Path:
+    """The journal of a folder stands beside it."""
+    whole = Path(os.path.abspath(out))
+    return whole.with_name(whole.name + ENDING) if whole.name else whole / ENDING
+
+
+def _versions() -> dict[str, str]:
+    """Of whatever decides the bytes of results; nothing is imported for it."""
+    found = {"rewriter": __version__}
+    for name in ("onnx", "onnxruntime"):
+        if (spec := find_spec(name)) is not None and spec.origin is not None:
+            installed = os.listdir(Path(spec.origin).parent.parent)
+            told = (re.fullmatch(rf"({name}(?:_\w+)?)-(.+)\.dist-info", one) for one in installed)
+            found |= {one[1]: one[2] for one in told if one}
+    return found
 
 
 def run_batch(command: Command, jobs: Sequence[Job], args: argparse.Namespace) -> int:
@@ -92,8 +199,6 @@ class _Batch:
         self.profile = Profile()
         self.resumed: Resumed | None = None
         if getattr(args, "out", None) is not None and not is_url(args.out):
-            from rewriter.cli.resumed import Resumed
-
             self.resumed = Resumed(command, jobs, work, args)
         self._work = work if self.resumed is None else self.resumed.work
 

@@ -37,7 +37,7 @@ def _continued(prefix: str, words: Iterable[str]) -> list[str]:
 
 
 def _one_code(prefix: str, **_: Any) -> list[str]:
-    from rewriter.cli.catalogue import read_rules
+    from rewriter.cli.selection import read_rules
 
     return _continued(prefix, [rule.code for rule in read_rules(None)])
 
@@ -50,7 +50,7 @@ def _codes(prefix: str, **given: Any) -> list[str]:
 
 
 def _targets(prefix: str, **_: Any) -> list[str]:
-    from rewriter.cli.catalogue import read_rules
+    from rewriter.cli.selection import read_rules
 
     head, comma, last = prefix.rpartition(",")
     known = sorted({target for rule in read_rules(None) for target in rule.targets})

@@ -1,4 +1,4 @@
-"""What a call of `fix`, `optimize` or `check` says of models as they come, and of all of them at the end."""
+"""What a call of `fix`, `optimize` or `check` prints: a progress bar, models as they are finished, totals at the end."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from shlex import quote
+from typing import TYPE_CHECKING
 
-from rewriter.batch.work import Outcome
-from rewriter.cli.output import say, style_of
+from rewriter import __version__
+from rewriter.batch.processes import Spool
+from rewriter.batch.work import Outcome, Work
+from rewriter.cli.output import folded, say, style_of, tell
 from rewriter.cli.paths import STDOUT
-from rewriter.cli.progress import Display
-from rewriter.cli.report_record import Command, answers_to
+from rewriter.cli.report_record import Command, answers_to, model_record, rule_records, skipped_records
 from rewriter.cli.rule_page import when_asked
 from rewriter.language.rules import RuleSet
 from rewriter.log.records import Blocked, Log
 from rewriter.record import replace
-from rewriter.report.document import Summary
-from rewriter.report.fleet import pattern_of
+from rewriter.report.document import SCHEMA, Fleet, ModelRecord, Report, RuleSetRecord, Summary, pattern_of
 from rewriter.report.style import Style, clean, counted
 from rewriter.report.terminal import (
     check_lines,
@@ -30,6 +32,186 @@ from rewriter.report.terminal import (
     remaining_lines,
     unjudged_lines,
 )
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from rewriter.language.rule import Rule
+    from rewriter.log.records import Skipped
+
+
+# A progress bar on a terminal, nothing elsewhere: there the lines of the results show how far it is.
+
+
+class Display:
+    """Where lines of results go while jobs run, and who is told of finished ones. This one has no bar."""
+
+    def advance(self, outcome: Outcome) -> None:
+        """Another model is finished."""
+
+    def show(self, line: str) -> None:
+        """Prints a line of results to stdout."""
+        tell(line)
+
+
+class _Bar(Display):
+    def __init__(self, bar: Progress, task: TaskID) -> None:
+        self._bar = bar
+        self._task = task
+        self._failures = 0
+
+    def advance(self, outcome: Outcome) -> None:
+        self._failures += bool(outcome.error)
+        self._bar.update(self._task, advance=1, failed=f"{self._failures} failed, " if self._failures else "")
+
+    def show(self, line: str) -> None:
+        """Above the bar when both are on the terminal."""
+        from rich.text import Text
+
+        if sys.stdout.isatty():
+            self._bar.console.print(Text.from_ansi(folded(line, sys.stdout)), soft_wrap=True)
+        else:
+            tell(line)
+
+
+@contextmanager
+def progress(total: int) -> Iterator[Display]:
+    """The display for so many models: a bar on stderr when that is a terminal and there is more than one."""
+    if total < 2 or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield Display()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.fields[failed]}models", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bar:
+        yield _Bar(bar, bar.add_task("", total=total, failed=""))
+
+
+# Totals of a call, taken as models are finished: nothing of a model is held but what it adds to them.
+
+OK, FINDINGS, BAD_INPUT, INTERNAL = 0, 1, 2, 3
+
+
+class Totals:
+    """What became of the models of a call.
+
+    Args:
+        keeps: whether the record of each model is kept, on the disk, for a report.
+    """
+
+    def __init__(self, command: Command, args: argparse.Namespace, *, keeps: bool) -> None:
+        self._command = command
+        self._args = args
+        self._worst = OK
+        self._statuses: Counter[str] = Counter()
+        self._firings: Counter[str] = Counter()
+        self._numbers: Counter[str] = Counter()
+        self._named: set[str] = set()
+        self._skipped: Counter[tuple[Skipped, ...]] = Counter()
+        self._answering: dict[str, Rule] = {}
+        self.fleet = Fleet()
+        self.models = 0
+        self.failed = False
+        self.records: Spool[ModelRecord] | None = Spool() if keeps else None
+
+    def add(self, number: int, outcome: Outcome) -> None:
+        """A model is finished; `number` is its place among all."""
+        answers = answers_to(outcome, self._args) if self.records is not None else []
+        self._answering.update({answer.rule.code: answer.rule for answer in answers})
+        if self.records is not None and outcome.log is not None:
+            self._skipped[tuple(outcome.log.skipped)] += 1
+        if outcome.crash:
+            self._worst = INTERNAL
+        self.add_record(number, model_record(self._command, outcome, answers))
+
+    def add_record(self, number: int, one: ModelRecord) -> None:
+        """The same for what an earlier run did."""
+        self.models += 1
+        self._statuses[one.status] += 1
+        refused = bool(one.refusal if self._command == "check" else one.remaining)
+        self._numbers["refused"] += refused
+        self._numbers["unfinished"] += one.unfinished
+        self._numbers["unjudged"] += bool(one.unjudged)
+        self._numbers["rolled back"] += len(one.rolled_back)
+        found = one.unfinished or one.unjudged or refused or one.status == "findings"
+        late = bool(one.error) and one.stop == "Time"
+        found = found or (one.expectation is not None and one.expectation.wrong)
+        self._worst = max(self._worst, BAD_INPUT if one.error and not late else FINDINGS if found or late else OK)
+        if one.error:
+            self.failed = True
+        else:
+            self._firings.update(one.counts)
+        self.fleet.add(one)
+        if self.records is not None:
+            for entries in (one.firings, one.blocked, one.rolled_back, one.suppressed, one.questions, one.answers):
+                self._named.update(entry.rule for entry in entries)
+            self._named.update(one.counts)
+            self.records.put(number, one)
+
+    @property
+    def code(self) -> int:
+        """3 when this program made a mistake, 2 when a model failed, 1 for findings or something unrepaired, 0 otherwise."""
+        return OK if self._worst == FINDINGS and getattr(self._args, "exit_zero", False) else self._worst
+
+    def summary(self, seconds: float) -> Summary:
+        """The totals."""
+        return Summary(
+            models=self.models,
+            statuses=dict(sorted(self._statuses.items())),
+            refused=self._numbers["refused"],
+            unfinished=self._numbers["unfinished"],
+            unjudged=self._numbers["unjudged"],
+            rolled_back=self._numbers["rolled back"],
+            firings=dict(sorted(self._firings.items())),
+            seconds=round(seconds, 3),
+            fleet=self.fleet.record(),
+        )
+
+    def report(self, work: Work, seconds: float, code: int) -> Report:
+        """The record of the call."""
+        rules = work.rules
+        settings = tuple(f"{code}.{name}={value}" for (code, name), value in sorted(rules.settings.items()))
+        return Report(
+            SCHEMA,
+            self._command,
+            __version__,
+            code,
+            self.summary(seconds),
+            RuleSetRecord(rules.digest, len(rules), settings),
+            tuple(rule_records([rules, *(one.rules for one in work.variants)], self._answering, self._named)),
+            _Records(self.records),
+            tuple(skipped_records(self._skipped)),
+        )
+
+
+class _Records:
+    """The records of all models, read from the disk as they are asked for."""
+
+    def __init__(self, spool: Spool[ModelRecord] | None) -> None:
+        self._spool = spool
+
+    def __len__(self) -> int:
+        return 0 if self._spool is None else len(self._spool)
+
+    def __iter__(self) -> Iterator[ModelRecord]:
+        return iter(self._spool or ())
+
+    def __contains__(self, one: object) -> bool:
+        return any(found == one for found in self)
+
+
+def exit_code(command: Command, outcome: Outcome, args: argparse.Namespace) -> int:
+    """The exit code that belongs to a single model."""
+    totals = Totals(command, args, keeps=False)
+    totals.add(0, outcome)
+    return totals.code
+
 
 _REFUSED = "unchanged and still refused by ONNX Runtime"
 _SHOWN = {("check", "findings"): "with findings", ("fix", "refused"): _REFUSED, ("optimize", "refused"): _REFUSED}

@@ -65,7 +65,7 @@ def folded(line: str, stream: TextIO, hang: int = 4) -> str:
     """The line as it goes to a stream: broken between words for a terminal, as it is for a file or a pipe."""
     if not stream.isatty():
         return line
-    from rewriter.report.fold import fold
+    from rewriter.report.style import fold
 
     return "\n".join(fold(line, _width(stream), hang))
 

@@ -1,23 +1,31 @@
-"""From the outcomes of jobs to the record that all formats of reports are made of."""
+"""From the outcomes of jobs to the record that all reports are made of, and to the files of `--report`."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from rewriter.batch.file_records import file_records
-from rewriter.batch.work import Outcome
+from rewriter.batch.urls import is_url
+from rewriter.batch.work import Job, Outcome
+from rewriter.cli.paths import report_in
+from rewriter.errors import RewriterError
 from rewriter.log.records import Log, Skipped
-from rewriter.report.document import AnswerRecord, ModelRecord, RuleRecord, SkippedRecord, Status
+from rewriter.onnxfile.write import make_folder
+from rewriter.report.document import AnswerRecord, ModelRecord, Report, RuleRecord, SkippedRecord, Status
+from rewriter.report.formats import ENDINGS, form_of, pieces_of
 
 if TYPE_CHECKING:
     from rewriter.language.rule import Rule
     from rewriter.language.rules import RuleSet
     from rewriter.language.symptoms import Answer, Symptoms
+
 
 Command = Literal["fix", "check", "optimize"]
 
@@ -73,7 +81,7 @@ def _nearest(paths: tuple[str, ...], said: str) -> list[Answer]:
 
 @lru_cache(maxsize=1)
 def _symptoms(paths: tuple[str, ...]) -> Symptoms:
-    from rewriter.cli.catalogue import read_rules
+    from rewriter.cli.selection import read_rules
     from rewriter.language.symptoms import Symptoms
 
     return Symptoms(read_rules(list(paths) or None))
@@ -151,3 +159,86 @@ def _rule(rule: Rule) -> RuleRecord:
         rule.header.symptoms,
         rule.doc.partition("\n")[2].strip(),
     )
+
+
+# `--report` and `--format`: from the record of a call to files and to what is printed.
+
+SCENES = 3
+"""Firings of each rule in each model that an HTML report shows as pictures."""
+
+MANY = 40
+"""Models from which on there is one picture for each rule and model; from ten times as many, there is none."""
+
+
+def check_reports(paths: Sequence[str], jobs: Sequence[Job], args: argparse.Namespace) -> None:
+    """Refuses, before any work is done, what could not be written or would overwrite something else.
+
+    Raises:
+        RewriterError: an ending names no format, a file is named twice, is read or written by this call, or cannot be written.
+    """
+    if not paths:
+        return
+    from rewriter.onnxfile.write import check_target
+
+    taken: dict[str, str] = {os.path.realpath(path): path for path in _used(jobs, args)}
+    for path in paths:
+        if form_of(path) is None:
+            raise RewriterError(f"--report {path}: the ending says what a report is; it is one of {', '.join(ENDINGS)}")
+        if (real := os.path.realpath(path)) in taken:
+            raise RewriterError(f"--report {path} would overwrite {taken[real]}, which this call uses itself")
+        taken[real] = path
+        if Path(path).parent.exists():  # `--out` makes its folder when the first model is written
+            check_target(Path(path), force=True)
+
+
+def snapshots(paths: Sequence[str], models: int) -> int:
+    """How many firings of each rule in each model are pictured; pictures are for HTML alone."""
+    if not any(form_of(path) == "html" for path in paths) or models >= 10 * MANY:
+        return 0
+    return SCENES if models < MANY else 1
+
+
+def printed(report: Report, form: str) -> Iterator[str]:
+    """The record as `--format` wants it on stdout, piece by piece."""
+    return pieces_of(report, form)
+
+
+def write_reports(report: Report, paths: Sequence[str], staging: str | None = None) -> None:
+    """Writes each report at once and completely; with a staging folder by its number there, to be put into its place later.
+
+    Raises:
+        RewriterError: one cannot be written; those before it are there.
+    """
+    from rewriter.onnxfile.write import write_file
+
+    sources = {os.path.realpath(model.source) for model in report.models if model.source is not None}
+    for number, path in enumerate(paths):
+        if os.path.realpath(path) in sources:  # found beside a model, and therefore not known before
+            raise RewriterError(f"--report {path} would overwrite the framework's own file; nothing was written to it")
+        if is_url(path):
+            from rewriter.batch.remote import put_bytes
+
+            put_bytes(path, "".join(pieces_of(report, form_of(path) or "")).encode("utf-8", "backslashreplace"))
+            continue
+        place = Path(path) if staging is None else report_in(staging, number)
+        make_folder(place.parent)
+        write_file(place, partial(_fill, report, form_of(path) or ""), force=True)
+
+
+def _fill(report: Report, form: str, descriptor: int) -> None:
+    with open(descriptor, "wb", buffering=1 << 16, closefd=False) as file:
+        for piece in pieces_of(report, form):
+            file.write(piece.encode("utf-8", "backslashreplace"))
+
+
+def _used(jobs: Sequence[Job], args: argparse.Namespace) -> Iterator[str]:
+    """Files that the call reads or writes."""
+    for job in jobs:
+        yield job.path
+        if job.target is not None:
+            yield job.target
+    if args.source not in ("auto", "none"):
+        yield args.source
+    for name in ("inputs", "output"):
+        if getattr(args, name, None):
+            yield getattr(args, name)

@@ -104,7 +104,7 @@ def write_results(command: Command, args: argparse.Namespace, ending: str) -> in
     if args.inputs is not None:
         from rewriter.batch.deadline import within_limits
         from rewriter.cli.options import limits_of
-        from rewriter.proof.models.array_files import read_inputs
+        from rewriter.proof.models.model_inputs import read_inputs
 
         with within_limits(**limits_of(args)):
             read_inputs(args.inputs)  # a bad file is one error, before any work is done

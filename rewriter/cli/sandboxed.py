@@ -132,7 +132,7 @@ def _results(args: argparse.Namespace) -> Iterator[list[str]]:
     if getattr(args, "out", None) is None:
         yield []
         return
-    from rewriter.cli.resumed import journal_of
+    from rewriter.cli.batch import journal_of
     from rewriter.onnxfile.write import make_folder
 
     journal = journal_of(Path(args.out)) if args.journal is None else Path(args.journal)
@@ -178,8 +178,7 @@ def _deliver(args: argparse.Namespace, staging: Path) -> None:
 
 def _put(staged: Path, target: str, force: bool) -> None:
     """Copies what the sandbox wrote, if that is a file."""
-    from rewriter.onnxfile.transfer import transfer
-    from rewriter.onnxfile.write import make_folder, write_file
+    from rewriter.onnxfile.write import make_folder, transfer, write_file
 
     try:
         descriptor = os.open(staged, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)

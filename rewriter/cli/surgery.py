@@ -52,8 +52,8 @@ def limited(args: argparse.Namespace) -> Iterator[None]:
         RewriterError: it was not done within them.
     """
     from rewriter.batch.deadline import within_limits
-    from rewriter.proof.judges.budget import SECONDS as OF_JUDGES
-    from rewriter.proof.judges.budget import Budget, budgeted
+    from rewriter.proof.judges.child import SECONDS as OF_JUDGES
+    from rewriter.proof.judges.child import Budget, budgeted
 
     limits = limits_of(args, SECONDS)
     with within_limits(**limits), budgeted(Budget(min(limits["seconds"], OF_JUDGES), limits["memory"])):

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from rewriter.cli.output import say
-from rewriter.cli.rule_paths import rule_paths
+from rewriter.cli.selection import rule_paths
 from rewriter.errors import RewriterError
 from rewriter.language.rule_files import State, find_rule_files, state_of
 

@@ -18,6 +18,8 @@ from rewriter.conditions.rule_values import UNKNOWN, DType, Failure, Symbol
 from rewriter.facts.facts import Facts
 from rewriter.facts.single_node import single_node
 from rewriter.graph.index import GraphIndex
+from rewriter.language import ast
+from rewriter.language.rule import Rule
 from rewriter.record import record
 from rewriter.source.exporter import Exporter, exporter_of
 
@@ -25,6 +27,24 @@ if TYPE_CHECKING:
     import onnx
 
     from rewriter.source.info import SourceInfo
+
+
+# The text of one rule, for what it asks in its own words.
+
+
+class Text:
+    """The text of one rule: what it says at a span, and in which line."""
+
+    def __init__(self, rule: Rule) -> None:
+        self._rule = rule
+
+    def at(self, span: ast.Span) -> str:
+        """What the rule says there, on one line."""
+        return self._rule.words(span)
+
+    def line(self, span: ast.Span) -> int:
+        """Counted from 1; 0 for no span."""
+        return self._rule.source.line_col(span.start)[0] if span != ast.NOWHERE else 0
 
 
 HasKernel = Callable[["onnx.ModelProto"], "bool | None"]

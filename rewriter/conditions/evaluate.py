@@ -13,26 +13,103 @@ from typing import Any
 import numpy as np
 import onnx_graphsurgeon as gs
 
-from rewriter.conditions.call_functions import FUNCTIONS
+from rewriter.conditions import graph_functions as contents_functions
+from rewriter.conditions import graph_functions as einsum
+from rewriter.conditions import graph_functions as fact_functions
+from rewriter.conditions import graph_functions as source_functions
+from rewriter.conditions import value_functions as array_functions
+from rewriter.conditions import value_functions as list_functions
 from rewriter.conditions.context import Context
 from rewriter.conditions.effective_attributes import effective
-from rewriter.conditions.format_versions import least_ir_version
-from rewriter.conditions.model_fields import FIND, MODEL_TEXTS, find
-from rewriter.conditions.operators import arithmetic, compare, contains, truth
+from rewriter.conditions.model_fields import FIND, MODEL_TEXTS, find, least_ir_version
 from rewriter.conditions.rule_values import (
     ABSENT,
     BYTES_LIMIT,
     UNKNOWN,
     DType,
     Failure,
+    Symbol,
+    arithmetic,
+    as_array,
     bounded,
     checked,
+    compare,
+    contains,
     plain,
     show,
+    truth,
 )
 from rewriter.graph.metadata import node_texts
 from rewriter.language import ast
 from rewriter.language.dtypes import DTYPES
+from rewriter.language.functions import FUNCTIONS as DECLARED
+from rewriter.language.functions import OF_ABSENT, ExpressionFunction
+
+# The functions that expressions may call: the table of `language.functions`, implemented, with unknown and absent handled
+# alike.
+#
+# Each implementation is called with the context and its arguments already prepared by their declared type: where an array is
+# due, a captured constant is read and a list of known numbers becomes one; an unknown argument makes the result unknown without
+# a call.
+
+Implementation = Callable[..., Any]
+
+_COMPUTING = frozenset({*array_functions.ARRAY_BODIES, *contents_functions.CONTENTS_BODIES, *list_functions.LIST_BODIES})
+"""Functions in which NumPy may divide by zero or overflow, of which it is not to warn."""
+
+
+def _prepare(kinds: frozenset[str], position: int, value: Any, context: Context) -> Any:
+    """An argument as its declared types want it; UNKNOWN when it is, or holds something that is."""
+    if value is ABSENT and "any" not in kinds:
+        raise Failure(f"argument {position + 1} is an operand or attribute that is not there")
+    if isinstance(value, gs.Tensor) and "tensor" not in kinds and "any" not in kinds:
+        return context.array(value)
+    if isinstance(value, gs.Graph) and "any" not in kinds:  # NumPy would ask it for an array, of which graphsurgeon complains
+        raise Failure(f"argument {position + 1} is a graph")
+    if isinstance(value, list) and "list" not in kinds and "array" in kinds:
+        if any(item is UNKNOWN or isinstance(item, Symbol) for item in value):
+            return UNKNOWN
+        return as_array(value)
+    return value
+
+
+def _bind(function: ExpressionFunction, body: Implementation) -> Implementation:
+    if function.name in OF_ABSENT:
+        return body
+    least, most = function.minimum, function.maximum
+    kinds = [frozenset(function.argument(position).split("|")) for position in range(len(function.args))]
+    last = len(kinds) - 1
+    if function.name in _COMPUTING:
+        body = np.errstate(all="ignore")(body)
+
+    def call(context: Context, *values: Any) -> Any:
+        if len(values) < least or (most is not None and len(values) > most):
+            raise Failure(f"{function.signature} takes other arguments")
+        prepared = []
+        for position, value in enumerate(values):
+            found = value if value is UNKNOWN else _prepare(kinds[min(position, last)], position, value, context)
+            if found is UNKNOWN:
+                return UNKNOWN
+            prepared.append(found)
+        return body(context, *prepared)
+
+    return call
+
+
+def _table() -> Mapping[str, Implementation]:
+    bodies: dict[str, Implementation] = {
+        **fact_functions.FACT_BODIES,
+        **contents_functions.CONTENTS_BODIES,
+        **source_functions.SOURCE_BODIES,
+        **list_functions.LIST_BODIES,
+        **array_functions.ARRAY_BODIES,
+        **einsum.EINSUM_BODIES,
+    }
+    return {name: _bind(function, bodies[name]) for name, function in DECLARED.items()}
+
+
+FUNCTIONS: Mapping[str, Implementation] = _table()
+
 
 _ELEMENT_TYPES = {name: DType(number) for name, number in DTYPES.items()}
 

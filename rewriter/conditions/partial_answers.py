@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from rewriter.conditions.asked_model import Asked
-from rewriter.conditions.partial_types import Known, TypeCompiler
-from rewriter.conditions.partial_values import (
+from rewriter.conditions.census_model import (
     ABSENT,
+    NONE,
     UNKNOWN,
+    Asked,
+    Known,
+    TypeCompiler,
     TypeSet,
     arithmetic,
     cast,
@@ -25,7 +27,6 @@ from rewriter.conditions.partial_values import (
     same,
     truth,
 )
-from rewriter.conditions.ruled_out import NONE
 from rewriter.facts.type_sets import ANY
 from rewriter.language import ast
 from rewriter.language.dtypes import DTYPES

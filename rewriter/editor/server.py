@@ -9,17 +9,15 @@ from lsprotocol import types as lsp
 from pygls.lsp.server import LanguageServer
 
 from rewriter import __version__
-from rewriter.editor.complete_words import proposals
-from rewriter.editor.hover import find_rule, hover
-from rewriter.editor.opened_rules import OpenedRules
+from rewriter.editor.opened_rules import OpenedRules, find_rule, hover, proposals
 from rewriter.errors import RewriterError
 from rewriter.explain.testing import TestResult
 from rewriter.language.ast import Span
 from rewriter.language.diagnostics import Diagnostic, Related, RuleFileError
 from rewriter.language.format import format_text
 from rewriter.language.rule_files import read_rule_file
-from rewriter.proof.judges import memory
-from rewriter.proof.judges.budget import Budget, budgeted
+from rewriter.proof.judges import child as memory
+from rewriter.proof.judges.child import Budget, budgeted
 from rewriter.proof.rules.limited_tests import inline_tests, limited_results
 from rewriter.report.style import Style
 from rewriter.report.why_lines import miss_lines
@@ -271,8 +269,7 @@ def definition(opened: OpenedRules, offset: int) -> Related | None:
 def _beside(opened: OpenedRules, name: str) -> Related | None:
     import os
 
-    from rewriter.language.expand.shared_defines import NAME
-    from rewriter.language.rule_files import read_rule_file
+    from rewriter.language.rule_files import NAME, read_rule_file
 
     folder = os.path.dirname(opened.path)
     for path in (os.path.join(folder, NAME), os.path.join(os.path.dirname(folder), NAME)):

@@ -23,7 +23,7 @@ from rewriter.matching.linear_match import LinearMatcher
 from rewriter.matching.match import Matcher, TooManyAttempts
 from rewriter.record import record, replace
 from rewriter.rewriting.dim_follow.follow import DimensionWalk, named_dimensions
-from rewriter.rewriting.dim_follow.refusal import DoesNotFlow
+from rewriter.rewriting.dim_follow.follower import DoesNotFlow
 from rewriter.rewriting.rewrite import apply_block
 from rewriter.rewriting.transaction import Refused, Rewriting
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Set
-from itertools import count, repeat
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from heapq import heappop, heappush
+from itertools import chain, count, repeat
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import onnx_graphsurgeon as gs
@@ -11,16 +13,12 @@ import onnx_graphsurgeon as gs
 from rewriter.conditions.context import Context
 from rewriter.conditions.guards import suited
 from rewriter.engine.attempt import Attempt, Fired
-from rewriter.engine.compile import CompiledRule, PhasePlan
-from rewriter.engine.cycles import changes_nothing, deltas
+from rewriter.engine.compile import CompiledRule, Path, PhasePlan, prepared
 from rewriter.engine.limits import Limits, Watch, cycle_stop
-from rewriter.engine.lineage import note_lineage
-from rewriter.engine.prepared import prepared
-from rewriter.engine.recorder import Recorder
-from rewriter.engine.worklist import Worklist
-from rewriter.facts.refresh import refresh
-from rewriter.graph.edits import Edits
-from rewriter.graph.index import operator_key
+from rewriter.engine.recorder import Recorder, note_lineage
+from rewriter.facts.facts import refresh
+from rewriter.graph.edits import Edits, NodeState, signature
+from rewriter.graph.index import CROWD, GraphIndex, operator_key
 from rewriter.graph.node_text import node_name
 from rewriter.graph.objects import Graph
 from rewriter.language.rules import RuleSet
@@ -28,12 +26,181 @@ from rewriter.log.clock import Profile, stage
 from rewriter.log.records import Log, Stop
 from rewriter.matching.interface import interface_matches
 from rewriter.matching.requirements import take_inventory
-from rewriter.rewriting.dim_follow.refusal import DoesNotFlow
-from rewriter.rewriting.model_outputs import complete_outputs
+from rewriter.rewriting.dim_follow.follower import DoesNotFlow
+from rewriter.rewriting.model_edits import complete_outputs
 from rewriter.rewriting.stale_types import changed_types, declare_anew, mend_stale_types
 
 if TYPE_CHECKING:
     from rewriter.matching.forecast import Forecast
+
+
+# Places still to be tried, in execution order, and what brings a place back after the graph around it has changed.
+
+Position = tuple[int, int]
+
+
+class Worklist:
+    """Roots of one phase. A root comes back when a node that its pattern can reach changes, or the answer to something that a
+    rule asked about a tensor there.
+
+    Attributes:
+        watchers: by id() of a tensor, the roots at which a rule asked for its facts.
+        tracers: by id() of a tensor, the roots at which a rule asked who makes it, or what the file declares of it.
+        counters: by id() of a tensor, those at which a rule asked who reads it: by how many readers matter there, and whether
+            there were more.
+        incomplete: set when a change reached too many roots at once to list them; then the whole graph is looked at once more.
+    """
+
+    def __init__(self, phase: PhasePlan, index: GraphIndex) -> None:
+        self._phase = phase
+        self._index = index
+        self._first: list[tuple[Position, gs.Node]] = []  # the last one comes first
+        self._back: list[tuple[Position, int, gs.Node]] = []
+        self._waiting: set[int] = set()
+        self._count = 0
+        self.watchers: dict[int, dict[int, gs.Node]] = {}
+        self.tracers: dict[int, dict[int, gs.Node]] = {}
+        self.counters: dict[int, dict[tuple[int, bool], dict[int, gs.Node]]] = {}
+        self.incomplete = False
+
+    def fill(self) -> None:
+        """All nodes at which a first look shows that a rule of the phase may stand."""
+        index, found = self._index, list[tuple[Position, gs.Node]]()
+        phase = self._phase
+        for key in list(index.by_operator.keys if phase.any_root else phase.by_root):
+            if (roots := phase.roots(key)) is None:
+                continue
+            if standing := roots.standing(index.by_operator.of(key), index):
+                found += index.positions(standing)
+        found.sort(key=itemgetter(0), reverse=True)
+        self._first, self._back = found, []
+        self._waiting = {id(node) for _, node in found}
+        self.incomplete = False
+
+    def add(self, node: gs.Node) -> None:
+        number = id(node)
+        if node._scope is not None and number not in self._waiting and self._phase.roots(operator_key(node)) is not None:
+            self._count += 1
+            self._waiting.add(number)
+            heappush(self._back, (self._index.position(node), self._count, node))
+
+    def __iter__(self) -> Iterator[gs.Node]:
+        first, back = self._first, self._back
+        while first or back:
+            node = heappop(back)[2] if not first or (back and back[0][0] < first[-1][0]) else first.pop()[1]
+            self._waiting.discard(id(node))
+            if node._scope is not None:
+                yield node
+
+    def watch(self, root: gs.Node, context: Context) -> None:
+        """Notes which tensors a rule at `root` asked about, as the context remembers it."""
+        for tensor in context.seen:
+            self.watchers.setdefault(tensor, {})[id(root)] = root
+        for tensor in context.traced:
+            self.tracers.setdefault(tensor, {})[id(root)] = root
+        for (number, most), tensor in context.counted.items():
+            kind = most, self._index.use_count(tensor) > most
+            self.counters.setdefault(number, {}).setdefault(kind, {})[id(root)] = root
+
+    def facts_changed(self, tensors: Iterable[gs.Tensor]) -> None:
+        """Tries again the roots where a rule asked for the facts of these tensors."""
+        for tensor in tensors if self.watchers else ():
+            for root in self.watchers.pop(id(tensor), {}).values():
+                self.add(root)
+
+    def makers_changed(self, tensors: Iterable[gs.Tensor]) -> None:
+        """Tries again the roots where a rule asked who makes these tensors: another node, or one that was edited."""
+        for tensor in tensors if self.tracers else ():
+            for root in self.tracers.pop(id(tensor), {}).values():
+                self.add(root)
+
+    def users_changed(self, *groups: Iterable[gs.Tensor]) -> None:
+        """Tries again the roots where a rule asked who reads these tensors, unless there are still more than matter there."""
+        for tensor in chain(*groups) if self.counters else ():
+            kinds = self.counters.get(id(tensor))
+            if not kinds:
+                continue
+            count = self._index.use_count(tensor)
+            for most, were_more in [*kinds]:
+                if not were_more or count <= most:
+                    for root in kinds.pop((most, were_more)).values():
+                        self.add(root)
+
+    def node_changed(self, node: gs.Node) -> None:
+        """Tries again the roots from which a pattern can reach `node`."""
+        for way in self._phase.ways_back(operator_key(node)):
+            for root in self._follow(node, way) if way else (node,):
+                self.add(root)
+
+    def _follow(self, node: gs.Node, way: Path) -> Iterable[gs.Node]:
+        frontier = {id(node): node}
+        for step, ops in way:
+            following: dict[int, gs.Node] = {}
+            for here in frontier.values():
+                for there in self._step(here, step, ops):
+                    following[id(there)] = there
+            frontier = following
+        return frontier.values()
+
+    def _step(self, node: gs.Node, step: str, ops: frozenset[tuple[str, str]]) -> Iterator[gs.Node]:
+        if step == "user":
+            for tensor in node.outputs:
+                yield from self._index.users_with(tensor, ops)
+        elif step == "maker":
+            makers = (self._index.producer(tensor) for tensor in node.inputs)
+            yield from (maker for maker in makers if maker is not None and operator_key(maker) in ops)
+        else:
+            for tensor in (*node.inputs, *node.outputs):
+                if len(self._index.users(tensor)) > CROWD:
+                    self.incomplete = True
+                else:
+                    yield from self._index.users_with(tensor, ops)
+            makers = (self._index.producer(tensor) for tensor in node.inputs)
+            yield from (maker for maker in makers if maker is not None and operator_key(maker) in ops)
+
+
+# Whether rewriting goes round in a circle: what firings change, as numbers whose sum is 0 where nothing was changed in all.
+#
+# Most runs have nothing to do with circles, and hashing every node that is touched takes longer than rewriting it. So numbers
+# are worked out only once a firing is suspicious; those of the firings before it follow from what their edits kept.
+
+
+def deltas(done: Sequence[Edits]) -> list[int]:
+    """By how much each transaction changed the sum of the signatures of all nodes; the graph is as the last one left it."""
+    after: dict[int, int] = {}  # signatures that nodes had after the transaction looked at, of those touched later
+    found = []
+    for edits in reversed(done):
+        delta = 0
+        for number, node in (*edits.added.items(), *_kept(edits)):
+            known = after.get(number)
+            delta += signature(node) if known is None else known
+        for number in edits.added:
+            after.pop(number, None)
+        for number, state in edits.before.items():
+            after[number] = signature(state)
+            delta -= after[number]
+        found.append(delta)
+    return found[::-1]
+
+
+def changes_nothing(edits: Edits) -> bool:
+    """Whether a transaction that touched nodes left them, or others in their places, as they were."""
+    if len(edits.added) != len(edits.removed) or not edits.touched or edits.retyped:
+        return False
+    now = [*edits.added.values(), *(node for _, node in _kept(edits))]
+    if sorted(map(_kind, edits.before.values())) != sorted(map(_kind, now)):
+        return False
+    return deltas([edits]) == [0]
+
+
+def _kept(edits: Edits) -> list[tuple[int, gs.Node]]:
+    """The nodes that were edited and are still there."""
+    return [(n, node) for n, node in edits.edited.items() if n in edits.before and n not in edits.removed]
+
+
+def _kind(node: gs.Node | NodeState) -> tuple[str, str, int, int]:
+    return node.op, node.domain or "", len(node.inputs), len(node.outputs)
+
 
 Permit = Callable[[Fired], bool]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +10,36 @@ import onnx_graphsurgeon as gs
 
 from rewriter.conditions.context import Context
 from rewriter.engine.attempt import Fired
-from rewriter.graph.node_state import NodeState
+from rewriter.graph.edits import Edits, NodeState
 from rewriter.graph.node_text import node_name, node_text, printable
+from rewriter.graph.objects import Node
 from rewriter.language.dtypes import DTYPE_NAMES
 from rewriter.log.records import Change, Firing, Log
-from rewriter.onnxfile.tensor_types import clean, dtype_number
+from rewriter.onnxfile.tensors import clean, dtype_number
 
 if TYPE_CHECKING:
     from rewriter.engine.firing_audit import Auditor
+
+
+# Which rules a node goes back to: those that made or changed it, and those that had made what it took the place of.
+
+
+def note_lineage(firings: Iterable[tuple[str, Edits]]) -> None:
+    """Writes into `rules` of every node that firings, in their order, made or changed.
+
+    Nodes that are removed again pass theirs on, so that a result of two repairs names both.
+    """
+    for code, edits in firings:
+        if edits.added:
+            inherited = [rule for node in edits.removed.values() if isinstance(node, Node) for rule in node.rules]
+            for node in edits.added.values():
+                if isinstance(node, Node):
+                    node.rules = tuple(dict.fromkeys([*inherited, *node.rules, code]))
+        alone = (code,)
+        for node in edits.edited.values():
+            if isinstance(node, Node) and code not in (before := node.rules):
+                node.rules = (*before, code) if before else alone
+
 
 SHOWN = 64  # changes whose text is kept, of one firing
 SHOWN_TO_AUDITORS = 4096

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import onnx_graphsurgeon as gs
 
 from rewriter.collector import collector_off
 from rewriter.conditions.context import NOTHING_KNOWN, Context, Knowledge
 from rewriter.conditions.guards import suited
-from rewriter.engine.attempt import Attempt, Look, WouldFire
+from rewriter.engine.attempt import Attempt, Fired, Look, WouldFire
+from rewriter.engine.compile import CompiledRule
 from rewriter.engine.coverage import Coverage
 from rewriter.engine.limits import Limits
 from rewriter.engine.phases import Permit, Run
+from rewriter.facts.derive import Fact
 from rewriter.facts.facts import Facts
 from rewriter.graph.index import GraphIndex
 from rewriter.language.rules import RuleSet
@@ -26,6 +28,47 @@ from rewriter.source.exporter import exporter_of
 if TYPE_CHECKING:
     from rewriter.engine.firing_audit import Auditor, FiringAudit
     from rewriter.matching.forecast import Forecast
+
+
+# Facts and attempts that tell the clock of a profile what they do.
+
+
+class TimedAttempt(Attempt):
+    """Tries rules and tells the clock which."""
+
+    def __init__(self, profile: Profile, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._profile = profile
+
+    def at_node(self, compiled: CompiledRule, root: gs.Node) -> Fired | None:
+        """As of an attempt."""
+        self._profile.asked[compiled.code] += 1
+        with self._profile.stage(f"match of {compiled.code}"):
+            return super().at_node(compiled, root)
+
+    def on_graph(self, compiled: CompiledRule, bound: Mapping[str, Any], key: int) -> Fired | None:
+        """As of an attempt."""
+        self._profile.asked[compiled.code] += 1
+        with self._profile.stage(f"match of {compiled.code}"):
+            return super().on_graph(compiled, bound, key)
+
+    def _rewrite(self, compiled: CompiledRule, *arguments: Any) -> Fired | None:
+        with self._profile.stage(f"rewrite of {compiled.code}"):
+            fired = super()._rewrite(compiled, *arguments)
+        self._profile.fired[compiled.code] += fired is not None
+        return fired
+
+
+class TimedFacts(Facts):
+    """Facts that tell the clock when they have to be found."""
+
+    def __init__(self, profile: Profile, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._profile = profile
+
+    def _find(self, wanted: gs.Tensor) -> Fact:
+        with self._profile.stage("facts"):
+            return super()._find(wanted)
 
 
 @record
@@ -170,8 +213,6 @@ def questions(context: Context, rules: RuleSet, limits: Limits) -> list[Question
 
 
 def _timed(profile: Profile) -> tuple[Callable[..., Facts], Callable[..., Attempt]]:
-    from rewriter.engine.timed import TimedAttempt, TimedFacts
-
     return partial(TimedFacts, profile), partial(TimedAttempt, profile)
 
 

@@ -20,7 +20,7 @@ from rewriter.engine.compile import default_value
 from rewriter.engine.limits import Limits
 from rewriter.engine.run import run
 from rewriter.errors import RewriterError
-from rewriter.explain.explanation import Explanation
+from rewriter.explain.places import Explanation
 from rewriter.explain.why_rules import explain
 from rewriter.facts.facts import Facts
 from rewriter.graph.index import GraphIndex
@@ -32,7 +32,7 @@ from rewriter.language.load_rules import load_rules
 from rewriter.language.rule import Rule
 from rewriter.language.rules import RuleSet
 from rewriter.log.records import Log
-from rewriter.onnxfile.tensor_types import Dim
+from rewriter.onnxfile.tensors import Dim
 from rewriter.record import record
 from rewriter.rewriting.stale_types import agrees
 from rewriter.source.find import parse_source

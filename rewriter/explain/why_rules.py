@@ -15,8 +15,7 @@ from rewriter.conditions.context import Context
 from rewriter.conditions.guards import refusal
 from rewriter.engine.compile import CompiledRule, compile_rule
 from rewriter.errors import RewriterError
-from rewriter.explain.explanation import Earlier, Explanation, FirstNo, Later, RuleAnswer
-from rewriter.explain.places import Explainer
+from rewriter.explain.places import Earlier, Explainer, Explanation, FirstNo, Later, RuleAnswer
 from rewriter.graph.index import GraphIndex, operator_key
 from rewriter.graph.node_text import node_name
 from rewriter.language.diagnostics import suggest

@@ -12,8 +12,9 @@ nothing can be inferred and nothing that varies could contradict it (`derive.unc
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from heapq import heappop, heappush
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -21,26 +22,157 @@ import numpy as np
 import onnx_graphsurgeon as gs
 
 from rewriter.errors import RewriterError
-from rewriter.facts import constant_folding, control_flow
+from rewriter.facts import constant_folding
 from rewriter.facts.derive import (
     NOTHING,
     Fact,
+    Repeats,
     array_of_value,
     constant_node_array,
     constant_node_fact,
     declared_type,
     initializer_fact,
+    look,
     node_facts,
     output_facts,
     uncontested,
 )
 from rewriter.facts.dtype_walk import DtypeWalk
-from rewriter.facts.repeats import Repeats, look
 from rewriter.facts.shape_values import ShapeValue, join_values
 from rewriter.graph.index import GraphIndex
-from rewriter.graph.scopes import Scope
+from rewriter.graph.scopes import Scope, bodies
 from rewriter.graph.values import constant_array
-from rewriter.onnxfile.tensor_types import UNKNOWN, Dim, TensorType, refine
+from rewriter.onnxfile.tensors import UNKNOWN, Dim, TensorType, join, refine
+
+# Types that cross the border of a subgraph: from an `If`, `Loop` or `Scan` into its bodies and back.
+#
+# What a Loop carries may change its shape from one iteration to the next, so a body knows the element type of what comes in but
+# of the shape only the rank, and the loop's result has what the first value and the body's result have in common. What a Scan
+# carries keeps its shape.
+
+_INT64, _BOOL = 7, 9
+KINDS = frozenset(("If", "Loop", "Scan"))
+
+
+def inner_graphs(node: gs.Node, version: int | None) -> list[gs.Graph]:
+    """The bodies of an `If` (both branches), `Loop` or `Scan`; empty when they are not what these operators have.
+
+    `version` is that of the default domain; the Scan of opset 8, with its batch axis, is left alone.
+    """
+    if node.op not in KINDS or node.domain not in (None, "", "ai.onnx") or (node.op == "Scan" and (version or 0) < 9):
+        return []
+    found = dict(bodies(node))
+    names = ("then_branch", "else_branch") if node.op == "If" else ("body",)
+    return [found[name] for name in names] if all(name in found for name in names) else []
+
+
+def body_input(
+    node: gs.Node, i: int, types: Sequence[TensorType], declared: TensorType, ends: Sequence[TensorType]
+) -> TensorType:
+    """Type of input i of the body of a Loop or Scan.
+
+    Args:
+        node: the owner, whose operands have `types`.
+        i: which input.
+        types: see there.
+        declared: what the body declares of it; `ends`: and of its outputs.
+    """
+    if node.op == "Loop":
+        if i < 2:
+            return refine(declared, TensorType(_BOOL if i else _INT64, ()))
+        return _carried(types[i : i + 1], declared, ends[i - 1 : i])
+    states = _states(node, len(types))
+    if states is None or i >= len(types):
+        return TensorType(declared.dtype)
+    if i < states:
+        return refine(types[i], TensorType(declared.dtype))
+    axis = _axis(node, "scan_input_axes", i - states)
+    whole = types[i].shape
+    if whole is None or axis is None or not -len(whole) <= axis < len(whole):
+        return TensorType(types[i].dtype if types[i].dtype is not None else declared.dtype)
+    shape = list(whole)
+    del shape[axis]
+    return TensorType(types[i].dtype if types[i].dtype is not None else declared.dtype, tuple(shape))
+
+
+def _carried(first: Sequence[TensorType], declared: TensorType, last: Sequence[TensorType]) -> TensorType:
+    """What a Loop's body gets from the iteration before, of the rank on which the first value and both declarations agree."""
+    if not first or not last:
+        return TensorType(declared.dtype)
+    if first[0].other:
+        return TensorType(other=first[0].other)
+    shapes = (first[0].shape, declared.shape, last[0].shape)
+    ranks = {None if shape is None else len(shape) for shape in shapes}
+    rank = ranks.pop() if len(ranks) == 1 else None
+    dtype = first[0].dtype if first[0].dtype is not None else declared.dtype
+    return TensorType(dtype, None if rank is None else (None,) * rank)
+
+
+def output_types(node: gs.Node, types: Sequence[TensorType], results: Sequence[Sequence[TensorType]]) -> list[TensorType]:
+    """Types of the outputs of an If, Loop or Scan.
+
+    Args:
+        node: the owner.
+        types: of its operands.
+        results: of the outputs of each of its bodies, in the order of `inner_graphs`.
+    """
+    rule = {"If": _if, "Loop": _loop, "Scan": _scan}[node.op]
+    found = rule(node, types, results)[: len(node.outputs)]
+    return found + [UNKNOWN] * (len(node.outputs) - len(found))
+
+
+def _if(node: gs.Node, types: Sequence[TensorType], results: Sequence[Sequence[TensorType]]) -> list[TensorType]:
+    return [join(a, b) for a, b in zip(*results, strict=False)]
+
+
+def _loop(node: gs.Node, types: Sequence[TensorType], results: Sequence[Sequence[TensorType]]) -> list[TensorType]:
+    made, carried = list(results[0][1:]), max(len(types) - 2, 0)
+    return [_after(types[2 + i], kind) if i < carried else _stacked(kind, 0, None) for i, kind in enumerate(made)]
+
+
+def _scan(node: gs.Node, types: Sequence[TensorType], results: Sequence[Sequence[TensorType]]) -> list[TensorType]:
+    made, states = list(results[0]), _states(node, len(types))
+    if states is None:
+        return []
+    length: Dim = None
+    for i, kind in enumerate(types[states:]):
+        axis = _axis(node, "scan_input_axes", i)
+        if kind.shape is not None and axis is not None and -len(kind.shape) <= axis < len(kind.shape):
+            length = length if isinstance(length, int) or kind.shape[axis] is None else kind.shape[axis]
+    return [
+        refine(types[i], kind) if i < states else _stacked(kind, _axis(node, "scan_output_axes", i - states), length)
+        for i, kind in enumerate(made)
+    ]
+
+
+def _after(first: TensorType, last: TensorType) -> TensorType:
+    """Type of what a loop carried, after any number of iterations."""
+    both = join(first, last)
+    return TensorType(last.dtype if last.dtype is not None else first.dtype, both.shape) if not both.other else both
+
+
+def _stacked(kind: TensorType, axis: int | None, length: Dim) -> TensorType:
+    """Type of the results of all iterations side by side."""
+    if kind.shape is None or axis is None or not -len(kind.shape) - 1 <= axis <= len(kind.shape):
+        return TensorType(kind.dtype)
+    shape = list(kind.shape)
+    shape.insert(axis if axis >= 0 else axis + len(shape) + 1, length)
+    return TensorType(kind.dtype, tuple(shape))
+
+
+def _states(node: gs.Node, operands: int) -> int | None:
+    """How many operands of a Scan are state."""
+    scanned = node.attrs.get("num_scan_inputs")
+    return operands - scanned if isinstance(scanned, int) and 0 < scanned <= operands else None
+
+
+def _axis(node: gs.Node, name: str, i: int) -> int | None:
+    axes = node.attrs.get(name, [])
+    if not isinstance(axes, list):
+        return None
+    axis = axes[i] if i < len(axes) else 0
+    return axis if isinstance(axis, int) else None
+
 
 __all__ = ["Facts", "ShapeValue"]
 
@@ -101,7 +233,7 @@ class Facts:
 
     def computed(self, node: gs.Node) -> Array | None:
         """What a node of constants gives as its first output, where that is bounded; see `rounded_folding`."""
-        from rewriter.facts import rounded_folding
+        from rewriter.facts import constant_folding as rounded_folding
 
         arrays = [self._array(t) if t.name else None for t in node.inputs]
         facts = node_facts(node, self.index.scope(node).opsets, self._operands(node, None), lambda i: arrays[i])
@@ -199,14 +331,14 @@ class Facts:
         if node is None:
             place = self.body_input(tensor)
             return () if place is None or place[0].owner is None else place[0].owner.inputs
-        graphs = self.inner_graphs(node) if node.op in control_flow.KINDS else None
+        graphs = self.inner_graphs(node) if node.op in KINDS else None
         return [*node.inputs, *(output for graph in graphs for output in graph.outputs)] if graphs else node.inputs
 
     def inner_graphs(self, node: gs.Node) -> list[gs.Graph]:
         """Bodies whose results are the outputs of the node."""
-        if node.op not in control_flow.KINDS:
+        if node.op not in KINDS:
             return []
-        return control_flow.inner_graphs(node, self.index.scope(node).opsets.get(""))
+        return inner_graphs(node, self.index.scope(node).opsets.get(""))
 
     def body_input(self, tensor: gs.Tensor) -> tuple[Scope, int] | None:
         """The body of a Loop or Scan whose input this is, and which input."""
@@ -228,7 +360,7 @@ class Facts:
         scope, number = place
         types = [operand.type for operand in self._operands(scope.owner, NOTHING)]
         ends = [declared_type(t) for t in scope.graph.outputs]
-        return Fact(control_flow.body_input(scope.owner, number, types, declared, ends))
+        return Fact(body_input(scope.owner, number, types, declared, ends))
 
     def of_node(self, node: gs.Node) -> list[tuple[gs.Tensor, Fact]]:
         """Facts of the outputs that a node makes."""
@@ -276,7 +408,7 @@ class Facts:
         if condition is not None and len(condition.items) == 1 and isinstance(condition.items[0], int):
             results = [results[0 if condition.items[0] else 1]] * 2
         types = [operand.type for operand in operands]
-        found = control_flow.output_types(node, types, [[fact.type for fact in result] for result in results])
+        found = output_types(node, types, [[fact.type for fact in result] for result in results])
         joined = [join_values(a.value, b.value) for a, b in zip(*results, strict=False)] if node.op == "If" else []
         values = itertools.chain(joined, itertools.repeat(None))
         return [
@@ -385,3 +517,120 @@ def _loaded(tensor: gs.Tensor) -> Array | None:
         return constant_array(tensor) if isinstance(tensor, gs.Constant) else None
     except RewriterError:
         return None
+
+
+# How facts follow the edits of a graph.
+#
+# From the tensors that an edit touched, in execution order, each node that can see a change is looked at again, and what
+# follows only if its outputs' facts are really others. A body comes before the node that owns it, and the body's inputs before
+# the body.
+
+_MOST_VISITS = 16  # of one node in one refresh; more come only from a graph with cycles, whose facts need not settle
+
+Key = tuple[int, ...]
+
+
+def refresh(facts: Facts, tensors: Iterable[gs.Tensor]) -> list[gs.Tensor]:
+    """Brings facts up to date after edits, and gives the tensors whose facts are others now.
+
+    Args:
+        tensors: those whose producer, or the operator, attributes or operands of it, changed; those whose declaration or
+            contents changed; new and removed ones as well.
+    """
+    stale = facts.known_among(tensors)
+    return _Refresh(facts).run(stale) if stale else []
+
+
+class _Refresh:
+    """One refresh of facts."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.index = facts.index
+        self._waiting: list[tuple[Key, int]] = []
+        self._steps: dict[int, gs.Node | gs.Tensor] = {}
+        self._visits: dict[int, int] = {}
+        self._changed: dict[int, gs.Tensor] = {}
+
+    def run(self, tensors: Iterable[gs.Tensor]) -> list[gs.Tensor]:
+        """The tensors whose facts changed; see `refresh`."""
+        for tensor in tensors:
+            self._start(tensor)
+        while self._waiting:
+            _, at = heappop(self._waiting)
+            step = self._steps.pop(at)
+            self._visits[at] = self._visits.get(at, 0) + 1
+            if isinstance(step, gs.Node):
+                self._visit_node(step)
+            else:
+                self._visit_leaf(step)
+        return list(self._changed.values())
+
+    def _start(self, tensor: gs.Tensor) -> None:
+        node = self.index.producer(tensor)
+        if node is not None:
+            self._push_node(node)
+        elif isinstance(tensor, gs.Constant) or self.index.input_of(tensor) or self.index.is_used(tensor):
+            self._push_leaf(tensor)
+        else:
+            self.facts.forget(tensor)
+
+    def _visit_node(self, node: gs.Node) -> None:
+        for graph in self.facts.inner_graphs(node):
+            for tensor in graph.outputs:
+                self.facts.fact(tensor)
+        for tensor in node.inputs:
+            self.facts.fact(tensor)
+        for tensor, fact in self.facts.of_node(node):
+            before = self.facts.known(tensor)
+            if before != fact:
+                self.facts.store(tensor, fact)
+                if before is not None:
+                    self._spread(tensor)
+
+    def _visit_leaf(self, tensor: gs.Tensor) -> None:
+        before = self.facts.known(tensor)
+        place = self.facts.body_input(tensor)
+        for operand in place[0].owner.inputs if place is not None and place[0].owner is not None else ():
+            self.facts.fact(operand)
+        fact = self.facts.of_leaf(tensor)
+        if before != fact:
+            self.facts.store(tensor, fact)
+            self._spread(tensor)
+
+    def _spread(self, tensor: gs.Tensor) -> None:
+        self._changed[id(tensor)] = tensor
+        for node in self.index.users(tensor).values():
+            self._push_node(node)
+            for graph in self.facts.inner_graphs(node):
+                for inner in graph.inputs:
+                    if self.facts.known(inner) is not None:
+                        self._push_leaf(inner)
+        for node in self.facts.owners.get(id(tensor), {}).values():
+            if node in self.index:
+                self._push_node(node)
+
+    def _push_node(self, node: gs.Node) -> None:
+        if any(self.facts.known(tensor) is not None for tensor in node.outputs):
+            self._push((*self._key(node), 2), node)
+
+    def _push_leaf(self, tensor: gs.Tensor) -> None:
+        place = self.facts.body_input(tensor)
+        owner = None if place is None else place[0].owner
+        self._push((-1,) if owner is None else (*self._key(owner), 0), tensor)
+
+    def _push(self, key: Key, step: gs.Node | gs.Tensor) -> None:
+        if id(step) not in self._steps and self._visits.get(id(step), 0) < _MOST_VISITS:
+            self._steps[id(step)] = step
+            heappush(self._waiting, (key, id(step)))
+
+    def _key(self, node: gs.Node) -> Key:
+        """Sorts a node behind its operands' makers and the nodes in its bodies (together with a last 0, 1 or 2)."""
+        key: Key = ()
+        while True:
+            number, place = self.index.position(node)
+            scope = self.index.scope(node)
+            if scope.owner is None or scope.owner not in self.index:
+                return (number, place, *key)
+            key = (1, number, place, *key)
+            node = scope.owner

@@ -14,7 +14,7 @@ from rewriter.facts.node_facts import NodeFacts
 from rewriter.facts.operator_shapes import POOLS, SHAPE_OPERANDS
 from rewriter.facts.shape_rules import output_shape
 from rewriter.facts.shape_values import add, divide_exactly, multiply
-from rewriter.onnxfile.tensor_types import Dim, TensorType
+from rewriter.onnxfile.tensors import Dim, TensorType
 
 Shape = tuple[Dim, ...]
 Shapes = list[Shape | None]

@@ -13,7 +13,7 @@ import numpy as np
 import onnx_graphsurgeon as gs
 
 from rewriter.facts.shape_values import ShapeValue
-from rewriter.onnxfile.tensor_types import Dim, TensorType
+from rewriter.onnxfile.tensors import Dim, TensorType
 from rewriter.record import record
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from rewriter.facts.node_facts import NodeFacts
 from rewriter.facts.operator_shapes import BROADCAST, GLOBAL_POOLS, POOLS, SAME_AS_FIRST
 from rewriter.facts.shape_values import add, divide_exactly, multiply, subtract
-from rewriter.onnxfile.tensor_types import Dim
+from rewriter.onnxfile.tensors import Dim
 
 Shape = tuple[Dim, ...]
 Rule = Callable[[NodeFacts], "Shape | None"]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rewriter.onnxfile.tensor_types import Dim
+from rewriter.onnxfile.tensors import Dim
 from rewriter.record import record
 
 LONGEST = 128

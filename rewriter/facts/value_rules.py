@@ -16,7 +16,7 @@ from rewriter.facts import shape_values as sv
 from rewriter.facts.node_facts import NodeFacts
 from rewriter.facts.shape_values import FLOATS, LONGEST, ShapeValue, fit, followed, scalar, vector
 from rewriter.graph.values import constant_array, static_shape
-from rewriter.onnxfile.tensor_types import Dim, TensorType, count
+from rewriter.onnxfile.tensors import Dim, TensorType, count
 
 Values = list[ShapeValue | None]
 Rule = Callable[[NodeFacts, TensorType], ShapeValue | None]

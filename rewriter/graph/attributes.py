@@ -20,8 +20,7 @@ from onnx_graphsurgeon.util import misc
 from rewriter.errors import RewriterError
 from rewriter.graph.save_values import tensor_message
 from rewriter.graph.values import loaded_constant
-from rewriter.onnxfile.tensor_types import dtype_number
-from rewriter.onnxfile.tensors import text, text_or_bytes
+from rewriter.onnxfile.tensors import dtype_number, text, text_or_bytes
 
 A = onnx.AttributeProto
 WriteGraph = Callable[[gs.Graph], onnx.GraphProto]

@@ -6,19 +6,147 @@ and reads a tensor. All changes go through an `Edits` transaction (edits.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, repeat
 from operator import attrgetter, is_
+from typing import Protocol
 
 import onnx_graphsurgeon as gs
 
-from rewriter.graph.by_operator import NodesByOperator, operator_key
-from rewriter.graph.names import NameTable
-from rewriter.graph.naming import Naming
 from rewriter.graph.objects import Function, Graph, note
-from rewriter.graph.order import NoRoom, Order, is_sorted, stable_sort
-from rewriter.graph.scopes import Scope, find_scopes, nested
-from rewriter.graph.ties import CROWD, Ties
+from rewriter.graph.order import CROWD, NoRoom, Order, Ties, is_sorted, stable_sort
+from rewriter.graph.scopes import NodesByOperator, Scope, find_scopes, nested, operator_key
+
+# A table of all names of a model, so that a new name is never one that stands anywhere else: in another scope, in a subgraph
+# that would capture it. Names are derived from what they replace and are the same on every run.
+
+
+class NameTable:
+    """Names in use, of tensors or of nodes; `fresh` makes new ones in constant time each."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._used = set(names)
+        self._next: dict[str, int] = {}
+        self._made: dict[str, str] = {}  # name made here → what was wanted
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._used
+
+    def fresh(self, wanted: str) -> str:
+        """`wanted` if it is free, else `wanted_1`, `wanted_2`, ...; the result counts as used from now on."""
+        name = wanted
+        number = self._next.get(wanted, 0)
+        while not name or name in self._used:
+            number += 1
+            name = f"{wanted}_{number}"
+        self._next[wanted] = number
+        self._used.add(name)
+        self._made[name] = wanted
+        return name
+
+    def release(self, name: str) -> None:
+        """Gives a name made by `fresh` back once nothing bears it, so that a rewrite cycle shows itself by equal names."""
+        wanted = self._made.pop(name, None)
+        if wanted is not None:
+            self._used.discard(name)
+            self._next[wanted] = 0 if name == wanted else min(self._next[wanted], int(name[len(wanted) + 1 :]) - 1)
+
+    def mark(self) -> int:
+        """A point to come back to with `restore`."""
+        return len(self._made)
+
+    def restore(self, mark: int) -> None:
+        """Gives back every name made since `mark`."""
+        for name in list(self._made)[mark:] if len(self._made) > mark else ():
+            self.release(name)
+
+
+# The names that a model uses, read when the first new one is needed: most runs make none.
+
+
+class Named(Protocol):
+    """What is asked of the index of a graph."""
+
+    @property
+    def scopes(self) -> Sequence[Scope]: ...
+
+    def all_nodes(self) -> Iterable[gs.Node]: ...
+
+    def producer(self, tensor: gs.Tensor) -> gs.Node | None: ...
+
+    def is_used(self, tensor: gs.Tensor) -> bool: ...
+
+
+class Naming:
+    """The names of tensors and those of nodes; a node and a tensor may share one."""
+
+    __slots__ = ("_index", "_nodes", "_tensors")
+
+    def __init__(self, index: Named) -> None:
+        self._index = index
+        self._tensors: NameTable | None = None
+        self._nodes: NameTable | None = None
+
+    @property
+    def tensors(self) -> NameTable:
+        """All tensor names of the model."""
+        if self._tensors is None:
+            self._tensors = NameTable(self._all_names())
+        return self._tensors
+
+    @property
+    def nodes(self) -> NameTable:
+        """All node names of the model."""
+        if self._nodes is None:
+            self._nodes = NameTable(node.name for node in self._index.all_nodes())
+        return self._nodes
+
+    @property
+    def has_made(self) -> bool:
+        """Whether a name was asked for, so that there may be some to be given back."""
+        return self._tensors is not None or self._nodes is not None
+
+    def mark(self) -> tuple[int, int]:
+        """How many names of tensors and of nodes were made so far, a point to come back to with `give_back`."""
+        tensors, nodes = self._tensors, self._nodes
+        if tensors is None is nodes:
+            return 0, 0
+        return 0 if tensors is None else tensors.mark(), 0 if nodes is None else nodes.mark()
+
+    def give_back(self, mark: tuple[int, int]) -> None:
+        """Gives back every name made since then."""
+        for table, made in zip((self._tensors, self._nodes), mark, strict=True):
+            if table is not None:
+                table.restore(made)
+
+    def release(self, nodes: Iterable[gs.Node], tensors: Iterable[gs.Tensor]) -> None:
+        """Gives back the names of nodes that went, of what they alone made, and of tensors, as far as they were made here."""
+        index = self._index
+        if self._nodes is not None:
+            for node in nodes:
+                self._nodes.release(node.name)
+        if self._tensors is not None:
+            for node in nodes:
+                for tensor in node.outputs:
+                    if index.producer(tensor) is None and not index.is_used(tensor):
+                        self._tensors.release(tensor.name)
+            for tensor in tensors:
+                self._tensors.release(tensor.name)
+
+    def _all_names(self) -> Iterator[str]:
+        scopes = self._index.scopes
+        for scope in scopes:
+            for tensor in (*scope.graph.inputs, *scope.graph.outputs):
+                yield tensor.name
+        for node in self._index.all_nodes():
+            for tensor in node.inputs:
+                yield tensor.name
+            for tensor in node.outputs:
+                yield tensor.name
+        for scope in scopes:
+            if isinstance(scope.graph, Graph | Function):
+                yield from scope.graph.origin.names()
+
 
 __all__ = ["CROWD", "GraphIndex", "operator_key"]
 

@@ -10,7 +10,7 @@ from rewriter.language.dtypes import DTYPE_NAMES
 from rewriter.onnxfile.tensors import text
 
 SHOWN = 8  # items of a list
-LONGEST = 64  # characters of a text
+MAX_TEXT = 64  # characters of a text
 
 
 def attribute_text(attribute: onnx.AttributeProto) -> str:
@@ -41,7 +41,7 @@ def _item(value: Any) -> str:
         return f"{value:g}"
     if isinstance(value, bytes | str):
         shown = text(value)
-        return f'"{shown[:LONGEST]}{"..." if len(shown) > LONGEST else ""}"'
+        return f'"{shown[:MAX_TEXT]}{"..." if len(shown) > MAX_TEXT else ""}"'
     return str(value)
 
 

@@ -15,7 +15,7 @@ import onnx_graphsurgeon as gs
 from rewriter.onnxfile.tensors import text
 
 HISTORY = "rewriter.history"
-"""Of the model's metadata_props: the runs that changed it (`rewriter.provenance.history_record`)."""
+"""Of the model's metadata_props: the runs that changed it (`rewriter.provenance.stamp`)."""
 
 RULES = "rewriter.rules"
 """Of a node's metadata_props: the rules that made or changed it, separated by spaces."""

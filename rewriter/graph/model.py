@@ -25,17 +25,15 @@ from google.protobuf.message import Error as ProtobufError  # type: ignore[impor
 
 from rewriter.collector import collector_off
 from rewriter.errors import RewriterError
-from rewriter.graph.imports import written_imports
 from rewriter.graph.load import build
 from rewriter.graph.objects import Constant, Graph, Origin
-from rewriter.graph.save import Fields, Writer, assemble, set_text
-from rewriter.onnxfile import copy_external_data
+from rewriter.graph.save import Fields, Writer, assemble, set_text, written_imports
+from rewriter.onnxfile import external_data as copy_external_data
 from rewriter.onnxfile.node_bytes import RawGraph, RawModel, raw_message, raw_model
 from rewriter.onnxfile.read import MOST_BYTES, read_bytes, read_model_file
-from rewriter.onnxfile.reference_stub import Outline, outline
 from rewriter.onnxfile.tensors import text
 from rewriter.onnxfile.training import set_by_training
-from rewriter.onnxfile.weights_apart import digest, joined, length, with_weights, write_pieces
+from rewriter.onnxfile.weights_apart import Outline, digest, joined, length, outline, with_weights, write_pieces
 from rewriter.onnxfile.weights_in_files import Payload, WeightFile
 from rewriter.onnxfile.write import check_target, write_file
 from rewriter.source.exporter import LISTING_EXPORTERS, detect

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import onnx_graphsurgeon as gs
 
-from rewriter.graph.node_state import NodeState
+from rewriter.graph.edits import NodeState
 from rewriter.graph.values import elem_type, static_shape
 from rewriter.language.dtypes import DTYPE_NAMES
 
-LONGEST = 120  # characters of one attribute value
+MAX_ATTRIBUTE_TEXT = 120  # characters of one attribute value
 
 
 def node_text(node: gs.Node | NodeState, constant: Callable[[gs.Constant], str] | None = None) -> str:
@@ -56,10 +56,15 @@ def _value(value: Any) -> str:
     elif isinstance(value, float):
         shown = f"{np.float32(value):g}"
     elif isinstance(value, list | tuple):
-        shown = "[" + ", ".join(map(_value, value[: LONGEST // 2])) + ("" if len(value) <= LONGEST // 2 else ", ...") + "]"
+        shown = (
+            "["
+            + ", ".join(map(_value, value[: MAX_ATTRIBUTE_TEXT // 2]))
+            + ("" if len(value) <= MAX_ATTRIBUTE_TEXT // 2 else ", ...")
+            + "]"
+        )
     else:
         shown = printable(" ".join(repr(value).split()))
-    return shown if len(shown) <= LONGEST else shown[: LONGEST - 3] + "..."
+    return shown if len(shown) <= MAX_ATTRIBUTE_TEXT else shown[: MAX_ATTRIBUTE_TEXT - 3] + "..."
 
 
 def constant_text(tensor: gs.Constant) -> str:

@@ -11,10 +11,10 @@ import onnx_graphsurgeon as gs
 from onnx_graphsurgeon.ir.tensor import LazyValues
 
 from rewriter.errors import RewriterError
-from rewriter.graph.lazy_values import LazyTensor
 from rewriter.graph.values import (
     Constant,
     Declared,
+    LazyTensor,
     Variable,
     constant_array,
     declared,
@@ -23,8 +23,7 @@ from rewriter.graph.values import (
     same_shape,
 )
 from rewriter.onnxfile import external_data
-from rewriter.onnxfile.tensor_types import dtype_number
-from rewriter.onnxfile.tensors import read_sparse, read_tensor, same_array, text, write_tensor
+from rewriter.onnxfile.tensors import dtype_number, read_sparse, read_tensor, same_array, text, write_tensor
 
 Message = onnx.TensorProto | onnx.SparseTensorProto
 

@@ -5,11 +5,13 @@ Shapes are those that follow from the inputs. A dimension that has a name, or no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_graphsurgeon as gs
 
 from rewriter.errors import RewriterError
@@ -17,12 +19,123 @@ from rewriter.facts.facts import Facts
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model
 from rewriter.graph.objects import Graph, Node
-from rewriter.graph.static_shapes import Static, fix_shapes
+from rewriter.graph.tidy import Static, fix_shapes
 from rewriter.graph.values import Constant, elem_type
-from rewriter.inspect.modules import module_of
-from rewriter.inspect.node_costs import Shape, macs
-from rewriter.onnxfile.tensor_types import numpy_dtype
+from rewriter.onnxfile.tensors import numpy_dtype, text
 from rewriter.record import field, record
+
+# The modules of the framework that nodes belong to, as the exporter recorded them or named the nodes.
+
+SCOPES = "pkg.torch.onnx.name_scopes"
+"""Metadata in which PyTorch's dynamo exporter lists the modules around a node, outermost first."""
+
+
+def module_of(node: onnx.NodeProto, name: str) -> list[str]:
+    """The modules around a node, outermost first: what the exporter recorded, or the parts of its name between slashes."""
+    for entry in node.metadata_props:
+        if text(entry.key) == SCOPES:
+            scopes = [scope for scope in re.findall(r"'([^']*)'", text(entry.value))[:-1] if scope]
+            return [scope.rpartition(".")[2] for scope in scopes]
+    return [part for part in name.split("/")[:-1] if part]
+
+
+# Multiplications of a node, by its operator and the shapes around it.
+#
+# Counted are those that are added up, as in convolutions and matrix products (MACs), not what is done to each element once.
+
+Shape = tuple[int, ...]
+Shapes = Sequence[Shape | None]
+
+
+@record(frozen=True, slots=True)
+class _Sizes:
+    """A node with the shapes of its operands and results; asking for one that is not known raises _Unknown."""
+
+    attrs: Mapping[str, Any]
+    ins: Shapes
+    outs: Shapes
+
+    def operand(self, i: int) -> Shape:
+        return _known(self.ins, i)
+
+    def result(self) -> Shape:
+        return _known(self.outs, 0)
+
+
+class _Unknown(Exception):
+    pass
+
+
+def macs(
+    op: str, domain: str, attrs: Mapping[str, Any], ins: Sequence[Shape | None], outs: Sequence[Shape | None]
+) -> int | None:
+    """The number; 0 for operators that add nothing up, None where a shape that it depends on is not known."""
+    count = _COUNTS.get(op) if domain in ("", "ai.onnx", "com.microsoft") else None
+    if count is None:
+        return 0
+    try:
+        return count(_Sizes(attrs, ins, outs))
+    except (_Unknown, IndexError, TypeError, ValueError, ZeroDivisionError):
+        return None
+
+
+def _known(shapes: Shapes, i: int) -> Shape:
+    found = shapes[i] if i < len(shapes) else None
+    if found is None:
+        raise _Unknown
+    return found
+
+
+def _conv(weight: int) -> Callable[[_Sizes], int]:
+    return lambda node: prod(node.result()) * prod(node.operand(weight)[1:])
+
+
+def _conv_transpose(node: _Sizes) -> int:
+    return prod(node.operand(0)) * prod(node.operand(1)[1:])
+
+
+def _matmul(node: _Sizes) -> int:
+    return prod(node.result()) * node.operand(0)[-1]
+
+
+def _gemm(node: _Sizes) -> int:
+    return prod(node.result()) * node.operand(0)[0 if node.attrs.get("transA", 0) else 1]
+
+
+def _einsum(node: _Sizes) -> int:
+    equation = str(node.attrs["equation"]).replace(" ", "").partition("->")[0]
+    sizes: dict[str, int] = {}
+    for i, labels in enumerate(equation.split(",")):
+        if "." in labels:
+            raise _Unknown
+        sizes.update(zip(labels, node.operand(i), strict=True))
+    return prod(sizes.values()) if "," in equation else 0
+
+
+def _recurrent(node: _Sizes) -> int:
+    return prod(node.operand(0)[:2]) * (prod(node.operand(1)) + prod(node.operand(2)))
+
+
+def _attention(node: _Sizes) -> int:
+    query, key, value = (node.operand(i) for i in range(3))
+    if len(query) == 4:
+        return prod(query[:3]) * key[2] * (query[3] + value[3])
+    heads = int(node.attrs["q_num_heads"])
+    kept = int(node.attrs["kv_num_heads"])
+    return query[0] * query[1] * key[1] * (query[2] + value[2] // kept * heads)
+
+
+_COUNTS: dict[str, Callable[[_Sizes], int]] = {
+    **dict.fromkeys(("Conv", "ConvInteger", "FusedConv", "DeformConv"), _conv(1)),
+    "QLinearConv": _conv(3),
+    "ConvTranspose": _conv_transpose,
+    **dict.fromkeys(("MatMul", "MatMulInteger", "QLinearMatMul", "FusedMatMul"), _matmul),
+    **dict.fromkeys(("Gemm", "FusedGemm"), _gemm),
+    "Einsum": _einsum,
+    **dict.fromkeys(("LSTM", "GRU", "RNN"), _recurrent),
+    "Attention": _attention,
+}
+
 
 _BITS = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2, 27: 6, 28: 6}
 _STRING = 8

@@ -13,11 +13,9 @@ from rewriter.graph.message_text import attribute_text, type_text
 from rewriter.language.dtypes import DTYPE_NAMES
 from rewriter.onnxfile import external_data
 from rewriter.onnxfile.read import read_model_file
-from rewriter.onnxfile.tensor_types import numpy_dtype
-from rewriter.onnxfile.tensors import text
+from rewriter.onnxfile.tensors import numpy_dtype, text
 from rewriter.record import field, record
-from rewriter.source.exporter import identify
-from rewriter.source.mxnet_version import version_bounds
+from rewriter.source.exporter import identify, version_bounds
 from rewriter.versions import Bounds
 
 _BITS = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2, 27: 6, 28: 6}  # element types of which several share a byte

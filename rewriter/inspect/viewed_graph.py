@@ -14,7 +14,7 @@ from rewriter.errors import RewriterError
 from rewriter.graph.message_text import attribute_text, tensor_text, type_text
 from rewriter.graph.objects import rules_of
 from rewriter.inspect.diff.difference import Difference
-from rewriter.inspect.modules import module_of
+from rewriter.inspect.model_stats import module_of
 from rewriter.inspect.summary import places
 from rewriter.language.dtypes import DTYPE_NAMES
 from rewriter.language.schema import registered_at

@@ -11,21 +11,17 @@ from __future__ import annotations
 from itertools import groupby
 
 from rewriter.language import ast
-from rewriter.language.checks.absent import asks_nothing, without_optional
-from rewriter.language.checks.context import CheckContext
-from rewriter.language.checks.defines import check_defines, explained
-from rewriter.language.checks.evidence import check_evidence
+from rewriter.language.checks.context import KIND_WORDS, Binding, CheckContext, NameScope
+from rewriter.language.checks.evidence import asks_nothing, check_evidence, check_source, without_optional
 from rewriter.language.checks.expressions import Types
-from rewriter.language.checks.header import bind_params, check_header, check_settings
+from rewriter.language.checks.header import bind_params, check_defines, check_header, check_settings, explained
 from rewriter.language.checks.names import Pattern, check_shape_of_pattern, unused
 from rewriter.language.checks.operators import check_pattern_node, check_reach
 from rewriter.language.checks.rewrites import BlockCheck, check_blocks
-from rewriter.language.checks.scope import KIND_WORDS, Binding, NameScope
-from rewriter.language.checks.source import check_source
 from rewriter.language.diagnostics import Diagnostic
 from rewriter.language.expand.variants import bound
-from rewriter.language.syntax.fill_row import mentions
-from rewriter.language.syntax.row_findings import merged
+from rewriter.language.syntax.code_table import mentions
+from rewriter.language.syntax.expand_table import merged
 from rewriter.language.walk import children, pattern_nodes, size
 from rewriter.record import replace
 

@@ -6,9 +6,10 @@ are. The result is parsed again and compared before it is handed out, and format
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Container, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from rewriter.errors import RewriterError
 from rewriter.language import ast
@@ -16,12 +17,209 @@ from rewriter.language.ast import Cell, Span, Table
 from rewriter.language.diagnostics import RuleFileError, SourceText
 from rewriter.language.parse import parse
 from rewriter.language.syntax.code_table import begins_row, row_docs
-from rewriter.language.syntax.format_lines import WIDTH, Lines
-from rewriter.language.syntax.format_tokens import Place, joined, pieces, spaced
+from rewriter.language.syntax.scan import comments
 from rewriter.record import names, replace
 
 if TYPE_CHECKING:
     from lark import Token
+
+
+# Blanks between the tokens of a line, as the formatter writes them.
+#
+# The same sign is written differently by its place: `=` is tight between attribute and value and spaced in a statement, `<`
+# opens attributes after an operator and compares in an expression, `*` spreads a run of tensors or multiplies. So the brackets
+# around a token are followed while its line is written.
+
+Place = Literal["header", "node", "edit", "attributes", "expression"]
+
+_OPENING = {"LPAR", "LSQB", "_TOUCHING", "LBRACE"}
+_CLOSING = {"RPAR", "RSQB", "RBRACE"}
+_TIGHT_AFTER = {*_OPENING, "BANG", "DOT", "RANGE"}
+_TIGHT_BEFORE = {*_CLOSING, "COMMA", "COLON", "DOT", "_TOUCHING"}
+_ENDS_OPERAND = {"NAME", "INT", "FLOAT", "STRING", "RPAR", "RSQB", "DTYPE", "COLUMN", "TRUE", "FALSE", "NONE"}
+
+
+def spaced(tokens: Sequence[Token], place: Place) -> list[str]:
+    """The text of each token of a line with the blank before it, if any; the first has none.
+
+    Args:
+        tokens: one part, pattern line or statement, without the braces of a block.
+        place: what its outermost tokens are; an "edit" becomes an "expression" at its `=`.
+    """
+    spacer = _Spacer(place)
+    return [spacer.before(tokens, at) + _written(token) for at, token in enumerate(tokens)]
+
+
+def joined(tokens: Sequence[Token], place: Place) -> str:
+    """The tokens as one line."""
+    return "".join(spaced(tokens, place))
+
+
+def pieces(tokens: Sequence[Token]) -> list[tuple[int, int]]:
+    """The runs of tokens that end with a comma (or the line): where a header may be broken, as positions from and to."""
+    ends = [at + 1 for at, token in enumerate(tokens[:-1]) if token.type == "COMMA"]
+    return list(zip([0, *ends], [*ends, len(tokens)], strict=True))
+
+
+def _written(token: Token) -> str:
+    """A token as it is written; only `* parts` before a `=` can hold blanks of its own."""
+    return "*" + token[1:].strip() if token.type == "SPREAD" else str(token)
+
+
+class _Spacer:
+    def __init__(self, place: Place) -> None:
+        self.places: list[Place] = [place]
+        self.tight = True  # nothing may stand between the last token and the next
+
+    def before(self, tokens: Sequence[Token], at: int) -> str:
+        token = tokens[at]
+        if tokens[0].type == "EACH" and self._braces(token):
+            return " "
+        previous = tokens[at - 1].type if at else ""
+        place = self.places[-1]
+        opens_attributes = token.type == "LESSTHAN" and place in ("node", "header")
+        closes_attributes = token.type == "MORETHAN" and place in ("attributes", "header")
+        tight = (
+            (self.tight and not (previous == "RANGE" and token.type == "LBRACE"))
+            or token.type in _TIGHT_BEFORE
+            or (opens_attributes and place == "node")
+            or closes_attributes
+            or "TILDE" in (token.type, previous)
+            or (token.type == "TIMES" and place == "node" and previous in ("NAME", "RPAR", "COLUMN"))
+            or (token.type == "EQUAL" and (place == "attributes" or self.places[0] == "header"))
+            or (
+                token.type == "LPAR"
+                and (
+                    previous in ("NAME", "COLUMN", "DTYPE", "ANY", "RPAR")
+                    or (previous == "TIMES" and self.tight)
+                    or (previous == "MORETHAN" and place == "node")
+                )
+            )
+            or (token.type == "LBRACE" and previous in ("DTYPE", "COLUMN", "RSQB"))
+            or (token.type == "RANGE" and previous in _ENDS_OPERAND)
+            or (token.type == "OPTIONAL" and previous == "NAME")
+        )
+        self.tight = self._tight_after(token, previous, place, opens_attributes)
+        self._enter(token, place, opens_attributes, closes_attributes)
+        return "" if tight else " "
+
+    def _braces(self, token: Token) -> bool:
+        """`each ... if condition { statement }`: what its words and braces change; whether the token is one of the braces."""
+        if token.type == "IF" and len(self.places) == 1:
+            self.places[0] = "expression"
+        opens, closes = token.type == "LBRACE" and len(self.places) == 1, token.type == "RBRACE" and len(self.places) == 2
+        if opens:
+            self.places.append("node")
+        elif closes:
+            self.places.pop()
+        self.tight = self.tight and not opens
+        return opens or closes
+
+    def _tight_after(self, token: Token, previous: str, place: Place, opens_attributes: bool) -> bool:
+        if token.type == "EQUAL":
+            return place == "attributes" or self.places[0] == "header"
+        if token.type == "MINUS":
+            return previous not in _ENDS_OPERAND
+        if token.type == "TIMES":
+            return place == "node"
+        return opens_attributes or token.type in _TIGHT_AFTER
+
+    def _enter(self, token: Token, place: Place, opens_attributes: bool, closes_attributes: bool) -> None:
+        """Follows the brackets."""
+        if token.type == "EQUAL" and place == "edit":
+            self.places[-1] = "expression"
+        elif opens_attributes and place == "node":
+            self.places.append("attributes")
+        elif closes_attributes and place == "attributes":
+            self.places.pop()
+        elif token.type in _OPENING:
+            self.places.append("node" if token.type == "LPAR" and place == "node" else "expression")
+        elif token.type in _CLOSING and len(self.places) > 1:
+            self.places.pop()
+
+
+# The lines of a formatted file, with the comments and blank lines of the original among them.
+
+WIDTH = 120
+"""Columns that a line may take when it can be broken."""
+
+_BLANK_LINE = re.compile(r"\n[ \t]*\n")
+
+
+class Lines:
+    """Takes lines in the order of the original, and carries over what lies between them there: comments and blank lines."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._comments = comments(text)
+        self._starts = [comment.start for comment in self._comments]
+        self._next = 0
+        self._out: list[str] = []
+        self._end = 0
+        self._fresh = True  # at the beginning of the file or of a block, where no blank line stands
+        self._commented = False
+
+    def commented(self, start: int, end: int) -> bool:
+        """Whether a comment stands between two places that are still to be written."""
+        at = bisect_left(self._starts, start, self._next)
+        return at < len(self._starts) and self._starts[at] < end
+
+    def add(
+        self, line: str, start: int, end: int, indent: int = 0, *, blank: bool | None = None, inner: int | None = None
+    ) -> None:
+        """Writes what stood from `start` to `end` as one line (or several, for test texts).
+
+        Args:
+            line: without indentation.
+            start, end: its place in the original.
+            indent: columns before the line and before the comments above it.
+            blank: whether a blank line stands above it and its comments; None keeps what the original has.
+            inner: the columns before the comments instead, for the end of a block.
+        """
+        above = self._above(end, indent if inner is None else inner)
+        own = [*above, (" " * indent + line if line else "", blank is not False and self._blank_before(start))]
+        if blank and not any(separate for _, separate in own):
+            own[0] = (own[0][0], True)
+        for text, separate in own:
+            if separate and not self._fresh:
+                self._out.append("")
+            self._out.append(text)
+            self._fresh = False
+        self._end = max(end, self._end)
+        self._commented = False
+
+    def open(self) -> None:
+        """A block begins: no blank line above what follows."""
+        self._fresh = True
+
+    def finish(self) -> str:
+        """The whole text, with the comments after the last line."""
+        for text, separate in self._above(len(self._text), 0):
+            if separate and not self._fresh:
+                self._out.append("")
+            self._out.append(text)
+            self._fresh = False
+        return "".join(f"{line}\n" for line in self._out)
+
+    def _above(self, until: int, indent: int) -> list[tuple[str, bool]]:
+        """The comments up to a place: one on the line of what was written last goes behind it, the others become lines."""
+        above: list[tuple[str, bool]] = []
+        while self._next < len(self._comments) and self._comments[self._next].start < until:
+            place = self._comments[self._next]
+            comment = self._text[place.start : place.end].rstrip()
+            between = self._text[self._end : place.start]
+            if self._out and not above and not self._commented and not between.strip() and "\n" not in between:
+                self._out[-1] += f"  {comment}"
+                self._commented = True
+            else:
+                above.append((" " * indent + comment, self._blank_before(place.start)))
+            self._end = place.end
+            self._next += 1
+        return above
+
+    def _blank_before(self, start: int) -> bool:
+        return _BLANK_LINE.search(self._text, self._end, start) is not None
+
 
 Part: TypeAlias = ast.Match | ast.Param | ast.Private | ast.Where | ast.Let | ast.Rewrite | ast.Test
 Line: TypeAlias = ast.NodePattern | ast.GraphItem | ast.Statement

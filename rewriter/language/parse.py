@@ -14,11 +14,11 @@ from rewriter.language import ast
 from rewriter.language.ast import Span
 from rewriter.language.diagnostics import Diagnostic
 from rewriter.language.syntax.scan import Chunk, scan
-from rewriter.language.syntax.syntax_limits import MAX_DEPTH, MAX_FILE_BYTES
+from rewriter.language.syntax.words import MAX_DEPTH, MAX_FILE_BYTES
 from rewriter.record import replace
 
 if TYPE_CHECKING:
-    from rewriter.language.syntax.fill_row import FilledText
+    from rewriter.language.syntax.code_table import FilledText
     from rewriter.language.syntax.grammar import Node
     from rewriter.language.syntax.tree import RuleBuilder
 

@@ -1,4 +1,4 @@
-"""Going over a syntax tree without recursion: a stranger's rule may nest deeper than Python's stack."""
+"""Going over a syntax tree without recursion, and making one with some of its parts replaced."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from rewriter.language import ast
-from rewriter.record import getter, names
+from rewriter.record import getter, names, replace
 
 LATER = frozenset({"maybe", "chain", "others", "either", "variants", "beside", "outlined"})
 """Fields that records have got since texts were first made of them: that of a rule without them stays what it was."""
@@ -101,3 +101,30 @@ def canonical(value: Any, without: Collection[str] = ()) -> str:
         if name not in without and (part or name not in LATER):
             told.append(f"{name}={repr(part) if part.__class__ in _PLAIN else canonical(part, without)}")
     return f"{value.__class__.__name__}({','.join(told)})"
+
+
+# A syntax tree with some of its parts replaced.
+
+Change = Callable[[Any], Any]
+
+
+def rebuild(node: Any, change: Change) -> Any:
+    """The record (or tuple of records) with `change` applied to every record in it, inner ones first.
+
+    Where `change` gives None, the record is left out of the tuple that it stands in, or the field is None.
+    """
+    if type(node) is tuple:
+        parts = [rebuild(part, change) for part in node]
+        kept = tuple(part for part, old in zip(parts, node, strict=True) if part is not None or old is None)
+        return node if len(kept) == len(node) and all(new is old for new, old in zip(kept, node, strict=True)) else kept
+    fields = said(node.__class__)
+    if fields is None:
+        return node
+    changed: dict[str, Any] = {}
+    for name in fields:
+        old = getattr(node, name)
+        if type(old) is tuple or said(old.__class__) is not None:
+            new = rebuild(old, change)
+            if new is not old:
+                changed[name] = new
+    return change(replace(node, **changed) if changed else node)

@@ -19,15 +19,52 @@ import onnx_graphsurgeon as gs
 from rewriter.conditions import effective_attributes
 from rewriter.conditions.context import Context, label
 from rewriter.conditions.evaluate import Bindings, evaluate
-from rewriter.conditions.operators import compare
-from rewriter.conditions.rule_values import ABSENT, UNKNOWN, Symbol
+from rewriter.conditions.rule_values import ABSENT, UNKNOWN, Symbol, compare
 from rewriter.graph.index import operator_key
 from rewriter.graph.scopes import Scope
 from rewriter.language import ast, schema
 from rewriter.language.dtypes import DTYPES
-from rewriter.language.pattern import Made, Operand, Pattern, PatternNode, is_run
-from rewriter.language.pattern_order import cost, is_late, is_plain
-from rewriter.matching.operand_shares import Share, given, shares
+from rewriter.language.pattern import Made, Operand, Pattern, PatternNode, cost, is_late, is_plain, is_run
+
+# The ways to share a node's operands out among runs, and the operands that a pattern names between them.
+
+Share = tuple[Operand, Any]
+"""What the search is to look at: a run and its tensors, or an operand and its tensor."""
+
+
+def shares(
+    pattern: PatternNode, operands: Sequence[gs.Tensor], fits: Callable[[Operand, gs.Tensor], bool]
+) -> Iterator[list[Share]]:
+    """Each way, short first runs first; `fits` says at a glance whether an operand can be a tensor, and may raise to end it."""
+    return _from(pattern, operands, fits, 0, 0)
+
+
+def _from(
+    pattern: PatternNode, operands: Sequence[gs.Tensor], fits: Callable[[Operand, gs.Tensor], bool], at: int, position: int
+) -> Iterator[list[Share]]:
+    """The ways from one operand of the pattern, and one of the node, on."""
+    if at == len(pattern.inputs):
+        if position == len(operands) or pattern.source.more_inputs:
+            yield []
+        return
+    operand = pattern.inputs[at]
+    if is_run(operand):
+        last = at == len(pattern.inputs) - 1 and not pattern.source.more_inputs
+        for end in range(len(operands) if last else position, len(operands) + 1):
+            for rest in _from(pattern, operands, fits, at + 1, end):
+                yield [(operand, list(operands[position:end])), *rest]
+    elif position < len(operands) and fits(operand, operands[position]):
+        for rest in _from(pattern, operands, fits, at + 1, position + 1):
+            yield [(operand, operands[position]), *rest]
+
+
+def given(node: gs.Node) -> int:
+    """Number of operands without trailing omitted ones."""
+    count = len(node.inputs)
+    while count and not node.inputs[count - 1].name:
+        count -= 1
+    return count
+
 
 ATTEMPTS = 4096
 ORDERED_ABOVE = 4  # commutative operators with more operands are matched in the written order only

@@ -7,24 +7,92 @@ model costs nothing beside asking it at each node. What is asked before and afte
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
 import onnx_graphsurgeon as gs
 
 from rewriter.graph.index import GraphIndex
-from rewriter.graph.objects import Function, Graph
+from rewriter.graph.objects import Function, Graph, has_written, with_attributes
+from rewriter.graph.scopes import NodesByOperator
 from rewriter.graph.values import Variable, elem_type
 from rewriter.language import ast
 from rewriter.language.dtypes import DTYPES
 from rewriter.language.pattern import ANY_OPERATOR, Pattern, operator_names
 from rewriter.language.schema import latest_opset, registered_at
 from rewriter.language.walk import walk
-from rewriter.matching.written_attributes import Wanted, WrittenAttributes, made_attributes, wanted_attributes
 from rewriter.record import record
 
+# Which attributes are written in a model, by operator: what few nodes of old exports have, and some rules ask for.
+#
+# `has(n, "axis")` on Add is true of no model of the last years. Where no Add has it, the rule needs not be tried at any.
+
 OpKey = tuple[str, str]
+Wanted = tuple[frozenset[OpKey], str]  # one of these operators must have this attribute
+
+
+class WrittenAttributes:
+    """Attributes of a model. What is asked is looked up once, and only at the operators in question."""
+
+    def __init__(self, by_operator: NodesByOperator) -> None:
+        self._by_operator = by_operator
+        self._with_any: dict[OpKey, list[gs.Node]] = {}
+        self._known: dict[tuple[OpKey, str], bool] = {}
+
+    def has(self, wanted: Wanted) -> bool:
+        """Whether any node of one of these operators has the attribute."""
+        ops, name = wanted
+        return any(self._at(op, name) for op in ops.intersection(self._by_operator.keys))
+
+    def _at(self, op: OpKey, name: str) -> bool:
+        found = self._known.get((op, name))
+        if found is None:
+            nodes = self._with_any.get(op)
+            if nodes is None:
+                nodes = self._with_any[op] = with_attributes(self._by_operator.of(op))
+            found = self._known[op, name] = any(has_written(node, name) for node in nodes)
+        return found
+
+
+def wanted_attributes(rule: ast.Rule, pattern: Pattern | None) -> tuple[Wanted, ...]:
+    """What must be written somewhere for a rule to fire: attributes that its pattern or its conditions ask to be there."""
+    if pattern is None:
+        return ()
+    asked = {name for where in rule.wheres for name in _has_conjuncts(where.condition)}
+    found: list[Wanted] = []
+    for node in pattern.nodes:
+        found += [(node.ops, attr.name) for attr in node.source.attrs if attr.mode == "present"]
+        found += [(node.ops, name) for label, name in sorted(asked) if label == node.source.label]
+    return tuple(found)
+
+
+def _has_conjuncts(condition: ast.Expr) -> Iterator[tuple[str, str]]:
+    """(label, attribute) of each `has(label, "attribute")` that has to hold."""
+    if isinstance(condition, ast.Logic) and condition.op == "and":
+        for operand in condition.operands:
+            yield from _has_conjuncts(operand)
+    elif isinstance(condition, ast.Call) and condition.function == "has" and len(condition.args) == 2:
+        node, name = condition.args
+        if isinstance(node, ast.Name) and isinstance(name, ast.Literal):
+            yield node.id, str(name.value)
+
+
+def made_attributes(rewrites: Iterable[ast.Rewrite]) -> frozenset[str] | None:
+    """Attributes that a rule may write to nodes that had not got them; None where it may be any."""
+    found: set[str] = set()
+    for part in walk(rewrites):
+        if isinstance(part, ast.AttrCopy):
+            return None
+        if isinstance(part, ast.AttrSet):
+            found.add(part.name)
+        elif isinstance(part, ast.Edit) and part.place.field is not None:
+            if part.place.field == "op":
+                return None
+            found.add(part.place.field)
+    return frozenset(found)
+
+
 _PLAIN = {DTYPES[name] for name in ("float", "int64", "bool", "string")}  # what a number or text without a type can become
 _TYPED_BY_ATTRIBUTE = {"Cast": ("to",), "ConstantOfShape": ("value",), "Constant": (), "EyeLike": ("dtype",)}
 

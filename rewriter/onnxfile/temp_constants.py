@@ -10,10 +10,9 @@ import weakref
 import numpy as np
 import onnx
 
-from rewriter.onnxfile.tensor_types import dtype_number
-from rewriter.onnxfile.tensors import NUMPY_NATIVE, Array
-from rewriter.onnxfile.transfer import write_all
+from rewriter.onnxfile.tensors import NUMPY_NATIVE, Array, dtype_number
 from rewriter.onnxfile.weights_in_files import Payload, WeightFile
+from rewriter.onnxfile.write import write_all
 
 LEAST = 1 << 20
 """Bytes of a constant from which on it may be put aside."""

@@ -1,4 +1,4 @@
-r"""Taking the weights out of a model before protobuf reads it, and putting them back after protobuf wrote it.
+"""Taking the weights out of a model before protobuf reads it, and putting them back after protobuf wrote it.
 
 What comes out at the end are the very bytes that protobuf would have written had it seen the weights: each message writes its
 fields in the order of their numbers, and those it does not know last.
@@ -27,16 +27,19 @@ True
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
+from pathlib import Path
+from typing import Any
 
 import onnx
 
 from rewriter.errors import RewriterError
-from rewriter.onnxfile import wire
-from rewriter.onnxfile.transfer import transfer, write_all
-from rewriter.onnxfile.weights_in_files import FIELDS, MARK, PREFIX, Payload, WeightFile, payload
+from rewriter.onnxfile import external_data, wire
+from rewriter.onnxfile.weights_in_files import FIELDS, MARK, PREFIX, Payload, WeightFile, payload, payload_of
 from rewriter.onnxfile.wire import LENGTH_DELIMITED, MalformedError, Piece, Pieces, Source, Walk, fields, varint
+from rewriter.onnxfile.write import transfer, write_all
+from rewriter.record import record
 
 LEAST_FIELD = 1 << 12
 """Bytes of a field of a tensor from which on it is left out."""
@@ -192,3 +195,47 @@ def _places(data: bytes) -> list[int]:
         places.append(place)
         place = data.find(PREFIX, place + 1)
     return places
+
+
+# A model without its weights, for programs that judge it: they find in their place references to external data.
+#
+# Such a program looks for the files that are referred to, and for their size, but not into them. So files of the right size
+# with nothing in them stand in for the weights, however many gigabytes they are.
+
+
+@record(frozen=True, slots=True)
+class Outline:
+    """A serialised model, and what stands in for the weights that were left out.
+
+    Attributes:
+        data: the model.
+        files: size of each file that stands in, by location; empty when nothing was left out.
+    """
+
+    data: bytes
+    files: Mapping[str, int]
+
+    def put_files(self, folder: Path) -> None:
+        """Makes the files, which take no room on the disk."""
+        for location, size in self.files.items():
+            with open(folder / location, "wb") as file:
+                file.truncate(size)
+
+
+def outline(data: bytes) -> Outline:
+    """The outline of a serialised model with marks. Raises RewriterError when the file of some weights is closed."""
+    if PREFIX not in data:
+        return Outline(data, {})
+    message = onnx.ModelProto.FromString(data)
+    files: dict[str, int] = {}
+    for tensor in external_data.tensors_of(message):
+        found = payload_of(tensor)
+        if found is not None and not external_data.is_external(tensor):
+            location = f"left-out-weights-{found.file.number}"
+            files[location] = max(files.get(location, 0), found.offset + found.length)
+            place: Mapping[str, Any] = {"location": location, "offset": found.offset, "length": found.length}
+            tensor.DiscardUnknownFields()
+            tensor.data_location = onnx.TensorProto.EXTERNAL
+            for key, value in place.items():
+                tensor.external_data.add(key=key, value=str(value))
+    return Outline(message.SerializeToString(deterministic=True), files)

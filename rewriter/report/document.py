@@ -1,17 +1,20 @@
 """The record of one call of `fix` or `check`: everything it did and found, as data.
 
 All formats of reports are made of this and of nothing else. The fields here, and those of `rewriter.log.records`, are what the
-JSON report holds; its schema is made of these types (`rewriter.report.json_schema`). The number of the schema rises when a
+JSON report holds; its schema is made of these types (`rewriter.report.jsonreport`). The number of the schema rises when a
 field goes or changes its meaning, not when one is added.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Literal
 
-from rewriter.log.records import Blocked, Firing, Judged, Question, RolledBack, Stop, Suppressed, Verification
+from rewriter.log.records import Blocked, Change, Firing, Judged, Question, RolledBack, Stop, Suppressed, Verification
 from rewriter.record import field, record
+from rewriter.report.style import clean, counted
 
 SCHEMA = 2
 
@@ -327,3 +330,178 @@ class Report:
     def rule(self, code: str) -> RuleRecord | None:
         """The rule of a code."""
         return next((rule for rule in self.rules if rule.code == code), None)
+
+
+# How all formats call the entries of a record: where something happened, and how many there are.
+
+
+def place_text(at: Firing | Blocked | RolledBack | Suppressed | Question) -> str:
+    """`fc1 (Gemm)`, with the graph in front where it is not the main one."""
+    where = "" if at.place in ("", "main") else f"{clean(at.place)}: "
+    return f"{where}{clean(at.root) or 'model'}" + (f" ({clean(at.op)})" if at.op else "")
+
+
+def rolled_place(rolled: RolledBack) -> str:
+    """Where a firing was taken back."""
+    return place_text(rolled) if rolled.place else f"everywhere ({number(rolled.times, 'place')})"
+
+
+def change_lines(changes: Iterable[Change]) -> Iterator[str]:
+    """`-before` and `+after`, each on one line."""
+    for change in changes:
+        if change.before is not None:
+            yield f"-{clean(change.before)}"
+        if change.after is not None:
+            yield f"+{clean(change.after)}"
+
+
+number = counted
+
+
+_ENDINGS = {
+    "fixpoint": "nothing fires any more",
+    "Time": "stopped at the time limit",
+    "Budget": "stopped at the limit of rewrites",
+    "Growth": "stopped a rule that added too many nodes",
+    "Generation": "stopped a rule that went on rewriting its own results",
+    "Cycle": "stopped rules that undo each other",
+}
+
+
+def ending(stop: str | None) -> str:
+    """Why a run of the rules ended, in words."""
+    return _ENDINGS.get(stop or "", "with an error")
+
+
+def by_rule(firings: Iterable[Firing]) -> dict[str, list[Firing]]:
+    """Firings by rule, rules in the order of their codes."""
+    found: dict[str, list[Firing]] = {}
+    for firing in firings:
+        found.setdefault(firing.rule, []).append(firing)
+    return dict(sorted(found.items()))
+
+
+def verb(report: Report) -> str:
+    """What a firing is to the command: it has rewritten something, or it would."""
+    return "finding" if report.command == "check" else "rewrite"
+
+
+def severity(report: Report, code: str) -> str:
+    """The severity of a rule."""
+    rule = report.rule(code)
+    return "error" if rule is None else rule.severity
+
+
+def has_something(model: ModelRecord) -> bool:
+    """Whether there is more to say of a model than that nothing fires."""
+    found = model.error or model.firings or model.blocked or model.rolled_back or model.refused or model.stops or model.tidied
+    return bool(found)
+
+
+# What the owner of many models reads first: how many load that did not, which are still refused and why, where and by what.
+#
+# Everything is counted as models come; messages of refusal that differ in names and numbers only are one.
+
+MOST_GROUPS = 100_000
+"""Folders, or messages, that are told apart; the rest is one group."""
+
+REST = "(other)"
+LISTED = 20  # messages in a report
+_NAMES = re.compile(r"'[^']*'|\"[^\"]*\"|\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}")
+_NUMBERS = re.compile(r"\d+")
+_WORDS = re.compile(r"\S*[/_.]\S*")
+
+
+@record(slots=True)
+class _Reason:
+    models: int = 0
+    example: str = ""
+    said: str = ""
+    answers: dict[str, None] = field(default_factory=dict)
+
+
+def pattern_of(message: str) -> str:
+    """A message without the names and numbers in it, by which those that say the same are one."""
+    return _NUMBERS.sub("#", _WORDS.sub("*", _NAMES.sub("*", message)))[:200]
+
+
+class Fleet:
+    """Counts models by exporter, folder and rule."""
+
+    def __init__(self) -> None:
+        self._all = [0] * len(COLUMNS)
+        self._groups: tuple[dict[str, list[int]], ...] = ({}, {}, {})
+        self._reasons: dict[str, _Reason] = {}
+
+    def add(self, one: ModelRecord) -> None:
+        """Counts a model."""
+        facts = facts_of(one)
+        rules = dict.fromkeys([*one.counts, *(rolled.rule for rolled in one.rolled_back)])
+        names = [one.exporter or "unknown"], [os.path.dirname(one.path) or "."], list(rules)
+        for row in (self._all, *(_row(group, name) for group, mine in zip(self._groups, names, strict=True) for name in mine)):
+            for place, holds in enumerate(facts):
+                row[place] += holds
+        if one.refused:
+            self._add_reason(one)
+
+    def _add_reason(self, one: ModelRecord) -> None:
+        pattern = pattern_of(one.refused)
+        if pattern not in self._reasons and len(self._reasons) >= MOST_GROUPS:
+            pattern = REST
+        found = self._reasons.setdefault(pattern, _Reason(0, one.path, one.refused))
+        found.models += 1
+        found.answers.update(dict.fromkeys(answer.rule for answer in one.answers))
+
+    def record(self) -> FleetRecord:
+        """What was counted."""
+        exporters, folders, rules = (
+            {name: TotalsRecord(*row) for name, row in sorted(group.items(), key=lambda item: (-item[1][0], item[0]))}
+            for group in self._groups
+        )
+        reasons = sorted(self._reasons.values(), key=lambda one: (-one.models, one.example))
+        told = tuple(ReasonRecord(one.said, one.models, one.example, tuple(one.answers)) for one in reasons)
+        return FleetRecord(TotalsRecord(*self._all), exporters, folders, dict(sorted(rules.items())), told)
+
+
+COLUMNS: Mapping[str, str] = {
+    "models": "models",
+    "changed": "changed",
+    "unchanged": "unchanged",
+    "failed": "failed",
+    "refused_before": "refused before",
+    "loads_now": "loads now",
+    "still_refused": "still refused",
+    "numbers_changed": "numbers changed",
+    "rolled_back": "rolled back",
+    "unjudged": "not judged",
+}
+"""What is counted, by the fields of `TotalsRecord`, and how it is called."""
+
+
+def facts_of(one: ModelRecord) -> tuple[bool, ...]:
+    """Which columns a model counts in, in their order. It is changed, unchanged or failed; if it was refused before, it loads
+    now, is still refused, or is not judged.
+    """
+    failed = bool(one.error)
+    changed = not failed and one.status in ("changed", "findings")
+    before = bool(one.refusal) or (one.refusal is None and bool(one.remaining))
+    still = bool(one.remaining) or (one.remaining is None and bool(one.refusal) and not one.unjudged)
+    differ = one.verification is not None and one.verification.verdict in ("differ", "wrong")
+    loads = before and one.remaining == ""
+    unjudged = bool(one.unjudged) or (before and not still and not loads)
+    return True, changed, not failed and not changed, failed, before, loads, still, differ, bool(one.rolled_back), unjudged
+
+
+def verdict_of(one: ModelRecord) -> str:
+    """What became of a model in a few words; the first of these that holds."""
+    holds = dict(zip(COLUMNS, facts_of(one), strict=True))
+    for name in ("failed", "unjudged", "still_refused", "loads_now", "numbers_changed", "rolled_back", "changed"):
+        if holds[name]:
+            return COLUMNS[name]
+    return "unchanged"
+
+
+def _row(group: dict[str, list[int]], name: str) -> list[int]:
+    if name not in group and len(group) >= MOST_GROUPS:
+        name = REST
+    return group.setdefault(name, [0] * len(COLUMNS))

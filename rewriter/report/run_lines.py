@@ -1,26 +1,15 @@
-"""What a run gave, and how long runs take, as lines of text or as JSON.
-
-The JSON object of `run` holds
-
-    schema, command, model
-    runtime, seconds
-    inputs, outputs    by name {dtype, shape, min, max, mean, nan, inf}; the last five of numbers only
-    written            the file of `-o`, or null
-
-and that of `bench`
-
-    schema, command, runtime
-    models             [{model, inputs, load, runs, median, p95, min, mean, nodes}], times in seconds;
-                       nodes are [{name, operator, microseconds, calls}] of a run
-"""
+"""What a run gave, how long runs take, and what the record in a model says, as lines of text or as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rewriter.proof.models.benchmark import Timing
-from rewriter.proof.models.single_run import SingleRun, described
+from rewriter.proof.models.benchmark import SingleRun, Timing, described
+from rewriter.provenance.check_record import Audit, Mark
+from rewriter.provenance.stamp import RecordedRun
+from rewriter.record import as_dict
+from rewriter.report.comparison_lines import comparison_lines, difference_object
 from rewriter.report.style import Style, clean, counted
 
 _OPERATORS = 8  # that a summary of times lists
@@ -117,3 +106,87 @@ def _time(seconds: float) -> str:
         if seconds * scale >= 1:
             return f"{seconds * scale:.3g} {unit}"
     return f"{seconds * 1e6:.3g} us"
+
+
+# The record in a model, and what an audit of it found, as lines of text or as JSON.
+
+MOST = 20  # nodes shown, and places that were left out
+
+
+def history_object(path: str, runs: Sequence[RecordedRun], marked: Sequence[Mark]) -> dict[str, Any]:
+    """The record as JSON has it."""
+    return {
+        "schema": 1,
+        "command": "history",
+        "path": path,
+        "runs": [as_dict(run) for run in runs],
+        "nodes": [as_dict(mark) for mark in marked],
+    }
+
+
+def history_lines(path: str, runs: Sequence[RecordedRun], marked: Sequence[Mark], style: Style) -> Iterator[str]:
+    """One paragraph a run, then the nodes."""
+    if not runs:
+        yield f"{clean(path)}: no record of a rewrite"
+    for number, run in enumerate(runs, 1):
+        yield f"{style.paint('bold', f'{clean(path)}: run {number} of {len(runs)}')}, by version {clean(run.version)}"
+        yield from recorded_run_lines(run, style)
+    if marked:
+        yield f"{counted(len(marked), 'node')} made or changed by rules:"
+        for mark in marked[:MOST]:
+            where = "" if mark.place == "main" else f"{clean(mark.place)}: "
+            yield f"  {where}{clean(mark.node)} ({clean(mark.op)}): {clean(' '.join(mark.rules))}"
+        if len(marked) > MOST:
+            yield f"  and {len(marked) - MOST} more"
+
+
+def recorded_run_lines(run: RecordedRun, style: Style) -> Iterator[str]:
+    """What is recorded of a run, without its version."""
+    yield f"  input     sha256 {clean(run.input)}"
+    if run.source is not None:
+        yield f"  source    {clean(run.source[0])}, sha256 {clean(run.source[1])}"
+    yield from (f"            sha256 {clean(digest)}" for digest in run.others)
+    if run.command:
+        yield f"  command   {clean(run.command)}"
+        return
+    yield f"  fired     {counted(len(run.rules), 'rule')}, digest {clean(run.rule_set)}"
+    yield from (f"  pack      {clean(pack)}" for pack in run.packs)
+    for code, (count, digest) in run.rules.items():
+        yield f"    {style.paint('cyan', clean(code))} {counted(count, 'time')} ({clean(digest)})"
+    for place, value in run.set.items():
+        yield f"  set       {clean(f'{place} = {value!r}')}"
+    for rule, place, root in run.left_out[:MOST]:
+        yield f"  left out  {clean(rule)} at {'' if place == 'main' else clean(place) + ': '}{clean(root)}"
+    if len(run.left_out) > MOST:
+        yield f"            and {len(run.left_out) - MOST} more"
+    if run.firings is not None:
+        yield f"  stopped   after {run.firings} rewrites"
+    for name, shape in run.static:
+        yield f"  {clean(name)} got the shape {', '.join(map(str, shape))}"
+    if run.tidy:
+        yield "  tidied"
+
+
+def audit_object(before: str, after: str, found: Audit) -> dict[str, Any]:
+    """An audit as JSON has it."""
+    return {
+        "schema": 1,
+        "command": "audit",
+        "input": before,
+        "output": after,
+        "as_recorded": found.true,
+        "runs": [as_dict(run) for run in found.runs],
+        "findings": found.findings,
+        "notes": found.notes,
+        "differences": [difference_object(difference) for difference in found.differences],
+    }
+
+
+def audit_lines(before: str, after: str, found: Audit, style: Style) -> Iterator[str]:
+    """The verdict, what leads to it, and the differences."""
+    word = style.paint("green", "as recorded") if found.true else style.paint("red", "not as recorded")
+    done = [f"{code} {count}" for run in found.runs for code, (count, _) in run.rules.items()]
+    yield f"{style.paint('bold', clean(after))}: {word}" + (f": {clean(', '.join(done))}" if done and found.true else "")
+    yield from (f"  {clean(finding)}" for finding in found.findings)
+    yield from (f"  {style.paint('dim', 'note')}: {clean(note)}" for note in found.notes)
+    yield from comparison_lines(f"{before}, by the record", after, found.differences, style)

@@ -10,7 +10,7 @@ from rewriter.record import as_dict
 from rewriter.report.style import Style, clean, counted
 from rewriter.report.summary_lines import size_text
 
-MOST = 12  # weights that are listed though there is nothing wrong with them
+MAX_WEIGHTS = 12  # weights that are listed though there is nothing wrong with them
 _HEAD = f"{'nodes':>7}  {'parameters':>13}  {'MACs':>8}  {'weights':>10}  {'results':>10}"
 
 
@@ -38,14 +38,14 @@ def stats_lines(found: ModelStats, depth: int, style: Style, *, nodes: bool) -> 
         where = "" if node.place == "main" else f" in {clean(node.place)}"
         yield f"{_row(node.cost)}  {clean(node.name)} ({clean(node.op)}){where}"
     if found.open:
-        yield f"  dimensions that count as 1: {', '.join(map(clean, found.open[:MOST]))}; --static INPUT:SHAPE says them"
+        yield f"  dimensions that count as 1: {', '.join(map(clean, found.open[:MAX_WEIGHTS]))}; --static INPUT:SHAPE says them"
     if found.total.unknown:
         yield f"  of {counted(found.total.unknown, 'node')} the shapes are not known; they count as nothing"
     if found.functions:
         yield f"  {counted(found.functions, 'call')} of local functions count as nothing"
     if found.weights:
         yield ""
-        yield from _weights(found.weights, style, everything=nodes)
+        yield from _weight_lines(found.weights, style, everything=nodes)
 
 
 def _row(cost: Cost) -> str:
@@ -60,11 +60,11 @@ def _short(count: int) -> str:
     return str(count)
 
 
-def _weights(weights: Sequence[WeightStats], style: Style, *, everything: bool) -> Iterator[str]:
+def _weight_lines(weights: Sequence[WeightStats], style: Style, *, everything: bool) -> Iterator[str]:
     odd = [weight for weight in weights if weight.nan or weight.inf or weight.constant or weight.problem]
     kept = set(map(id, odd))
     rest = sorted((weight for weight in weights if id(weight) not in kept), key=lambda weight: -_elements(weight))
-    shown = rest if everything else rest[:MOST]
+    shown = rest if everything else rest[:MAX_WEIGHTS]
     for title, some in (("weights to look at", odd), ("the largest weights", shown)):
         if some:
             yield style.paint("bold", title)

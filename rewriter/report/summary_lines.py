@@ -9,7 +9,7 @@ from rewriter.inspect.summary import GraphSize, HeldWeights, ModelSummary, NodeL
 from rewriter.record import as_dict
 from rewriter.report.style import Style, clean, counted
 
-MOST = 12  # bodies, files, metadata entries shown
+MAX_ENTRIES = 12  # bodies, files, metadata entries shown
 LONGEST = 80  # characters of a metadata value
 
 
@@ -31,14 +31,14 @@ def summary_lines(found: ModelSummary, style: Style) -> Iterator[str]:
         yield from _listed(name, [_port(port) for port in ports], len(ports), style)
     operators = ", ".join(f"{op} {times}" for op, times in _ranked(found))
     yield _line("nodes", f"{found.nodes}: {operators}" if operators else "none", style)
-    yield from _listed("subgraphs", [_place(place) for place in found.subgraphs], MOST, style)
-    yield from _listed("functions", [_place(place) for place in found.functions], MOST, style)
+    yield from _listed("subgraphs", [_place(place) for place in found.subgraphs], MAX_ENTRIES, style)
+    yield from _listed("functions", [_place(place) for place in found.functions], MAX_ENTRIES, style)
     files = []
     for file in found.external:
         size = file.problem or ("?" if file.size is None else size_text(file.size))
         files.append(f"{file.location or '(none)'}  {counted(file.tensors, 'tensor')}, {size}")
-    yield from _listed("external", files, MOST, style)
-    yield from _listed("metadata", [f"{key} = {_cut(value)}" for key, value in found.metadata.items()], MOST, style)
+    yield from _listed("external", files, MAX_ENTRIES, style)
+    yield from _listed("metadata", [f"{key} = {_cut(value)}" for key, value in found.metadata.items()], MAX_ENTRIES, style)
     if found.lines:
         yield ""
         yield from _node_lines(found.lines, style)

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from rewriter.log.clock import STAGES, Profile
 from rewriter.log.records import Blocked, Firing, Log, RolledBack
 from rewriter.record import replace
-from rewriter.report.document import ExpectationRecord
-from rewriter.report.entries import place_text
+from rewriter.report.document import ExpectationRecord, place_text
 from rewriter.report.style import Style, clean, counted
 
 MOST_RULES = 20  # in `profile_lines`

@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rewriter.explain.explanation import Explanation, FirstNo, RuleAnswer
+from rewriter.explain.places import Explanation, FirstNo, RuleAnswer
 from rewriter.record import as_dict
 from rewriter.report.style import Style, clean, counted
 

@@ -9,7 +9,7 @@ import onnx_graphsurgeon as gs
 from rewriter.conditions.rule_values import ABSENT
 from rewriter.graph.objects import new_variable
 from rewriter.language import ast
-from rewriter.rewriting.opset_edits import import_domain
+from rewriter.rewriting.model_edits import import_domain
 from rewriter.rewriting.prepare import NewNode
 from rewriter.rewriting.transaction import Refused, Rewriting
 

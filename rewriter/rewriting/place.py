@@ -18,7 +18,7 @@ from rewriter.language import ast
 from rewriter.onnxfile.tensors import gs_dtype
 from rewriter.rewriting.build import operand_tensor
 from rewriter.rewriting.model_edits import changed_entry, drop_input, drop_output, set_model_field
-from rewriter.rewriting.new_values import attribute_value, settled
+from rewriter.rewriting.prepare import attribute_value, settled
 from rewriter.rewriting.transaction import Rewriting
 
 

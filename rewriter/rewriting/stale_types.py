@@ -10,14 +10,11 @@ from collections.abc import Iterable, Iterator
 
 import onnx_graphsurgeon as gs
 
-from rewriter.facts.facts import Facts
-from rewriter.facts.refresh import refresh
-from rewriter.graph.edits import Edits
+from rewriter.facts.facts import Facts, refresh
+from rewriter.graph.edits import Edits, NodeState
 from rewriter.graph.index import GraphIndex
-from rewriter.graph.node_state import NodeState
 from rewriter.graph.objects import Function, Graph
-from rewriter.onnxfile.tensor_types import Dim
-from rewriter.onnxfile.tensors import gs_dtype
+from rewriter.onnxfile.tensors import Dim, gs_dtype
 
 
 def mend_stale_types(index: GraphIndex, facts: Facts, changed: Iterable[gs.Node]) -> None:

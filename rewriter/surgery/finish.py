@@ -1,23 +1,90 @@
-"""What every surgery ends with: the result is judged and run, and a record is left in it."""
+"""What every surgery ends with: the result is compared with the model before, judged, and gets a record of the command."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import shlex
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
+from rewriter import __version__
 from rewriter.errors import RewriterError
+from rewriter.graph.metadata import HISTORY
 from rewriter.graph.model import Model
 from rewriter.onnxfile.training import drop_stale_training
-from rewriter.proof.models.running import MOST_BYTES
+from rewriter.proof.models.model_runs import MOST_BYTES
+from rewriter.proof.models.validity import JUDGES, RUNTIME, Candidate
 from rewriter.proof.models.validity import MOST_BYTES as MOST_LOADED
-from rewriter.proof.models.validity import Candidate
+from rewriter.provenance.stamp import RecordedRun, Unreadable, dumps, history
 from rewriter.record import record
 from rewriter.surgery.data_files import save
-from rewriter.surgery.judged import judge
 from rewriter.surgery.opened import Opened
-from rewriter.surgery.recorded_command import record_command
 from rewriter.surgery.same_numbers import Agreement
+
+# A command as it is recorded and shown: with its options, without the names of files.
+
+
+def command_text(name: str, options: Iterable[tuple[str, Iterable[str]]], **switches: bool) -> str:
+    """`extract --from a,b --to c --auto-inputs`."""
+    words = [name]
+    for option, values in options:
+        words += [word for value in values for word in (option, shlex.quote(value))]
+    words += [f"--{switch.replace('_', '-')}" for switch, on in switches.items() if on]
+    return " ".join(words)
+
+
+# The record of a surgery in the model that it made: the command, and what it was given.
+
+
+def record_command(model: Model, command: str, digest: str, others: Sequence[str] = ()) -> str:
+    """Adds a command to the record in a model's metadata; why it was not added, "" when it was.
+
+    Args:
+        model: the result.
+        command: with its options, without the names of files.
+        digest: SHA-256 of the model that it was made of; `others` are those of further models.
+    """
+    try:
+        before = history(model.metadata)
+    except Unreadable as error:
+        return f"no record was written: the metadata entry {HISTORY} cannot be read ({error})"
+    run = RecordedRun(version=__version__, input=digest, rules={}, rule_set="", command=command, others=tuple(others))
+    model.metadata[HISTORY] = dumps((*before, run))
+    return ""
+
+
+# No result of a surgery is less valid than what it was made of, as far as the judges of `fix` tell.
+
+
+def judge(result: Model, before: Callable[[], Sequence[Model]], *, runtime: bool = True) -> tuple[Candidate, list[str]]:
+    """Puts a result before the judges.
+
+    Args:
+        result: the model.
+        before: reads what it was made of, which is judged only where the result is refused.
+        runtime: whether ONNX Runtime is asked as well.
+
+    Returns:
+        What was judged, and notes: who refuses the result as it refused what it was made of, and who did not say.
+
+    Raises:
+        RewriterError: somebody refuses the result who takes all that it was made of.
+    """
+    candidate = Candidate(result)
+    judges = [name for name in JUDGES if runtime or name not in RUNTIME]
+    notes = []
+    if candidate.first_refusal(judges) is not None:
+        others = [Candidate(model) for model in before()]
+        for name in judges:
+            reason = candidate.refusal(name)
+            if not reason:
+                continue
+            if all(other.refusal(name) == "" for other in others):
+                raise RewriterError(f"the result would be refused by {name}, so nothing is written: {reason}")
+            notes.append(f"still refused by {name}: {reason}")
+    notes += candidate.unanswered.values()
+    return candidate, notes
+
 
 Numbers = Callable[[Candidate, int], Agreement]
 """Compares the numbers of a result, given the size of models that are run."""

@@ -7,18 +7,24 @@ from pathlib import Path
 import onnx
 
 from rewriter.errors import RewriterError
-from rewriter.graph.lazy_values import LazyTensor
 from rewriter.graph.model import Model
-from rewriter.graph.values import Constant
+from rewriter.graph.values import Constant, LazyTensor
 from rewriter.onnxfile import external_data
 from rewriter.onnxfile.weights_in_files import Payload, WeightFile
 from rewriter.report.style import counted
-from rewriter.surgery.command_text import command_text
-from rewriter.surgery.cut.extraction import same_as_whole
-from rewriter.surgery.data_files import LEAST, save_apart, size_of, size_of_proto
-from rewriter.surgery.finish import Checks, Surgery, finish
+from rewriter.surgery.cut.extract import same_as_whole
+from rewriter.surgery.data_files import (
+    LEAST,
+    bring_in_others,
+    constants,
+    external,
+    in_attributes,
+    save_apart,
+    size_of,
+    size_of_proto,
+)
+from rewriter.surgery.finish import Checks, Surgery, command_text, finish
 from rewriter.surgery.opened import Opened
-from rewriter.surgery.weights_outside import bring_in_others, constants, external, in_attributes
 
 _RAW_DATA = 9
 _STRING = 8

@@ -17,13 +17,12 @@ from rewriter.errors import RewriterError
 from rewriter.graph.model import Model
 from rewriter.graph.values import Variable
 from rewriter.language.load_rules import load_rules
-from rewriter.onnxfile.tensor_types import Dim, clean
+from rewriter.onnxfile.tensors import Dim, clean
 from rewriter.proof.models.validity import Candidate
-from rewriter.surgery.command_text import command_text
-from rewriter.surgery.cut.extraction import same_as_whole
+from rewriter.surgery.cut.extract import same_as_whole
 from rewriter.surgery.edit.edit_inputs import put_between
 from rewriter.surgery.edit.editing import Editing
-from rewriter.surgery.finish import Checks, Surgery, finish
+from rewriter.surgery.finish import Checks, Surgery, command_text, finish
 from rewriter.surgery.opened import Opened
 from rewriter.surgery.parts import names_in
 

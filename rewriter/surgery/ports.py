@@ -17,8 +17,7 @@ from rewriter.graph.scopes import opset_versions
 from rewriter.graph.values import Variable, elem_type
 from rewriter.language.dtypes import DTYPE_NAMES
 from rewriter.language.schema import normal, registered_at
-from rewriter.onnxfile.tensor_types import TensorType, decode, encode, refine
-from rewriter.onnxfile.tensors import gs_dtype
+from rewriter.onnxfile.tensors import TensorType, decode, encode, gs_dtype, refine
 
 _TYPE = re.compile(r"[A-Za-z0-9_\[\](),.? -]+")
 _SHOWN = ((r"\bsequence\(", "seq("), (r"\bmap (\w+) to\(", r"map(\1, "), (r"\bsparse (\w+\[[^]]*\])", r"sparse_tensor(\1)"))

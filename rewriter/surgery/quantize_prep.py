@@ -7,19 +7,62 @@ from __future__ import annotations
 
 from rewriter.conditions.context import Knowledge
 from rewriter.engine.run import run
+from rewriter.facts.facts import Facts
+from rewriter.graph.index import GraphIndex
+from rewriter.graph.model import Model
 from rewriter.graph.scopes import opset_versions
 from rewriter.graph.tidy import tidy
+from rewriter.graph.values import Variable
 from rewriter.language.load_rules import load_rules
+from rewriter.onnxfile.tensors import TensorType, refine
 from rewriter.onnxfile.training import named_by_training
 from rewriter.proof.kernels import has_kernel
 from rewriter.proof.models.output_agreement import Bound
 from rewriter.report.style import counted
-from rewriter.surgery.cut.extraction import same_as_whole
+from rewriter.surgery.cut.extract import same_as_whole
 from rewriter.surgery.finish import Checks, Surgery, finish
-from rewriter.surgery.inferred import declare_types
 from rewriter.surgery.merge.join_versions import set_versions
 from rewriter.surgery.opened import Opened
+from rewriter.surgery.ports import set_type
 from rewriter.surgery.versions.opset_conversion import convert_opset
+
+# `rewriter infer`: types and shapes of inner tensors, written into the model.
+
+
+def inferred(source: Opened, checks: Checks | None = None) -> Surgery:
+    """A model in which tensors declare what is known of them; what they declare already stays. Weights are not loaded."""
+    model = source.read()
+    did = [declare_types(model)[0]]
+    return finish(model, [source], "infer", did, [], checks or Checks())
+
+
+def declare_types(model: Model) -> tuple[str, list[str]]:
+    """Has tensors declare what is known of them; what was done, and the names of those of which nothing is known."""
+    index = GraphIndex(model.graph)
+    facts = Facts(index, model.overridable)
+    known = 0
+    unknown: list[str] = []
+    changes: list[tuple[Variable, TensorType]] = []
+    for scope in index.scopes:
+        for node in index.members(scope) if not scope.is_function else ():
+            for tensor in node.outputs:
+                if not tensor.name or not isinstance(tensor, Variable):
+                    continue
+                dtype, shape = facts.declared(tensor)
+                declared = TensorType(dtype, shape)
+                fact = facts.fact(tensor).type
+                wanted = fact if fact.other else refine(declared, fact)
+                if not wanted.other and wanted.dtype is None:
+                    unknown.append(tensor.name)
+                elif (wanted.other and tensor.infos) or wanted == declared:
+                    known += 1
+                else:
+                    changes.append((tensor, wanted))
+    for tensor, wanted in changes:
+        set_type(tensor, wanted)
+    told = f"{counted(len(changes), 'tensor')} declared, {known:,} were known, of {len(unknown):,} nothing is known"
+    return told, unknown
+
 
 LEAST_OPSET = 13
 """What QuantizeLinear with an axis needs, and so the quantizer for channels."""

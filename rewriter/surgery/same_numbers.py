@@ -13,8 +13,8 @@ from rewriter.proof.judges import child
 from rewriter.proof.judges.child import Crashed, NoAnswer
 from rewriter.proof.judges.judges import PLAIN, RefusedError
 from rewriter.proof.models.model_inputs import Feed, declared_inputs, feed_sets
+from rewriter.proof.models.model_runs import MOST_BYTES, MOST_BYTES_OF_INPUTS, SECONDS
 from rewriter.proof.models.output_agreement import Bound, coarsest_eps, differences
-from rewriter.proof.models.running import MOST_BYTES, MOST_BYTES_OF_INPUTS, SECONDS
 from rewriter.proof.models.validity import Candidate
 from rewriter.record import field, record
 

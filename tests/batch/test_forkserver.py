@@ -16,7 +16,7 @@ import pytest
 
 from rewriter import forkserver, load_rules
 from rewriter.batch import processes
-from rewriter.batch.pool import run_all
+from rewriter.batch.processes import run_all
 from rewriter.batch.work import Job, Outcome, Work
 
 HAS_SERVERS = "forkserver" in multiprocessing.get_all_start_methods()

@@ -12,7 +12,7 @@ import pytest
 
 from rewriter.batch.file_records import stat_of
 from rewriter.batch.group_commit import MOST, GroupCommit, named_at_once, write_result
-from rewriter.batch.pool import run_all
+from rewriter.batch.processes import run_all
 from rewriter.batch.work import Job, Outcome, Work
 from rewriter.errors import RewriterError
 from rewriter.language.rules import RuleSet

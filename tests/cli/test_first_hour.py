@@ -14,7 +14,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from rewriter.batch.pool import run_all
+from rewriter.batch.processes import run_all
 from rewriter.batch.work import Job, Work
 from rewriter.language.rules import RuleSet
 from tests.cli.call import GEMM, POOL, Call

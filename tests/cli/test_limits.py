@@ -14,8 +14,8 @@ from rewriter.batch.deadline import OutOfTimeError, allowed, ended_after, undist
 from rewriter.cli.options import size
 from rewriter.engine import limits
 from rewriter.errors import RewriterError
-from rewriter.proof.judges.memory import share_of_machine, told
-from rewriter.proof.models.replay import first_bad
+from rewriter.proof.judges.child import share_of_machine, told
+from rewriter.proof.models.guard import first_bad
 from tests.cli.call import GAMMA, Call
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timers")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rewriter.batch.pool import run_all
+from rewriter.batch.processes import run_all
 from rewriter.batch.work import Job, Outcome, Work
 from rewriter.language.rules import RuleSet
 from tests.cli.workers import mortal, obedient

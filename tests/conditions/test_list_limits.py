@@ -7,8 +7,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from rewriter.conditions.list_functions import BODIES
 from rewriter.conditions.rule_values import Failure
+from rewriter.conditions.value_functions import LIST_BODIES
 
 
 @pytest.mark.parametrize("function", ["argsort", "nonzero", "set"])
@@ -16,6 +16,6 @@ def test_an_array_of_a_million_elements_is_no_list(function: str) -> None:
     array = np.ones(1_000_000, np.int8)
     tracemalloc.start()
     with pytest.raises(Failure, match="more than 65536 items"):
-        BODIES[function](None, array)
+        LIST_BODIES[function](None, array)
     assert tracemalloc.get_traced_memory()[1] < 20_000_000
     tracemalloc.stop()

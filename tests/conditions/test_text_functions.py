@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rewriter.conditions.list_functions import BODIES
+from rewriter.conditions.value_functions import LIST_BODIES
 from tests.engine.helpers import rewrite_text
 
 
@@ -42,4 +42,4 @@ def test_last_part_needs_a_separator() -> None:
     ],
 )
 def test_glob(text: str, pattern: str, fits: bool) -> None:
-    assert BODIES["glob"](None, text, pattern) is fits
+    assert LIST_BODIES["glob"](None, text, pattern) is fits

@@ -10,14 +10,12 @@ import pytest
 from onnx import TensorProto, helper
 
 from rewriter.conditions.context import Knowledge
-from rewriter.engine.firing_audit import FiringAudit
+from rewriter.engine.firing_audit import FiringAudit, digest
 from rewriter.engine.run import Hooks, run
-from rewriter.engine.weight_digests import digest
 from rewriter.graph.model import load
 from rewriter.language.load_rules import load_rules
 from rewriter.language.rules import RuleSet
-from rewriter.log.records import Log
-from rewriter.log.snapshot import Box
+from rewriter.log.records import Box, Log
 from tests.engine.helpers import rewrite_model, rewrite_text
 
 MODELS = sorted((Path(__file__).parent.parent / "models").rglob("*.onnx"))

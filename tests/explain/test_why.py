@@ -8,7 +8,7 @@ import pytest
 from rewriter.conditions.context import Context, Knowledge
 from rewriter.engine.run import run
 from rewriter.errors import RewriterError
-from rewriter.explain.explanation import Explanation
+from rewriter.explain.places import Explanation
 from rewriter.explain.why_rules import explain
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model

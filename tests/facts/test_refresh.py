@@ -10,8 +10,7 @@ import onnx
 import onnx_graphsurgeon as gs
 import pytest
 
-from rewriter.facts.facts import Facts
-from rewriter.facts.refresh import refresh
+from rewriter.facts.facts import Facts, refresh
 from rewriter.graph.edits import Edits
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model

@@ -11,9 +11,7 @@ import pytest
 from onnx import helper, numpy_helper, parser
 
 from rewriter.graph.model import Model
-from rewriter.inspect.model_stats import model_stats
-from rewriter.inspect.modules import SCOPES
-from rewriter.inspect.node_costs import macs
+from rewriter.inspect.model_stats import SCOPES, macs, model_stats
 from tests.cli.call import Call
 
 

@@ -24,17 +24,18 @@ from rewriter.language.check import check
 from rewriter.language.checks import names as checked_names
 from rewriter.language.checks.expressions import Types
 from rewriter.language.checks.rewrites import BlockCheck
-from rewriter.language.expand import simplify
+from rewriter.language.expand import variants as simplify
 from rewriter.language.format import format_text, same
-from rewriter.language.lint import independence, outcome, rule_graph, terms
+from rewriter.language.lint import outcome, terms
+from rewriter.language.lint import outcome as independence
+from rewriter.language.lint import overlay as rule_graph
 from rewriter.language.parse import parse
-from rewriter.language.syntax.tree_expressions import ExpressionBuilder
-from rewriter.language.syntax.tree_patterns import PatternBuilder
-from rewriter.language.syntax.tree_rewrites import RewriteBuilder
+from rewriter.language.syntax.tree import ExpressionBuilder, PatternBuilder, RewriteBuilder
 from rewriter.language.syntax.words import CONTEXTUAL, KEYWORDS
 from rewriter.language.syntax.words import STATEMENTS as WORDS
 from rewriter.language.walk import walk
-from rewriter.matching import linear_match, requirements, written_attributes
+from rewriter.matching import linear_match, requirements
+from rewriter.matching import requirements as written_attributes
 from rewriter.matching.match import Matcher
 from rewriter.proof.instances import pattern_instances
 from rewriter.record import names

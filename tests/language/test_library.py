@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.engine.prepared import prepared
+from rewriter.engine.compile import prepared
 from rewriter.errors import RewriterError
 from rewriter.language import ast
 from rewriter.language.cache import library, store

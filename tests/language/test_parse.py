@@ -13,7 +13,7 @@ from rewriter.language import ast
 from rewriter.language.diagnostics import Diagnostic, SourceText, render
 from rewriter.language.dtypes import DTYPES
 from rewriter.language.parse import parse
-from rewriter.language.syntax import syntax_limits
+from rewriter.language.syntax import words as syntax_limits
 from rewriter.language.syntax.grammar import grammar
 from rewriter.language.syntax.words import KEYWORDS
 

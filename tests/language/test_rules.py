@@ -9,8 +9,7 @@ import pytest
 
 from rewriter.errors import RewriterError
 from rewriter.language.load_rules import load_rules
-from rewriter.language.rules import RuleSet
-from rewriter.language.settings import parse_setting
+from rewriter.language.rules import RuleSet, parse_setting
 
 RULES = """
 /// Averages over the padding.

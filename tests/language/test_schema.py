@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rewriter.language import schema
-from rewriter.language.checks.unregistered_operators import EXPERIMENTAL, FOREIGN
+from rewriter.language.checks.operators import EXPERIMENTAL, FOREIGN
 from rewriter.language.functions import FUNCTIONS
 
 

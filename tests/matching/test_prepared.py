@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rewriter.engine.prepared import MOST_PLANS, Prepared, prepared
+from rewriter.engine.compile import MOST_PLANS, Prepared, prepared
 from rewriter.errors import RewriterError
 from rewriter.matching.requirements import Inventory
 from tests.engine.helpers import rule_set

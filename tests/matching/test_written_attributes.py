@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx
 import pytest
 
-from rewriter.engine.prepared import Prepared
+from rewriter.engine.compile import Prepared
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model
 from rewriter.matching.requirements import take_inventory

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
-from rewriter.conditions.ruled_out import NONE
-from rewriter.facts import dtype_flow
-from rewriter.facts.dtype_flow import follow
+from rewriter.conditions.census_model import NONE
+from rewriter.facts import census_flow as dtype_flow
+from rewriter.facts.census_flow import follow_types
 from rewriter.language.cache.operator_table import operator_table
 from rewriter.onnxfile import take_census
 from rewriter.onnxfile.census import OPAQUE, Census
@@ -45,7 +45,7 @@ def judged(census: Census) -> tuple[Any, Any]:
     """Which faults there surely are not, and what follows of the types."""
     table = operator_table()
     none = {name: answer(census, table) for name, answer in NONE.items()}
-    followed = follow(census, table)
+    followed = follow_types(census, table)
     types = sorted(
         (kind.op, kind.domain, repr(sorted(map(repr, kind.attrs))), sorted(kind.made), sorted(kind.handed.items()))
         for kind in census.kinds

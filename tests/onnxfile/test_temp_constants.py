@@ -12,8 +12,7 @@ import pytest
 from onnx import numpy_helper
 
 from rewriter import Model, load
-from rewriter.graph.lazy_values import LazyTensor
-from rewriter.graph.values import Constant, constant_array, new_constant
+from rewriter.graph.values import Constant, LazyTensor, constant_array, new_constant
 from rewriter.onnxfile import temp_constants
 
 

@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from rewriter.proof.instances.instance import Array
-from rewriter.proof.models.run_agreement import RunBound, compare, difference
+from rewriter.proof.models.output_agreement import RunBound, compare, difference
 
 EXACT = RunBound()
 

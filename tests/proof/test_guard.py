@@ -12,8 +12,7 @@ from onnx import numpy_helper
 from rewriter.graph.model import Model, load
 from rewriter.log.records import Firing, Log
 from rewriter.proof.models import validity
-from rewriter.proof.models.guard import guarded
-from rewriter.proof.models.replay import TIDYING, ReplayedRun, Variation, first_bad
+from rewriter.proof.models.guard import TIDYING, ReplayedRun, Variation, first_bad, guarded
 from rewriter.proof.models.validity import CHECKER, FULL_CHECK, PLAIN, RUNTIME, SESSION, WRITTEN, Candidate
 
 GOOD = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Relu(x) }'

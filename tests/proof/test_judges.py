@@ -12,8 +12,7 @@ import pytest
 from rewriter.graph.model import Model, load
 from rewriter.onnxfile.expansion import expanded, expands_too_much
 from rewriter.proof.judges import judges, native
-from rewriter.proof.judges.budget import Budget, budgeted
-from rewriter.proof.judges.child import NoAnswer, OutOfMemory, TooSlow
+from rewriter.proof.judges.child import Budget, NoAnswer, OutOfMemory, TooSlow, budgeted
 from rewriter.proof.judges.judges import CHECKER, FULL_CHECK, SESSION, RefusedError, Session
 from rewriter.proof.models.model_runs import REFERENCE, CannotRun, ModelRun
 from rewriter.proof.models.validity import Candidate

@@ -12,12 +12,10 @@ import pytest
 from rewriter.errors import RewriterError
 from rewriter.graph.model import Model
 from rewriter.proof.layers.comparison import compare_models
-from rewriter.proof.models.baseline import Baseline
-from rewriter.proof.models.drawn_values import EDGES, INFINITE, LARGE, LIMITS, ORDINARY, POSITIVE
-from rewriter.proof.models.model_inputs import feed_sets
+from rewriter.proof.models.equivalence import Baseline
+from rewriter.proof.models.model_inputs import EDGES, INFINITE, LARGE, LIMITS, ORDINARY, POSITIVE, feed_sets, sizing_inputs
 from rewriter.proof.models.output_agreement import Bound
 from rewriter.proof.models.validity import Candidate
-from rewriter.proof.models.value_reach import sizing_inputs
 
 pytest.importorskip("onnxruntime")
 

@@ -8,9 +8,9 @@ import pytest
 from rewriter.graph.model import Model
 from rewriter.proof.judges.child import Crashed
 from rewriter.proof.judges.judges import Session
-from rewriter.proof.models import running
+from rewriter.proof.models import model_runs as running
 from rewriter.proof.models.model_inputs import Feed
-from rewriter.proof.models.running import RunFailure, Running, failure_in_check
+from rewriter.proof.models.model_runs import RunFailure, Running, failure_in_check
 from rewriter.proof.models.validity import Candidate
 from tests.proof.test_guard import History
 

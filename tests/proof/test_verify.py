@@ -16,16 +16,14 @@ import pytest
 from rewriter.language.load_rules import load_rules
 from rewriter.language.messages.message_pages import message_pages
 from rewriter.language.rule import Rule
-from rewriter.proof.instances.feed import feed
 from rewriter.proof.instances.instance import Instance
-from rewriter.proof.instances.random_arrays import TAME
+from rewriter.proof.instances.random_arrays import TAME, feed
 from rewriter.proof.instances.sampling import Stream
 from rewriter.proof.oracles import ORACLES, Refusal
 from rewriter.proof.rules import workers
-from rewriter.proof.rules.lock import lock_path, read_lock, write_lock
 from rewriter.proof.rules.recorded import examine, exports
 from rewriter.proof.rules.trial import VOID, WRONG, attempt
-from rewriter.proof.rules.verdict import COUNTEREXAMPLE, TESTED, UNVERIFIED
+from rewriter.proof.rules.verdict import COUNTEREXAMPLE, TESTED, UNVERIFIED, lock_path, read_lock, write_lock
 from rewriter.proof.rules.verify_rule import VerifyPlan, verify_rule
 from rewriter.proof.rules.workers import verify_all
 

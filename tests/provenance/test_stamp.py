@@ -13,7 +13,7 @@ import pytest
 import rewriter
 from rewriter.graph.model import load
 from rewriter.onnxfile import weights_apart
-from rewriter.provenance.history_record import history
+from rewriter.provenance.stamp import history
 from tests.cli.call import GEMM, MODELS, POOL, Call
 
 EXPORTS = sorted(MODELS.rglob("*.onnx"))

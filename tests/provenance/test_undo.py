@@ -9,8 +9,7 @@ import onnx
 import pytest
 
 import rewriter
-from rewriter.provenance.history_record import history
-from rewriter.provenance.way_back import way_back, went_back
+from rewriter.provenance.stamp import history, way_back, went_back
 from tests.cli.call import Call
 from tests.surgery import texts
 

@@ -7,19 +7,22 @@ from typing import Any
 
 from rewriter.log.records import (
     Blocked,
+    Box,
     Change,
     Condition,
     Firing,
     Judged,
     Log,
+    Port,
     RolledBack,
     Skipped,
+    Snapshot,
     Stop,
     Suppressed,
     Verification,
+    View,
     Weight,
 )
-from rewriter.log.snapshot import Box, Port, Snapshot, View
 from rewriter.report.document import (
     AnswerRecord,
     FileRecord,

@@ -18,8 +18,7 @@ from rewriter.log.records import Stop
 from rewriter.report.document import ModelRecord
 from rewriter.report.formats import text_of
 from rewriter.report.html.css import STYLE
-from rewriter.report.html.filter import SCRIPT
-from rewriter.report.html.page_texts import issue_link
+from rewriter.report.html.report_page import SCRIPT, issue_link
 from tests.report.samples import HOSTILE, firing, hostile, model, report
 
 VOID = {"meta", "link", "br", "input"}

@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rewriter.errors import RewriterError
-from rewriter.log.snapshot import Box, Port, View
+from rewriter.log.records import Box, Port, View
 from rewriter.report.picture.drawing import MARKS, Drawing, Edge, Shape, draw, pair
-from rewriter.report.picture.layering import layer_numbers, ordered, with_places
-from rewriter.report.picture.layout import GAP, plan, spread
+from rewriter.report.picture.layout import GAP, layer_numbers, ordered, plan, spread, with_places
 from rewriter.report.picture.svg import STYLE, firing_picture, panel, view_picture
 from rewriter.report.picture.text_forms import dot, mermaid
 from tests.report.samples import HOSTILE, hostile, snapshot

@@ -12,8 +12,7 @@ import jsonschema
 import pytest
 
 from rewriter.log.records import Verification
-from rewriter.report.json_schema import report_schema
-from rewriter.report.jsonreport import report_pieces
+from rewriter.report.jsonreport import report_pieces, report_schema
 from tests.report.samples import HOSTILE, hostile, model, report
 
 PUBLISHED = json.loads((Path(__file__).parents[2] / "docs" / "schema" / "report.json").read_text(encoding="utf-8"))

@@ -18,7 +18,7 @@ from rewriter.engine.run import run
 from rewriter.log.records import Log
 from rewriter.proof import onnx_runtime
 from rewriter.proof.models.model_inputs import random_feeds
-from rewriter.rewriting.dim_follow.alignment import aligned
+from rewriter.rewriting.dim_follow.mend import aligned
 
 RULES = rewriter.load_rules().select(["SURG010"], [])
 

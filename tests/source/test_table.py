@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rewriter.errors import RewriterError
 from rewriter.source.find import load_source
-from rewriter.source.literal import NotOfType, Value, parse_as, parse_literal
+from rewriter.source.info import NotOfType, Value, parse_as, parse_literal
 
 
 def test_json_table(tmp_path: Path) -> None:

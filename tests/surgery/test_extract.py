@@ -12,7 +12,7 @@ import pytest
 
 from rewriter.graph.message_text import type_text
 from rewriter.language.rules import RuleSet
-from rewriter.onnxfile.tensor_types import encode
+from rewriter.onnxfile.tensors import encode
 from rewriter.provenance.check_record import audit
 from rewriter.surgery.ports import parsed_type
 from tests.cli.call import Call

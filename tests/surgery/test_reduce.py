@@ -12,8 +12,7 @@ import pytest
 from rewriter.graph.model import Model
 from rewriter.language.load_rules import load_rules
 from rewriter.onnxfile.tensors import read_sparse
-from rewriter.surgery.reduce.delta import minimized
-from rewriter.surgery.reduce.reduction import Reduction
+from rewriter.surgery.reduce.reduction import Reduction, minimized
 from rewriter.surgery.reduce.trials import Trials
 from tests.cli.call import GAMMA, Call
 from tests.surgery import texts

@@ -10,8 +10,7 @@ import onnx
 import pytest
 
 import rewriter
-from rewriter.surgery.cut.split import Cuts
-from rewriter.surgery.cut.splitting import split
+from rewriter.surgery.cut.split import Cuts, split
 from rewriter.surgery.finish import Checks
 from rewriter.surgery.opened import Opened
 from tests.cli.call import MODELS, Call

@@ -12,9 +12,7 @@ import onnx
 from rewriter.graph.message_text import attribute_text, type_text
 from rewriter.graph.metadata import HISTORY
 from rewriter.inspect.diff import sides
-from rewriter.inspect.diff.constants import ConstantContents, Statistics, statistics
-from rewriter.inspect.diff.pairing import Pairing
-from rewriter.inspect.diff.sides import Side, attribute_digest
+from rewriter.inspect.diff.sides import ConstantContents, Pairing, Side, Statistics, attribute_digest, statistics
 from rewriter.onnxfile.read import read_model_file
 from rewriter.onnxfile.tensors import text
 from rewriter.record import record

@@ -19,9 +19,8 @@ from functools import cached_property, partial
 from rewriter.language.cache import store
 from rewriter.language.cache.pack import PackedTrees, built, flat, pack
 from rewriter.language.diagnostics import Diagnostic, SourceText
-from rewriter.language.expand.shared_defines import with_defines
 from rewriter.language.rule import Rule
-from rewriter.language.rule_files import read_rule_file, read_unchanged, state_of
+from rewriter.language.rule_files import read_rule_file, read_unchanged, state_of, with_defines
 from rewriter.record import replace
 
 CLOCK_STEP = 2_000_000_000  # nanoseconds after which the clock of any disk has gone on

@@ -107,8 +107,8 @@ class PackedTrees:
             packed: ast.Rule = unpack(self._packed[number])
             return packed
         store.discard("rules", self.key)
-        from rewriter.language.expand.shared_defines import SharedDefines
         from rewriter.language.parse import parse
+        from rewriter.language.rule_files import SharedDefines
 
         rules, _ = parse(source.text, source.path, SharedDefines().of(source.path))
         return next(rule for rule in rules.rules if rule.code == code)

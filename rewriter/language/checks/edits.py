@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rewriter.language import ast, schema
-from rewriter.language.checks.context import CheckContext, did_you_mean
+from rewriter.language.checks.context import KIND_WORDS, Binding, CheckContext, NameScope, did_you_mean
 from rewriter.language.checks.expressions import MODEL_FIELDS, Types
 from rewriter.language.checks.operators import check_operator, check_value, check_written
-from rewriter.language.checks.scope import KIND_WORDS, Binding, NameScope
 from rewriter.language.faults import FAULTS, MODEL_FACTS
 
 _MODEL_EDITS = {**MODEL_FIELDS, "metadata_props": "string"}

@@ -7,12 +7,112 @@ an exporter asks for it. Whether instances of `refused` are in fact refused is f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from rewriter.language import ast
 from rewriter.language.checks.context import CheckContext, did_you_mean
+from rewriter.language.diagnostics import Diagnostic
+from rewriter.language.expand.variants import is_false, left_of
+from rewriter.language.functions import OF_ABSENT, SOURCE_FUNCTIONS
 from rewriter.language.header import EVIDENCE, RUNTIMES
-from rewriter.language.walk import pattern_nodes, walk
+from rewriter.language.walk import children, pattern_nodes, walk
+from rewriter.record import replace
+
+# What a rule asks or makes of something that may not be there: an optional operand, a node of another form of its pattern.
+#
+# Such a rule would just not fire where it is absent, and nobody would be told.
+
+
+def without_optional(rule: ast.Rule) -> Iterator[tuple[str, ast.Rule]]:
+    """Each operand `b?` that the conditions do not demand, and what is left of the rule where it is absent."""
+    for name in dict.fromkeys(one.name for one in walk(rule.match) if isinstance(one, ast.Capture) and one.optional):
+        wheres, lets, rewrites = (left_of(part, {name}, {}) for part in (rule.wheres, rule.lets, rule.rewrites))
+        if any(is_false(where.condition) for where in wheres) or any(_absent_arguments(wheres)):
+            continue
+        read = {one.id for one in walk((*wheres, *rewrites)) if isinstance(one, ast.Name)}
+        lets = tuple(let for let in lets if let.name in read)
+        yield name, replace(rule, wheres=wheres, lets=lets, rewrites=rewrites)
+
+
+def asks_nothing(rule: ast.Rule, rule_file: ast.RuleFile, question: str = "matched(n)") -> Iterator[Diagnostic]:
+    """Functions and arithmetic on what is not there; `question` asks whether it is."""
+    for span, what in _absent_arguments((*rule.wheres, *rule.lets, *rule.rewrites)):
+        name = rule_file.text[span.start : span.end]
+        message = f"where `{name}` is absent, {what}"
+        label = "" if "present" in question else "label the node, and "
+        helps = (f"{label}ask first: not {question} or ... in a condition, {{... if {question} else none}} for an operand",)
+        yield Diagnostic("E206", message, span, "not always there", (), helps, rule_file.path)
+
+
+def _absent_arguments(part: Any) -> Iterator[tuple[ast.Span, str]]:
+    for one in walk(part):
+        if isinstance(one, ast.Call) and one.function not in OF_ABSENT:
+            yield from ((arg.span, f"`{one.function}` knows nothing") for arg in one.args if _is_none(arg))
+        elif isinstance(one, ast.Binary):
+            yield from ((arg.span, f"`{one.op}` has nothing to compute") for arg in (one.left, one.right) if _is_none(arg))
+
+
+def _is_none(expr: ast.Expr) -> bool:
+    return isinstance(expr, ast.Literal) and expr.value is None
+
+
+# Whether a rule says in its header that it needs the framework's own file.
+
+_ANSWERED = frozenset({"maybe", "known", "source_has"})
+"""Functions that have an answer where there is no such file."""
+
+
+def check_source(context: CheckContext) -> None:
+    """Reports a condition that nothing but the framework's file can make true, and a header that asks for it in vain."""
+    rule = context.rule
+    lets = {let.name: let.value for let in rule.lets}
+    known: dict[str, ast.Call | None] = {}
+    needing = [call for where in rule.wheres if (call := _needed(where.condition, lets, known)) is not None]
+    if needing and not context.header.needs_source:
+        context.report(
+            "W203",
+            f"without the framework's file `{needing[0].function}` is always unknown",
+            needing[0].span,
+            "asks the framework's file",
+            helps=("declare it in the header: `needs: source`", "or let the rule fire where it is unknown: maybe(...)"),
+        )
+    item = next((item for item in rule.meta if item.key == "needs"), None)
+    if context.header.needs_source and item is not None and not _mentions(rule):
+        message = "the rule needs the framework's file and never asks it"
+        context.report("W203", message, item.span, "without effect", helps=("leave it out",))
+
+
+def _needed(expr: object, lets: Mapping[str, ast.Expr], known: dict[str, ast.Call | None]) -> ast.Call | None:
+    """The question without whose answer an expression is unknown, or None. One side of an `or` is enough to answer it.
+
+    `known` holds what was found for `let` names: each may be read by many others.
+    """
+    if isinstance(expr, ast.Call) and expr.function in _ANSWERED:
+        return None
+    if isinstance(expr, ast.Call) and expr.function in SOURCE_FUNCTIONS:
+        return expr
+    if isinstance(expr, ast.Name):
+        if expr.id in lets and expr.id not in known:
+            known[expr.id] = None
+            known[expr.id] = _needed(lets[expr.id], lets, known)
+        return known.get(expr.id)
+    if isinstance(expr, ast.Logic) and expr.op == "or":
+        found = [_needed(operand, lets, known) for operand in expr.operands]
+        return found[0] if all(found) else None
+    if isinstance(expr, ast.Choice):
+        then, other = _needed(expr.then, lets, known), _needed(expr.other, lets, known)
+        return _needed(expr.test, lets, known) or (then if other else None)
+    return next((call for child in children(expr) if (call := _needed(child, lets, known)) is not None), None)
+
+
+def _mentions(rule: ast.Rule) -> bool:
+    return any(
+        isinstance(record, ast.Call) and record.function in SOURCE_FUNCTIONS
+        for part in (*rule.wheres, *rule.lets, *rule.rewrites)
+        for record in walk(part)
+    )
+
 
 DECLARED = frozenset({"declared_dtype", "declared_rank", "declared_shape"})
 MISDECLARED = frozenset({"misdeclared_tensors", "misdeclared_outputs"})

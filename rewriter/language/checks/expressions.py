@@ -6,16 +6,108 @@ silent about what it does not know (`any`), so everything that it says is certai
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import isnan
 
 from rewriter.language import ast, schema
-from rewriter.language.checks import static_types as types
-from rewriter.language.checks.context import CheckContext, did_you_mean
-from rewriter.language.checks.scope import Binding, NameScope
+from rewriter.language.checks.context import Binding, CheckContext, NameScope, did_you_mean
 from rewriter.language.dtypes import DTYPES
 from rewriter.language.faults import FAULTS, MODEL_FACTS
 from rewriter.language.functions import FUNCTIONS
 from rewriter.language.walk import canonical
+
+# Static types of expressions, as words, and which fits where.
+#
+#     bool int float number string list ints floats strings dtype none any
+#     flag      an integer attribute: a number that also counts as true or false, like `transB`
+#     dim       a dimension: a number or a symbolic name
+#     op        a parameter that names an operator
+#     array     a constant that the rule computes
+#     tensor    a value of the graph, known at run time only
+#     const     a tensor that the pattern requires to be constant: fits where a tensor and where an array is wanted
+#     tensors   `*parts`, `n.inputs`
+#     node      a label; `graph` a subgraph attribute; `model` the model; `range` a range of positions
+#
+# `any` is what the checker does not know; it fits everywhere and never causes a message.
+
+WORDS = {
+    "any": "anything", "bool": "true or false", "int": "an integer", "float": "a number", "number": "a number",
+    "string": "a text", "list": "a list", "ints": "a list of integers", "floats": "a list of numbers",
+    "strings": "a list of texts", "dtype": "an element type", "none": "nothing", "flag": "an integer", "dim": "a dimension",
+    "op": "an operator", "array": "a constant array", "tensor": "a tensor", "const": "a constant tensor",
+    "tensors": "a list of tensors", "node": "a node", "graph": "a subgraph", "model": "the model",
+    "range": "a range of positions",
+}  # fmt: skip
+
+NUMBERS = frozenset({"int", "float", "number", "flag", "dim"})
+LISTS = frozenset({"list", "ints", "floats", "strings"})
+ARRAYS = frozenset({"array", "const"})
+
+_FITS: dict[str, frozenset[str]] = {
+    "bool": frozenset({"bool", "flag"}),
+    "int": frozenset({"int", "flag", "dim", "number"}),
+    "float": NUMBERS,
+    "number": NUMBERS,
+    "string": frozenset({"string", "op", "dim"}),
+    "list": LISTS,
+    "ints": frozenset({"ints", "list"}),
+    "floats": frozenset({"ints", "floats", "list"}),
+    "strings": frozenset({"strings", "list"}),
+    "array": ARRAYS,
+    "tensor": frozenset({"tensor", "const"}),
+    "tensors": frozenset({"tensors"}),
+    "dtype": frozenset({"dtype"}),
+    "node": frozenset({"node"}),
+    "range": frozenset({"range"}),
+    "dim": frozenset({"dim", "int", "string", "flag"}),
+}
+
+_ATTRIBUTES: dict[str, frozenset[str]] = {
+    "int": frozenset({"int", "flag", "dim", "bool", "dtype", "number"}),
+    "float": NUMBERS,
+    "string": frozenset({"string", "op"}),
+    "ints": frozenset({"ints", "list", "array", "const"}),
+    "floats": frozenset({"ints", "floats", "list", "array", "const"}),
+    "strings": frozenset({"strings", "list"}),
+    "tensor": frozenset({"array", "const", "bool", *NUMBERS, *LISTS}),
+}
+
+
+def fits(actual: str, wanted: str) -> bool:
+    """True when an expression of one type may stand where another (`a|b`: one of several) is wanted."""
+    if actual == "any" or wanted == "any":
+        return True
+    return any(word == "any" or actual in _FITS.get(word, (word,)) for word in wanted.split("|"))
+
+
+def fits_attribute(actual: str, kinds: Iterable[str]) -> bool:
+    """True when a value of that type can be an attribute of one of the kinds (`schema.Attribute.kind`)."""
+    return actual == "any" or any(actual in _ATTRIBUTES.get(kind, ()) for kind in kinds)
+
+
+def of_attribute(kinds: Iterable[str]) -> str:
+    """The type of a captured attribute of one of these kinds."""
+    words = {{"int": "flag", "tensor": "array", "tensors": "any"}.get(kind, kind) for kind in kinds}
+    word = words.pop() if len(words) == 1 else "any"
+    return word if word in WORDS else "any"
+
+
+def join(types: Iterable[str]) -> str:
+    """The narrowest type that covers all of them."""
+    words = set(types)
+    if len(words) == 1:
+        return words.pop()
+    if words and words <= NUMBERS:
+        return "number"
+    if words and words <= LISTS:
+        return "list"
+    return "any"
+
+
+def describe(word: str) -> str:
+    """`int|ints` → "an integer or a list of integers"."""
+    return " or ".join(dict.fromkeys(WORDS.get(part, part) for part in word.split("|")))
+
 
 NODE_FIELDS = {"inputs": "tensors", "outputs": "tensors", "op": "string", "doc_string": "string"}
 TENSOR_FIELDS = {"shape": "list", "dtype": "dtype", "name": "string"}
@@ -65,21 +157,21 @@ class Types:
                 return "bool"
             case ast.Choice():
                 self.truth(expr.test, "the test of `if`")
-                return types.join((self.of(expr.then), self.of(expr.other)))
+                return join((self.of(expr.then), self.of(expr.other)))
             case ast.Quantified():
                 return self._quantified(expr)
 
     def want(self, expr: ast.Expr, wanted: str, role: str) -> str:
         """Checks that an expression has the wanted type; returns what it has."""
         actual = self.of(expr)
-        if not types.fits(actual, wanted):
-            self.mismatch(expr, actual, f"{role} must be {types.describe(wanted)}", wanted)
+        if not fits(actual, wanted):
+            self.mismatch(expr, actual, f"{role} must be {describe(wanted)}", wanted)
         return actual
 
     def truth(self, expr: ast.Expr, role: str) -> None:
         """Checks that an expression is a condition."""
         actual = self.of(expr)
-        if actual in types.ARRAYS:
+        if actual in ARRAYS:
             self.context.report(
                 "E206",
                 f"{role} must be true or false, this compares element by element",
@@ -89,18 +181,18 @@ class Types:
             )
         elif actual == "tensor":
             self.runtime(expr)
-        elif not types.fits(actual, "bool"):
+        elif not fits(actual, "bool"):
             self.mismatch(expr, actual, f"{role} must be true or false", "bool")
 
     def mismatch(self, expr: ast.Expr, actual: str, message: str, wanted: str) -> None:
         """Reports a type error, or, where a tensor of the graph was given for a constant, what would make it one."""
-        constants = types.ARRAYS | types.LISTS | types.NUMBERS | {"bool", "string"}
+        constants = ARRAYS | LISTS | NUMBERS | {"bool", "string"}
         if actual == "tensor" and set(wanted.split("|")) & constants:
             self.runtime(expr)
         else:
             named = actual == "string" and {"tensor", "node"} & set(wanted.split("|"))
             helps = ("names of the pattern stand without quotes",) if named else ()
-            self.context.report("E206", message, expr.span, f"this is {types.describe(actual)}", helps=helps)
+            self.context.report("E206", message, expr.span, f"this is {describe(actual)}", helps=helps)
 
     def runtime(self, expr: ast.Expr) -> None:
         """Reports that the value of a tensor is used which only running the model would give."""
@@ -136,11 +228,11 @@ class Types:
         if fields is not None:
             if expr.name in fields:
                 return fields[expr.name]
-            self._no_field(expr, types.describe(base), tuple(fields))
+            self._no_field(expr, describe(base), tuple(fields))
         elif base not in ("any", "node"):
             self.context.report(
                 "E209",
-                f"{types.describe(base)} has no fields",
+                f"{describe(base)} has no fields",
                 expr.span,
                 helps=("only nodes, tensors and the model have fields",),
             )
@@ -161,7 +253,7 @@ class Types:
                 return "any"
             kinds |= schema.attribute_kinds(op.name, op.domain, name)
         if kinds or not ops:
-            return types.of_attribute(kinds)
+            return of_attribute(kinds)
         names = sorted({attr for op in ops for attr in schema.all_attributes(op.name, op.domain)})
         self.context.report(
             "E102",
@@ -191,10 +283,10 @@ class Types:
         if base == "tensor":
             self.runtime(expr.value)
             return "any"
-        if base in types.LISTS or base in types.ARRAYS or base in ("string", "tensors"):
+        if base in LISTS or base in ARRAYS or base in ("string", "tensors"):
             return base if index == "range" else _ITEM.get(base, "any")
         if base != "any":
-            self.context.report("E206", f"{types.describe(base)} has no items", expr.span, "cannot be indexed")
+            self.context.report("E206", f"{describe(base)} has no items", expr.span, "cannot be indexed")
         return "any"
 
     def _list(self, expr: ast.ListOf) -> str:
@@ -265,7 +357,7 @@ class Types:
             self.truth(expr.operand, "the operand of `not`")
             return "bool"
         actual = self.want(expr.operand, "number|array|list", "the operand of `-`")
-        return "array" if actual in types.ARRAYS else "int" if actual in ("flag", "dim") else actual
+        return "array" if actual in ARRAYS else "int" if actual in ("flag", "dim") else actual
 
     def _binary(self, expr: ast.Binary) -> str:
         left, right = self.of(expr.left), self.of(expr.right)
@@ -279,7 +371,7 @@ class Types:
         if result is None:
             self.context.report(
                 "E206",
-                f"`{expr.op}` does not work on {types.describe(left)} and {types.describe(right)}",
+                f"`{expr.op}` does not work on {describe(left)} and {describe(right)}",
                 expr.span,
                 "cannot be computed",
             )
@@ -291,7 +383,7 @@ class Types:
             self.nothing_is_nan(expr.span)
             return "bool"
         if expr.op in ("in", "not in"):
-            if not types.fits(right, "list|array|string|tensors"):
+            if not fits(right, "list|array|string|tensors"):
                 self.mismatch(expr.right, right, f"the right side of `{expr.op}` must be a list or a text", "list|array|string")
             return "bool"
         if left in _TENSORS and right in _TENSORS and expr.op in ("==", "!="):
@@ -304,7 +396,7 @@ class Types:
         if result is None:
             self.context.report(
                 "E206",
-                f"`{expr.op}` cannot compare {types.describe(left)} with {types.describe(right)}",
+                f"`{expr.op}` cannot compare {describe(left)} with {describe(right)}",
                 expr.span,
                 "never comparable",
                 helps=_unquoted(expr, left, right),
@@ -346,7 +438,7 @@ def _result(word: str, actual: list[str]) -> str:
     """The type of a call: see `functions` for the words that depend on the arguments."""
     if word == "same":
         return "array" if actual[0] == "const" else actual[0]
-    scalar = all(kind in types.NUMBERS for kind in actual)
+    scalar = all(kind in NUMBERS for kind in actual)
     if word == "reduced":
         return "number" if scalar or len(actual) == 1 else "any"
     if word in ("numeric", "truths"):
@@ -358,20 +450,20 @@ def _result(word: str, actual: list[str]) -> str:
 
 def _arithmetic(op: str, left: str, right: str) -> str | None:
     both = {left, right}
-    if both <= types.NUMBERS:
+    if both <= NUMBERS:
         if op == "/" or "float" in both:
             return "float"
         if "number" in both:
             return "number"
         return "int"
-    if both & types.ARRAYS:
-        return "array" if both <= types.ARRAYS | types.NUMBERS | types.LISTS | {"bool"} else None
-    if both & types.LISTS:
-        if op == "+" and both <= types.LISTS:
-            return types.join(both)
-        if op == "*" and both & types.NUMBERS:
-            return left if left in types.LISTS else right
-        return "list" if both <= types.LISTS | types.NUMBERS else None
+    if both & ARRAYS:
+        return "array" if both <= ARRAYS | NUMBERS | LISTS | {"bool"} else None
+    if both & LISTS:
+        if op == "+" and both <= LISTS:
+            return join(both)
+        if op == "*" and both & NUMBERS:
+            return left if left in LISTS else right
+        return "list" if both <= LISTS | NUMBERS else None
     if op == "+" and both <= {"string", "dim"}:
         return "string"
     return "string" if op == "*" and "string" in both and both & {"int", "flag"} else None
@@ -382,18 +474,18 @@ def _comparison(op: str, left: str, right: str) -> str | None:
     both = {left, right}
     if "any" in both:
         return "any"
-    if both <= types.NUMBERS:
+    if both <= NUMBERS:
         return "bool"
     if "bool" in both and both <= {"bool", "flag"}:
         return "bool" if op in ("==", "!=") else None
     if both <= {"string", "dim", "op"}:
         return "bool"
-    if both & types.ARRAYS:
-        return "array" if both <= types.ARRAYS | types.NUMBERS | types.LISTS | {"bool", "string"} else None
-    if both <= types.LISTS:
+    if both & ARRAYS:
+        return "array" if both <= ARRAYS | NUMBERS | LISTS | {"bool", "string"} else None
+    if both <= LISTS:
         return "bool" if op in ("==", "!=") else None
-    if both & types.LISTS:
-        return "array" if both & types.NUMBERS or "string" in both else None
+    if both & LISTS:
+        return "array" if both & NUMBERS or "string" in both else None
     if left == right and left in ("dtype", "node", "tensors"):
         return "bool" if op in ("==", "!=") else None
     return None

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rewriter.language import ast, schema
-from rewriter.language.checks import static_types as types
-from rewriter.language.checks.context import CheckContext, did_you_mean
+from rewriter.language.checks import expressions as types
+from rewriter.language.checks.context import Binding, CheckContext, NameScope, did_you_mean
 from rewriter.language.checks.expressions import Types, is_nan
 from rewriter.language.checks.operators import check_value
-from rewriter.language.checks.scope import Binding, NameScope
 from rewriter.language.dtypes import DTYPES
 from rewriter.language.walk import pattern_nodes, walk
 

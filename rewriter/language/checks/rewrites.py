@@ -2,19 +2,192 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
-from rewriter.language import ast
-from rewriter.language.checks import static_types as types
-from rewriter.language.checks.context import CheckContext, did_you_mean
-from rewriter.language.checks.copies import check_copies
+from rewriter.language import ast, schema
+from rewriter.language.checks import expressions as types
+from rewriter.language.checks.context import KIND_WORDS, Binding, CheckContext, NameScope, did_you_mean
 from rewriter.language.checks.edits import EditCheck
 from rewriter.language.checks.expressions import Types
-from rewriter.language.checks.operators import check_build, check_value
-from rewriter.language.checks.outlines import check_outline
-from rewriter.language.checks.scope import KIND_WORDS, Binding, NameScope
+from rewriter.language.checks.operators import CONTRIB_DOMAIN, check_build, check_value
 from rewriter.language.dtypes import DTYPES
+from rewriter.language.walk import pattern_nodes
+
+# Attributes that a rewrite would lose or bring along by mistake: the classic error of rebuilding a node.
+
+
+def check_copies(
+    context: CheckContext, build: ast.Build, copied: Mapping[str, tuple[ast.Op, ...]], opsets: Sequence[int]
+) -> None:
+    """A new node of a matched operator keeps the attributes (W301), and copies fit the operator that they go to (W303)."""
+    if build.op.param or not schema.history(build.op.name, build.op.domain):
+        return
+    if _wraps(build):
+        return
+    written = {attr.name for attr in build.attrs if isinstance(attr, ast.AttrSet)}
+    if copied:
+        _strange(context, build, copied, written, opsets)
+    else:
+        _lost(context, build, written, opsets)
+
+
+def _wraps(build: ast.Build) -> bool:
+    """`y = Cast<to=float>(y)`: the matched node stays as it is, and the new one takes its value."""
+    made = {output.name for output in build.outputs}
+    return any(isinstance(operand, ast.Ref) and operand.name in made for operand in build.inputs)
+
+
+def _lost(context: CheckContext, build: ast.Build, written: set[str], opsets: Sequence[int]) -> None:
+    op = build.op
+    has = set(schema.attributes(op.name, op.domain, _versions(op, opsets)))
+    for node in pattern_nodes(context.rule.match):
+        if not any(other.name == op.name and schema.normal(other.domain) == schema.normal(op.domain) for other in node.ops):
+            continue
+        if {output.name for output in node.outputs} & {
+            operand.name for operand in build.inputs if isinstance(operand, ast.Ref)
+        }:
+            continue  # it stands behind the matched node, not in its place
+        lost = sorted(has - written - {attr.name for attr in node.attrs})
+        if not lost:
+            continue
+        label = node.label or "n"
+        where = "" if node.label else f", with the label `[{label}]` in the pattern"
+        helps = (f"copy them: `{op.name}<..{label}>(...)`{where}", "or constrain them in the pattern, or write them here")
+        context.report(
+            "W301",
+            f"the new `{op.name}` forgets attributes of the matched one: {', '.join(lost)}",
+            op.span,
+            "made anew without them",
+            helps=helps,
+        )
+        return
+
+
+def _strange(
+    context: CheckContext, build: ast.Build, copied: Mapping[str, tuple[ast.Op, ...]], written: set[str], opsets: Sequence[int]
+) -> None:
+    op = build.op
+    takes = set(schema.attributes(op.name, op.domain, _versions(op, opsets)))
+    constrained = {node.label: _absent(node) for node in pattern_nodes(context.rule.match) if node.label}
+    for attr in build.attrs:
+        if not isinstance(attr, ast.AttrCopy):
+            continue
+        brings: set[str] = set()
+        for other in copied.get(attr.label, ()):
+            if (other.name, schema.normal(other.domain)) != (op.name, schema.normal(op.domain)) and not other.param:
+                brings |= set(schema.attributes(other.name, other.domain, _versions(other, opsets)))
+        strange = sorted(brings - takes - constrained.get(attr.label, set()))
+        if strange:
+            names = ", ".join(f"`{name}`" for name in strange)
+            message = f"`..{attr.label}` may bring along what `{op.name}` does not have: {names}"
+            helps = (f"require in the pattern that it is absent (`!{strange[0]}`), or write the attributes one by one",)
+            context.report("W303", message, attr.span, "copied where it does not belong", helps=helps)
+
+
+def _absent(node: ast.NodePattern) -> set[str]:
+    return {attr.name for attr in node.attrs if attr.mode == "absent"}
+
+
+def _versions(op: ast.Op, opsets: Sequence[int]) -> Sequence[int]:
+    return range(1, schema.latest_opset(op.domain) + 1) if schema.normal(op.domain) else opsets
+
+
+# `outline y = acme.Gelu(x)`: whether there are nodes for the body, and whether they read its operands alone.
+
+Maker = ast.NodePattern | ast.Build
+
+
+def check_outline(context: CheckContext, call: ast.Build, before: Sequence[ast.Statement]) -> bool:
+    """Whether a call can stand for the nodes that make its outputs; `before` are the statements above it."""
+    so_far = len(context.found)
+    if context.rule.match.graph:
+        helps = ("match the nodes of the body: match { y = Op(x) }",)
+        context.report("E218", "a rule on the model as a whole has no nodes for a function", call.span, "no body", helps=helps)
+        return False
+    if not call.op.param and (call.op.domain == CONTRIB_DOMAIN or schema.is_known_domain(call.op.domain)):
+        name = call.op.name if not call.op.domain else f"{call.op.domain}.{call.op.name}"
+        helps = (f"write a domain of your own: acme.{call.op.name}",)
+        message = f"`{name}` is in a domain that has operators, and cannot be defined in a model"
+        context.report("E218", message, call.op.span, "not a local function", helps=helps)
+    for attr in call.attrs:
+        notes = ("the nodes of the body keep the attributes that they have",)
+        message = "a function that is made of nodes has no attributes"
+        context.report("E218", message, attr.span, "not here", notes, ("leave it out",))
+    formals = _formals(context, call)
+    if formals is not None:
+        _check_body(context, call, formals, _makers(context, before))
+    return len(context.found) == so_far
+
+
+def _formals(context: CheckContext, call: ast.Build) -> set[str] | None:
+    """The names of the operands; None where something else stands among them."""
+    found: set[str] = set()
+    for operand in call.inputs:
+        if not isinstance(operand, ast.Ref) or operand.spread or operand.name in found:
+            helps = ("constants that the nodes read go into the body; other operands are names, each of one tensor, once",)
+            context.report("E218", "an operand of a function is the name of a tensor", operand.span, "not a name", helps=helps)
+            return None
+        found.add(operand.name)
+    return found
+
+
+def _makers(context: CheckContext, before: Sequence[ast.Statement]) -> dict[str, Maker]:
+    """What makes each tensor that has a name: a node of the pattern, or of the block, which comes in its place."""
+    makers: dict[str, Maker] = {}
+    for node in pattern_nodes(context.rule.match):
+        makers |= {output.name: node for output in node.outputs if output.name}
+    for statement in before:
+        if isinstance(statement, ast.Build):
+            makers |= {output.name: statement for output in statement.outputs if output.name}
+    return makers
+
+
+def _check_body(context: CheckContext, call: ast.Build, formals: set[str], makers: Mapping[str, Maker]) -> None:
+    done: set[str] = set()
+    waiting = [output.name for output in call.outputs if output.name]
+    for output in call.outputs:
+        if output.variadic or output.name is None or output.name not in makers:
+            name = output.name or "_"
+            helps = ("an output is that of a node of the pattern, or of the block above this line",)
+            context.report("E218", f"no node makes `{name}`", output.span, "nothing to move into the function", helps=helps)
+            return
+    while waiting:
+        name = waiting.pop()
+        if name in done:
+            continue
+        done.add(name)
+        maker = makers[name]
+        for read in _read(maker):
+            if read in makers and read not in formals:
+                waiting.append(read)
+            elif read not in formals:
+                what = f"`{read}`" if read else "operands without names"
+                helps = (f"write it among the operands: {_shown(call, read)}",) if read else ("give them names in the pattern",)
+                message = f"the body of `{call.op.name}` reads {what}"
+                context.report("E218", message, call.span, "no operand of the function", helps=helps)
+                return
+
+
+def _shown(call: ast.Build, more: str) -> str:
+    names = [operand.name for operand in call.inputs if isinstance(operand, ast.Ref)]
+    return f"{call.op.name}({', '.join([*names, more])})"
+
+
+def _read(maker: Maker) -> Iterator[str]:
+    """The tensors that a node reads, and those nested in its operands; "" for some that have no name. Constants go along."""
+    if isinstance(maker, ast.NodePattern) and maker.more_inputs:
+        yield ""
+    for operand in maker.inputs:
+        if isinstance(operand, ast.NodePattern | ast.Build):
+            yield from _read(operand)
+        elif isinstance(operand, ast.Ref):
+            yield "" if operand.spread else operand.name
+        elif isinstance(operand, ast.Capture) and not operand.const:
+            yield operand.name
+        elif isinstance(operand, ast.Variadic | ast.Wildcard):
+            yield ""
+
 
 MAX_CONSTANT = 1 << 24
 """Elements that a constant written with its dimensions may have."""

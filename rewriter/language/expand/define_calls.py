@@ -10,10 +10,9 @@ from typing import Any
 
 from rewriter.language import ast
 from rewriter.language.diagnostics import Diagnostic
-from rewriter.language.expand.rebuild import rebuild
 from rewriter.language.functions import FUNCTIONS
-from rewriter.language.syntax.syntax_limits import MAX_DEPTH
-from rewriter.language.walk import depth, size, walk
+from rewriter.language.syntax.words import MAX_DEPTH
+from rewriter.language.walk import depth, rebuild, size, walk
 from rewriter.record import names, replace
 
 MAX_DEFINED = 2000

@@ -12,9 +12,8 @@ from typing import Any
 from rewriter.language import ast, schema
 from rewriter.language.diagnostics import Diagnostic
 from rewriter.language.dtypes import DTYPES
-from rewriter.language.expand.rebuild import rebuild
 from rewriter.language.header import read_header
-from rewriter.language.walk import walk
+from rewriter.language.walk import rebuild, walk
 from rewriter.record import record, replace
 
 OPERANDS: Mapping[tuple[str, str], str] = {

@@ -9,8 +9,7 @@ from rewriter.language import ast
 from rewriter.language.diagnostics import Diagnostic
 from rewriter.language.expand.define_calls import Defines, TooLong, too_long, written_out
 from rewriter.language.expand.either_forms import Unfit, has_either, split
-from rewriter.language.expand.simplify import is_false, left_of
-from rewriter.language.expand.variants import ASSOCIATIVE, MAX_VARIANTS, Variant, bound, count, variants
+from rewriter.language.expand.variants import ASSOCIATIVE, MAX_VARIANTS, Variant, bound, count, is_false, left_of, variants
 from rewriter.language.walk import walk
 from rewriter.record import replace
 

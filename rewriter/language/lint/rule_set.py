@@ -12,12 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rewriter.language import ast
 from rewriter.language.diagnostics import Diagnostic, Related
-from rewriter.language.lint.endless import Circle, circles
-from rewriter.language.lint.implications import Claim, alternatives, consistent, normal
-from rewriter.language.lint.overlap import Pair, pairs
-from rewriter.language.lint.rule_graph import RuleSubject, subject
-from rewriter.language.lint.shared_guards import ever_holds
-from rewriter.language.lint.terms import fold, replace
+from rewriter.language.lint.overlap import Circle, Pair, circles, ever_holds, pairs
+from rewriter.language.lint.overlay import RuleSubject, subject
+from rewriter.language.lint.terms import Claim, alternatives, consistent, fold, normal, replace_parts
 from rewriter.language.rule import Rule
 
 TWINNED = frozenset({"source", "exporter"})
@@ -72,7 +69,7 @@ def _possible(one: RuleSubject, branches: Iterable[tuple[Claim, ...]]) -> bool:
 
 
 def _plain(literal: Claim) -> Claim | bool:
-    return normal(literal, lambda term: replace(term, lambda part: fold(part)))
+    return normal(literal, lambda term: replace_parts(term, lambda part: fold(part)))
 
 
 def _contradiction(one: RuleSubject) -> tuple[ast.Span, str]:

@@ -11,8 +11,7 @@ import re
 
 from rewriter.language.ast import Span
 from rewriter.language.diagnostics import Diagnostic
-from rewriter.language.syntax.syntax_limits import MAX_NESTING, MAX_RULE_LENGTH, MAX_RULES
-from rewriter.language.syntax.words import PARTS
+from rewriter.language.syntax.words import MAX_NESTING, MAX_RULE_LENGTH, MAX_RULES, PARTS
 from rewriter.record import field, record
 
 MAX_INDENT = 64

@@ -21,12 +21,20 @@ from rewriter.language import ast, schema
 from rewriter.language.dtypes import DTYPES
 from rewriter.language.pattern import ANY_OPERATOR, Made, Pattern, PatternNode, compile_pattern
 from rewriter.language.rule import Rule
-from rewriter.proof.instances.dims import Dims
-from rewriter.proof.instances.draft import Draft, Term
-from rewriter.proof.instances.element_types import NoType, assign
-from rewriter.proof.instances.hints import Hints, Unsettled, any_operators, constant, hints, numbers_of, source_questions
+from rewriter.proof.instances.contrib_operators import infer
+from rewriter.proof.instances.draft import Dims, Draft, Term
+from rewriter.proof.instances.element_types import (
+    Hints,
+    NoType,
+    Unsettled,
+    any_operators,
+    assign,
+    constant,
+    hints,
+    numbers_of,
+    source_questions,
+)
 from rewriter.proof.instances.instance import MOST_ELEMENTS, Array, Instance, ir_version
-from rewriter.proof.instances.node_inference import infer
 from rewriter.proof.instances.random_arrays import ANY, EDGES, LARGE, TAME, random_array
 from rewriter.proof.instances.recipes import disturb, settle
 

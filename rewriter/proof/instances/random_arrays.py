@@ -1,17 +1,31 @@
-"""Random tensors: tame values whose sums are exact, rough ones, and the edges of each element type.
-
-A role says what an operand means to its reader: an index outside of its axis or a negative variance says nothing about a rule.
-"""
+"""Random tensors, and inputs of a random model drawn for the operators that read them."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto
 
-from rewriter.proof.instances.instance import Array
+from rewriter.onnxfile.external_data import tensors_of
+from rewriter.proof.instances.instance import MOST_ELEMENTS, Array, Instance, free_inputs, shape_of
+
+# The element types that a model names: of its weights, of its inputs and outputs, and those that it casts to.
+
+
+def float_types(model: onnx.ModelProto) -> list[Any]:
+    """NumPy's types for the floating point types of more than one byte that a model names."""
+    codes = {tensor.data_type for tensor in tensors_of(model)}
+    for info in (*model.graph.input, *model.graph.output, *model.graph.value_info):
+        codes.add(info.type.tensor_type.elem_type)
+    nodes = [*model.graph.node, *(node for function in model.functions for node in function.node)]
+    codes |= {a.i for node in nodes if node.op_type == "Cast" for a in node.attribute if a.name == "to"}
+    known = onnx.TensorProto.DataType.values()
+    dtypes = (onnx.helper.tensor_dtype_to_np_dtype(code) for code in sorted(codes) if code in known and code)
+    return [dtype for dtype in dtypes if dtype.kind in "fV" and dtype.itemsize > 1]
+
 
 FLOATS = frozenset({TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16})
 Role = tuple[str, int]
@@ -91,3 +105,69 @@ def _integers(rng: np.random.Generator, kind: Any, shape: tuple[int, ...], role:
         stops = (found == 0) | (found.astype(np.float64) == -1.0 if style == EDGES else False)
         found = np.where(stops, 3, found)
     return np.asarray(found, dtype=kind)
+
+
+# Inputs for an instance, drawn with a view to who reads them.
+
+_POSITIONS = {"Gather": 1, "GatherElements": 1, "ScatterElements": 1, "Scatter": 1, "OneHot": 0, "ScatterND": 1, "GatherND": 1}
+_SHAPE_READERS = {"Reshape": 1, "Expand": 1, "Tile": 1, "ConstantOfShape": 0, "Range": 0, "Resize": 2, "Upsample": 1, "TopK": 1}
+_AXES_READERS = {"CumSum": 1, "Squeeze": 1, "Unsqueeze": 1}
+_STRANGE = {"Pow": SMALL, "BitShift": SMALL, "Div": DIVISOR, "Mod": DIVISOR}
+
+
+class NoInputs(Exception):
+    """The inputs cannot be drawn: a shape is not known, or too large."""
+
+
+def feed(instance: Instance, rng: np.random.Generator, style: str) -> dict[str, Array]:
+    """Inputs in a style of `arrays`.
+
+    Raises:
+        NoInputs.
+    """
+    graph = instance.model.graph
+    roles = _roles(instance)
+    found: dict[str, Array] = {}
+    for info in free_inputs(graph):
+        shape = shape_of(info, instance.sizes)
+        kind = info.type.tensor_type.elem_type
+        if info.name in instance.fixed:
+            found[info.name] = instance.fixed[info.name]
+            continue
+        if shape is None or not kind:
+            raise NoInputs(info.name)
+        dims = tuple(2 if dim is None else dim for dim in shape)
+        if math.prod(dims) > MOST_ELEMENTS or any(dim < 0 for dim in dims):
+            raise NoInputs(info.name)
+        role = roles.get(info.name, ANY)
+        found[info.name] = random_array(rng, kind, dims, role, TAME if role in (SMALL, POSITIVE) else style)
+    return found
+
+
+def _roles(instance: Instance) -> dict[str, Role]:
+    graph = instance.model.graph
+    shapes = {info.name: shape_of(info, instance.sizes) for info in graph.input}
+    shapes.update({tensor.name: list(tensor.dims) for tensor in graph.initializer})
+    roles: dict[str, Role] = {}
+    for node in graph.node:
+        for position, name in enumerate(node.input):
+            if position == _POSITIONS.get(node.op_type):
+                roles[name] = ("index", _length(node, shapes.get(node.input[0]) if position else None))
+            elif position >= _SHAPE_READERS.get(node.op_type, 1 << 30):
+                roles[name] = POSITIVE
+            elif position == _AXES_READERS.get(node.op_type):
+                roles[name] = ("index", 1)
+            elif position and node.op_type in _STRANGE:
+                roles[name] = _STRANGE[node.op_type]
+            elif (node.op_type, position) == ("BatchNormalization", 4):
+                roles[name] = POSITIVE
+            elif node.op_type == "Dropout" and position == 1:
+                roles[name] = ("index", 1)
+    return roles
+
+
+def _length(node: onnx.NodeProto, shape: list[int | None] | None) -> int:
+    axis = next((int(a.i) for a in node.attribute if a.name == "axis"), 0)
+    if not shape or not -len(shape) <= axis < len(shape):
+        return 1
+    return shape[axis] or 1

@@ -17,7 +17,7 @@ from rewriter.engine.compile import default_value
 from rewriter.explain.testing import read_model
 from rewriter.language import ast, schema
 from rewriter.language.rule import Rule
-from rewriter.proof.instances.dims import Dims
+from rewriter.proof.instances.draft import Dims
 from rewriter.proof.instances.instance import MOST_ELEMENTS, Array, Instance, ir_version
 from rewriter.proof.instances.random_arrays import ANY, ROUGH, TAME, random_array
 

@@ -1,10 +1,4 @@
-"""Calls in a child process, so that native code which hangs, takes all memory or ends its process costs one answer.
-
-Kernels of a runtime may crash on the values that they meet: an integer division by 0 does so in some versions of ONNX Runtime.
-A model of a kilobyte may ask for more time or memory than there is. The child is forked once, when it is first asked, and
-answers one request after the other: it shares what the parent has loaded, and a request costs little more than the call. One
-that crashed, took too long or has grown is replaced.
-"""
+"""Calls in a child process with limits of time and memory: native code may hang, take all memory or end its process."""
 
 from __future__ import annotations
 
@@ -16,15 +10,74 @@ import socket
 import struct
 import sys
 import threading
+import time
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from rewriter.errors import RewriterError
-from rewriter.proof.judges import memory
 from rewriter.signals import signals_wait
+
+# How much memory a process may take: what the machine has, and the system's own limit.
+#
+# The limit is one of private data (`RLIMIT_DATA`): files that are mapped to be read, as weights are, do not count.
+
+SHARE = 0.75
+"""Of the memory of the machine that all processes together may take by default."""
+
+LEAST = 1 << 30
+"""Bytes that a process may take in any case: ONNX and ONNX Runtime alone take a third of it."""
+
+_GROUPS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+
+
+def share_of_machine(processes: int) -> int | None:
+    """Bytes for each of several processes, by what the machine or the container has; None where that is not known."""
+    try:
+        found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+    for group in _GROUPS:
+        with suppress(OSError, ValueError):
+            found = min(found, int(group.read_text()))
+    return max(LEAST, int(found * SHARE) // processes)
+
+
+def restrict(most: int | None) -> None:
+    """Sets the limit of this process, where the system has one; None leaves it as it is."""
+    if most is None:
+        return
+    with suppress(ImportError, AttributeError, ValueError, OSError):
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
+@contextmanager
+def restricted(most: int | None) -> Iterator[None]:
+    """The limit for as long as this lasts."""
+    try:
+        import resource
+
+        before = resource.getrlimit(resource.RLIMIT_DATA)
+    except (ImportError, AttributeError):
+        yield
+        return
+    restrict(most)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+def told(size: int) -> str:
+    """A number of bytes, as "512 MiB" or "1.5 GiB"."""
+    return f"{size / 2**30:.3g} GiB" if size >= 2**30 else f"{size / 2**20:.3g} MiB"
+
 
 REQUESTS = 2_000
 """After so many a child is worn: what native code forgets to give back is given back with it."""
@@ -192,7 +245,7 @@ class Child:
 
 
 def _needs(most: int | None) -> str:
-    return "needs more memory than there is" if most is None else f"needs more than the memory limit of {memory.told(most)}"
+    return "needs more memory than there is" if most is None else f"needs more than the memory limit of {told(most)}"
 
 
 def _forked() -> int:
@@ -217,7 +270,7 @@ def _serve(connection: socket.socket, call: Callable[..., Any], request: Request
         for number in count(1):
             seconds, most, arguments = request or pickle.loads(_receive(connection)[1])
             request = None
-            with _ended_after(seconds), memory.restricted(most):
+            with _ended_after(seconds), restricted(most):
                 kind, answer = _answer(call, arguments)
             flush()
             worn = number >= REQUESTS or _peak() - small > GROWTH
@@ -305,3 +358,66 @@ def _exactly(connection: socket.socket, count: int) -> bytearray:
             raise EOFError
         view = view[part:]
     return found
+
+
+# What the judges of one model may take: time, together, and memory, each.
+#
+# A judge that did not answer in time is not asked about other states of the same model, and each one gets at most half of the
+# time that is left: so one that hangs costs its own answer, and neither the others' nor the result.
+
+SECONDS = 60.0
+"""For one model, by default."""
+
+
+class Budget:
+    """The limits of one model.
+
+    Attributes:
+        memory: bytes for the process of a judge.
+        silent: judges that did not answer, with what is to be said of them.
+    """
+
+    def __init__(self, seconds: float = SECONDS, most: int | None = None) -> None:
+        self._seconds = seconds
+        self._end: float | None = None
+        self.memory = most
+        self.silent: dict[str, NoAnswer] = {}
+
+    def start(self) -> None:
+        """Time runs from now on."""
+        self._end = time.monotonic() + self._seconds
+
+    def seconds(self) -> float:
+        """For the next answer."""
+        return (self._seconds if self._end is None else max(self._end - time.monotonic(), 0.2)) / 2
+
+
+class _Worked(threading.local):
+    """The budgets of the models that a thread works on, the last one innermost, and that of none."""
+
+    def __init__(self) -> None:
+        self.on: list[Budget] = []
+        self.none: Budget | None = None
+
+
+_worked = _Worked()
+
+
+def current() -> Budget:
+    """That of the model which is worked on; of none, a whole one."""
+    if _worked.on:
+        return _worked.on[-1]
+    _worked.none = _worked.none or Budget(most=share_of_machine(1))
+    _worked.none.silent.clear()
+    return _worked.none
+
+
+@contextmanager
+def budgeted(budget: Budget) -> Iterator[Budget]:
+    """A model is worked on meanwhile."""
+    budget.start()
+    _worked.on.append(budget)
+    try:
+        yield budget
+    finally:
+        _worked.on.pop()

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from rewriter.proof import onnx_runtime
-from rewriter.proof.judges import budget, child, native
+from rewriter.proof.judges import child, native
+from rewriter.proof.judges import child as budget
 from rewriter.proof.judges.child import Child, NoAnswer, TooSlow
 
 CHECKER, FULL_CHECK = "onnx.checker", "onnx.checker with shape inference"
@@ -98,7 +99,7 @@ class Session:
     """
 
     def __init__(self, data: bytes, folder: Path | None, runtime: str = SESSION) -> None:
-        from rewriter.onnxfile.copy_external_data import may_refer
+        from rewriter.onnxfile.external_data import may_refer
 
         self._model = runtime, data, folder if may_refer(data) else None
         self._key = next(_keys)

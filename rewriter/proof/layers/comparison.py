@@ -11,17 +11,14 @@ import onnx
 from rewriter.errors import RewriterError
 from rewriter.inspect.diff import sides
 from rewriter.inspect.diff.difference import Difference, compare
-from rewriter.inspect.diff.pairing import Pairing
-from rewriter.inspect.diff.sides import Side
+from rewriter.inspect.diff.sides import Pairing, Side
 from rewriter.onnxfile.odd_names import check_names
 from rewriter.onnxfile.read import read_bytes, read_model_file
 from rewriter.onnxfile.tensors import text
-from rewriter.proof.layers.half import Half
+from rewriter.proof.layers.half import Half, Search, compared
 from rewriter.proof.layers.result import Comparison, First, LayerDifference, Maker, TensorPair
-from rewriter.proof.layers.search import Search, compared
-from rewriter.proof.models.baseline import RECORDED, SAYING
-from rewriter.proof.models.drawn_values import LARGE, LIMITS
-from rewriter.proof.models.model_inputs import Feed, FeedSet, feed_sets, recorded_feed
+from rewriter.proof.models.equivalence import RECORDED, SAYING
+from rewriter.proof.models.model_inputs import LARGE, LIMITS, Feed, FeedSet, feed_sets, recorded_feed
 from rewriter.proof.models.model_runs import CannotRun, Outputs, runtime_version, runtimes
 from rewriter.proof.models.output_agreement import Bound, coarsest_eps
 from rewriter.record import record, replace
@@ -219,7 +216,7 @@ def _at(layer: LayerDifference, halves: tuple[Half, Half], files: tuple[Path, Pa
 # Which tensor of one model is to be held against which of the other.
 #
 # Names do not decide: a converter, an optimiser or a rewrite may have changed all of them. Tensors are pairs when paired nodes
-# (`rewriter.inspect.diff.pairing`) make them at the same position, or read them at the same position. The second way sees
+# (`rewriter.inspect.diff.sides`) make them at the same position, or read them at the same position. The second way sees
 # across a node that was exchanged for another or put in between. A name decides only about nodes that have no partner.
 
 

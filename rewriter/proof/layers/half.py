@@ -1,8 +1,9 @@
-"""One of the two models: runs parts of it, and finds the nodes that cannot be run."""
+"""One of two models that are compared: runs parts of it, and searches for the first tensor in which they differ."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,103 @@ import numpy as np
 import onnx
 
 from rewriter.errors import RewriterError
+from rewriter.facts.facts import Facts
+from rewriter.graph.index import GraphIndex
+from rewriter.graph.model import Model
 from rewriter.onnxfile import external_data
 from rewriter.onnxfile.expansion import TOLD, expands_too_much
 from rewriter.proof import onnx_runtime
 from rewriter.proof.judges.child import TooSlow
 from rewriter.proof.judges.judges import PLAIN, SESSION, NoAnswer, Session
-from rewriter.proof.layers.cut import Cutter
-from rewriter.proof.layers.result import RefusedNode
+from rewriter.proof.layers.result import LayerDifference, RefusedNode, TensorPair
 from rewriter.proof.models.model_inputs import Feed, declared_inputs
 from rewriter.proof.models.model_runs import CannotRun
+from rewriter.proof.models.output_agreement import Bound, differences
+
+# The part of a model that computes given tensors, as a model of its own.
+
+
+class Cutter:
+    """Takes parts out of a model. Weights are shared with it until a part is serialised.
+
+    Attributes:
+        model: the whole, which is not changed.
+        nodes: of the main graph, in their order.
+    """
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self.model = model
+        graph = model.graph
+        self.nodes: list[onnx.NodeProto] = list(graph.node)
+        self._reads = [list(dict.fromkeys(_reads(node))) for node in self.nodes]
+        self._makers: dict[str, list[int]] = {}
+        for number, node in enumerate(self.nodes):
+            for name in filter(None, node.output):
+                self._makers.setdefault(name, []).append(number)
+        self._dense = {tensor.name: tensor for tensor in graph.initializer}
+        self._sparse = {tensor.values.name: tensor for tensor in graph.sparse_initializer}
+        self._infos = {info.name: info for info in (*graph.value_info, *graph.output)}
+
+    def behind(self, number: int) -> set[int]:
+        """A node and all that are computed from it."""
+        readers: dict[str, list[int]] = {}
+        for reader, names in enumerate(self._reads):
+            for name in names:
+                readers.setdefault(name, []).append(reader)
+        found, waiting = {number}, [number]
+        while waiting:
+            for name in self.nodes[waiting.pop()].output:
+                fresh = [reader for reader in readers.get(name, ()) if reader not in found]
+                found.update(fresh)
+                waiting.extend(fresh)
+        return found
+
+    def computing(self, tensors: Iterable[str]) -> onnx.ModelProto:
+        """The model whose outputs are these tensors, which nodes make; it holds what they are computed from and no more."""
+        names = list(tensors)
+        wanted: set[int] = set()
+        waiting = [number for name in names for number in self._makers.get(name, ())]
+        while waiting:
+            number = waiting.pop()
+            if number not in wanted:
+                wanted.add(number)
+                waiting.extend(maker for name in self._reads[number] for maker in self._makers.get(name, ()))
+        return self._part(sorted(wanted), names)
+
+    def first(self, numbers: Collection[int]) -> onnx.ModelProto | None:
+        """The model of these nodes, whose outputs are what they leave unread; None when they make nothing."""
+        kept = sorted(numbers)
+        read = {name for number in kept for name in self._reads[number]}
+        made = [name for number in kept for name in self.nodes[number].output if name]
+        unread = [name for name in made if name not in read] or made[-1:]
+        return self._part(kept, unread) if unread else None
+
+    def _part(self, numbers: Iterable[int], outputs: Iterable[str]) -> onnx.ModelProto:
+        whole, graph = self.model, self.model.graph
+        nodes = list(numbers)
+        read = {name for number in nodes for name in self._reads[number]}
+        made = {name for number in nodes for name in self.nodes[number].output}
+        part = onnx.ModelProto(ir_version=whole.ir_version, opset_import=whole.opset_import, functions=whole.functions)
+        part.graph.name = graph.name or "part"
+        part.graph.node.extend(self.nodes[number] for number in nodes)
+        part.graph.input.extend(info for info in graph.input if info.name in read)
+        part.graph.initializer.extend(tensor for name, tensor in self._dense.items() if name in read)
+        part.graph.sparse_initializer.extend(tensor for name, tensor in self._sparse.items() if name in read)
+        part.graph.value_info.extend(info for info in graph.value_info if info.name in read & made)
+        # What a tensor is declared to be may be what is wrong with the model, so outputs are named and no more.
+        part.graph.output.extend(onnx.ValueInfoProto(name=name) for name in dict.fromkeys(outputs))
+        return part
+
+
+def _reads(node: onnx.NodeProto) -> Iterator[str]:
+    """Names that a node reads, its bodies' names from outside among them; a name that a body makes itself does no harm."""
+    yield from filter(None, node.input)
+    for attribute in node.attribute:
+        for body in (attribute.g, *attribute.graphs) if attribute.HasField("g") else attribute.graphs:
+            for inner in body.node:
+                yield from _reads(inner)
+            yield from (output.name for output in body.output)
+
 
 MOST_BLOCKED = 16
 """Nodes that cannot be run and are named; finding one takes as many runs as its number has binary digits."""
@@ -196,3 +285,151 @@ def _takes(info: onnx.ValueInfoProto, value: Any) -> bool:
         return True
     dims = [dim.dim_value for dim in tensor.shape.dim]
     return len(dims) == array.ndim and all(dim in (0, size) for dim, size in zip(dims, array.shape, strict=True))
+
+
+# Goes through pairs of tensors, in the order of computation, and holds them against each other.
+#
+# All intermediates of a model may be many times what memory holds. So as many pairs as a budget allows are made outputs at a
+# time, and values are dropped before the next ones are asked for.
+
+UNKNOWN = 16
+"""A tensor whose size cannot be told in advance is counted as the budget divided by this."""
+
+MOST_AT_ONCE = 256
+"""Pairs of one run; the first difference is found without running all of a deep model for it."""
+
+
+class Search:
+    """Compares pairs.
+
+    Args:
+        halves: the two models.
+        feeds: what each is fed.
+        bound: how far tensors may be apart.
+        memory: bytes that fetched tensors of both models may take at a time.
+
+    Attributes:
+        held: the most bytes that fetched tensors took at a time.
+    """
+
+    def __init__(self, halves: tuple[Half, Half], feeds: tuple[Feed, Feed], bound: Bound, memory: int) -> None:
+        self._halves = halves
+        self._feeds = feeds
+        self._bound = bound
+        self._memory = memory
+        self.held = 0
+
+    def differences(self, pairs: Sequence[TensorPair]) -> Iterator[LayerDifference]:
+        """Pairs that both models can compute, one after the other; lazily, so that who has seen enough stops the runs."""
+        known = [pair for pair in pairs if self._halves[0].knows(pair.first) and self._halves[1].knows(pair.second)]
+        for chunk in self._chunks(known):
+            yield from self._compared(chunk)
+
+    def _chunks(self, pairs: Sequence[TensorPair]) -> Iterator[list[TensorPair]]:
+        sizes = [
+            expected_sizes(half.model, feed, [pair[i] for pair in ((p.first, p.second) for p in pairs)])
+            for i, (half, feed) in enumerate(zip(self._halves, self._feeds, strict=True))
+        ]
+        unknown = self._memory // (2 * UNKNOWN)
+        chunk: list[TensorPair] = []
+        total = 0
+        for pair in pairs:
+            size = sizes[0].get(pair.first, unknown) + sizes[1].get(pair.second, unknown)
+            if chunk and (total + size > self._memory or len(chunk) >= MOST_AT_ONCE):
+                yield chunk
+                chunk, total = [], 0
+            chunk.append(pair)
+            total += size
+        if chunk:
+            yield chunk
+
+    def _compared(self, chunk: Sequence[TensorPair]) -> Iterator[LayerDifference]:
+        try:
+            values = [
+                half.values(list(dict.fromkeys(names)), feed)
+                for half, feed, names in zip(
+                    self._halves, self._feeds, ([p.first for p in chunk], [p.second for p in chunk]), strict=True
+                )
+            ]
+        except CannotRun:
+            if len(chunk) == 1:
+                return  # a tensor that the runtime computes and does not give out, as one of type bfloat16
+            middle = len(chunk) // 2
+            yield from self._compared(chunk[:middle])
+            yield from self._compared(chunk[middle:])
+            return
+        self.held = max(self.held, sum(_size(value) for side in values for value in side.values()))
+        for pair in chunk:
+            yield compared(pair, values[0], values[1], self._bound)
+
+
+def compared(pair: TensorPair, one: Mapping[str, Any], other: Mapping[str, Any], bound: Bound) -> LayerDifference:
+    """How the tensors of a pair differ."""
+    value = one[pair.first]
+    found = next(differences({pair.first: value}, {pair.first: other[pair.second]}, bound))
+    shape = f"{value.dtype}[{','.join(map(str, value.shape))}]" if isinstance(value, np.ndarray) else ""
+    return LayerDifference(pair, shape, found.largest, found.message)
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, np.ndarray):
+        return int(value.nbytes)
+    if isinstance(value, Mapping):
+        return sum(map(_size, value.values()))
+    return sum(map(_size, value)) if isinstance(value, list | tuple) else 8
+
+
+# How many bytes each tensor of a model will take for given inputs, before it is run: what fits into a memory budget.
+
+
+SMALL = 1024
+"""Bytes of an initializer that may hold a shape and is therefore kept; of larger ones only the type matters."""
+
+
+def expected_sizes(model: onnx.ModelProto, feed: Feed, tensors: Iterable[str]) -> dict[str, int]:
+    """Bytes of tensors of the main graph; those whose shape cannot be told in advance are left out."""
+    try:
+        graph = Model.from_proto(_skeleton(model, feed)).graph
+    except RewriterError:
+        return {}
+    facts = Facts(GraphIndex(graph))
+    made = {tensor.name: tensor for node in graph.nodes for tensor in node.outputs}
+    found = {}
+    for name in tensors:
+        tensor = made.get(name)
+        if tensor is None:
+            continue
+        shape, dtype = facts.shape(tensor), facts.dtype(tensor)
+        if shape is not None and all(isinstance(dim, int) for dim in shape):
+            found[name] = prod(dim for dim in shape if isinstance(dim, int)) * _item_size(dtype)
+    return found
+
+
+def _item_size(dtype: int | None) -> int:
+    try:
+        return max(1, int(onnx.helper.tensor_dtype_to_np_dtype(dtype or 0).itemsize))
+    except KeyError:
+        return 8
+
+
+def _skeleton(model: onnx.ModelProto, feed: Feed) -> onnx.ModelProto:
+    """The model without weights, and with inputs of the fed shapes."""
+    graph = onnx.GraphProto(name="skeleton", node=model.graph.node)
+    listed = set()
+    for tensor in model.graph.initializer:
+        if prod(tensor.dims) * _item_size(tensor.data_type) <= SMALL and not tensor.external_data:
+            graph.initializer.append(tensor)
+        else:
+            graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)))
+        listed.add(tensor.name)
+    for info in model.graph.input:
+        if info.name not in listed:
+            fed = onnx.ValueInfoProto()
+            fed.CopyFrom(info)
+            if info.name in feed and info.type.WhichOneof("value") == "tensor_type":
+                fed.type.tensor_type.shape.Clear()
+                fed.type.tensor_type.shape.dim.extend(
+                    onnx.TensorShapeProto.Dimension(dim_value=size) for size in np.shape(feed[info.name])
+                )
+            graph.input.append(fed)
+    return onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions, graph=graph)

@@ -16,11 +16,10 @@ import onnx
 
 from rewriter.errors import RewriterError
 from rewriter.log.records import Firing, Verification
-from rewriter.proof.models.guard import Verify
+from rewriter.proof.models.guard import Culprit, Replay, ReplayedRun, Variation, Verify
 from rewriter.proof.models.model_inputs import Feed, declared_inputs, random_feeds
 from rewriter.proof.models.model_runs import CannotRun, ModelRun, Outputs, runtimes
 from rewriter.proof.models.output_agreement import Bound, coarsest_eps, differences
-from rewriter.proof.models.replay import Culprit, Replay, ReplayedRun, Variation
 from rewriter.proof.models.validity import Candidate
 
 BOUND = Bound(ulps=64, rtol=1e-4, atol=1e-6)

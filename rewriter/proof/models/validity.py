@@ -21,9 +21,10 @@ import onnx
 
 from rewriter.errors import RewriterError
 from rewriter.graph.model import Model
-from rewriter.onnxfile import copy_external_data, expansion, external_data
-from rewriter.onnxfile.reference_stub import Outline
+from rewriter.onnxfile import expansion, external_data
+from rewriter.onnxfile import external_data as copy_external_data
 from rewriter.onnxfile.temporary import temporary_folder
+from rewriter.onnxfile.weights_apart import Outline
 from rewriter.proof import onnx_runtime
 from rewriter.proof.judges import judges
 from rewriter.proof.judges.child import Crashed, NoAnswer

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from rewriter.explain.testing import TestResult, run_test
 from rewriter.language import ast
 from rewriter.language.rule import Rule
-from rewriter.proof.judges import budget
+from rewriter.proof.judges import child as budget
 from rewriter.proof.judges.child import Child, NoAnswer, possible
 from rewriter.record import record
 

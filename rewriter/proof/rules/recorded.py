@@ -20,7 +20,7 @@ from rewriter.errors import RewriterError
 from rewriter.graph.model import Model, load
 from rewriter.language.rules import RuleSet
 from rewriter.proof.instances.instance import Array
-from rewriter.proof.models.run_agreement import RunBound, difference
+from rewriter.proof.models.output_agreement import RunBound, difference
 from rewriter.proof.oracles import ORACLES, Refusal
 from rewriter.record import field, record
 from rewriter.source.acceptance import objection

@@ -19,11 +19,9 @@ from rewriter.conditions.context import HasKernel
 from rewriter.errors import RewriterError
 from rewriter.language.ast import Evidence
 from rewriter.language.rule import Rule
-from rewriter.proof.instances.feed import NoInputs, feed
-from rewriter.proof.instances.forms import all_opsets
 from rewriter.proof.instances.instance import Array, Instance, ir_version
-from rewriter.proof.instances.random_arrays import STYLES
-from rewriter.proof.instances.sampling import Stream
+from rewriter.proof.instances.random_arrays import STYLES, NoInputs, feed
+from rewriter.proof.instances.sampling import Stream, all_opsets
 from rewriter.proof.instances.seeded_instances import tests_of, written_instance
 from rewriter.proof.kernels import has_kernel
 from rewriter.proof.oracles import ORACLES, Refusal

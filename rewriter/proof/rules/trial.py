@@ -1,9 +1,9 @@
-"""One instance under one rule: the engine rewrites it, and the models before and after are put before the oracles."""
+"""One random model under one rule: the engine rewrites it, and the models before and after are compared."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -13,29 +13,191 @@ from rewriter.engine.limits import Limits
 from rewriter.engine.run import run
 from rewriter.errors import RewriterError
 from rewriter.graph.model import Model
+from rewriter.language import ast
 from rewriter.language.dtypes import DTYPES
 from rewriter.language.rule import Rule
 from rewriter.language.rules import RuleSet
+from rewriter.language.schema import DRAWS
+from rewriter.language.walk import walk
 from rewriter.log.records import Log
 from rewriter.proof import onnx_runtime
-from rewriter.proof.instances.feed import NoInputs, feed
 from rewriter.proof.instances.instance import Array, Instance
-from rewriter.proof.instances.random_arrays import EDGES, LARGE, STYLES
-from rewriter.proof.models.run_agreement import RunBound, RunDifference, compare
+from rewriter.proof.instances.random_arrays import EDGES, LARGE, STYLES, NoInputs, feed
+from rewriter.proof.models.model_runs import values_of
+from rewriter.proof.models.output_agreement import RunBound, RunDifference, compare
 from rewriter.proof.oracles import ORACLES, Answer, Loaded, Refusal
-from rewriter.proof.rules.declared import Interface, asks_otherwise
-from rewriter.proof.rules.doubt import (
-    DISAGREE,
-    ORACLES_AGREE,
-    RANDOM,
-    computes_in_half,
-    doubt,
-    draws,
-    overflow,
-    overflows_inside,
-)
 from rewriter.record import field, record
 from rewriter.source.find import parse_source
+
+# What a rule on the interface has declared anew: such inputs cannot be fed as before, such outputs are others on purpose.
+
+Dimension = int | str | None
+Infos = Sequence[onnx.ValueInfoProto]
+
+
+class Interface:
+    """The inputs and outputs of a result as those of the model before; `kept` are the outputs that must be what they were."""
+
+    def __init__(self, rule: Rule, before: onnx.ModelProto, after: onnx.ModelProto) -> None:
+        self._inputs = names_now(before.graph.input, after.graph.input)
+        self._outputs = names_now(before.graph.output, after.graph.output)
+        drops = any(isinstance(part, ast.Delete) and part.place.field is None for part in walk(rule.ast.rewrites))
+        kept = outputs_as_before(before, after)
+        self.kept = kept & self._outputs.keys() if drops else kept
+
+    def fed(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        return {self._inputs[name]: array for name, array in inputs.items() if name in self._inputs}
+
+    def read(self, answer: Answer) -> Answer:
+        if isinstance(answer, Refusal):
+            return answer
+        return {name: answer[now] for name, now in self._outputs.items() if now in answer}
+
+
+def names_now(before: Infos, after: Infos) -> dict[str, str]:
+    """What inputs, or outputs, are called now, by their names before; one that is missing has another name in its place."""
+    known, now = {info.name for info in before}, {info.name for info in after}
+    found = {name: name for name in known & now}
+    if len(after) >= len(before):
+        new = {old.name: info.name for old, info in zip(before, after, strict=False) if info.name not in known}
+        found |= {old: name for old, name in new.items() if old not in now}
+    return found
+
+
+def asks_otherwise(before: onnx.ModelProto, after: onnx.ModelProto) -> bool:
+    """Whether an input that is left does not take any more what it took: another element type, rank or length.
+
+    A fixed length that became a name takes the old length still.
+    """
+    now = {info.name: info.type for info in after.graph.input}
+    names = names_now(before.graph.input, after.graph.input)
+    return any(info.name in names and not _takes(info.type, now[names[info.name]]) for info in before.graph.input)
+
+
+def outputs_as_before(before: onnx.ModelProto, after: onnx.ModelProto) -> frozenset[str]:
+    """Names of the outputs of `before` whose type stayed, or changed by lengths that became names, or that went."""
+    now = {info.name: info.type for info in after.graph.output}
+    names = names_now(before.graph.output, after.graph.output)
+    return frozenset(
+        info.name for info in before.graph.output if info.name not in names or _takes(info.type, now[names[info.name]])
+    )
+
+
+def _takes(old: onnx.TypeProto, new: onnx.TypeProto) -> bool:
+    if old.WhichOneof("value") != "tensor_type" or new.WhichOneof("value") != "tensor_type":
+        return old == new
+    if old.tensor_type.elem_type != new.tensor_type.elem_type:
+        return False
+    if not old.tensor_type.HasField("shape") or not new.tensor_type.HasField("shape"):
+        return not new.tensor_type.HasField("shape")
+    was, now = list(_dims(old.tensor_type.shape.dim)), list(_dims(new.tensor_type.shape.dim))
+    return len(was) == len(now) and all(
+        b == a or (isinstance(a, int) and isinstance(b, str)) for a, b in zip(was, now, strict=True)
+    )
+
+
+def _dims(dims: Iterable[onnx.TensorShapeProto.Dimension]) -> Iterable[Dimension]:
+    for dim in dims:
+        yield dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None
+
+
+# When a difference is no counterexample, and when it is one that ONNX Runtime alone does not show.
+#
+# Two oracles that disagree on a model which no rule has touched say nothing about the rule, and random numbers differ from
+# themselves. ONNX Runtime computes half precision on the CPU in single precision, so an overflow shows in onnx.reference only.
+
+ORACLES_AGREE = RunBound(rtol=1e-3, atol=1e-4, scale=True)
+RANDOM = "random outputs cannot be compared"
+DISAGREE = "the oracles disagree before the rewrite"
+
+
+def doubt(
+    model: onnx.ModelProto, before: Loaded, inputs: Mapping[str, Array], output: str, wanted: Mapping[str, Array], oracle: str
+) -> str:
+    """Why a difference in an output says nothing about a rule; "" where it does.
+
+    Args:
+        model: the model before the rewrite.
+        before: the same, loaded by the oracle that tells the difference.
+        inputs: with which it shows.
+        output: where it shows.
+        wanted: what the model computed before the rewrite.
+        oracle: the name of the oracle.
+    """
+    asked = {output: wanted[output]}
+    again = before(inputs)
+    if isinstance(again, Refusal) or compare(asked, again, RunBound())[0] is not None:
+        return RANDOM
+    lenient = ORACLES[1]
+    if oracle == lenient.name:
+        return ""
+    loaded = lenient.load(model)
+    other = loaded if isinstance(loaded, Refusal) else loaded(inputs)
+    if isinstance(other, Refusal) or output not in other:
+        return ""
+    return DISAGREE if _apart(np.asarray(wanted[output]), np.asarray(other[output])) else ""
+
+
+def draws(model: onnx.ModelProto) -> bool:
+    """Whether random numbers are drawn. To run it again does not always show it: two draws of one element are often equal."""
+    false = {tensor.name for tensor in model.graph.initializer if not onnx.numpy_helper.to_array(tensor).any()}
+    return any(
+        node.op_type in DRAWS or (node.op_type == "Dropout" and node.input[2:] and node.input[2] not in {"", *false})
+        for node in model.graph.node
+    )
+
+
+def _apart(one: Array, other: Array) -> bool:
+    """Whether two results differ, at the edges of their type, too, where a bound asks nothing."""
+    if one.shape != other.shape or one.dtype != other.dtype or one.dtype.kind not in "fV":
+        return compare({"": one}, {"": other}, ORACLES_AGREE)[0] is not None
+    first, second = one.astype(np.float64), other.astype(np.float64)
+    tame = np.isfinite(first) & (np.abs(first) < 1e30)
+    size = np.maximum(np.abs(first), np.max(np.abs(first[tame]), initial=0.0))
+    with np.errstate(all="ignore"):
+        near = np.abs(first - second) <= ORACLES_AGREE.atol + ORACLES_AGREE.rtol * size
+    same = (first == second) | (np.isnan(first) & np.isnan(second)) | (np.isfinite(first) & np.isfinite(second) & near)
+    return not bool(np.all(same))
+
+
+def computes_in_half(model: onnx.ModelProto) -> bool:
+    """Whether float16 stands among the inputs, outputs or weights."""
+    graph = model.graph
+    declared = {info.type.tensor_type.elem_type for info in (*graph.input, *graph.output)}
+    return DTYPES["float16"] in declared | {tensor.data_type for tensor in graph.initializer}
+
+
+def overflows_inside(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> bool:
+    """Whether a tensor of half precision is infinite where ONNX Runtime computes it and stores it as what it is.
+
+    onnx.reference also adds up in half precision, which no tensor says and which no runtime has to do.
+    """
+    values = values_of(model, inputs, ORACLES[0].name)
+    if isinstance(values, Refusal):
+        return False
+    return any(array.dtype == np.float16 and bool(np.isinf(array).any()) for array in values.values())
+
+
+def overflow(wanted: Answer, lenient: Answer, result: Answer) -> str:
+    """The output that overflows in half precision and did not; "" for none.
+
+    Args:
+        wanted: of ONNX Runtime before the rewrite.
+        lenient: of onnx.reference before.
+        result: of onnx.reference after.
+    """
+    if isinstance(wanted, Refusal) or isinstance(lenient, Refusal) or isinstance(result, Refusal):
+        return ""
+    for name, array in wanted.items():
+        mine, found = lenient.get(name), result.get(name)
+        if mine is None or found is None or array.dtype.kind != "f" or not array.shape == mine.shape == found.shape:
+            continue
+        if compare({name: array}, {name: mine}, ORACLES_AGREE)[0] is None:
+            lost = np.isfinite(array) & np.isfinite(mine) & ~np.isfinite(found)
+            if np.any(lost):
+                return f"output `{name}` overflows in half precision ({int(np.sum(lost))} of {lost.size} elements)"
+    return ""
+
 
 REPAIR_BOUND = RunBound(rtol=1e-4, atol=1e-5, scale=True)
 COARSE_BOUND = RunBound(rtol=2e-2, atol=1e-2, scale=True)

@@ -18,15 +18,12 @@ from rewriter.language.rule import Rule
 from rewriter.proof.instances.instance import Array, Instance
 from rewriter.proof.instances.random_arrays import STYLES
 from rewriter.proof.instances.sampling import Stream
-from rewriter.proof.models.inner_tensors import values_of
-from rewriter.proof.models.run_agreement import difference
+from rewriter.proof.models.model_runs import values_of
+from rewriter.proof.models.output_agreement import difference
 from rewriter.proof.oracles import ORACLES, Refusal
-from rewriter.proof.rules.doubt import ORACLES_AGREE
-from rewriter.proof.rules.negatives import unneeded
-from rewriter.proof.rules.obligation import obligation, running
+from rewriter.proof.rules.obligation import obligation, running, shrink, unneeded
 from rewriter.proof.rules.refused import REFUSED, Effort, claimed, refuted
-from rewriter.proof.rules.shrink import shrink
-from rewriter.proof.rules.trial import CHANGED, NOT_FIRED, REPAIRED, SAME, STILL, VOID, WRONG, Trial, attempt
+from rewriter.proof.rules.trial import CHANGED, NOT_FIRED, ORACLES_AGREE, REPAIRED, SAME, STILL, VOID, WRONG, Trial, attempt
 from rewriter.proof.rules.verdict import COUNTEREXAMPLE, TESTED, UNVERIFIED, Verdict
 from rewriter.record import field, record
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from rewriter.forkserver import process_context, take_environment, uninterrupted
 from rewriter.language.rule import Rule
-from rewriter.proof.judges import memory
+from rewriter.proof.judges import child as memory
 from rewriter.proof.rules.verdict import COUNTEREXAMPLE, UNVERIFIED, Verdict
 from rewriter.proof.rules.verify_rule import VerifyPlan, verify_rule
 from rewriter.record import field, record, replace

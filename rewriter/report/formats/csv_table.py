@@ -13,8 +13,7 @@ import os
 from collections.abc import Iterator
 
 from rewriter.log.records import Blocked, Change, Firing, Question, RolledBack, Suppressed
-from rewriter.report.document import ModelRecord, Report
-from rewriter.report.fleet import verdict_of
+from rewriter.report.document import ModelRecord, Report, verdict_of
 from rewriter.report.style import clean
 
 COLUMNS = (

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rewriter.log.records import Blocked, Firing, RolledBack
-from rewriter.report.document import ModelRecord, Report
-from rewriter.report.entries import by_rule, number, place_text, rolled_place, severity
+from rewriter.report.document import ModelRecord, Report, by_rule, number, place_text, rolled_place, severity
 from rewriter.report.style import clean
 
 PLACES = 8  # named in one annotation

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from rewriter.log.records import Blocked, Firing
-from rewriter.report.document import ModelRecord, Report
-from rewriter.report.entries import by_rule, change_lines, number, place_text, rolled_place, verb
+from rewriter.report.document import ModelRecord, Report, by_rule, change_lines, number, place_text, rolled_place, verb
 from rewriter.report.style import clean
 
 LISTED = 100  # firings of one rule and model

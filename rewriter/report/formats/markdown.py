@@ -11,9 +11,20 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from rewriter.log.records import Firing
-from rewriter.report.document import ModelRecord, Report, TotalsRecord
-from rewriter.report.entries import by_rule, change_lines, ending, has_something, number, place_text, rolled_place, verb
-from rewriter.report.fleet import COLUMNS
+from rewriter.report.document import (
+    COLUMNS,
+    ModelRecord,
+    Report,
+    TotalsRecord,
+    by_rule,
+    change_lines,
+    ending,
+    has_something,
+    number,
+    place_text,
+    rolled_place,
+    verb,
+)
 from rewriter.report.style import clean
 
 SHOWN = 3  # firings of one rule and model whose changes are shown

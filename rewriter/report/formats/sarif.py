@@ -13,8 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from rewriter.log.records import Blocked, Firing, Question, RolledBack, Suppressed
-from rewriter.report.document import ModelRecord, Report, RuleRecord
-from rewriter.report.entries import change_lines, number, place_text, rolled_place, severity
+from rewriter.report.document import ModelRecord, Report, RuleRecord, change_lines, number, place_text, rolled_place, severity
 from rewriter.report.jsonreport import Listed, pieces
 from rewriter.report.style import clean
 

@@ -6,22 +6,124 @@ page with ten thousand of them opens at once. Pictures are there for those firin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import sha256
 from html import escape
+from importlib.resources import files
 from itertools import islice
 
-from rewriter.log.records import Change, Condition, Firing, Weight
-from rewriter.log.snapshot import Snapshot
-from rewriter.report.document import ModelRecord, Report, TotalsRecord
-from rewriter.report.entries import by_rule, ending, has_something, number, place_text, rolled_place, severity, verb
-from rewriter.report.fleet import COLUMNS, verdict_of
+from rewriter.log.records import Change, Condition, Firing, Snapshot, Weight
+from rewriter.report.document import (
+    COLUMNS,
+    ModelRecord,
+    Report,
+    RuleRecord,
+    TotalsRecord,
+    by_rule,
+    ending,
+    has_something,
+    number,
+    place_text,
+    rolled_place,
+    severity,
+    verb,
+    verdict_of,
+)
 from rewriter.report.html.css import STYLE
-from rewriter.report.html.filter import POLICY, SCRIPT, filter_bar
-from rewriter.report.html.page_texts import issue_link, prose, shortened
-from rewriter.report.html.rule_texts import code_link, rule_texts
 from rewriter.report.picture.drawing import pair
 from rewriter.report.picture.svg import LEAST, panel
 from rewriter.report.style import clean
+
+# The filter of the HTML report: a field, a choice of status, and the one script that the page allows, known by its hash.
+#
+# No other script runs, also none that a name in a model would bring: the policy admits this text and nothing else.
+
+SCRIPT = "".join(line.strip() + "\n" for line in (files(__package__) / "filter.js").read_text(encoding="utf-8").splitlines())
+
+POLICY = (
+    f"default-src 'none'; script-src 'sha256-{b64encode(sha256(SCRIPT.encode()).digest()).decode()}'; "
+    "style-src 'unsafe-inline'; img-src data:"
+)
+"""What a browser is to allow the page: its own styles, this script, and nothing else."""
+
+
+def filter_bar(report: Report) -> str:
+    """The field, and with several models the statuses that there are."""
+    statuses = "".join(f"<option>{word}</option>" for word in report.summary.statuses)
+    choice = f'<select id="status" aria-label="status"><option value="">any status</option>{statuses}</select>'
+    field = '<input id="find" type="search" placeholder="filter by model, rule, node, text ( / )" aria-label="filter">'
+    return (
+        f'<p class="filter">{field}{choice if len(report.models) > 1 else ""}<span id="told" aria-live="polite"></span></p>\n'
+    )
+
+
+# Texts of the HTML report: prose of rules with code spans, links to upstream threads, paths without private folders.
+
+_CODE = re.compile("`([^`]+)`")
+_LINK = re.compile(r"https://[\w.-]+(/[\w./?=&#%+~:@-]*)?")
+
+
+def prose(text: str) -> str:
+    """What a rule or this program says: what stands between backticks is code."""
+    return _CODE.sub(r"<code>\1</code>", escape(clean(text)))
+
+
+def issue_link(issue: str, shown: str = "") -> str:
+    """An upstream thread, as a link when it is an address of the web and nothing else."""
+    text = escape(shown or clean(issue))
+    return f'<a href="{escape(issue)}" rel="noreferrer">{text}</a>' if _LINK.fullmatch(issue) else escape(clean(issue))
+
+
+def shortened(pieces: Iterable[str], report: Report) -> Iterator[str]:
+    """The page without the folder that all absolute paths of models and results share, and with ~ for that of the user.
+
+    A report is sent to others; where its files were on one machine is not their business.
+    """
+    paths = [path for model in report.models for path in (model.path, model.output) if path and os.path.isabs(path)]
+    try:
+        common = os.path.commonpath([os.path.dirname(path) for path in paths]) if paths else ""
+    except ValueError:  # several drives
+        common = ""
+    folders = {os.path.expanduser("~"): os.path.join("~", ""), common: ""}
+    told = {escape(clean(os.path.join(folder, ""))): short for folder, short in folders.items() if len(folder) > 1}
+    whole = re.compile("|".join(rf"(?<![\w.~/\\-]){re.escape(folder)}" for folder in sorted(told, key=len, reverse=True)))
+    yield from (whole.sub(lambda found: told[found[0]], piece) if told else piece for piece in pieces)
+
+
+# What the rules of an HTML report are about: their comments stand at its end, and each code on the page leads there.
+#
+# A report is read where rewriter may not be installed and nothing can be fetched, so it brings along what it names.
+
+_BREAK = re.compile(r"\n\s*\n|\n(?=[A-Z]\w+: )")
+"""Between paragraphs, and before the lines that begin with a word and a colon, such as `Exporters:`."""
+
+
+def code_link(report: Report, code: str, shown: str = "") -> str:
+    """A code, or what is shown for it, that leads to what the rule is about."""
+    shown = shown or f"<code>{escape(clean(code))}</code>"
+    return shown if report.rule(code) is None else f'<a href="#rule-{escape(clean(code))}">{shown}</a>'
+
+
+def rule_texts(report: Report) -> Iterator[str]:
+    """Each rule that the page names."""
+    if report.rules:
+        yield '<section class="about"><h2>About the rules</h2>\n'
+        yield from map(_rule, report.rules)
+        yield "</section>\n"
+
+
+def _rule(rule: RuleRecord) -> str:
+    who = " ".join([*rule.exporters, rule.versions or ""]).strip()
+    facts = " &middot; ".join(escape(clean(fact)) for fact in (rule.kind, f"phase {rule.phase}", who) if fact)
+    texts = [f"<p>{prose(' '.join(part.split()))}</p>" for part in _BREAK.split(rule.description) if part.strip()]
+    texts += [f"<p>Symptom: <code>{escape(clean(symptom))}</code></p>" for symptom in rule.symptoms]
+    texts += [f'<p class="issue">{issue_link(issue)}</p>' for issue in rule.issues]
+    head = f'<h3 id="rule-{escape(clean(rule.code))}" tabindex="-1">{escape(clean(rule.code))} {escape(clean(rule.slug))}</h3>'
+    return f'{head}<p><b>{prose(rule.title)}</b> <span class="dim">{facts}</span></p>{"".join(texts)}\n'
+
 
 OPEN = 12
 """Firings of a report that are shown unfolded when it has no more than so many."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from rewriter.log.snapshot import Box, Port, Role, Snapshot, View
+from rewriter.log.records import Box, Port, Role, Snapshot, View
 from rewriter.record import field, record
 from rewriter.report.style import clean
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from xml.sax.saxutils import escape
 
-from rewriter.log.snapshot import Role, Snapshot, View
+from rewriter.log.records import Role, Snapshot, View
 from rewriter.report.picture.drawing import MARKS, Drawing, draw, pair
 from rewriter.report.picture.layout import Frame, Layout, Route, plan
 from rewriter.report.style import clean

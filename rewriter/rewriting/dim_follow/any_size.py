@@ -12,7 +12,7 @@ from operator import mul
 
 import onnx_graphsurgeon as gs
 
-from rewriter.onnxfile.tensor_types import Dim
+from rewriter.onnxfile.tensors import Dim
 from rewriter.rewriting.dim_follow.follower import Follower
 
 SUMMARIES = frozenset({

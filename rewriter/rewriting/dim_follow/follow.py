@@ -13,12 +13,10 @@ import onnx_graphsurgeon as gs
 from rewriter.conditions.context import label
 from rewriter.graph.edits import Edits
 from rewriter.graph.scopes import bodies
-from rewriter.onnxfile.tensor_types import Dim
-from rewriter.onnxfile.tensors import gs_dtype
+from rewriter.onnxfile.tensors import Dim, gs_dtype
 from rewriter.rewriting.dim_follow.any_size import keeps_order, takes_any_size
-from rewriter.rewriting.dim_follow.follower import PRIMES, Follower
+from rewriter.rewriting.dim_follow.follower import PRIMES, DoesNotFlow, Follower
 from rewriter.rewriting.dim_follow.mend import MENDERS
-from rewriter.rewriting.dim_follow.refusal import DoesNotFlow
 
 READERS = frozenset({"Shape", "Size"})
 """What may read a tensor that depends on a dimension and give one whose type does not."""

@@ -14,13 +14,170 @@ import onnx_graphsurgeon as gs
 
 from rewriter.conditions.context import label
 from rewriter.facts.shape_values import ShapeValue
-from rewriter.onnxfile.tensor_types import Dim
-from rewriter.rewriting.dim_follow.alignment import aligned
-from rewriter.rewriting.dim_follow.constant_copies import counted, one_of, repeat, tiled
-from rewriter.rewriting.dim_follow.follower import Follower
-from rewriter.rewriting.dim_follow.mend_gathers import gather, gather_elements, gather_nd
-from rewriter.rewriting.dim_follow.new_nodes import constant, sizes_of
-from rewriter.rewriting.dim_follow.refusal import DoesNotFlow
+from rewriter.onnxfile.tensors import Dim
+from rewriter.rewriting.dim_follow.constant_copies import (
+    constant,
+    counted,
+    integers,
+    made,
+    one_of,
+    repeat,
+    sizes_of,
+    tiled,
+    values,
+)
+from rewriter.rewriting.dim_follow.follower import DoesNotFlow, Follower
+
+# Where a dimension goes in a Reshape.
+#
+# A Reshape keeps the order of elements, so a dimension is found again where the product of the dimensions before it is the
+# same: [8, 12, 64] with a batch of 8 in front becomes [8, 768], or [96, 64] with the batch in the first dimension, and not [12,
+# 512].
+
+Product = tuple[int, tuple[str, ...]]
+
+
+def aligned(
+    before: Sequence[Dim], ratios: Sequence[Fraction], units: Sequence[int], after: Sequence[Dim], *, behind: bool = False
+) -> list[Fraction] | None:
+    """By what each dimension of the result grows.
+
+    Args:
+        before: the operand's shape at the old sizes.
+        ratios: by what each of its dimensions grows (1: not at all).
+        units: the old size of what makes it grow; a dimension of 24 may hold a batch of 8 and 3 more.
+        after: the result's shape at the old sizes.
+        behind: whether a dimension may also hold the growing one behind others, as [5, 8, 64] with a batch of 8 becomes
+            [40, 64]. Its size is told so, and no longer that the first of the batch come first in it.
+
+    Returns:
+        A factor for each dimension of `after`; None where there is no place for one, or unknown dimensions hide it.
+    """
+    found = [Fraction(1)] * len(after)
+    for position, (ratio, unit) in enumerate(zip(ratios, units, strict=True)):
+        if ratio == 1:
+            continue
+        place = _place(before, position, unit, after, behind=behind)
+        if place is None:
+            return None
+        found[place] *= ratio
+    return found
+
+
+def _place(before: Sequence[Dim], position: int, unit: int, after: Sequence[Dim], *, behind: bool) -> int | None:
+    """The dimension of `after` that holds what makes dimension `position` of `before` grow.
+
+    There may be several: before a size of 1 and behind it the product is the same, and inside of a dimension the growing part
+    may come first or last. The same position is the likeliest, then one that has exactly this size, then the outermost.
+    """
+    size, start = before[position], _product(before[:position])
+    if start is None or not isinstance(size, int) or size % unit:
+        return None
+    places = []
+    for place, dim in enumerate(after):
+        outer = _product(after[:place])
+        if outer is None or not isinstance(dim, int) or dim % unit or not dim or outer[1] != start[1]:
+            continue
+        if behind and outer[0] < start[0] and start[0] % outer[0] == 0 and (outer[0] * dim) % (start[0] * unit) == 0:
+            places.append(place)
+            continue
+        inside, rest = divmod(outer[0], start[0])
+        if not rest and inside and (size // unit) % inside == 0:
+            places.append(place)
+    if position in places and before[: position + 1] == after[: position + 1]:
+        return position
+    exact = [place for place in places if after[place] == unit]
+    return next(iter(exact or places), None)
+
+
+def _product(dims: Sequence[Dim]) -> Product | None:
+    number, names = 1, []
+    for dim in dims:
+        if dim is None:
+            return None
+        if isinstance(dim, int):
+            number *= dim
+        else:
+            names.append(dim)
+    return number, tuple(sorted(names))
+
+
+# Repairs of nodes that take elements by their places, which a model counted for the old size.
+
+
+def gather(follower: Follower, node: gs.Node) -> bool:
+    """Places in a dimension that holds the growing one and others: the same others are taken of each.
+
+    The indices of the first, with the length of the others added for each further one, are what the node has.
+    """
+    data, axis = node.inputs[0], node.attrs.get("axis", 0)
+    ratios, shape = follower.ratios(data), follower.old.shape(data)
+    if ratios is None or shape is None or not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
+        return False
+    axis %= len(shape)
+    size, indices = shape[axis], values(follower, node.inputs[1])
+    others = [dim for i, dim in enumerate(shape) if i != axis and isinstance(dim, int) and ratios[i] == 1]
+    if ratios[axis] == 1 or not isinstance(size, int) or len(others) != len(shape) - 1 or indices is None or not indices.ndim:
+        return False
+    unit = follower.unit(ratios[axis])
+    length = size // unit
+    numbers = (np.arange(unit) * length).reshape(-1, *[1] * (indices.ndim - 1))
+    if len(indices) != unit or indices.dtype.kind != "i" or not (indices[0] >= 0).all() or not (indices[0] < length).all():
+        return False
+    if not (indices == indices[:1] + numbers).all():
+        return False
+    wanted = [*shape[:axis], -1, length, *shape[axis + 1 :]]
+    target = integers(follower, node, "shape", *(dim for dim in wanted if isinstance(dim, int)))
+    follower.edits.set_input(node, 0, made(follower, node, "Reshape", [data, target], {}, "each"))
+    follower.edits.set_input(node, 1, constant(follower, node, "places", indices[0]))
+    follower.edits.set_attribute(node, "axis", axis + 1)
+    return True
+
+
+def gather_nd(follower: Follower, node: gs.Node) -> bool:
+    """Indices that count the dimension, as those of attention masks do: each of it is asked for by its own number.
+
+    What is taken of each is the same; then it is taken with a Gather, which leaves the dimension alone.
+    """
+    data, indices = node.inputs[0], values(follower, node.inputs[1])
+    ratios, shape = follower.ratios(data), follower.old.shape(data)
+    if indices is None or not ratios or not shape or ratios[0] == 1 or node.attrs.get("batch_dims", 0) or indices.ndim < 2:
+        return False
+    depth = indices.shape[-1]
+    counts = np.arange(len(indices)).reshape(-1, *[1] * (indices.ndim - 2))
+    same = bool((indices == indices[:1])[..., 1:].all())
+    if depth < 2 or len(indices) != shape[0] or not (indices[..., 0] == counts).all() or not same:
+        return False
+    if depth == 2:
+        follower.edits.set_op(node, "Gather", node.domain)
+        follower.edits.set_attribute(node, "batch_dims", None)
+        follower.edits.set_attribute(node, "axis", 1)
+        follower.edits.set_input(node, 1, constant(follower, node, "places", indices[0, ..., 1]))
+        return True
+    one = constant(follower, node, "places", indices[:1, ..., 1:])
+    sizes = sizes_of(follower, node, data, [*one.shape], [0, *[None] * (indices.ndim - 1)])
+    follower.edits.set_attribute(node, "batch_dims", 1)
+    follower.edits.set_input(node, 1, made(follower, node, "Expand", [one, sizes], {}, "places"))
+    return True
+
+
+def gather_elements(follower: Follower, node: gs.Node) -> bool:
+    """Indices, or data, that are the same for each of the dimension are repeated for it."""
+    position = 1 if follower.grows(node.inputs[0]) else 0
+    lead = node.inputs[1 - position]
+    ratios, axis = follower.ratios(lead), node.attrs.get("axis", 0)
+    if ratios is None or not isinstance(axis, int) or not -len(ratios) <= axis < len(ratios):
+        return False
+    places = [i for i, ratio in enumerate(ratios) if ratio != 1]
+    if axis % len(ratios) in places and position:
+        raise DoesNotFlow.through(node, ", which takes places along it")
+    places = [place for place in places if place != axis % len(ratios)]
+    if not places or follower.grows(node.inputs[position]):
+        return False
+    if not repeat(follower, node, position, lead, dict(zip(places, places, strict=True))):
+        raise DoesNotFlow.through(node, f", whose {'indices' if position else 'data'} are for the old size")
+    return True
+
 
 Mender = Callable[[Follower, gs.Node], bool]
 INT64 = 7

@@ -1,12 +1,10 @@
-"""Nodes that compute what an earlier one has computed: the same operator, attributes and operands.
-
-Exporters that trace a program write the same Shape, Gather and mask for each layer. Nothing is computed to find them: two nodes
-are equal when they are written alike and their operands are the same tensors, or small constants of the same contents.
-"""
+"""Faults of repetition: nodes that compute the same thing, and initializers that hold the same bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -17,10 +15,63 @@ from rewriter.errors import RewriterError
 from rewriter.facts.facts import Facts
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.node_text import node_name
+from rewriter.graph.objects import Graph
 from rewriter.graph.values import constant_array
 from rewriter.language.schema import DRAWS
-from rewriter.onnxfile.tensor_types import count
+from rewriter.onnxfile.tensors import count, numpy_dtype
 from rewriter.rewriting.transaction import Rewriting
+
+# Initializers that hold the same bytes as another one, as exporters leave them that copy a weight for each use.
+
+LEAST = 256
+"""Bytes of an initializer that is worth being shared; shapes and scalars may keep a name of their own."""
+
+TensorPair = tuple[gs.Tensor, gs.Tensor]
+
+
+def copied_initializers(context: Context) -> list[str]:
+    return [copy.name for copy, _ in _initializer_copies(context.index, context.facts)]
+
+
+def share_initializers(rewriting: Rewriting) -> None:
+    for copy, first in list(_initializer_copies(rewriting.index, rewriting.context.facts)):
+        rewriting.edits.replace_uses(copy, first)
+
+
+def _initializer_copies(index: GraphIndex, facts: Facts) -> Iterator[TensorPair]:
+    """Each copy with the first of its kind. Weights are read only where another one has the same type and shape."""
+    for group in _alike(index, facts):
+        first: dict[bytes, gs.Tensor] = {}
+        for tensor in group:
+            array = facts.constant(tensor)
+            if array is None or array.dtype.hasobject:
+                continue
+            digest = sha256(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data).digest()
+            kept = first.setdefault(digest, tensor)
+            if kept is not tensor:
+                yield tensor, kept
+
+
+def _alike(index: GraphIndex, facts: Facts) -> list[list[gs.Tensor]]:
+    """Used constants of the main graph by element type and shape, where there are two at least."""
+    if not isinstance(index.graph, Graph):
+        return []
+    found: dict[object, list[gs.Tensor]] = defaultdict(list)
+    for tensor in _initializers(index, index.graph):
+        dtype, shape = facts.declared(tensor)
+        known, elements = numpy_dtype(dtype or 0), count(shape)
+        size = 0 if known is None or elements is None else elements * known.itemsize
+        callers = getattr(tensor, "listed", False) or index.output_of(tensor)
+        if facts.is_constant(tensor) and size >= LEAST and not callers and index.uses(tensor):
+            found[dtype, shape].append(tensor)
+    return [group for group in found.values() if len(group) > 1]
+
+
+def _initializers(index: GraphIndex, graph: Graph) -> Iterable[gs.Tensor]:
+    """Those that were read, and after them the constants that rules have made since, which are written as initializers."""
+    made = (tensor for node in index.members(index.scopes[0]) for tensor in node.inputs if isinstance(tensor, gs.Constant))
+    return {id(tensor): tensor for tensor in (*graph.initializers, *made)}.values()
+
 
 SMALL = 1024
 """Bytes of a constant whose contents are looked at; larger ones are the same only where they are one tensor."""
@@ -31,23 +82,23 @@ DOMAINS = ("", "ai.onnx", "ai.onnx.ml")
 _NEVER = DRAWS | {"Dropout", "Constant", "If", "Loop", "Scan", "SequenceMap"}
 """Operators that may give something else each time, or hold graphs; and Constant, which computes nothing."""
 
-Pair = tuple[gs.Node, gs.Node]
+NodePair = tuple[gs.Node, gs.Node]
 
 
 def equal_nodes(context: Context) -> list[str]:
-    return [node_name(copy) for copy, _ in _copies(context.index, context.facts)]
+    return [node_name(copy) for copy, _ in _node_copies(context.index, context.facts)]
 
 
 def merge_equal_nodes(rewriting: Rewriting) -> None:
     """The readers of each copy read the first node instead, and the copy goes."""
-    for copy, first in list(_copies(rewriting.index, rewriting.context.facts)):
+    for copy, first in list(_node_copies(rewriting.index, rewriting.context.facts)):
         for old, new in zip(copy.outputs, first.outputs, strict=True):
             if old.name:
                 rewriting.edits.replace_uses(old, new)
         rewriting.edits.remove(copy)
 
 
-def _copies(index: GraphIndex, facts: Facts) -> Iterator[Pair]:
+def _node_copies(index: GraphIndex, facts: Facts) -> Iterator[NodePair]:
     """Each copy with the first of its kind, in an order in which the operands of a copy have been told apart before."""
     same: dict[int, gs.Tensor] = {}
     functions = {(f.domain or "", f.name) for f in getattr(index.graph, "functions", ())}

@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from rewriter.conditions.model_fields import FIND, Find
-from rewriter.rewriting.model_faults import (
-    branches,
-    declarations,
-    domain_imports,
-    equal_initializers,
-    equal_nodes,
-    function_calls,
-    listed_initializers,
-    lost_opsets,
-    name_faults,
-    newer_opsets,
-    node_order,
-    old_opsets,
-)
+from rewriter.rewriting.model_faults import declarations, equal_nodes, function_calls, name_faults, old_opsets
+from rewriter.rewriting.model_faults import declarations as branches
+from rewriter.rewriting.model_faults import declarations as domain_imports
+from rewriter.rewriting.model_faults import declarations as listed_initializers
+from rewriter.rewriting.model_faults import declarations as node_order
+from rewriter.rewriting.model_faults import equal_nodes as equal_initializers
+from rewriter.rewriting.model_faults import old_opsets as lost_opsets
+from rewriter.rewriting.model_faults import old_opsets as newer_opsets
 from rewriter.rewriting.transaction import Rewriting
 
 Mend = Callable[["Rewriting"], None]

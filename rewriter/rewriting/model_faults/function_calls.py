@@ -19,7 +19,7 @@ from rewriter.graph.tidy import unused_domains
 from rewriter.language.meaning import keeps_meaning
 from rewriter.language.schema import history
 from rewriter.rewriting.inline import inline_function
-from rewriter.rewriting.opset_edits import set_opset
+from rewriter.rewriting.model_edits import set_opset
 from rewriter.rewriting.transaction import Refused, Rewriting
 
 Key = tuple[str, str, str]

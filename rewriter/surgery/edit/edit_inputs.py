@@ -9,17 +9,15 @@ import onnx_graphsurgeon as gs
 
 from rewriter.conditions.context import Context
 from rewriter.errors import RewriterError
-from rewriter.facts.facts import Facts
-from rewriter.facts.refresh import refresh
+from rewriter.facts.facts import Facts, refresh
 from rewriter.graph.edits import Edits
 from rewriter.graph.objects import new_node, new_variable
 from rewriter.graph.scopes import Scope
 from rewriter.graph.values import Variable, elem_type
 from rewriter.language.dtypes import DTYPE_NAMES
-from rewriter.onnxfile.tensor_types import Dim, clean
-from rewriter.onnxfile.tensors import gs_dtype
+from rewriter.onnxfile.tensors import Dim, clean, gs_dtype
 from rewriter.rewriting.dim_follow.follow import DimensionWalk, SizeWalk, named_dimensions
-from rewriter.rewriting.dim_follow.refusal import DoesNotFlow
+from rewriter.rewriting.dim_follow.follower import DoesNotFlow
 from rewriter.rewriting.stale_types import declare_anew
 from rewriter.surgery.edit.editing import Editing, pair
 

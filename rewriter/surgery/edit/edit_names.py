@@ -1,16 +1,21 @@
-"""Edits of names: of tensors and nodes, wherever they are read."""
+"""Edits of names, of outputs, and of what a model says beside its graph."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
+import onnx
 import onnx_graphsurgeon as gs
 
 from rewriter.errors import RewriterError
+from rewriter.graph.metadata import HISTORY
+from rewriter.graph.model import Model
 from rewriter.graph.objects import Graph
 from rewriter.report.style import counted
 from rewriter.surgery.edit.editing import Editing, pair
+from rewriter.surgery.messages import clear, messages
+from rewriter.surgery.ports import Ports, shown
 
 _MOST = 3  # renamings that are shown
 
@@ -115,3 +120,94 @@ def _tensors(editing: Editing) -> Iterator[gs.Tensor]:
         listed = graph.origin.inputs if isinstance(graph, Graph) else ()
         parts = (graph.inputs, graph.outputs, held, listed, *(n.inputs for n in graph.nodes), *(n.outputs for n in graph.nodes))
         yield from (tensor for part in parts for tensor in part if tensor.name)
+
+
+# Edits of what a model gives out.
+
+
+def add_output(editing: Editing, text: str) -> None:
+    """Makes outputs of tensors, of all that nodes make, or of all that nodes of an operator make (`op:Conv`).
+
+    Raises:
+        RewriterError: there is no such tensor, or its type is not known.
+    """
+    graph = editing.graph
+    known = set(map(id, graph.outputs))
+    new = [tensor for tensor in editing.parts.outputs_of([text]) if id(tensor) not in known]
+    if not new:
+        raise RewriterError(f"{text!r} is an output already")
+    Ports(editing.facts, editing.types).declare(new, "output")
+    graph.outputs = [*graph.outputs, *new]
+    editing.did += [f"output  {shown(tensor)}" for tensor in new]
+
+
+def drop_output(editing: Editing, text: str) -> None:
+    """Takes outputs away, and the nodes that nothing else needs.
+
+    Raises:
+        RewriterError: there is no such output, or none would be left.
+    """
+    graph, index = editing.graph, editing.index
+    gone = {id(tensor): tensor for tensor in editing.parts.outputs_of([text])}
+    dropped = [tensor for tensor in graph.outputs if id(tensor) in gone]
+    if not dropped:
+        raise RewriterError(f"{text!r} is no output; there is {', '.join(repr(tensor.name) for tensor in graph.outputs)}")
+    left = [tensor for tensor in graph.outputs if id(tensor) not in gone]
+    if not left:
+        raise RewriterError(f"without {text!r} the model has no output left")
+    graph.outputs = left
+    before = len(graph.nodes)
+    for tensor in dropped:
+        index.unlist_output(tensor)
+        editing.edits.released[id(tensor)] = tensor
+    names = ", ".join(tensor.name for tensor in dropped)
+    editing.settle()
+    editing.did.append(f"dropped output {names}, and {before - len(graph.nodes)} nodes that led to nothing else")
+
+
+# Edits of what a model says beside its graph: documentation, metadata, declarations of inner tensors, names.
+
+KINDS = ("doc", "metadata", "value_info", "names")
+_FIELDS = {"doc": "doc_string", "metadata": "metadata_props", "value_info": "value_info"}
+
+
+def doc(editing: Editing, text: str) -> None:
+    """Sets the model's doc string."""
+    assert isinstance(editing.graph, Graph)
+    editing.graph.model_doc_string = text
+    editing.did.append("doc")
+
+
+def meta(editing: Editing, text: str) -> None:
+    """`KEY=VALUE` in the model's metadata; an empty value takes the key away. Raises RewriterError."""
+    key, value = pair(text, "KEY=VALUE")
+    if key == HISTORY:
+        raise RewriterError(f"{HISTORY} is the record of what was done to the model; --strip metadata takes it away")
+    if value:
+        editing.model.metadata[key] = value
+    elif editing.model.metadata.pop(key, None) is None:
+        raise RewriterError(f"there is no metadata entry {key!r}")
+    editing.did.append(f"metadata  {key}")
+
+
+def strip(editing: Editing, text: str) -> None:
+    """Takes away doc strings, metadata, declarations of inner tensors, or the names of nodes: a list of these words.
+
+    Raises:
+        RewriterError: it holds another word.
+    """
+    kinds = [word.strip() for word in text.split(",") if word.strip()]
+    if not kinds or (unknown := [word for word in kinds if word not in KINDS]):
+        raise RewriterError(f"{(unknown if kinds else [text])[0]!r} cannot be stripped; there is {', '.join(KINDS)}")
+    editing.settle()
+    model = editing.model.sketch()
+    before = model.ByteSize()
+    clear(model, [field for kind, field in _FIELDS.items() if kind in kinds])
+    if "names" in kinds:
+        for message in messages(model):
+            if isinstance(message, onnx.NodeProto):
+                message.ClearField("name")
+    stripped = Model.from_proto(model, editing.model.folder)
+    stripped.constant_inputs = editing.model.constant_inputs
+    editing.replace(stripped)
+    editing.did.append(f"stripped  {', '.join(kinds)}: {before - model.ByteSize():,} bytes")

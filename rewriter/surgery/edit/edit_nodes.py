@@ -1,9 +1,11 @@
-"""Edits of nodes: taking them out, putting new ones in, another operator, another attribute."""
+"""Edits of nodes and of constants, with the values that people type for them."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,16 +15,71 @@ import onnx_graphsurgeon as gs
 from rewriter.errors import RewriterError
 from rewriter.graph.attributes import read_attributes, schema_type
 from rewriter.graph.objects import Graph, new_node, new_variable
-from rewriter.graph.values import Constant, Variable, new_constant
-from rewriter.onnxfile.tensor_types import numpy_dtype
+from rewriter.graph.values import Constant, Variable, elem_type, new_constant
+from rewriter.onnxfile.tensors import dtype_number, gs_dtype, numpy_dtype
+from rewriter.proof.models.model_inputs import opened_arrays
 from rewriter.report.style import counted
 from rewriter.rewriting.stale_types import agrees, mend_stale_types
 from rewriter.surgery.cut.extract import upstream
 from rewriter.surgery.edit.editing import Editing, pair
 from rewriter.surgery.keep import keep_nodes
-from rewriter.surgery.literals import FILE, array, literal
 from rewriter.surgery.parts import reads
-from rewriter.surgery.ports import set_type
+from rewriter.surgery.ports import set_type, shown
+
+# Values that people type: numbers, lists, and arrays in files.
+
+FILE = "@"
+"""What begins the name of a file with a value."""
+
+
+def literal(text: str) -> Any:
+    """A number, a list of these, or a text as it is. Raises RewriterError for a broken list."""
+    shown = text.strip()
+    if shown.startswith("[") or _number(shown) is not None:
+        try:
+            return json.loads(shown)
+        except ValueError:
+            if (number := _number(shown)) is not None:
+                return number
+            raise RewriterError(f'{text!r} is no list of numbers or texts, as [1, 2] or ["a"]') from None
+    return {"true": True, "false": False}.get(shown.lower(), text)
+
+
+def array(text: str, name: str, dtype: np.dtype[Any] | None) -> np.ndarray[Any, Any]:
+    """`@FILE.npy`, `@FILE.npz` (the array of this name), a number or a list.
+
+    Raises:
+        RewriterError: the file cannot be read or does not hold the array, or the text is no value.
+    """
+    if text.startswith(FILE):
+        return _array_of_file(Path(text.removeprefix(FILE)), name)
+    value = literal(text)
+    if isinstance(value, str):
+        raise RewriterError(f"{text!r} is no value for {name!r}; write a number, a list, or @FILE.npy")
+    try:
+        found = np.asarray(value)
+        return found if dtype is None else found.astype(dtype)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise RewriterError(f"{text!r} is no value for {name!r}: {error}") from None
+
+
+def _array_of_file(path: Path, name: str) -> np.ndarray[Any, Any]:
+    with opened_arrays(path) as arrays:
+        if isinstance(arrays, np.ndarray):
+            return arrays
+        if name not in arrays.files:
+            raise RewriterError(f"{path}: there is no array {name!r} in it; it has {', '.join(arrays.files[:8])}")
+        return np.asarray(arrays[name])
+
+
+def _number(text: str) -> float | int | None:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return None
+
 
 A = onnx.AttributeProto
 _CALL = re.compile(r"\s*([A-Za-z_][\w.]*)\s*(<.*>)?\s*(?:\((.*)\))?\s*", re.DOTALL)
@@ -302,3 +359,68 @@ def _mend(editing: Editing, changed: list[gs.Node]) -> None:
             set_type(tensor, known)
     index.finish()
     editing.settle()  # the next edit looks anew
+
+
+# Edits of constants: an input gets a value, an initializer becomes an input or gets another value.
+
+
+def constant(editing: Editing, text: str) -> None:
+    """`INPUT=VALUE`: the input becomes an initializer. Raises RewriterError when the value does not fit it."""
+    graph = editing.graph
+    by_name = {tensor.name: tensor for tensor in graph.inputs}
+    name, value = pair(text, "INPUT=VALUE, as x=@x.npy or x=0.5", by_name.__contains__)
+    if name not in by_name:
+        raise RewriterError(f"there is no input {name!r}; there is {', '.join(map(repr, by_name)) or 'none'}")
+    tensor = by_name[name]
+    found = _fitting(tensor, value, tensor.shape)
+    graph.inputs = [other for other in graph.inputs if other is not tensor]
+    assert isinstance(tensor, Variable)
+    made = new_constant(name, found)
+    tensor.to_constant(made._values)
+    tensor.infos = ()
+    graph.initializers = [*graph.initializers, tensor]
+    editing.same = False
+    editing.did.append(f"constant  {shown(tensor)}")
+
+
+def free(editing: Editing, text: str) -> None:
+    """Makes an input of an initializer. Raises RewriterError when there is none of this name."""
+    graph = editing.graph
+    tensor = editing.parts.tensor(text)
+    if not isinstance(tensor, Constant):
+        raise RewriterError(f"{text!r} is no initializer")
+    graph.initializers = [other for other in graph.initializers if other is not tensor]
+    tensor.to_variable(tensor.dtype, tensor.shape)
+    graph.inputs = [*graph.inputs, tensor]
+    editing.same = False
+    editing.did.append(f"input  {shown(tensor)}")
+
+
+def set_weight(editing: Editing, text: str) -> None:
+    """`NAME=VALUE`: an initializer gets other values of the same type and shape. Raises RewriterError."""
+    name, value = pair(text, "NAME=@FILE.npy", editing.parts.tensors.__contains__)
+    tensor = editing.parts.tensor(name)
+    if not isinstance(tensor, Constant):
+        raise RewriterError(f"{name!r} is no initializer")
+    found = _fitting(tensor, value, tensor.shape)
+    tensor._values = new_constant(name, found)._values
+    editing.same = False
+    editing.did.append(f"weight  {shown(tensor)}")
+
+
+def _fitting(tensor: gs.Tensor, text: str, shape: Any) -> np.ndarray[Any, Any]:
+    """The value, if it has the type and shape of the tensor; a number stands for a tensor that is full of it."""
+    number = elem_type(tensor)
+    dtype = None if number is None else numpy_dtype(number)
+    found = array(text, tensor.name, dtype)
+    known = None if shape is None else list(shape)
+    if not text.startswith("@") and found.ndim == 0 and known and all(isinstance(dim, int) for dim in known):
+        found = np.full(known, found, found.dtype)
+    if number is not None and dtype_number(found.dtype) != number:
+        raise RewriterError(f"{tensor.name!r} is {gs_dtype(number)}, but the value is {found.dtype}; convert it first")
+    if known is not None and (
+        len(known) != found.ndim
+        or any(isinstance(dim, int) and dim != size for dim, size in zip(known, found.shape, strict=True))
+    ):
+        raise RewriterError(f"{tensor.name!r} has the shape {known}, but the value has {list(found.shape)}")
+    return found

@@ -9,7 +9,7 @@ from rewriter.facts.facts import Facts
 from rewriter.graph.edits import Edits
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model
-from rewriter.onnxfile.tensor_types import TensorType
+from rewriter.onnxfile.tensors import TensorType
 from rewriter.surgery.parts import Parts
 
 

@@ -9,10 +9,12 @@ from rewriter.errors import RewriterError
 from rewriter.graph.model import Model
 from rewriter.proof.models.batches import batch_difference
 from rewriter.proof.models.validity import Candidate
-from rewriter.surgery.command_text import command_text
-from rewriter.surgery.edit import edit_inputs, edit_names, edit_nodes, edit_outputs, edit_texts, edit_weights
+from rewriter.surgery.edit import edit_inputs, edit_names, edit_nodes
+from rewriter.surgery.edit import edit_names as edit_outputs
+from rewriter.surgery.edit import edit_names as edit_texts
+from rewriter.surgery.edit import edit_nodes as edit_weights
 from rewriter.surgery.edit.editing import Editing
-from rewriter.surgery.finish import Checks, Surgery, finish
+from rewriter.surgery.finish import Checks, Surgery, command_text, finish
 from rewriter.surgery.opened import Opened
 from rewriter.surgery.ports import parsed_types
 from rewriter.surgery.same_numbers import Agreement, Step, agreement

@@ -14,11 +14,9 @@ from rewriter.graph.objects import Graph, new_constant, new_node, new_variable
 from rewriter.graph.scopes import Scope
 from rewriter.graph.values import Constant, Variable, constant_array
 from rewriter.language.dtypes import DTYPE_NAMES
-from rewriter.onnxfile.tensor_types import numpy_dtype
-from rewriter.onnxfile.tensors import gs_dtype
+from rewriter.onnxfile.tensors import gs_dtype, numpy_dtype
 from rewriter.record import record
-from rewriter.surgery.precision.float_plan import TAKES_ALL, FloatPlan
-from rewriter.surgery.precision.float_ports import FLOATS, TELLING, TYPED
+from rewriter.surgery.precision.float_plan import FLOATS, TAKES_ALL, TELLING, TYPED, FloatPlan
 
 Array = Any
 _LIMITS = {

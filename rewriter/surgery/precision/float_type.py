@@ -22,13 +22,11 @@ from rewriter.proof.kernels import SAYS_AT_RUN, has_kernel
 from rewriter.proof.models.output_agreement import Bound
 from rewriter.proof.models.validity import Candidate
 from rewriter.report.style import counted
-from rewriter.surgery.command_text import command_text
-from rewriter.surgery.finish import Checks, Surgery, finish, size_of_runs
+from rewriter.surgery.finish import Checks, Surgery, command_text, finish, size_of_runs
 from rewriter.surgery.opened import Opened
 from rewriter.surgery.parts import Parts, names_in
 from rewriter.surgery.precision.float_change import FloatChange
-from rewriter.surgery.precision.float_plan import FloatPlan
-from rewriter.surgery.precision.float_ports import FLOATS, TELLING, TYPED
+from rewriter.surgery.precision.float_plan import FLOATS, TELLING, TYPED, FloatPlan
 from rewriter.surgery.same_numbers import Step, agreement
 
 TYPES = ("float16", "bfloat16", "float32", "double")

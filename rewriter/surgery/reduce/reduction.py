@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import onnx
 import onnx.inliner
@@ -14,14 +15,11 @@ from rewriter.language.rules import RuleSet
 from rewriter.onnxfile.expansion import expands_too_much
 from rewriter.report.style import counted
 from rewriter.source.info import SourceInfo
-from rewriter.surgery.command_text import command_text
-from rewriter.surgery.finish import Checks, Surgery, finish
+from rewriter.surgery.finish import Checks, Surgery, command_text, finish
 from rewriter.surgery.keep import drop_imports, needed_functions
 from rewriter.surgery.messages import clear
 from rewriter.surgery.opened import Opened
-from rewriter.surgery.reduce.delta import minimized
-from rewriter.surgery.reduce.held import large_names, staying, weights
-from rewriter.surgery.reduce.shrink_sizes import SMALL, inline, lengths, with_length
+from rewriter.surgery.reduce.shrink_sizes import SMALL, inline, large_names, lengths, staying, weights, with_length
 from rewriter.surgery.reduce.some_nodes import (
     as_inputs,
     bodies,
@@ -32,6 +30,35 @@ from rewriter.surgery.reduce.some_nodes import (
     some_nodes,
 )
 from rewriter.surgery.reduce.trials import Trials
+
+# Delta debugging: of many things those few that something needs, in as few trials as can be.
+
+T = TypeVar("T")
+
+
+def minimized(items: Sequence[T], holds: Callable[[list[T]], bool]) -> list[T]:
+    """The items of which none can be left out alone.
+
+    Halves are tried first, then quarters, and so on down to single items, again until none of these goes.
+
+    Args:
+        items: for which `holds` is known to be true.
+        holds: whether what is looked for is still there with these items alone.
+    """
+    kept, size = list(items), len(items)
+    while kept:
+        before, place = len(kept), 0
+        while place < len(kept):
+            rest = kept[:place] + kept[place + size :]
+            if holds(rest):
+                kept = rest
+            else:
+                place += size
+        if size == 1 and len(kept) == before:
+            break
+        size = max(min(size, len(kept)) // 2, 1)
+    return kept
+
 
 _SHARE = 0.8  # of the time; the rest is for writing
 _MOST_INLINE = 1 << 18  # elements of a weight that is taken from another file into the model

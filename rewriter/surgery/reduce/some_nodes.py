@@ -14,7 +14,7 @@ import onnx_graphsurgeon as gs
 from rewriter.facts.facts import Facts
 from rewriter.graph.index import GraphIndex
 from rewriter.graph.model import Model
-from rewriter.onnxfile.tensor_types import TensorType, encode, refine
+from rewriter.onnxfile.tensors import TensorType, encode, refine
 
 Types = Mapping[str, bytes]
 """Serialised types by the names of tensors."""

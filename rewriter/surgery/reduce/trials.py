@@ -17,11 +17,10 @@ from rewriter.graph.model import Model
 from rewriter.language.rules import RuleSet
 from rewriter.proof import onnx_runtime
 from rewriter.proof.judges import child
-from rewriter.proof.judges.budget import Budget, budgeted, current
-from rewriter.proof.judges.child import Crashed, NoAnswer
+from rewriter.proof.judges.child import Budget, Crashed, NoAnswer, budgeted, current
 from rewriter.proof.judges.judges import RefusedError
 from rewriter.proof.models.model_inputs import feed_sets
-from rewriter.proof.models.running import MOST_BYTES, MOST_BYTES_OF_INPUTS, RUN, SECONDS
+from rewriter.proof.models.model_runs import MOST_BYTES, MOST_BYTES_OF_INPUTS, RUN, SECONDS
 from rewriter.proof.models.validity import JUDGES, RUNTIME, WRITTEN, Candidate
 from rewriter.source.info import SourceInfo
 

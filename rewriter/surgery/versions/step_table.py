@@ -8,9 +8,8 @@ from rewriter.language import ast, schema
 from rewriter.language.schema import Operator
 from rewriter.language.walk import walk
 from rewriter.record import record
-from rewriter.surgery.versions.opset_bodies import has_body
 from rewriter.surgery.versions.opset_conversion import conversions
-from rewriter.surgery.versions.opset_steps import CHANGED, MEANINGLESS, NEWER, OLDER, WIDENED
+from rewriter.surgery.versions.opset_steps import CHANGED, MEANINGLESS, NEWER, OLDER, WIDENED, has_body
 
 NOTHING = "nothing to do"
 

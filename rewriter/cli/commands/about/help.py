@@ -36,9 +36,9 @@ def run(args: argparse.Namespace) -> int:
 def _print_rule(word: str, known: tuple[str, ...]) -> None:
     import sys
 
-    from rewriter.cli.catalogue import read_rules
     from rewriter.cli.output import style_of, tell
     from rewriter.cli.rule_page import rule_lines
+    from rewriter.cli.selection import read_rules
     from rewriter.errors import RewriterError
     from rewriter.language.diagnostics import suggest
 

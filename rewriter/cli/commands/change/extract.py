@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     """Cuts a part out of a model; returns 0."""
     from rewriter.cli.surgery import one_result
     from rewriter.errors import RewriterError
-    from rewriter.surgery.cut.extraction import extracted
+    from rewriter.surgery.cut.extract import extracted
 
     if not args.to and args.start is None:
         raise RewriterError("say what is cut out with --to, --from or both")

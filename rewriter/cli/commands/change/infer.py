@@ -24,6 +24,6 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Infers types; returns 0."""
     from rewriter.cli.surgery import one_result
-    from rewriter.surgery.inferred import inferred
+    from rewriter.surgery.quantize_prep import inferred
 
     return one_result(args, inferred)

@@ -29,7 +29,7 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Gives a model another version; returns 0."""
     from rewriter.cli.surgery import one_result
-    from rewriter.surgery.versions.reversion import reversioned
+    from rewriter.surgery.versions.opset_conversion import reversioned
 
     return one_result(
         args, lambda source, checks: reversioned(source, args.version, args.ir, restamp=args.restamp, checks=checks)

@@ -56,8 +56,7 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.errors import RewriterError
     from rewriter.report.jsonreport import dumps
     from rewriter.report.style import clean
-    from rewriter.surgery.cut.split import Cuts
-    from rewriter.surgery.cut.splitting import files_of, split, write_parts
+    from rewriter.surgery.cut.split import Cuts, files_of, split, write_parts
 
     if args.diff:
         raise RewriterError("--diff compares one result with its input; a split has several")

@@ -37,11 +37,10 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.cli.output import tell
     from rewriter.cli.selection import load
     from rewriter.cli.surgery import all_opened, checks_of, deliver, limited, targets
-    from rewriter.provenance.undo_firing import recorded_firings, undone
+    from rewriter.provenance.check_record import recorded_firings, undone
     from rewriter.report.jsonreport import dumps
     from rewriter.report.style import clean
-    from rewriter.surgery.finish import Surgery
-    from rewriter.surgery.judged import judge
+    from rewriter.surgery.finish import Surgery, judge
 
     source, *others = all_opened([text for text in (args.model, args.original) if text])
     known = load(args.rules)

@@ -36,8 +36,8 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.cli.selection import load
     from rewriter.cli.surgery import all_opened
     from rewriter.provenance.check_record import audit
-    from rewriter.report.history_lines import audit_lines, audit_object
     from rewriter.report.jsonreport import dumps
+    from rewriter.report.run_lines import audit_lines, audit_object
 
     before, after = all_opened([args.input, args.output])
     source = None if args.source in (None, "auto", "none") else Path(args.source)

@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.cli.options import limits_of
     from rewriter.cli.output import style_of, tell
     from rewriter.cli.surgery import SECONDS, all_opened
-    from rewriter.graph.static_shapes import fix_shapes
+    from rewriter.graph.tidy import fix_shapes
     from rewriter.proof.judges.judges import runtime_version
     from rewriter.proof.models.benchmark import benchmark
     from rewriter.proof.models.validity import Candidate

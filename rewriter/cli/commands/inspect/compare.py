@@ -46,8 +46,8 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.cli.output import style_of, tell
     from rewriter.cli.surgery import all_opened
     from rewriter.proof.layers.comparison import compare_models
+    from rewriter.report.comparison_lines import layers_lines, layers_object
     from rewriter.report.jsonreport import dumps
-    from rewriter.report.layer_lines import layers_lines, layers_object
 
     before, after = all_opened([args.before, args.after])
     found = compare_models(

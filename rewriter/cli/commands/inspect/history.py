@@ -31,10 +31,10 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.errors import RewriterError
     from rewriter.onnxfile.read import read_model_file
     from rewriter.onnxfile.tensors import text
-    from rewriter.provenance.history_record import Unreadable, history
-    from rewriter.provenance.marks import marks
-    from rewriter.report.history_lines import history_lines, history_object
+    from rewriter.provenance.check_record import marks
+    from rewriter.provenance.stamp import Unreadable, history
     from rewriter.report.jsonreport import dumps
+    from rewriter.report.run_lines import history_lines, history_object
 
     source = opened(args.model)
     model = read_model_file(source.file).proto

@@ -72,7 +72,7 @@ def _firing(given: Opened, args: argparse.Namespace, ending: str) -> str:
     from rewriter.engine.run import run as rewrite
     from rewriter.errors import RewriterError
     from rewriter.proof.kernels import has_kernel
-    from rewriter.report.entries import place_text
+    from rewriter.report.document import place_text
     from rewriter.report.style import counted
 
     model = _loaded(given, args)
@@ -104,8 +104,7 @@ def _firing(given: Opened, args: argparse.Namespace, ending: str) -> str:
 
 def _part(given: Opened, args: argparse.Namespace, ending: str) -> str:
     from rewriter.conditions.context import Context, Knowledge
-    from rewriter.engine.take_snapshot import SnapshotTaker
-    from rewriter.engine.weight_digests import Weights
+    from rewriter.engine.firing_audit import SnapshotTaker, Weights
     from rewriter.errors import RewriterError
     from rewriter.explain.why_rules import named
     from rewriter.graph.index import GraphIndex

@@ -43,10 +43,10 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.cli.output import say, style_of, tell
     from rewriter.cli.surgery import SECONDS, opened
     from rewriter.errors import RewriterError
-    from rewriter.graph.static_shapes import fix_shapes
+    from rewriter.graph.tidy import fix_shapes
     from rewriter.onnxfile.write import check_target
-    from rewriter.proof.models.array_files import write_arrays
-    from rewriter.proof.models.single_run import single_run
+    from rewriter.proof.models.benchmark import single_run
+    from rewriter.proof.models.model_inputs import write_arrays
     from rewriter.proof.models.validity import Candidate
     from rewriter.report.jsonreport import dumps
     from rewriter.report.run_lines import run_lines, run_object

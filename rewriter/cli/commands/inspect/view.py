@@ -75,7 +75,7 @@ def _findings(source: Opened, args: argparse.Namespace) -> list[NodeNote]:
     from rewriter.batch.job import process
     from rewriter.batch.work import Job
     from rewriter.cli.batch import make_work
-    from rewriter.cli.by_path import vary
+    from rewriter.cli.configured import vary
     from rewriter.errors import RewriterError
     from rewriter.inspect.viewed_graph import NodeNote
     from rewriter.record import replace

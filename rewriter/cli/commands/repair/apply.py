@@ -42,11 +42,11 @@ def run(args: argparse.Namespace) -> int:
 
     from rewriter.batch.job import process
     from rewriter.batch.urls import is_remote, is_url, told
+    from rewriter.cli.console_report import exit_code
     from rewriter.cli.output import say, style_of, tell
     from rewriter.cli.paths import Found, plan
     from rewriter.cli.report_record import model_record
     from rewriter.cli.surgery import opened
-    from rewriter.cli.totals import exit_code
     from rewriter.errors import RewriterError
     from rewriter.plans.execution import UNPLANNED, missing
     from rewriter.plans.plan_file import read
@@ -106,8 +106,7 @@ def _work(plan: Document, model: Opened, source: Opened | None, args: argparse.N
     from rewriter.batch.work import Work
     from rewriter.cli.selection import load
     from rewriter.errors import RewriterError
-    from rewriter.provenance.history_record import SHORT, settings_of
-    from rewriter.provenance.stamp import file_digest, fired_only
+    from rewriter.provenance.stamp import SHORT, file_digest, fired_only, settings_of
     from rewriter.record import replace
 
     found = model.digest()

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.batch.job import process
     from rewriter.batch.work import Job
     from rewriter.cli.batch import make_work
-    from rewriter.cli.by_path import vary
+    from rewriter.cli.configured import vary
     from rewriter.cli.output import say
     from rewriter.cli.surgery import opened
     from rewriter.errors import RewriterError
@@ -82,7 +82,7 @@ def _decided(proposals: Sequence[Proposal], firings: Sequence[Firing]) -> tuple[
     import sys
 
     from rewriter.cli.output import say
-    from rewriter.plans.decide import decide
+    from rewriter.plans.execution import decide
 
     def ask(question: str) -> str:
         print(question, end="", file=sys.stderr, flush=True)
@@ -98,8 +98,7 @@ def _document(given: Opened, args: argparse.Namespace, work: Work, outcome: Outc
     from rewriter.batch.remote import beside
     from rewriter.batch.urls import is_url
     from rewriter.plans.plan_file import Document
-    from rewriter.provenance.history_record import SHORT
-    from rewriter.provenance.stamp import file_digest, fired_only
+    from rewriter.provenance.stamp import SHORT, file_digest, fired_only
 
     assert outcome.log is not None
     used = fired_only(work.rules, frozenset(outcome.log.counts))

@@ -96,8 +96,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _rules(args: argparse.Namespace) -> tuple[Rule, RuleSet]:
     """The rule, and all selected ones with it among them."""
-    from rewriter.cli.catalogue import find_rule
-    from rewriter.cli.selection import codes, load, target_names
+    from rewriter.cli.selection import codes, find_rule, load, target_names
 
     known = load(args.rules).with_settings(args.set)
     rule = find_rule(args.rule, list(known))

@@ -44,8 +44,7 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.cli.output import say, tell
     from rewriter.cli.selection import load
     from rewriter.cli.surgery import opened
-    from rewriter.onnxfile.transfer import write_all
-    from rewriter.onnxfile.write import check_target, write_file
+    from rewriter.onnxfile.write import check_target, write_all, write_file
     from rewriter.report.style import clean
 
     target = None if args.output is None else Path(args.output)

@@ -27,9 +27,9 @@ def run(args: argparse.Namespace) -> int:
     """Shows one rule; returns 0."""
     import sys
 
-    from rewriter.cli.catalogue import find_rule, read_rules
     from rewriter.cli.output import style_of, tell
     from rewriter.cli.rule_page import rule_lines, rule_object, text_lines
+    from rewriter.cli.selection import find_rule, read_rules
     from rewriter.report.jsonreport import dumps
 
     rule = find_rule(args.code, read_rules(args.rules))

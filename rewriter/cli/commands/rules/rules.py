@@ -39,10 +39,9 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Lists rules; returns 1 when no rule answers the symptom, otherwise 0."""
-    from rewriter.cli.catalogue import read_rules
     from rewriter.cli.output import say
     from rewriter.cli.rule_page import rule_object
-    from rewriter.cli.selection import target_names
+    from rewriter.cli.selection import read_rules, target_names
     from rewriter.language.symptoms import find_answers
     from rewriter.report.jsonreport import dumps
 

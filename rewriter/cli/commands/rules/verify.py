@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     """Verifies; returns 1 for a counterexample, an unverified rule without a reason, or one that is missing in the lock."""
     from rewriter.cli.selection import codes, load
     from rewriter.proof.oracles import require_runtime
-    from rewriter.proof.rules.lock import lock_path, read_lock
+    from rewriter.proof.rules.verdict import lock_path, read_lock
 
     rules = load(args.rules or None)
     named = rules.select(codes(args.select) or ["ALL"])
@@ -143,7 +143,7 @@ def _update(place: Path, kept: dict[str, Verdict], verdicts: list[Verdict]) -> N
     """Writes the lock: what was found now beside what is kept."""
     from rewriter.cli.output import say
     from rewriter.proof.oracles import versions
-    from rewriter.proof.rules.lock import write_lock
+    from rewriter.proof.rules.verdict import write_lock
     from rewriter.report.style import counted
 
     new = {verdict.rule: verdict for verdict in verdicts if verdict.acceptable}
