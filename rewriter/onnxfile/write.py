@@ -314,7 +314,15 @@ def sole_run(folder: str | os.PathLike[str]) -> Iterator[None]:
         raise
     finally:
         if descriptor >= 0:
-            os.close(descriptor)
+            _unlock(descriptor)
+
+
+def _unlock(descriptor: int) -> None:
+    """Gives the lock up also for child processes that were forked in the meantime and have the descriptor as well."""
+    import fcntl
+
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
 
 
 def _locked(folder: str | os.PathLike[str]) -> int:
