@@ -31,7 +31,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 BOUNDS = {"nothing fires": 3.0, "one rule fires": 12.0}
 MOST_OF_UPDATE = 0.15
-COMMAND = "from rewriter.cli.main import entry; entry()"
+COMMAND = "from rewriter.app.cli.main import entry; entry()"
 PEER = """
 import sys
 from pathlib import Path

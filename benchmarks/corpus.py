@@ -26,8 +26,8 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from rewriter import load_rules
-from rewriter.batch.job import process
-from rewriter.batch.work import Job, Outcome, Work
+from rewriter.app.batch.job import process
+from rewriter.app.batch.work import Job, Outcome, Work
 
 BOUND = 0.8
 PARTS = ("light", "simple", "pytorch-converted", "pytorch-operator")

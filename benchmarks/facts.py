@@ -38,10 +38,10 @@ import numpy as np  # noqa: E402
 import onnx  # noqa: E402
 from onnx import helper, numpy_helper  # noqa: E402
 
-from rewriter.facts.facts import Facts  # noqa: E402
-from rewriter.facts.shape_values import followed  # noqa: E402
-from rewriter.graph.index import GraphIndex  # noqa: E402
-from rewriter.graph.model import Model  # noqa: E402
+from rewriter.core.facts.facts import Facts  # noqa: E402
+from rewriter.core.facts.shape_values import followed  # noqa: E402
+from rewriter.core.graph.index import GraphIndex  # noqa: E402
+from rewriter.core.graph.model import Model  # noqa: E402
 
 Feed = dict[str, Any]
 DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"

@@ -47,9 +47,9 @@ import rewriter
 sys.path.insert(0, str(Path(__file__).parent / "growing"))
 import random_shapes
 
-from rewriter.engine.run import run
-from rewriter.graph.tidy import tidy
-from rewriter.language.rules import RuleSet
+from rewriter.core.engine.run import run
+from rewriter.core.graph.tidy import tidy
+from rewriter.core.language.rules import RuleSet
 
 LIMIT = 1.15
 WHOLE = 1.1

@@ -21,11 +21,11 @@ import numpy as np
 import onnx
 import onnxruntime
 
-from rewriter.errors import RewriterError
-from rewriter.proof.models.model_inputs import feed_sets
-from rewriter.surgery.finish import Checks
-from rewriter.surgery.opened import Opened
-from rewriter.surgery.precision.float_type import in_type
+from rewriter.core.errors import RewriterError
+from rewriter.trust.proof.models.model_inputs import feed_sets
+from rewriter.workbench.surgery.finish import Checks
+from rewriter.workbench.surgery.opened import Opened
+from rewriter.workbench.surgery.precision.float_type import in_type
 
 PEER = (
     "import sys, onnx; from onnxconverter_common import float16; "

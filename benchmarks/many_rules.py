@@ -23,8 +23,8 @@ from pathlib import Path
 from peers import model
 
 import rewriter
-from rewriter.engine.run import run
-from rewriter.language.rules import RuleSet
+from rewriter.core.engine.run import run
+from rewriter.core.language.rules import RuleSet
 
 LIMIT = 1.3
 STANDING = ("Relu", "Sigmoid", "Neg", "Add", "Identity", "Abs")

@@ -24,8 +24,8 @@ import onnx_graphsurgeon as gs
 from peers import model
 
 import rewriter
-from rewriter.engine import run as engine
-from rewriter.language.rules import RuleSet
+from rewriter.core.engine import run as engine
+from rewriter.core.language.rules import RuleSet
 
 LIMIT = 0.01
 UNARY = ("Relu", "Sigmoid", "Neg", "Tanh", "Abs")

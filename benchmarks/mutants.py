@@ -21,16 +21,16 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from rewriter.explain.testing import run_test
-from rewriter.inspect.model_text import canonical_text
-from rewriter.language import ast
-from rewriter.language.load_rules import load_rules
-from rewriter.language.rule import Rule
-from rewriter.proof.instances.instance import Instance
-from rewriter.proof.instances.sampling import Stream
-from rewriter.proof.rules.trial import run_on
-from rewriter.proof.rules.verdict import COUNTEREXAMPLE
-from rewriter.proof.rules.verify_rule import VerifyPlan, verify_rule
+from rewriter.core.graph.model_text import canonical_text
+from rewriter.core.language import ast
+from rewriter.core.language.rule import Rule
+from rewriter.rule_tools.load_rules import load_rules
+from rewriter.trust.proof.instances.instance import Instance
+from rewriter.trust.proof.instances.sampling import Stream
+from rewriter.trust.proof.rules.trial import run_on
+from rewriter.trust.proof.rules.verdict import COUNTEREXAMPLE
+from rewriter.trust.proof.rules.verify_rule import VerifyPlan, verify_rule
+from rewriter.trust.rule_tests import run_test
 
 INSTANCES = 200
 GUARDS = ("exporter", "versions", "ir")  # without `needs: source` a rule asks in vain and does not fire either

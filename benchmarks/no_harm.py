@@ -24,17 +24,17 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from rewriter.batch.job import process
-from rewriter.batch.work import Job, Outcome, Work
-from rewriter.graph.model import Model
-from rewriter.language.load_rules import load_rules
-from rewriter.language.rules import RuleSet
-from rewriter.proof.models.model_inputs import Feed, random_feeds
-from rewriter.proof.models.model_runs import CannotRun, ModelRun, Outputs, runtime_version, runtimes
-from rewriter.proof.models.output_agreement import Bound, bound_of, coarsest_eps, differences
-from rewriter.proof.models.validity import Candidate
-from rewriter.proof.oracles import time_limit
-from rewriter.record import replace
+from rewriter.app.batch.job import process
+from rewriter.app.batch.work import Job, Outcome, Work
+from rewriter.core.graph.model import Model
+from rewriter.core.language.rules import RuleSet
+from rewriter.core.record import replace
+from rewriter.rule_tools.load_rules import load_rules
+from rewriter.trust.proof.models.model_inputs import Feed, random_feeds
+from rewriter.trust.proof.models.model_runs import CannotRun, ModelRun, Outputs, runtime_version, runtimes
+from rewriter.trust.proof.models.output_agreement import Bound, bound_of, coarsest_eps, differences
+from rewriter.trust.proof.models.validity import Candidate
+from rewriter.trust.proof.oracles import time_limit
 
 DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
 FOLDERS = ("light", "simple", "pytorch-operator", "pytorch-converted")

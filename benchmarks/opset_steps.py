@@ -25,18 +25,18 @@ import onnx
 from no_harm import cases
 from onnx.reference import ReferenceEvaluator
 
-from rewriter.errors import RewriterError
-from rewriter.graph.model import Model
-from rewriter.graph.scopes import opset_versions
-from rewriter.language import schema
-from rewriter.proof.models.model_runs import MOST_BYTES
-from rewriter.proof.models.output_agreement import Bound, differences
-from rewriter.proof.models.validity import Candidate
-from rewriter.surgery.cut.extract import same_as_whole
-from rewriter.surgery.finish import Checks
-from rewriter.surgery.opened import Opened
-from rewriter.surgery.versions.opset_conversion import convert_opset, reversioned
-from rewriter.surgery.versions.step_table import step_table
+from rewriter.core.errors import RewriterError
+from rewriter.core.graph.model import Model
+from rewriter.core.graph.scopes import opset_versions
+from rewriter.core.language import schema
+from rewriter.trust.proof.models.model_runs import MOST_BYTES
+from rewriter.trust.proof.models.output_agreement import Bound, differences
+from rewriter.trust.proof.models.validity import Candidate
+from rewriter.workbench.surgery.cut.extract import same_as_whole
+from rewriter.workbench.surgery.finish import Checks
+from rewriter.workbench.surgery.opened import Opened
+from rewriter.workbench.surgery.versions.opset_conversion import convert_opset, reversioned
+from rewriter.workbench.surgery.versions.step_table import step_table
 
 LOWEST = 7
 """ONNX Runtime has no older operators."""

@@ -34,11 +34,11 @@ import onnx
 import onnxruntime
 
 from rewriter import load_rules
-from rewriter.batch.job import process
-from rewriter.batch.work import Job, Work
-from rewriter.cli.commands.change.optimize import LEVELS
-from rewriter.proof.models.model_inputs import random_feeds
-from rewriter.record import field, record
+from rewriter.app.batch.job import process
+from rewriter.app.batch.work import Job, Work
+from rewriter.app.cli.commands.change.optimize import LEVELS
+from rewriter.core.record import field, record
+from rewriter.trust.proof.models.model_inputs import random_feeds
 
 PEERS = {"onnxsim": "onnxsim", "onnxslim": "OnnxSlim", "ONNX Runtime, basic": "ORT basic"}
 """Ways of peer_jobs, with what they are called in the table."""

@@ -31,8 +31,8 @@ from growth import model
 from onnx import TensorProto, helper
 
 import rewriter
-from rewriter.engine.run import run
-from rewriter.language.rules import RuleSet
+from rewriter.core.engine.run import run
+from rewriter.core.language.rules import RuleSet
 
 Steps = list[tuple[str, Callable[[], object]]]
 

@@ -26,7 +26,7 @@ import onnx
 from onnx import TensorProto, helper
 
 BASE = "import onnx, onnx_graphsurgeon"
-COMMAND = "from rewriter.cli.main import entry; entry()"
+COMMAND = "from rewriter.app.cli.main import entry; entry()"
 LOADING = """
 import os, time
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # as the command does

@@ -31,9 +31,9 @@ for place in small, model, model, model:
 print((time.process_time() - started) * 1000)
 """
 RULES = """
-from rewriter.batch.work import Job, Outcome, Work
-from rewriter.batch.untouched import Outlook, decided
-from rewriter.language.load_rules import load_rules
+from rewriter.app.batch.work import Job, Outcome, Work
+from rewriter.app.batch.untouched import Outlook, decided
+from rewriter.rule_tools.load_rules import load_rules
 work = Work(load_rules().select(), force=True)
 """
 PARSE = "onnx.ModelProto.FromString(Path(place).read_bytes()); shutil.copyfile(place, target)"

@@ -141,9 +141,9 @@ def packed(number: int, data: bytes) -> bytes:
 
 def ours(source: Path, target: Path, rule: str, *, stamp: bool = False) -> Callable[[], None]:
     import rewriter
-    from rewriter.batch.job import process
-    from rewriter.batch.work import Job, Work
-    from rewriter.language.rules import RuleSet
+    from rewriter.app.batch.job import process
+    from rewriter.app.batch.work import Job, Work
+    from rewriter.core.language.rules import RuleSet
 
     found = [r for r in rewriter.load_rules() if r.code == rule]
     work = Work(RuleSet(tuple(found), by_id=frozenset((rule,))), stamp=stamp)
@@ -207,7 +207,7 @@ def measure(way: str, source: Path, target: Path, rule: str, runs: int) -> None:
 def measure_command(words: Sequence[str], source: Path, target: Path, runs: int) -> None:
     """As `measure`, for a command and copies of all the files that it writes."""
     import rewriter
-    from rewriter.cli.main import main as command
+    from rewriter.app.cli.main import main as command
 
     words = [word.format(half=len(rewriter.load(source).graph.initializers) // 2) for word in words]
     seconds: tuple[list[float], list[float]] = [], []

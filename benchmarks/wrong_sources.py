@@ -22,10 +22,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rewriter.graph.model import load
-from rewriter.source.acceptance import objection
-from rewriter.source.find import parse_source
-from rewriter.source.info import parse_literal
+from rewriter.core.framework.source_info import parse_literal
+from rewriter.core.graph.model import load
+from rewriter.trust.source.acceptance import objection
+from rewriter.trust.source.find import parse_source
 
 CHOICES = {
     "Activation.act_type": ("relu", "tanh", "sigmoid"),

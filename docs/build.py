@@ -20,15 +20,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import dedent
 
-from rewriter.cli.main import main as main_of_commands
-from rewriter.cli.rule_page import facts
-from rewriter.editor.highlighting import textmate
-from rewriter.language.faults import FAULTS
-from rewriter.language.functions import FUNCTIONS
-from rewriter.language.load_rules import load_rules
-from rewriter.language.messages.message_pages import message_pages
-from rewriter.language.rule import Rule
-from rewriter.report.jsonreport import report_schema
+from rewriter.app.cli.main import main as main_of_commands
+from rewriter.app.cli.rule_page import facts
+from rewriter.app.editor.highlighting import textmate
+from rewriter.app.report.jsonreport import report_schema
+from rewriter.core.language.faults import FAULTS
+from rewriter.core.language.functions import FUNCTIONS
+from rewriter.core.language.rule import Rule
+from rewriter.rule_tools.load_rules import load_rules
+from rewriter.rule_tools.messages.message_pages import message_pages
 from symptom_pages import by_message, symptom_pages
 
 DOCS = Path(__file__).parent

@@ -10,10 +10,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from rewriter.cli.program import make_parser
-from rewriter.language.faults import FAULTS
-from rewriter.language.functions import FUNCTIONS
-from rewriter.language.messages.message_pages import message_pages
+from rewriter.app.cli.program import make_parser
+from rewriter.core.language.faults import FAULTS
+from rewriter.core.language.functions import FUNCTIONS
+from rewriter.rule_tools.messages.message_pages import message_pages
 
 ROOT = Path(__file__).parent.parent
 

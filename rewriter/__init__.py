@@ -12,15 +12,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rewriter.core import whole_model
+
 if TYPE_CHECKING:
     from rewriter.api import check, convert, edit, extract, merge, opset, rewrite, split
-    from rewriter.batch.repair import Result, fix
-    from rewriter.engine.limits import Limits
-    from rewriter.errors import RewriterError
-    from rewriter.graph.model import Model, load
-    from rewriter.language.load_rules import load_rules
-    from rewriter.log.records import Log
-    from rewriter.provenance.stamp import stamp
+    from rewriter.app.batch.repair import Result, fix
+    from rewriter.core.engine.limits import Limits
+    from rewriter.core.errors import RewriterError
+    from rewriter.core.graph.model import Model, load
+    from rewriter.core.log.records import Log
+    from rewriter.rule_tools.load_rules import load_rules
+    from rewriter.trust.provenance.stamp import stamp
 
 __version__ = "0.1.0"
 
@@ -30,24 +32,33 @@ __all__ = [
 ]  # fmt: skip
 
 _HOMES = {
-    "Limits": "rewriter.engine.limits",
-    "Log": "rewriter.log.records",
-    "Model": "rewriter.graph.model",
-    "Result": "rewriter.batch.repair",
-    "RewriterError": "rewriter.errors",
+    "Limits": "rewriter.core.engine.limits",
+    "Log": "rewriter.core.log.records",
+    "Model": "rewriter.core.graph.model",
+    "Result": "rewriter.app.batch.repair",
+    "RewriterError": "rewriter.core.errors",
     "check": "rewriter.api",
     "convert": "rewriter.api",
     "edit": "rewriter.api",
     "extract": "rewriter.api",
-    "fix": "rewriter.batch.repair",
-    "load": "rewriter.graph.model",
-    "load_rules": "rewriter.language.load_rules",
+    "fix": "rewriter.app.batch.repair",
+    "load": "rewriter.core.graph.model",
+    "load_rules": "rewriter.rule_tools.load_rules",
     "merge": "rewriter.api",
     "opset": "rewriter.api",
     "rewrite": "rewriter.api",
     "split": "rewriter.api",
-    "stamp": "rewriter.provenance.stamp",
+    "stamp": "rewriter.trust.provenance.stamp",
 }
+
+
+def _repairs() -> whole_model.Repairs:
+    from rewriter.repairs import entry
+
+    return entry
+
+
+whole_model.use(_repairs)
 
 
 def __getattr__(name: str) -> Any:

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 import onnx
 import onnx_graphsurgeon as gs
 
-from rewriter.conditions.context import Knowledge
-from rewriter.engine.limits import Limits
-from rewriter.engine.run import run
-from rewriter.errors import RewriterError
-from rewriter.graph.model import Model
-from rewriter.language.load_rules import load_rules
-from rewriter.language.rules import RuleSet
-from rewriter.log.records import Log
-from rewriter.proof.kernels import has_kernel
-from rewriter.source.find import load_source
-from rewriter.source.info import SourceInfo
+from rewriter.core.conditions.context import Knowledge
+from rewriter.core.engine.limits import Limits
+from rewriter.core.engine.run import run
+from rewriter.core.errors import RewriterError
+from rewriter.core.framework.source_info import SourceInfo
+from rewriter.core.graph.model import Model
+from rewriter.core.language.rules import RuleSet
+from rewriter.core.log.records import Log
+from rewriter.rule_tools.load_rules import load_rules
+from rewriter.trust.proof.kernels import has_kernel
+from rewriter.trust.source.find import load_source
 
 if TYPE_CHECKING:
-    from rewriter.surgery.finish import Checks
+    from rewriter.workbench.surgery.finish import Checks
 
 
 def rewrite(
@@ -125,8 +125,8 @@ def extract(
     Raises:
         RewriterError: there is no such part, or it is less valid than the model, or computes something else.
     """
-    from rewriter.surgery.cut.extract import extracted
-    from rewriter.surgery.opened import Opened
+    from rewriter.workbench.surgery.cut.extract import extracted
+    from rewriter.workbench.surgery.opened import Opened
 
     checks, force = _checks(**options)
     done = extracted(Opened(model), _texts(to), from_ and _texts(from_), types, auto_inputs=auto_inputs, checks=checks)
@@ -149,9 +149,9 @@ def split(
     Exactly one of `at` (one text for each cut), `rules` (selected ones, which would fire behind the cuts), `every` (nodes) and
     `max_size` (bytes) says where it is split.
     """
-    from rewriter.surgery.cut.split import Cuts, files_of, write_parts
-    from rewriter.surgery.cut.split import split as split_model
-    from rewriter.surgery.opened import Opened
+    from rewriter.workbench.surgery.cut.split import Cuts, files_of, write_parts
+    from rewriter.workbench.surgery.cut.split import split as split_model
+    from rewriter.workbench.surgery.opened import Opened
 
     if sum(map(bool, (at, rules, every, max_size))) != 1:
         raise RewriterError("say where the model is split: one of at, every, max_size and rules")
@@ -174,8 +174,8 @@ def merge(
     **options: Any,
 ) -> Model:
     """One model of several, as `rewriter merge` makes it: `maps` are texts as "out=in". Otherwise as `extract`."""
-    from rewriter.surgery.merge.merging import Plan, merged
-    from rewriter.surgery.opened import Opened
+    from rewriter.workbench.surgery.merge.merging import Plan, merged
+    from rewriter.workbench.surgery.opened import Opened
 
     checks, force = _checks(**options)
     plan = Plan(_texts(maps), prefixes, _texts(share), beside, inputs and _texts(inputs), outputs and _texts(outputs))
@@ -192,8 +192,8 @@ def edit(
     """A model with edits, as `rewriter edit` does them: ("rename", "data=images"), ("shape", "x:N,3,H,W"). Otherwise as
     `extract`.
     """
-    from rewriter.surgery.edit.edition import edited
-    from rewriter.surgery.opened import Opened
+    from rewriter.workbench.surgery.edit.edition import edited
+    from rewriter.workbench.surgery.opened import Opened
 
     checks, force = _checks(**options)
     return _saved(edited(Opened(model), edits, with_children=with_children, checks=checks).model, output, force)
@@ -211,8 +211,8 @@ def opset(
     """A model in another version of ONNX's operators, as `rewriter opset` converts it; `restamp` converts nothing. Otherwise as
     `extract`.
     """
-    from rewriter.surgery.opened import Opened
-    from rewriter.surgery.versions.opset_conversion import reversioned
+    from rewriter.workbench.surgery.opened import Opened
+    from rewriter.workbench.surgery.versions.opset_conversion import reversioned
 
     checks, force = _checks(**options)
     return _saved(reversioned(Opened(model), version, ir_version, restamp=restamp, checks=checks).model, output, force)
@@ -245,9 +245,9 @@ def convert(
     Raises:
         RewriterError: as for `extract`, or both a type and a layout are asked for, or neither.
     """
-    from rewriter.surgery.opened import Opened
-    from rewriter.surgery.port_layout import in_layout
-    from rewriter.surgery.precision.float_type import in_type
+    from rewriter.workbench.surgery.opened import Opened
+    from rewriter.workbench.surgery.port_layout import in_layout
+    from rewriter.workbench.surgery.precision.float_type import in_type
 
     checks, force = _checks(**options)
     if dtype is not None and layout is None and not ports:
@@ -264,14 +264,14 @@ def _texts(given: Sequence[str]) -> Sequence[str]:
 
 
 def _checks(*, runtime: str = "auto", stamp: bool = True, force: bool = False) -> tuple[Checks, bool]:
-    from rewriter.proof.onnx_runtime import installed
-    from rewriter.surgery.finish import Checks
+    from rewriter.trust.proof.onnx_runtime import installed
+    from rewriter.workbench.surgery.finish import Checks
 
     return Checks(runtime if installed() else "no", stamp), force  # type: ignore[arg-type]
 
 
 def _saved(model: Model, output: Path | str | None, force: bool) -> Model:
-    from rewriter.surgery.data_files import save
+    from rewriter.workbench.surgery.data_files import save
 
     if output is not None:
         save(model, Path(output), force=force)

@@ -94,7 +94,7 @@ EXPORTS = sorted(MODELS.rglob("*.onnx"))
 
 @pytest.mark.parametrize("path", EXPORTS[2::3], ids=lambda path: path.parent.name if path.stem == "model" else path.stem)
 def test_fix_gives_the_bytes_that_the_command_gives(tmp_path: Path, path: Path) -> None:
-    from rewriter.cli.main import main
+    from rewriter.app.cli.main import main
 
     assert main(["fix", str(path), "-o", str(tmp_path / "command.onnx")]) == 0
     wanted = (tmp_path / "command.onnx").read_bytes()

@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from rewriter import collector
+from rewriter.core import collector
 
 
 class Circle:

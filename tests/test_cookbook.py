@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.cli.main import main
-from rewriter.language.lint.rule_set import lint
-from rewriter.language.load_rules import load_rules
+from rewriter.app.cli.main import main
+from rewriter.rule_tools.lint.rule_set import lint
+from rewriter.rule_tools.load_rules import load_rules
 
 PAGE = (Path(__file__).parent.parent / "docs" / "cookbook.md").read_text(encoding="utf-8")
 RECIPES = [re.findall(r"^```rules\n(.*?)^```$", part, re.DOTALL | re.MULTILINE) for part in PAGE.split("\n## ")[1:]]

@@ -12,8 +12,8 @@ from pathlib import Path
 import onnx
 import pytest
 
-from rewriter.cli.main import main
-from rewriter.cli.program import COMMANDS, make_parser
+from rewriter.app.cli.main import main
+from rewriter.app.cli.program import COMMANDS, make_parser
 
 ROOT = Path(__file__).parent.parent
 MODELS = ROOT / "tests" / "models"

@@ -13,7 +13,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import rewriter
-from rewriter.errors import RewriterError
+from rewriter.core.errors import RewriterError
 
 NET = """
 <ir_version: 8, opset_import: ["": 13]>

@@ -12,37 +12,36 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "rewriter"
-LAYERS = (
-    "cli",
-    "editor",
-    "batch",
-    "authoring",
-    "surgery",
-    "report",
-    "provenance",
-    "plans",
-    "config",
-    "proof",
-    "explain",
-    "engine",
-    "rewriting",
-    "matching",
-    "conditions",
-    "inspect",
-    "facts",
-    "graph",
-    "onnxfile",
-    "source",
-    "log",
-    "language",
-)
-"""Each may import what stands below it."""
-APART = {"report": ("engine", "rewriting", "matching", "conditions", "facts", "graph", "onnxfile")}
+TIERS = {
+    "core": (
+        ("engine", "rewriting", "matching", "conditions", "facts", "graph", "onnxfile", "framework", "log", "language"),
+        {"collector", "errors", "forkserver", "record", "resources", "signals", "versions", "whole_model"},
+    ),
+    "repairs": (("entry", "model_faults", "dim_follow"), set()),
+    "rule_tools": (("explain", "lint", "load_rules", "packs", "checks", "format", "symptoms", "messages"), set()),
+    "trust": (("provenance", "plans", "proof", "diff", "rule_tests", "source"), set()),
+    "workbench": (("authoring", "surgery", "inspect", "style"), set()),
+    "app": (("cli", "editor", "batch", "report", "config"), set()),
+}
+"""Each tier may import those before it, `core` none; each folder of a tier what stands behind it; and all of a tier its files
+that are named last. At the top of the package, `api` may import everything, and nothing but the command line imports it.
+"""
+APART = {
+    "app.report": (
+        "core.engine",
+        "core.rewriting",
+        "core.matching",
+        "core.conditions",
+        "core.facts",
+        "core.graph",
+        "core.onnxfile",
+    )
+}
 """Reports are made of records and know nothing of how these came about."""
-EVERYONE = {"collector", "errors", "forkserver", "record", "resources", "signals", "versions", "__init__"}
+MOST_TOP_FILES = 5
 LONGEST = 800
 MOST_MODULES = 25
-ANY_NAME = ("cli/commands", "language/checks")
+ANY_NAME = ("app/cli/commands", "rule_tools/checks")
 """A module here is called as the command, or as what it checks."""
 HEAVY = ("numpy", "onnx", "onnx_graphsurgeon", "rich", "google.protobuf", "ml_dtypes")
 
@@ -73,10 +72,28 @@ def imported(path: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("path", [p for p in modules() if p.parent != PACKAGE], ids=name)
 def test_imports_go_one_way(path: Path) -> None:
-    layer = path.relative_to(PACKAGE).parts[0]
-    allowed = (set(LAYERS[LAYERS.index(layer) :]) - set(APART.get(layer, ()))) | EVERYONE
+    """Imports inside functions and those for types only count as well."""
+    here = path.relative_to(PACKAGE).with_suffix("").parts
+    tier, place = here[0], here[1]
+    order, shared = TIERS[tier]
     for module in imported(path):
-        assert module.split(".")[0] in allowed, f"{layer} imports {module}"
+        other, _, rest = module.partition(".")
+        if other in ("__init__", "api"):
+            assert other == "__init__" or tier == "app", f"{name(path)} imports {module}"
+            continue
+        there = rest.split(".")[0]
+        if other != tier:
+            assert list(TIERS).index(other) < list(TIERS).index(tier), f"{name(path)} imports {module}"
+        elif there not in shared and there != place:
+            assert place in order, f"{name(path)} is imported by all of {tier}, and imports {module}"
+            assert order.index(there) > order.index(place), f"{name(path)} imports {module}"
+        assert not module.startswith(APART.get(f"{tier}.{place}", ())), f"{name(path)} imports {module}"
+
+
+def test_the_top_of_the_package_shows_the_tiers_and_little_else() -> None:
+    top = [path for path in PACKAGE.iterdir() if path.name != "__pycache__"]
+    assert {path.name for path in top if path.is_dir()} == set(TIERS)
+    assert len([path for path in top if path.is_file()]) <= MOST_TOP_FILES
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
@@ -159,7 +176,7 @@ def test_limits_of_time_in_tests_are_of_the_processor() -> None:
 )
 def test_light_commands_import_nothing_heavy(arguments: list[str], exit_code: int) -> None:
     program = (
-        "import sys, rewriter.cli.main as m\n"
+        "import sys, rewriter.app.cli.main as m\n"
         "try: code = m.main(sys.argv[1:])\n"
         "except SystemExit as e: code = e.code or 0\n"
         f"found = [name for name in {HEAVY!r} if name in sys.modules]\n"

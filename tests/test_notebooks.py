@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.cli.main import main
+from rewriter.app.cli.main import main
 
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "docs" / "notebooks").glob("*.ipynb"))
 

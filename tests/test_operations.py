@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import parser
 
-from rewriter.cli.main import main
+from rewriter.app.cli.main import main
 
 PAGE = (Path(__file__).parent.parent / "docs" / "operations.md").read_text(encoding="utf-8")
 ROWS = {

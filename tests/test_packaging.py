@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rewriter.errors import install
+from rewriter.core.errors import install
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "rewriter"

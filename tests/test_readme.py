@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import rewriter
-from rewriter.cli.main import main
+from rewriter.app.cli.main import main
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()

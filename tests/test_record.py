@@ -11,8 +11,8 @@ from dataclasses import FrozenInstanceError, dataclass, fields, is_dataclass
 
 import pytest
 
-from rewriter.language import ast
-from rewriter.record import RARE, as_dict, field, names, record, replace
+from rewriter.core.language import ast
+from rewriter.core.record import RARE, as_dict, field, names, record, replace
 
 
 @record(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def test_a_record_of_a_record() -> None:
 
 
 def test_declaring_imports_nothing() -> None:
-    program = "import sys, rewriter.language.ast; assert not {'dataclasses', 'inspect'} & set(sys.modules)"
+    program = "import sys, rewriter.core.language.ast; assert not {'dataclasses', 'inspect'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)
 
 

@@ -18,7 +18,7 @@ import judge  # noqa: E402
 import sources  # noqa: E402
 import transforms  # noqa: E402
 
-from rewriter.language.load_rules import load_rules  # noqa: E402
+from rewriter.rule_tools.load_rules import load_rules  # noqa: E402
 
 TEXT = """
 <ir_version: 8, opset_import: ["": 11]>

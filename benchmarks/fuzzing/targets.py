@@ -21,19 +21,19 @@ import onnx
 from fuzzing.model_mutations import mutate_model
 from fuzzing.text_mutations import mutate_bytes, mutate_fences, mutate_json, mutate_lines, mutate_text
 
-from rewriter.batch.job import process
-from rewriter.batch.work import Job, Work
-from rewriter.cli import selection
-from rewriter.cli import selection as catalogue
-from rewriter.cli.main import main
-from rewriter.conditions.context import Knowledge
-from rewriter.engine.limits import Limits
-from rewriter.engine.run import run
-from rewriter.errors import RewriterError
-from rewriter.graph.metadata import HISTORY
-from rewriter.graph.model import load
-from rewriter.language.load_rules import load_rules
-from rewriter.language.rules import RuleSet
+from rewriter.app.batch.job import process
+from rewriter.app.batch.work import Job, Work
+from rewriter.app.cli import selection
+from rewriter.app.cli import selection as catalogue
+from rewriter.app.cli.main import main
+from rewriter.core.conditions.context import Knowledge
+from rewriter.core.engine.limits import Limits
+from rewriter.core.engine.run import run
+from rewriter.core.errors import RewriterError
+from rewriter.core.graph.metadata import HISTORY
+from rewriter.core.graph.model import load
+from rewriter.core.language.rules import RuleSet
+from rewriter.rule_tools.load_rules import load_rules
 
 SLOW = 20.0
 """Seconds of the processor that no input of these sizes may take."""

@@ -15,11 +15,11 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx.compose import add_prefix_graph
 
-from rewriter.engine.run import run
-from rewriter.explain.testing import read_model
-from rewriter.graph.model import Model
-from rewriter.language.rule import Rule
-from rewriter.language.rules import RuleSet
+from rewriter.core.engine.run import run
+from rewriter.core.graph.model import Model
+from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import RuleSet
+from rewriter.trust.rule_tests import read_model
 
 OPSET = 13
 ACTIVATIONS = ("Relu", "Sigmoid", "Tanh", "Neg", "Abs", "Softplus")

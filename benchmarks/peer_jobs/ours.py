@@ -39,9 +39,9 @@ def graphsurgeon(source: str, target: str) -> None:
 def ours(way: str) -> Callable[[str, str], float | None]:
     """Load, rules, save; or the same with the guard around it; or the run alone."""
     import rewriter
-    from rewriter.batch.job import process
-    from rewriter.batch.work import Job, Work
-    from rewriter.engine.run import run
+    from rewriter.app.batch.job import process
+    from rewriter.app.batch.work import Job, Work
+    from rewriter.core.engine.run import run
 
     every = rewriter.load_rules()
     rules = every.select(["DEFAULT", "GEN001"], [])

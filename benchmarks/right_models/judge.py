@@ -16,12 +16,12 @@ import onnx
 from cases import Arrays, Case, NotRightError, Run, answers, difference, leaves
 from transforms import TRANSFORMS, Variant, apply
 
-from rewriter.batch.job import process
-from rewriter.batch.work import Job, Outcome, Work
-from rewriter.language.load_rules import load_rules
-from rewriter.language.rule import Rule
-from rewriter.language.rules import RuleSet
-from rewriter.proof.oracles import time_limit
+from rewriter.app.batch.job import process
+from rewriter.app.batch.work import Job, Outcome, Work
+from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import RuleSet
+from rewriter.rule_tools.load_rules import load_rules
+from rewriter.trust.proof.oracles import time_limit
 
 SECONDS = 120.0
 WAYS = {
@@ -198,7 +198,7 @@ def culprits(path: Path, way: str, rules: Sequence[str], wanted: list[Arrays], r
 
 def without(rules: RuleSet, code: str) -> RuleSet:
     """The same rules but one."""
-    from rewriter.record import replace
+    from rewriter.core.record import replace
 
     return replace(rules, rules=tuple(rule for rule in rules if rule.code != code))
 

@@ -21,8 +21,8 @@ from onnx import helper, numpy_helper, version_converter
 from transforms import transform, written_by_onnxruntime
 
 import rewriter
-from rewriter.errors import RewriterError
-from rewriter.surgery.versions.opset_conversion import convert_opset
+from rewriter.core.errors import RewriterError
+from rewriter.workbench.surgery.versions.opset_conversion import convert_opset
 
 SECONDS = 60.0
 

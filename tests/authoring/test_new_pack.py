@@ -11,8 +11,8 @@ from pathlib import Path
 import onnx
 import pytest
 
-from rewriter.cli.main import main
-from rewriter.config.packs import packs
+from rewriter.app.cli.main import main
+from rewriter.rule_tools.packs import packs
 from tests.cli.call import Call
 from tests.surgery import texts
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.authoring.new_rule import new_rule
-from rewriter.explain.testing import run_tests
-from rewriter.graph.model import Model, load
-from rewriter.language.load_rules import load_rules
-from rewriter.language.rules import RuleSet
+from rewriter.core.graph.model import Model, load
+from rewriter.core.language.rules import RuleSet
+from rewriter.rule_tools.load_rules import load_rules
+from rewriter.trust.rule_tests import run_tests
+from rewriter.workbench.authoring.new_rule import new_rule
 from tests.cli.call import GAMMA, MODELS, Call
 from tests.surgery import texts
 

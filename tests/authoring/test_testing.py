@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.cli.watching import watched
-from rewriter.language.format import format_text
-from rewriter.language.load_rules import load_rules
+from rewriter.app.cli.watching import watched
+from rewriter.rule_tools.format import format_text
+from rewriter.rule_tools.load_rules import load_rules
 from tests.cli.call import Call
 
 RULE = """

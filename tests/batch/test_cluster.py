@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.errors import install
+from rewriter.core.errors import install
 from tests.cli.call import GEMM, POOL, Call
 
 

@@ -14,10 +14,11 @@ from threading import Thread
 
 import pytest
 
-from rewriter import forkserver, load_rules
-from rewriter.batch import processes
-from rewriter.batch.processes import run_all
-from rewriter.batch.work import Job, Outcome, Work
+from rewriter import load_rules
+from rewriter.app.batch import processes
+from rewriter.app.batch.processes import run_all
+from rewriter.app.batch.work import Job, Outcome, Work
+from rewriter.core import forkserver
 
 HAS_SERVERS = "forkserver" in multiprocessing.get_all_start_methods()
 needs_servers = pytest.mark.skipif(
@@ -26,7 +27,7 @@ needs_servers = pytest.mark.skipif(
 
 
 def start_method() -> str | None:
-    return forkserver.process_context("rewriter.batch.job").get_start_method()
+    return forkserver.process_context("rewriter.app.batch.job").get_start_method()
 
 
 @needs_servers

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.batch.file_records import stat_of
-from rewriter.batch.group_commit import MOST, GroupCommit, named_at_once, write_result
-from rewriter.batch.processes import run_all
-from rewriter.batch.work import Job, Outcome, Work
-from rewriter.errors import RewriterError
-from rewriter.language.rules import RuleSet
+from rewriter.app.batch.file_records import stat_of
+from rewriter.app.batch.group_commit import MOST, GroupCommit, named_at_once, write_result
+from rewriter.app.batch.processes import run_all
+from rewriter.app.batch.work import Job, Outcome, Work
+from rewriter.core.errors import RewriterError
+from rewriter.core.language.rules import RuleSet
 from tests.hostile.faulty_system import ERRORS, SHORT, Fault, failing
 
 WORK = Work(RuleSet(), journal=True)

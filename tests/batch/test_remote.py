@@ -16,8 +16,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from rewriter.batch.remote import below_url, beside, name_of
-from rewriter.errors import install
+from rewriter.app.batch.remote import below_url, beside, name_of
+from rewriter.core.errors import install
 from tests.cli.call import MODELS, POOL, Call
 
 fsspec = pytest.importorskip("fsspec")
@@ -144,9 +144,9 @@ def test_without_the_extra(call: Call, tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_plain_paths_never_import_it(tmp_path: Path) -> None:
     program = (
-        "import sys; from rewriter.cli.main import main\n"
+        "import sys; from rewriter.app.cli.main import main\n"
         f"main(['fix', {str(POOL)!r}, '-o', {str(tmp_path / 'o.onnx')!r}, '--runtime', 'no'])\n"
-        "assert not {'fsspec', 'rewriter.batch.remote', 'distributed'} & sys.modules.keys()"
+        "assert not {'fsspec', 'rewriter.app.batch.remote', 'distributed'} & sys.modules.keys()"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.cli.main import main
+from rewriter.app.cli.main import main
 
 MODELS = Path(__file__).parent.parent / "models"
 GEMM = MODELS / "mxnet-1.3.1-fully-connected.onnx"

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from rewriter.proof import onnx_runtime
+from rewriter.trust.proof import onnx_runtime
 from tests.cli.call import Call
 
 

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from rewriter.proof import onnx_runtime
+from rewriter.trust.proof import onnx_runtime
 from tests.cli.call import GAMMA, GEMM, MODELS, Call
 from tests.proof.test_guard import CLASH, clashing
 from tests.proof.test_running import ALWAYS
@@ -190,7 +190,7 @@ def test_a_rule_that_answers_and_is_opt_in_says_how_it_runs(call: Call, tmp_path
 
 
 def test_a_runtime_that_is_not_there_is_said_to_be_not_asked(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rewriter.proof.onnx_runtime.installed", lambda: False)
+    monkeypatch.setattr("rewriter.trust.proof.onnx_runtime.installed", lambda: False)
     assert "note: ONNX Runtime is not installed and not asked" in call("check", GEMM).err
     assert "not installed" not in call("check", GEMM, "--runtime", "no").err
 

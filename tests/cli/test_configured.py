@@ -107,7 +107,7 @@ def test_without_a_table_no_toml_is_parsed(project: Path, text: str | None) -> N
     if text is not None:
         (project / "pyproject.toml").write_text(text)
     program = (
-        "import sys, rewriter.cli.main as m\n"
+        "import sys, rewriter.app.cli.main as m\n"
         "assert m.main(['fix', '--show-settings']) == 0\n"
         "assert not {'tomllib', 'tomli'} & set(sys.modules)\n"
     )

@@ -14,15 +14,15 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from rewriter.errors import RewriterError
-from rewriter.onnxfile.write import signals_deferred, sole_run
+from rewriter.core.errors import RewriterError
+from rewriter.core.onnxfile.write import signals_deferred, sole_run
 from tests.cli.call import GEMM, Call, contents
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no locks and signals here")
 
 HOLD = """
 import sys, time
-from rewriter.onnxfile.write import sole_run
+from rewriter.core.onnxfile.write import sole_run
 with sole_run(sys.argv[1]):
     print("locked", flush=True)
     time.sleep(600)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from rewriter.language.load_rules import load_rules
+from rewriter.rule_tools.load_rules import load_rules
 from tests.cli.call import MODELS, Call
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import onnx
 import pytest
 
-from rewriter.batch.processes import run_all
-from rewriter.batch.work import Job, Work
-from rewriter.language.rules import RuleSet
+from rewriter.app.batch.processes import run_all
+from rewriter.app.batch.work import Job, Work
+from rewriter.core.language.rules import RuleSet
 from tests.cli.call import GEMM, POOL, Call
 from tests.cli.workers import deaf
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.batch import job
-from rewriter.batch.deadline import OutOfTimeError, allowed, ended_after, undisturbed, within_limits
-from rewriter.cli.options import size
-from rewriter.engine import limits
-from rewriter.errors import RewriterError
-from rewriter.proof.judges.child import share_of_machine, told
-from rewriter.proof.models.guard import first_bad
+from rewriter.app.batch import job
+from rewriter.app.batch.deadline import OutOfTimeError, allowed, ended_after, undisturbed, within_limits
+from rewriter.app.cli.options import size
+from rewriter.core.engine import limits
+from rewriter.core.errors import RewriterError
+from rewriter.trust.proof.judges.child import share_of_machine, told
+from rewriter.trust.proof.models.guard import first_bad
 from tests.cli.call import GAMMA, Call
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timers")
@@ -42,7 +42,7 @@ def test_what_was_going_on_is_told(call: Call, tmp_path: Path, monkeypatch: pyte
     said = r"^a: not done within the time limit of 2 s, while judging the model$"
     with pytest.raises(RewriterError, match=said), within_limits(2.0, None, "a"):
         first_bad(0, 2, "", endless)
-    monkeypatch.setattr("rewriter.inspect.diff.difference.compare_files", endless)
+    monkeypatch.setattr("rewriter.trust.diff.difference.compare_files", endless)
     done = call("diff", GAMMA, GAMMA, "--time-limit", 2)
     assert done.code == 2 and f"{GAMMA}: not done within the time limit of 2" in done.err
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.cli.main import main
+from rewriter.app.cli.main import main
 
 TWICE = "rule A1 a <kind: lossy>\nmatch { y = Relu(x) }\nrewrite { y = x }\n\nrule A2 b <kind: lossy>\nmatch { z = Relu(t) }\nrewrite { z = t }\n"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import rewriter
-from rewriter.cli.commands.rules import explain
+from rewriter.app.cli.commands.rules import explain
 from tests.cli.call import GEMM, Call
 
 RULE = """/// Takes out what does nothing.
@@ -83,7 +83,7 @@ def test_an_interruption_is_quiet(call: Call, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
-    program = "import sys, rewriter.cli.main as m; sys.exit(m.main(['rules', '--format', 'json']))"
+    program = "import sys, rewriter.app.cli.main as m; sys.exit(m.main(['rules', '--format', 'json']))"
     read, write = os.pipe()
     os.close(read)
     done = subprocess.run([sys.executable, "-c", program], stdout=write, stderr=subprocess.PIPE, text=True)
@@ -97,7 +97,7 @@ def test_python_m_rewriter() -> None:
 
 
 def test_the_process_ends_with_everything_said(tmp_path: Path) -> None:
-    marks = "import atexit, sys; atexit.register(lambda: print('at the end')); import rewriter.cli.main as m; m.entry()"
+    marks = "import atexit, sys; atexit.register(lambda: print('at the end')); import rewriter.app.cli.main as m; m.entry()"
     for arguments, code, said in ((["rules"], 0, "MX001"), (["check", str(tmp_path / "none.onnx")], 2, "none.onnx")):
         with open(tmp_path / "out", "w+") as out, open(tmp_path / "err", "w+") as err:
             done = subprocess.run([sys.executable, "-c", marks, *arguments], stdout=out, stderr=err)

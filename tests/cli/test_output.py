@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.cli.program import COMMANDS
+from rewriter.app.cli.program import COMMANDS
 from tests.cli.call import GEMM, MODELS, Call
 
 

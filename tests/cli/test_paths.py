@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.cli.paths import find_models, plan
-from rewriter.errors import RewriterError
+from rewriter.app.cli.paths import find_models, plan
+from rewriter.core.errors import RewriterError
 
 
 @pytest.fixture

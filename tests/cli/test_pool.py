@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rewriter.batch.processes import run_all
-from rewriter.batch.work import Job, Outcome, Work
-from rewriter.language.rules import RuleSet
+from rewriter.app.batch.processes import run_all
+from rewriter.app.batch.work import Job, Outcome, Work
+from rewriter.core.language.rules import RuleSet
 from tests.cli.workers import mortal, obedient
 
 WORK = Work(RuleSet())

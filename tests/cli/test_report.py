@@ -14,7 +14,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from rewriter.report.formats import ENDINGS
+from rewriter.app.report.formats import ENDINGS
 from tests.cli.call import GEMM, MODELS, POOL, Call, contents
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "schema" / "report.json").read_text(encoding="utf-8"))

@@ -10,7 +10,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from rewriter.batch.journal import Journal
+from rewriter.app.batch.journal import Journal
 from tests.cli.call import GEMM, Call
 
 NOTHING = '<ir_version: 8, opset_import: ["": 13]> g (float[2] x) => (float[2] y) { y = Relu(x) }'

@@ -10,8 +10,8 @@ from pathlib import Path
 import onnx
 import pytest
 
-from rewriter.graph.model import load
-from rewriter.proof.models.validity import Candidate
+from rewriter.core.graph.model import load
+from rewriter.trust.proof.models.validity import Candidate
 from tests.cli.call import GEMM, MODELS, POOL, Call
 from tests.cli.wrong_rules import INVALID, LIGHT, REFUSED, SORTS, TEN, WRONG
 
@@ -125,9 +125,9 @@ def test_only_what_changed_is_judged(call: Call, tmp_path: Path, monkeypatch: py
 
 def test_nothing_waits_for_onnx_runtime_when_no_rule_fires_and_it_is_not_asked(tmp_path: Path) -> None:
     program = (
-        "import sys, rewriter.cli.main as m\n"
+        "import sys, rewriter.app.cli.main as m\n"
         "code = m.main(sys.argv[1:])\n"
-        "assert 'onnxruntime' not in sys.modules and not any(name.startswith('rewriter.proof.models.guard') for name in sys.modules)\n"
+        "assert 'onnxruntime' not in sys.modules and not any(name.startswith('rewriter.trust.proof.models.guard') for name in sys.modules)\n"
         "assert code == 0\n"
     )
     arguments = ["fix", str(MODELS / "pytorch-2.13-reshape-chain.onnx"), "-o", str(tmp_path / "out.onnx"), "--runtime", "no"]

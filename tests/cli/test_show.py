@@ -55,8 +55,8 @@ def test_hostile_names(call: Call, tmp_path: Path) -> None:
 
 def test_no_graph_is_built() -> None:
     code = (
-        "import sys; from rewriter.cli.main import main; "
-        f"main(['show', {str(GEMM)!r}]); print('rewriter.graph.load' in sys.modules, file=sys.stderr)"
+        "import sys; from rewriter.app.cli.main import main; "
+        f"main(['show', {str(GEMM)!r}]); print('rewriter.core.graph.load' in sys.modules, file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr.strip() == "False"

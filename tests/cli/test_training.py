@@ -7,8 +7,8 @@ from pathlib import Path
 import onnx
 from onnx import helper
 
-from rewriter.graph.model import load
-from rewriter.graph.tidy import tidy
+from rewriter.core.graph.model import load
+from rewriter.core.graph.tidy import tidy
 from tests.cli.call import Call
 
 MODEL = """<ir_version: 8, opset_import: ["": 17]>

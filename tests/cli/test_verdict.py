@@ -18,15 +18,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from rewriter.batch import untouched
-from rewriter.batch.job import process
-from rewriter.batch.work import Job, Outcome, Work
-from rewriter.engine.attempt import Attempt, Look
-from rewriter.language.load_rules import load_rules
-from rewriter.language.rules import RuleSet
-from rewriter.log.records import Log
-from rewriter.onnxfile import files
-from rewriter.record import replace
+from rewriter.app.batch import untouched
+from rewriter.app.batch.job import process
+from rewriter.app.batch.work import Job, Outcome, Work
+from rewriter.core.engine.attempt import Attempt, Look
+from rewriter.core.language.rules import RuleSet
+from rewriter.core.log.records import Log
+from rewriter.core.onnxfile import files
+from rewriter.core.record import replace
+from rewriter.rule_tools.load_rules import load_rules
 from tests.cli.call import MODELS
 
 HEAVY = ("numpy", "onnx", "onnx_graphsurgeon", "onnxruntime", "rich", "lark", "google.protobuf")
@@ -147,7 +147,7 @@ def test_nothing_is_imported_for_a_model_in_which_nothing_can_fire(command: list
     model = onnx.parser.parse_model(RELU)
     onnx.save(model, tmp_path / "net.onnx")
     program = (
-        "import sys, rewriter.cli.main as m\n"
+        "import sys, rewriter.app.cli.main as m\n"
         "code = m.main(sys.argv[1:])\n"
         f"found = [name for name in {HEAVY!r} if name in sys.modules]\n"
         "assert not found, found\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.errors import install
+from rewriter.core.errors import install
 from tests.cli.call import Call
 
 GOOD = "rule T1 identity <kind: exact>\nmatch { y = Identity(x) }\nrewrite { y = x }\n"
@@ -67,7 +67,7 @@ def test_json(call: Call, tmp_path: Path) -> None:
 
 
 def test_without_onnx_runtime_it_says_what_to_install(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rewriter.proof import onnx_runtime
+    from rewriter.trust.proof import onnx_runtime
 
     (tmp_path / "a.rules").write_text(GOOD)
     monkeypatch.setattr(onnx_runtime, "installed", lambda: False)

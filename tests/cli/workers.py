@@ -7,7 +7,7 @@ import signal
 import time
 from pathlib import Path
 
-from rewriter.batch.work import Job, Outcome, Work
+from rewriter.app.batch.work import Job, Outcome, Work
 
 
 def obedient(job: Job, work: Work) -> Outcome:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.conditions import evaluate, rule_values
-from rewriter.errors import RewriterError
-from rewriter.explain.testing import run_tests
-from rewriter.language.load_rules import load_rules
-from rewriter.language.parse import parse
+from rewriter.core.conditions import evaluate, rule_values
+from rewriter.core.errors import RewriterError
+from rewriter.core.language.parse import parse
+from rewriter.rule_tools.load_rules import load_rules
+from rewriter.trust.rule_tests import run_tests
 
 RULE = """/// Relu becomes Neg.
 rule MY001 relu-to-neg <kind: exact, severity: warning, opset: 7..>

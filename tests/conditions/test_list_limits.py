@@ -7,8 +7,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from rewriter.conditions.rule_values import Failure
-from rewriter.conditions.value_functions import LIST_BODIES
+from rewriter.core.conditions.rule_values import Failure
+from rewriter.core.conditions.value_functions import LIST_BODIES
 
 
 @pytest.mark.parametrize("function", ["argsort", "nonzero", "set"])

@@ -8,10 +8,10 @@ import onnx
 import onnx_graphsurgeon as gs
 import pytest
 
-from rewriter.engine.run import run
-from rewriter.graph.model import Model
-from rewriter.language.load_rules import load_rules
-from rewriter.language.rules import RuleSet
+from rewriter.core.engine.run import run
+from rewriter.core.graph.model import Model
+from rewriter.core.language.rules import RuleSet
+from rewriter.rule_tools.load_rules import load_rules
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rewriter.conditions.value_functions import LIST_BODIES
+from rewriter.core.conditions.value_functions import LIST_BODIES
 from tests.engine.helpers import rewrite_text
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import onnx
 import pytest
 
-from rewriter.language.check import check
-from rewriter.language.parse import parse
+from rewriter.core.language.parse import parse
+from rewriter.rule_tools.checks.check import check
 from tests.engine.helpers import rewrite_text
 
 W = "<float[2,4] w = {0, 1, 2, 3, 4, 5, 6, 7}>"

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewriter.config.configuration import Configuration, named, nearest
-from rewriter.config.toml_text import line_of, lines, parse
-from rewriter.errors import RewriterError
+from rewriter.app.config.configuration import Configuration, named, nearest
+from rewriter.core.errors import RewriterError
+from rewriter.trust.plans.toml_text import line_of, lines, parse
 
 FULL = """\
 # a comment = 1

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from pygments.token import Comment, Error, Keyword, Literal, Name
 
-from rewriter.editor.highlighting import COLOURS, SCOPE, textmate
-from rewriter.editor.pygments_lexer import RulesLexer
-from rewriter.language.rule_files import find_rule_files
+from rewriter.app.editor.highlighting import COLOURS, SCOPE, textmate
+from rewriter.app.editor.pygments_lexer import RulesLexer
+from rewriter.core.language.rule_files import find_rule_files
 
 HERE = Path(__file__).parent
 VSCODE = HERE.parent.parent / "editors" / "vscode"

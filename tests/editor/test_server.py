@@ -233,8 +233,8 @@ def test_without_the_extra_one_line_says_what_to_install(
 ) -> None:
     import importlib.util
 
-    from rewriter.cli.main import main
-    from rewriter.errors import install
+    from rewriter.app.cli.main import main
+    from rewriter.core.errors import install
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert main(["lsp"]) == 2 and install("editor") in capsys.readouterr().err

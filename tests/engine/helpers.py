@@ -7,16 +7,16 @@ from typing import Any
 
 import onnx
 
-from rewriter.conditions.context import Knowledge
-from rewriter.engine.run import Hooks, run
-from rewriter.graph.model import Model
-from rewriter.inspect.model_text import canonical_text
-from rewriter.language.check import check
-from rewriter.language.diagnostics import SourceText, render
-from rewriter.language.parse import parse
-from rewriter.language.rule import Rule
-from rewriter.language.rules import RuleSet
-from rewriter.log.records import Log
+from rewriter.core.conditions.context import Knowledge
+from rewriter.core.engine.run import Hooks, run
+from rewriter.core.graph.model import Model
+from rewriter.core.graph.model_text import canonical_text
+from rewriter.core.language.diagnostics import SourceText, render
+from rewriter.core.language.parse import parse
+from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import RuleSet
+from rewriter.core.log.records import Log
+from rewriter.rule_tools.checks.check import check
 
 HEAD = '<ir_version: 8, opset_import: ["": 13]>'
 

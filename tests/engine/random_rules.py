@@ -12,17 +12,17 @@ from collections import Counter
 import onnx
 import onnx_graphsurgeon as gs
 
-from rewriter.engine.run import run
-from rewriter.graph.model import Model
-from rewriter.language.cache.operator_table import operator_table
-from rewriter.language.check import check
-from rewriter.language.diagnostics import SourceText
-from rewriter.language.parse import parse
-from rewriter.language.rule import Rule
-from rewriter.language.rules import RuleSet
-from rewriter.log.records import Log
-from rewriter.matching.forecast import Forecast
-from rewriter.onnxfile.take_census import take_census
+from rewriter.core.engine.run import run
+from rewriter.core.graph.model import Model
+from rewriter.core.language.cache.operator_table import operator_table
+from rewriter.core.language.diagnostics import SourceText
+from rewriter.core.language.parse import parse
+from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import RuleSet
+from rewriter.core.log.records import Log
+from rewriter.core.matching.forecast import Forecast
+from rewriter.core.onnxfile.take_census import take_census
+from rewriter.rule_tools.checks.check import check
 
 MODEL = """
 <ir_version: 8, opset_import: ["": 13], producer_name: "nobody">

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from rewriter.conditions.context import Knowledge
-from rewriter.engine.firing_audit import FiringAudit, digest
-from rewriter.engine.run import Hooks, run
-from rewriter.graph.model import load
-from rewriter.language.load_rules import load_rules
-from rewriter.language.rules import RuleSet
-from rewriter.log.records import Box, Log
+from rewriter.core.conditions.context import Knowledge
+from rewriter.core.engine.firing_audit import FiringAudit, digest
+from rewriter.core.engine.run import Hooks, run
+from rewriter.core.graph.model import load
+from rewriter.core.language.rules import RuleSet
+from rewriter.core.log.records import Box, Log
+from rewriter.rule_tools.load_rules import load_rules
 from tests.engine.helpers import rewrite_model, rewrite_text
 
 MODELS = sorted((Path(__file__).parent.parent / "models").rglob("*.onnx"))

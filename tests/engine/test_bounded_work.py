@@ -12,8 +12,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import rewriter
-from rewriter.engine.limits import Limits, Watch
-from rewriter.engine.run import run
+from rewriter.core.engine.limits import Limits, Watch
+from rewriter.core.engine.run import run
 from tests.engine.helpers import Outcome, rewrite_model, rewrite_text, with_head
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "growing"))

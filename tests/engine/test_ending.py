@@ -10,8 +10,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from rewriter.engine import limits
-from rewriter.engine.limits import Limits
+from rewriter.core.engine import limits
+from rewriter.core.engine.limits import Limits
 from tests.engine.helpers import Outcome, rewrite_model, rewrite_text
 
 DROP_IDENTITY = "rule X1 drop <kind: exact> match { y = Identity(x) } rewrite { y = x }"

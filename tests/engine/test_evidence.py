@@ -8,12 +8,12 @@ import onnx
 import onnx_graphsurgeon as gs
 import pytest
 
-from rewriter.conditions.context import Knowledge
-from rewriter.engine.run import run
-from rewriter.errors import RewriterError
-from rewriter.language.load_rules import load_rules
-from rewriter.language.rules import RuleSet
-from rewriter.log.records import Log
+from rewriter.core.conditions.context import Knowledge
+from rewriter.core.engine.run import run
+from rewriter.core.errors import RewriterError
+from rewriter.core.language.rules import RuleSet
+from rewriter.core.log.records import Log
+from rewriter.rule_tools.load_rules import load_rules
 
 RULES = """
 /// A guess.

@@ -8,12 +8,12 @@ import onnx
 import pytest
 
 from rewriter import load
-from rewriter.engine import run as runs
-from rewriter.engine.attempt import Attempt, Look
-from rewriter.language.cache.operator_table import operator_table
-from rewriter.log.records import Log
-from rewriter.matching.forecast import Forecast
-from rewriter.onnxfile.take_census import take_census
+from rewriter.core.engine import run as runs
+from rewriter.core.engine.attempt import Attempt, Look
+from rewriter.core.language.cache.operator_table import operator_table
+from rewriter.core.log.records import Log
+from rewriter.core.matching.forecast import Forecast
+from rewriter.core.onnxfile.take_census import take_census
 from tests.engine.helpers import rule_set, with_head
 
 RULES = rule_set("rule A001 a <kind: exact> match { y = Mul(x, k) } where is_const(k) rewrite { y = Relu(x) }")

@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from rewriter.cli.main import main
+from rewriter.app.cli.main import main
 from tests.engine.helpers import rewrite_model, with_head
 from tests.engine.random_rules import Asked, compiled, disagreement, outcome
 

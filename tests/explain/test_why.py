@@ -5,14 +5,14 @@ from __future__ import annotations
 import onnx
 import pytest
 
-from rewriter.conditions.context import Context, Knowledge
-from rewriter.engine.run import run
-from rewriter.errors import RewriterError
-from rewriter.explain.places import Explanation
-from rewriter.explain.why_rules import explain
-from rewriter.graph.index import GraphIndex
-from rewriter.graph.model import Model
-from rewriter.language.rules import RuleSet
+from rewriter.core.conditions.context import Context, Knowledge
+from rewriter.core.engine.run import run
+from rewriter.core.errors import RewriterError
+from rewriter.core.graph.index import GraphIndex
+from rewriter.core.graph.model import Model
+from rewriter.core.language.rules import RuleSet
+from rewriter.rule_tools.explain.places import Explanation
+from rewriter.rule_tools.explain.why_rules import explain
 from tests.engine.helpers import rule_set, with_head
 from tests.explain.near_misses import ALL, RULE, Near
 

@@ -8,9 +8,9 @@ import onnx
 import pytest
 
 from rewriter import load
-from rewriter.facts.facts import Facts
-from rewriter.graph.index import GraphIndex
-from rewriter.graph.model import Model
+from rewriter.core.facts.facts import Facts
+from rewriter.core.graph.index import GraphIndex
+from rewriter.core.graph.model import Model
 
 MODELS = sorted((Path(__file__).parents[1] / "models").rglob("*.onnx"))
 

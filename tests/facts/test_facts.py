@@ -7,10 +7,10 @@ import onnx
 import onnx_graphsurgeon as gs
 import pytest
 
-from rewriter.facts import infer
-from rewriter.facts.facts import Facts, refresh
-from rewriter.graph.index import GraphIndex
-from rewriter.graph.model import Model
+from rewriter.core.facts import infer
+from rewriter.core.facts.facts import Facts, refresh
+from rewriter.core.graph.index import GraphIndex
+from rewriter.core.graph.model import Model
 
 FLOAT, INT64, BOOL, DOUBLE = 1, 7, 9, 11
 
@@ -246,7 +246,7 @@ def test_hostile_sizes_are_not_made() -> None:
 def test_asking_whether_it_is_constant_loads_no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     known = Known("g (float[2,3] x) => (y) <float[3,3] w = {1,2,3,4,5,6,7,8,9}> { t = Transpose(w)  y = MatMul(x, t) }")
     loaded = []
-    monkeypatch.setattr("rewriter.graph.values.read_tensor", lambda *arguments: loaded.append(arguments))
+    monkeypatch.setattr("rewriter.core.graph.values.read_tensor", lambda *arguments: loaded.append(arguments))
     assert known.is_constant("t") and known.shape("y") == (2, 3)
     assert not loaded
 

@@ -8,13 +8,13 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from rewriter.conditions.effective_attributes import COMPUTED
-from rewriter.facts import census_flow as rank_flow
-from rewriter.facts.facts import Facts
-from rewriter.graph.index import GraphIndex
-from rewriter.graph.model import Model
-from rewriter.language.schema import COMPUTED_FROM_OPERANDS
-from rewriter.onnxfile.take_census import take_census
+from rewriter.core.conditions.effective_attributes import COMPUTED
+from rewriter.core.facts import census_flow as rank_flow
+from rewriter.core.facts.facts import Facts
+from rewriter.core.graph.index import GraphIndex
+from rewriter.core.graph.model import Model
+from rewriter.core.language.schema import COMPUTED_FROM_OPERANDS
+from rewriter.core.onnxfile.take_census import take_census
 
 OPERATORS: dict[str, tuple[str, ...]] = {
     # operator: attributes that a node may have

@@ -10,11 +10,11 @@ import onnx
 import onnx_graphsurgeon as gs
 import pytest
 
-from rewriter.facts.facts import Facts, refresh
-from rewriter.graph.edits import Edits
-from rewriter.graph.index import GraphIndex
-from rewriter.graph.model import Model
-from rewriter.graph.values import new_constant
+from rewriter.core.facts.facts import Facts, refresh
+from rewriter.core.graph.edits import Edits
+from rewriter.core.graph.index import GraphIndex
+from rewriter.core.graph.model import Model
+from rewriter.core.graph.values import new_constant
 
 
 def model(text: str) -> tuple[GraphIndex, Facts, dict[str, gs.Tensor]]:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.facts import facts as facts_module
-from rewriter.facts.facts import Facts
-from rewriter.graph.index import GraphIndex
-from rewriter.graph.model import Model, load
+from rewriter.core.facts import facts as facts_module
+from rewriter.core.facts.facts import Facts
+from rewriter.core.graph.index import GraphIndex
+from rewriter.core.graph.model import Model, load
 from tests.facts.test_facts import Known
 
 MODELS = sorted((Path(__file__).parents[1] / "models").rglob("*.onnx"))

@@ -8,10 +8,10 @@ import onnx.parser
 import onnxruntime
 import pytest
 
-from rewriter.facts.constant_folding import ROUNDED_FUNCTIONS
-from rewriter.facts.facts import Facts
-from rewriter.graph.index import GraphIndex
-from rewriter.graph.model import Model
+from rewriter.core.facts.constant_folding import ROUNDED_FUNCTIONS
+from rewriter.core.facts.facts import Facts
+from rewriter.core.graph.index import GraphIndex
+from rewriter.core.graph.model import Model
 
 FLOATS = "float[2,3] a = {-1.5, 0.25, 2, 0.5, 3, -0.75}"
 CASES = {

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rewriter.facts import shape_values as sv
-from rewriter.facts.facts import Facts, ShapeValue
-from rewriter.facts.shape_rules import quotient
-from rewriter.graph.index import GraphIndex
-from rewriter.graph.model import Model
+from rewriter.core.facts import shape_values as sv
+from rewriter.core.facts.facts import Facts, ShapeValue
+from rewriter.core.facts.shape_rules import quotient
+from rewriter.core.graph.index import GraphIndex
+from rewriter.core.graph.model import Model
 
 Dim = int | str | None
 

@@ -9,7 +9,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from rewriter import Model, RewriterError
-from rewriter.graph.objects import Constant, Graph, Node, Variable, new_constant, new_node, new_variable
+from rewriter.core.graph.objects import Constant, Graph, Node, Variable, new_constant, new_node, new_variable
 
 TEXT = """
 <ir_version: 8, opset_import: ["": 17, "local": 1]>

@@ -13,7 +13,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from rewriter import Model, RewriterError, load
-from rewriter.graph.values import constant_array, elem_type, static_shape
+from rewriter.core.graph.values import constant_array, elem_type, static_shape
 
 FOLDER = Path(onnx.backend.test.__file__).parent / "data"
 SEEDS = [path.read_bytes() for path in sorted(FOLDER.glob("*/*/model.onnx")) if path.stat().st_size < 5_000]

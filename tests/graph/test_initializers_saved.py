@@ -10,7 +10,7 @@ import pytest
 from onnx import numpy_helper
 
 from rewriter import Model, RewriterError
-from rewriter.graph.objects import Constant, Variable, constant_array, new_constant
+from rewriter.core.graph.objects import Constant, Variable, constant_array, new_constant
 
 TEXT = """
 <ir_version: 8, opset_import: ["": 17]>

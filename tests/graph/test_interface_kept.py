@@ -6,7 +6,7 @@ import onnx
 import pytest
 
 import rewriter
-from rewriter.graph.tidy import tidy
+from rewriter.core.graph.tidy import tidy
 
 LISTED = "g (float[2,3] x, float[3] w) => (float[2,3] y) <float[3] w = {1, 2, 3}> { n = Neg(w)  y = Add(x, n) }"
 

@@ -15,7 +15,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from rewriter import Model
-from rewriter.graph.objects import new_node, new_variable
+from rewriter.core.graph.objects import new_node, new_variable
 
 BASE = """
 <ir_version: 10, opset_import: ["": 21, "local": 1]>

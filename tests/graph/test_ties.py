@@ -9,10 +9,10 @@ import onnx_graphsurgeon as gs
 import pytest
 
 import rewriter
-from rewriter.engine.run import run
-from rewriter.graph.edits import Edits
-from rewriter.graph.index import CROWD, GraphIndex
-from rewriter.language.rules import RuleSet
+from rewriter.core.engine.run import run
+from rewriter.core.graph.edits import Edits
+from rewriter.core.graph.index import CROWD, GraphIndex
+from rewriter.core.language.rules import RuleSet
 
 MODEL = """<ir_version: 8, opset_import: ["": 13]>
 g (float[N,4] x) => (float[N,4] y) {

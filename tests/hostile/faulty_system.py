@@ -21,9 +21,9 @@ from typing import Any
 import onnx
 from onnx import numpy_helper
 
-from rewriter.cli.main import main
-from rewriter.onnxfile import temporary
-from rewriter.onnxfile.temporary import ENDING
+from rewriter.app.cli.main import main
+from rewriter.core.onnxfile import temporary
+from rewriter.core.onnxfile.temporary import ENDING
 
 MODELS = Path(__file__).parent.parent / "models"
 GEMM = MODELS / "mxnet-1.3.1-fully-connected.onnx"

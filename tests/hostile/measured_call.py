@@ -69,7 +69,7 @@ def _call(arguments: list[str], printed: Path) -> None:
     """The forked process."""
     code = 70
     try:
-        from rewriter.cli.main import main
+        from rewriter.app.cli.main import main
 
         with open(printed, "w") as file:
             os.dup2(file.fileno(), 1)

@@ -139,7 +139,7 @@ ARRAYS = {
 
 def _plan(**values: object) -> Callable[[Path], None]:
     def write(path: Path) -> None:
-        from rewriter.graph.model import load
+        from rewriter.core.graph.model import load
 
         table: dict[str, Any] = {
             "schema": 1,

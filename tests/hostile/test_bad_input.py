@@ -11,10 +11,10 @@ import onnx
 import pytest
 
 import rewriter
-from rewriter.batch.deadline import BeyondLimitsError, OutOfTimeError, within_limits
-from rewriter.conditions import guards
-from rewriter.explain import testing
-from rewriter.proof.rules.limited_tests import inline_tests, limited_results
+from rewriter.app.batch.deadline import BeyondLimitsError, OutOfTimeError, within_limits
+from rewriter.core.conditions import guards
+from rewriter.trust import rule_tests as testing
+from rewriter.trust.proof.rules.limited_tests import inline_tests, limited_results
 from tests.cli.call import GEMM, Call
 from tests.hostile.poison_files import HEAD, write_model, write_poison
 
@@ -43,8 +43,8 @@ def test_a_test_that_ends_its_process_is_a_failed_test(name: str, call: Call, tm
 
 def test_the_language_server_runs_tests_in_a_child(tmp_path: Path) -> None:
     pytest.importorskip("pygls")
-    from rewriter.editor.opened_rules import OpenedRules
-    from rewriter.editor.server import test_results
+    from rewriter.app.editor.opened_rules import OpenedRules
+    from rewriter.app.editor.server import test_results
 
     text = write_poison("rules", "branches-nested", tmp_path / "in").read_text()
     assert [one.ok for one in test_results(OpenedRules(text))] == [True, False]
@@ -59,7 +59,7 @@ def test_an_error_of_the_program_itself_is_no_failed_test(monkeypatch: pytest.Mo
     def broken(*_: object) -> testing.TestResult:
         raise KeyError("a defect")
 
-    monkeypatch.setattr("rewriter.proof.rules.limited_tests.run_test", broken)
+    monkeypatch.setattr("rewriter.trust.proof.rules.limited_tests.run_test", broken)
     rules = [rule for rule in rewriter.load_rules() if rule.code == "HYG001"]
     with pytest.raises(RuntimeError, match=r"KeyError in the test .* of HYG001"):
         list(limited_results(inline_tests(rules), rules))
@@ -124,7 +124,7 @@ def test_a_location_longer_than_any_file_name_is_a_missing_file(call: Call, tmp_
 
 @pytest.mark.parametrize("way", ["[" * 1_000_000, '["a", [0, "b"], {}]', "[5]"])
 def test_a_way_back_that_leads_nowhere_is_refused(way: str, call: Call, tmp_path: Path) -> None:
-    from rewriter.provenance.stamp import RecordedRun, dumps
+    from rewriter.trust.provenance.stamp import RecordedRun, dumps
 
     told = model("y = Neg(x)")
     run = RecordedRun("0", "x", {}, "", way_back=b64encode(zlib.compress(way.encode())).decode())

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.errors import RewriterError
-from rewriter.onnxfile.write import write_bytes
+from rewriter.core.errors import RewriterError
+from rewriter.core.onnxfile.write import write_bytes
 from tests.hostile import faulty_system
 from tests.hostile.faulty_system import BATCH, ERRORS, SCENES, SHORT, Fault, Scene
 

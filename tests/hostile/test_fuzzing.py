@@ -8,12 +8,12 @@ from random import Random
 from types import ModuleType
 
 import rewriter
-from rewriter.conditions.context import Knowledge
-from rewriter.engine.run import run
-from rewriter.graph.model import load
-from rewriter.language.format import format_text
-from rewriter.language.lint.rule_set import lint
-from rewriter.language.load_rules import load_rules
+from rewriter.core.conditions.context import Knowledge
+from rewriter.core.engine.run import run
+from rewriter.core.graph.model import load
+from rewriter.rule_tools.format import format_text
+from rewriter.rule_tools.lint.rule_set import lint
+from rewriter.rule_tools.load_rules import load_rules
 
 ROOT = Path(__file__).parent.parent.parent
 INPUTS = 60

@@ -22,11 +22,11 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.batch.bubblewrap import Sandbox
-from rewriter.cli import sandboxed
-from rewriter.cli.configured import settle
-from rewriter.cli.program import make_parser
-from rewriter.errors import RewriterError
+from rewriter.app.batch.bubblewrap import Sandbox
+from rewriter.app.cli import sandboxed
+from rewriter.app.cli.configured import settle
+from rewriter.app.cli.program import make_parser
+from rewriter.core.errors import RewriterError
 from tests.cli.call import GAMMA, GEMM, POOL, Call, contents
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")

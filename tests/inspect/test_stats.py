@@ -10,8 +10,8 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper, parser
 
-from rewriter.graph.model import Model
-from rewriter.inspect.model_stats import SCOPES, macs, model_stats
+from rewriter.core.graph.model import Model
+from rewriter.workbench.inspect.model_stats import SCOPES, macs, model_stats
 from tests.cli.call import Call
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-import rewriter.language
-from rewriter.errors import RewriterError
-from rewriter.language.diagnostics import Diagnostic, RuleFileError, render_all
-from rewriter.language.load_rules import load_rules
-from rewriter.language.messages.message_pages import explain, message_pages, parse_page
+import rewriter
+from rewriter.core.errors import RewriterError
+from rewriter.core.language.diagnostics import Diagnostic, RuleFileError, render_all
+from rewriter.rule_tools.load_rules import load_rules
+from rewriter.rule_tools.messages.message_pages import explain, message_pages, parse_page
 
 OF_RUNS = {"E501", "E502", "E503", "W504"}
 """Codes of what running a rule shows: `rewriter verify`."""
@@ -73,7 +73,8 @@ def test_no_expected_text_is_left_over() -> None:
 
 def test_every_code_has_a_page() -> None:
     raised: set[str] = set()
-    for file in Path(rewriter.language.__file__).parent.rglob("*.py"):
+    package = Path(rewriter.__file__).parent
+    for file in (*package.glob("core/language/**/*.py"), *package.glob("rule_tools/**/*.py")):
         raised |= set(re.findall(r'"([EW]\d{3})"', file.read_text(encoding="utf-8")))
     assert raised == message_pages().keys() - OF_RUNS  # what running a rule tells
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.engine.compile import compile_rule, plan
-from rewriter.explain.testing import run_tests
-from rewriter.language import ast
-from rewriter.language.expand.variants import MAX_VARIANTS, groupings
-from rewriter.language.load_rules import load_rules
-from rewriter.language.parse import parse
-from rewriter.language.walk import walk
+from rewriter.core.engine.compile import compile_rule, plan
+from rewriter.core.language import ast
+from rewriter.core.language.expand.variants import MAX_VARIANTS, groupings
+from rewriter.core.language.parse import parse
+from rewriter.core.language.walk import walk
+from rewriter.rule_tools.load_rules import load_rules
+from rewriter.trust.rule_tests import run_tests
 from tests.language.test_check import check_text
 
 RULES = Path(__file__).parent / "choices.rules"
@@ -135,7 +135,7 @@ def test_a_define_is_written_out_where_it_is_called() -> None:
     rule = "rule T1 t <kind: lossy>\nmatch { y = Mul(a, b) }\nwhere CONDITION\nrewrite { y = a }\n"
     called, _ = parse(both + rule.replace("CONDITION", "both(b, a)"))
     written, _ = parse(rule.replace("CONDITION", "size(b) == 1 and size(a) == 1"))
-    from rewriter.language.format import same
+    from rewriter.rule_tools.format import same
 
     assert same(called.rules, written.rules)
 

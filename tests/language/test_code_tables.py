@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.cli.main import main
-from rewriter.explain.testing import run_tests
-from rewriter.language.format import format_text
-from rewriter.language.load_rules import load_rules
-from rewriter.language.parse import parse
-from rewriter.language.rule import Rule
-from rewriter.language.syntax.grammar import grammar
-from rewriter.language.walk import canonical, walk
+from rewriter.app.cli.main import main
+from rewriter.core.language.parse import parse
+from rewriter.core.language.rule import Rule
+from rewriter.core.language.syntax.grammar import grammar
+from rewriter.core.language.walk import canonical, walk
+from rewriter.rule_tools.format import format_text
+from rewriter.rule_tools.load_rules import load_rules
+from rewriter.trust.rule_tests import run_tests
 
 HEAD = '<ir_version: 8, opset_import: ["": 13]>'
 TABLE = f"""\

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rewriter.language.ast import NOWHERE, Span
-from rewriter.language.diagnostics import MAX_WIDTH, Diagnostic, RuleFileError, SourceText, render, suggest
+from rewriter.core.language.ast import NOWHERE, Span
+from rewriter.core.language.diagnostics import MAX_WIDTH, Diagnostic, RuleFileError, SourceText, render, suggest
 
 RULE = SourceText("my.rules", "rule X1 a\n\nmatch { u = Unsqueeze<axes=a>(x)   y = Relu(u) }\n")
 AXES = Diagnostic(

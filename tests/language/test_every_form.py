@@ -16,30 +16,30 @@ from typing import Any, get_args
 
 import pytest
 
-from rewriter.conditions import evaluate
-from rewriter.conditions.partial_answers import _EXPRESSIONS as PARTIAL
-from rewriter.language import ast, pattern, specificity
-from rewriter.language.cache.pack import pack, unpack
-from rewriter.language.check import check
-from rewriter.language.checks import names as checked_names
-from rewriter.language.checks.expressions import Types
-from rewriter.language.checks.rewrites import BlockCheck
-from rewriter.language.expand import variants as simplify
-from rewriter.language.format import format_text, same
-from rewriter.language.lint import outcome, terms
-from rewriter.language.lint import outcome as independence
-from rewriter.language.lint import overlay as rule_graph
-from rewriter.language.parse import parse
-from rewriter.language.syntax.tree import ExpressionBuilder, PatternBuilder, RewriteBuilder
-from rewriter.language.syntax.words import CONTEXTUAL, KEYWORDS
-from rewriter.language.syntax.words import STATEMENTS as WORDS
-from rewriter.language.walk import walk
-from rewriter.matching import linear_match, requirements
-from rewriter.matching import requirements as written_attributes
-from rewriter.matching.match import Matcher
-from rewriter.proof.instances import pattern_instances
-from rewriter.record import names
-from rewriter.rewriting import build, prepare, rewrite
+from rewriter.core.conditions import evaluate
+from rewriter.core.conditions.partial_answers import _EXPRESSIONS as PARTIAL
+from rewriter.core.language import ast, pattern, specificity
+from rewriter.core.language.cache.pack import pack, unpack
+from rewriter.core.language.expand import variants as simplify
+from rewriter.core.language.parse import parse
+from rewriter.core.language.syntax.tree import ExpressionBuilder, PatternBuilder, RewriteBuilder
+from rewriter.core.language.syntax.words import CONTEXTUAL, KEYWORDS
+from rewriter.core.language.syntax.words import STATEMENTS as WORDS
+from rewriter.core.language.walk import walk
+from rewriter.core.matching import linear_match, requirements
+from rewriter.core.matching import requirements as written_attributes
+from rewriter.core.matching.match import Matcher
+from rewriter.core.record import names
+from rewriter.core.rewriting import build, prepare, rewrite
+from rewriter.rule_tools.checks import names as checked_names
+from rewriter.rule_tools.checks.check import check
+from rewriter.rule_tools.checks.expressions import Types
+from rewriter.rule_tools.checks.rewrites import BlockCheck
+from rewriter.rule_tools.format import format_text, same
+from rewriter.rule_tools.lint import outcome, terms
+from rewriter.rule_tools.lint import outcome as independence
+from rewriter.rule_tools.lint import overlay as rule_graph
+from rewriter.trust.proof.instances import pattern_instances
 
 HERE = Path(__file__).parent
 STATEMENTS = get_args(ast.Statement)

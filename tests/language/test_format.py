@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rewriter.language.diagnostics import RuleFileError
-from rewriter.language.format import format_text, same
-from rewriter.language.parse import parse
-from rewriter.language.syntax.grammar import tokens
-from rewriter.language.syntax.scan import comments, scan
+from rewriter.core.language.diagnostics import RuleFileError
+from rewriter.core.language.parse import parse
+from rewriter.core.language.syntax.grammar import tokens
+from rewriter.core.language.syntax.scan import comments, scan
+from rewriter.rule_tools.format import format_text, same
 
 HERE = Path(__file__).parent
 REFERENCE = (HERE / "reference.rules").read_text(encoding="utf-8")

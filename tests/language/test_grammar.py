@@ -6,10 +6,10 @@ from typing import Any
 
 from lark import Lark, Token, Tree
 
-from rewriter.language.rule_files import find_rule_files, read_rule_file
-from rewriter.language.syntax.grammar import Node, grammar
-from rewriter.language.syntax.scan import scan
-from rewriter.resources import resource
+from rewriter.core.language.rule_files import find_rule_files, read_rule_file
+from rewriter.core.language.syntax.grammar import Node, grammar
+from rewriter.core.language.syntax.scan import scan
+from rewriter.core.resources import resource
 
 
 def same(theirs: Any, mine: Any) -> bool:

@@ -14,18 +14,18 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.engine.compile import prepared
-from rewriter.errors import RewriterError
-from rewriter.language import ast
-from rewriter.language.cache import library, store
-from rewriter.language.cache.library import Library
-from rewriter.language.cache.pack import pack, unpack
-from rewriter.language.diagnostics import Diagnostic, RuleFileError, SourceText
-from rewriter.language.load_rules import _checked as checked
-from rewriter.language.load_rules import load_rules
-from rewriter.language.rule import Rule
-from rewriter.language.rule_files import find_rule_files
-from rewriter.language.rules import RuleSet
+from rewriter.core.engine.compile import prepared
+from rewriter.core.errors import RewriterError
+from rewriter.core.language import ast
+from rewriter.core.language.cache import library, store
+from rewriter.core.language.cache.library import Library
+from rewriter.core.language.cache.pack import pack, unpack
+from rewriter.core.language.diagnostics import Diagnostic, RuleFileError, SourceText
+from rewriter.core.language.rule import Rule
+from rewriter.core.language.rule_files import find_rule_files
+from rewriter.core.language.rules import RuleSet
+from rewriter.rule_tools.load_rules import _checked as checked
+from rewriter.rule_tools.load_rules import load_rules
 
 RULE = "rule A1 a <before: B9>\nmatch { y = Relu(x) }\nwhere size(x, 1..) == 2.5 or dtype(x) in [float, int64]\nrewrite { y = x }\n"
 TWO = RULE + RULE.replace("rule A1 a <before: B9>", "rule B9 b")
@@ -34,7 +34,7 @@ TWO = RULE + RULE.replace("rule A1 a <before: B9>", "rule B9 b")
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache folder of its own, for calls that remember as little of each other as those of different processes."""
-    monkeypatch.setattr("rewriter.language.load_rules._loaded", deque(maxlen=0))
+    monkeypatch.setattr("rewriter.rule_tools.load_rules._loaded", deque(maxlen=0))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     (tmp_path / "home").mkdir()
     return tmp_path / "home" / "rewriter"
@@ -65,7 +65,7 @@ def never(*args: object) -> None:
 def test_rules_from_the_cache_equal_compiled_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = compiled(monkeypatch, None)
     load_rules()
-    monkeypatch.setattr("rewriter.language.load_rules._compiled", never)
+    monkeypatch.setattr("rewriter.rule_tools.load_rules._compiled", never)
     found = load_rules()
     assert found == expected
     assert found.digest == expected.digest
@@ -77,7 +77,7 @@ def test_rules_from_the_cache_equal_compiled_ones(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_process_loads_files_once_while_they_stay_as_they_are(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rewriter.language.load_rules._loaded", deque(maxlen=4))
+    monkeypatch.setattr("rewriter.rule_tools.load_rules._loaded", deque(maxlen=4))
     assert (
         load_rules([file]).rules[0] is not load_rules([file]).rules[0]
     )  # it was just written, and may be so again without a trace
@@ -93,7 +93,7 @@ def test_a_process_loads_files_once_while_they_stay_as_they_are(file: Path, monk
 def test_beside_the_shipped_rules_only_others_are_compiled(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shipped = find_rule_files(None)
     rules = load_rules()
-    monkeypatch.setattr("rewriter.language.load_rules._checked", lambda texts: compiling(texts, [str(file)]))
+    monkeypatch.setattr("rewriter.rule_tools.load_rules._checked", lambda texts: compiling(texts, [str(file)]))
     both = load_rules([*shipped, file])
     assert (len(both), both.get("A1")) == (len(rules) + 1, load_rules([file]).get("A1"))
     assert [(warning.code, warning.path) for warning in both.warnings] == [("W402", str(file))]
@@ -126,7 +126,7 @@ def test_trees_are_unpacked_when_they_are_asked_for(file: Path) -> None:
 def test_warnings_come_from_the_cache(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = compiled(monkeypatch, [file])
     load_rules([file])
-    monkeypatch.setattr("rewriter.language.load_rules._compiled", never)
+    monkeypatch.setattr("rewriter.rule_tools.load_rules._compiled", never)
     found = load_rules([file])
     assert [warning.code for warning in found.warnings] == ["W402"]
     assert found.warnings == expected.warnings
@@ -271,7 +271,7 @@ def test_damage_of_trees_and_states(damage: str, file: Path, home: Path, monkeyp
             entry.write_bytes(entry.read_bytes()[:-3] + b"!!!")
     for _ in range(3):
         assert load_rules([file]) == expected
-    monkeypatch.setattr("rewriter.language.load_rules._compiled", never)
+    monkeypatch.setattr("rewriter.rule_tools.load_rules._compiled", never)
     assert load_rules([file]) == expected
     assert len(entries(home)) == len(list(home.glob("states-*"))) == 1
 
@@ -312,7 +312,7 @@ def test_reading_imports_neither_onnx_nor_lark(file: Path) -> None:
     program = (
         "import sys, rewriter\n"
         "assert [rule.ast.code for rule in rewriter.load_rules([sys.argv[1]])] == ['A1']\n"
-        "found = [name for name in ('onnx', 'lark', 'numpy', 'tempfile', 'rewriter.language.check') if name in sys.modules]\n"
+        "found = [name for name in ('onnx', 'lark', 'numpy', 'tempfile', 'rewriter.rule_tools.checks.check') if name in sys.modules]\n"
         "assert not found, found\n"
     )
     done = subprocess.run([sys.executable, "-c", program, str(file)], capture_output=True, text=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rewriter.language import schema
-from rewriter.language.meaning import _ADDED, _CHANGED, keeps_meaning, takes
+from rewriter.core.language import schema
+from rewriter.core.language.meaning import _ADDED, _CHANGED, keeps_meaning, takes
 
 
 def domain(op: str) -> str:

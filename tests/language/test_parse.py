@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.language import ast
-from rewriter.language.diagnostics import Diagnostic, SourceText, render
-from rewriter.language.dtypes import DTYPES
-from rewriter.language.parse import parse
-from rewriter.language.syntax import words as syntax_limits
-from rewriter.language.syntax.grammar import grammar
-from rewriter.language.syntax.words import KEYWORDS
+from rewriter.core.language import ast
+from rewriter.core.language.diagnostics import Diagnostic, SourceText, render
+from rewriter.core.language.dtypes import DTYPES
+from rewriter.core.language.parse import parse
+from rewriter.core.language.syntax import words as syntax_limits
+from rewriter.core.language.syntax.grammar import grammar
+from rewriter.core.language.syntax.words import KEYWORDS
 
 HERE = Path(__file__).parent
 REFERENCE = (HERE / "reference.rules").read_text(encoding="utf-8")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.errors import RewriterError
-from rewriter.language.load_rules import load_rules
-from rewriter.language.rules import RuleSet, parse_setting
+from rewriter.core.errors import RewriterError
+from rewriter.core.language.rules import RuleSet, parse_setting
+from rewriter.rule_tools.load_rules import load_rules
 
 RULES = """
 /// Averages over the padding.

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.language import schema
-from rewriter.language.checks.operators import EXPERIMENTAL, FOREIGN
-from rewriter.language.functions import FUNCTIONS
+from rewriter.core.language import schema
+from rewriter.core.language.functions import FUNCTIONS
+from rewriter.rule_tools.checks.operators import EXPERIMENTAL, FOREIGN
 
 
 def test_versions_and_forms() -> None:
@@ -87,7 +87,7 @@ def test_attributes_within_a_range() -> None:
 
 
 def test_onnx_is_not_imported_for_parsing() -> None:
-    code = "import sys, rewriter.language.rules; sys.exit(bool({'onnx', 'numpy', 'lark'} & set(sys.modules)))"
+    code = "import sys, rewriter.core.language.rules; sys.exit(bool({'onnx', 'numpy', 'lark'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -104,7 +104,7 @@ def test_functions_have_readable_signatures() -> None:
 def test_onnx_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     asked = (
-        "import sys; from rewriter.language import schema\n"
+        "import sys; from rewriter.core.language import schema\n"
         "names = [(op, domain) for domain in schema.domains() for op in schema.operators(domain)]\n"
         "print([schema.history(*name) for name in names], schema.latest_opset(), schema.domains_of('ZipMap'), 'onnx' in sys.modules)"
     )

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.language.diagnostics import render_all
-from rewriter.language.lint.rule_set import lint
-from rewriter.language.load_rules import load_rules
-from rewriter.language.messages.message_pages import message_pages
+from rewriter.core.language.diagnostics import render_all
+from rewriter.rule_tools.lint.rule_set import lint
+from rewriter.rule_tools.load_rules import load_rules
+from rewriter.rule_tools.messages.message_pages import message_pages
 
 BAD = Path(__file__).parent.parent / "bad_sets"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.language.cache import store
-from rewriter.language.syntax.grammar import grammar
+from rewriter.core.language.cache import store
+from rewriter.core.language.syntax.grammar import grammar
 
 RULE = "rule X1 a match { y = Relu(x) } rewrite { y = x }"
 posix = pytest.mark.skipif(not hasattr(os, "getuid"), reason="ownership is a matter of POSIX")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rewriter.language.load_rules import load_rules
-from rewriter.language.rule import Rule
-from rewriter.language.symptoms import Symptoms, find_answers
+from rewriter.core.language.rule import Rule
+from rewriter.rule_tools.load_rules import load_rules
+from rewriter.rule_tools.symptoms import Symptoms, find_answers
 
 RULES = """
 /// Gemm takes rank 2 only.

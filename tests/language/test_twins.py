@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import pytest
 
-from rewriter.conditions.context import Knowledge
-from rewriter.engine.limits import Limits
-from rewriter.engine.run import run
-from rewriter.explain.testing import read_model
-from rewriter.graph.model import Model
-from rewriter.language import ast
-from rewriter.language.lint.rule_set import TWINNED
-from rewriter.language.load_rules import load_rules
-from rewriter.language.rule import Rule
-from rewriter.language.rules import RuleSet
-from rewriter.source.find import parse_source
+from rewriter.core.conditions.context import Knowledge
+from rewriter.core.engine.limits import Limits
+from rewriter.core.engine.run import run
+from rewriter.core.graph.model import Model
+from rewriter.core.language import ast
+from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import RuleSet
+from rewriter.rule_tools.lint.rule_set import TWINNED
+from rewriter.rule_tools.load_rules import load_rules
+from rewriter.trust.rule_tests import read_model
+from rewriter.trust.source.find import parse_source
 
 RULES = load_rules()
 REPAIRS = RuleSet(tuple(rule for rule in RULES.select() if rule.kind.name == "repair"))

@@ -7,8 +7,8 @@ from pathlib import Path
 import onnx
 import pytest
 
-from rewriter.batch.repair import fix
-from rewriter.language.load_rules import load_rules
+from rewriter.app.batch.repair import fix
+from rewriter.rule_tools.load_rules import load_rules
 from tests.engine.helpers import rewrite_text
 
 CHAIN = "g (float[2] x, float[2] z) => (float[2] y) { h = Relu(x) i = Identity(h) j = Mul(z, i) k = Neg(j) y = Tanh(k) }"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import onnx
 import pytest
 
-from rewriter.language.cache.operator_table import operator_table
-from rewriter.language.load_rules import load_rules
-from rewriter.matching.forecast import Forecast
-from rewriter.onnxfile.take_census import take_census
+from rewriter.core.language.cache.operator_table import operator_table
+from rewriter.core.matching.forecast import Forecast
+from rewriter.core.onnxfile.take_census import take_census
+from rewriter.rule_tools.load_rules import load_rules
 from tests.engine.helpers import rule_set, with_head
 
 CASES = [

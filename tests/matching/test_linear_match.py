@@ -8,17 +8,17 @@ import numpy as np
 import onnx_graphsurgeon as gs
 import pytest
 
-from rewriter.conditions.context import Context
-from rewriter.conditions.rule_values import Failure
-from rewriter.engine.compile import CompiledRule, compile_rule
-from rewriter.errors import RewriterError
-from rewriter.explain.testing import read_model
-from rewriter.graph.index import GraphIndex
-from rewriter.graph.model import Model
-from rewriter.language.load_rules import load_rules
-from rewriter.language.rule import Rule
-from rewriter.matching.linear_match import LinearMatcher
-from rewriter.matching.match import Matcher
+from rewriter.core.conditions.context import Context
+from rewriter.core.conditions.rule_values import Failure
+from rewriter.core.engine.compile import CompiledRule, compile_rule
+from rewriter.core.errors import RewriterError
+from rewriter.core.graph.index import GraphIndex
+from rewriter.core.graph.model import Model
+from rewriter.core.language.rule import Rule
+from rewriter.core.matching.linear_match import LinearMatcher
+from rewriter.core.matching.match import Matcher
+from rewriter.rule_tools.load_rules import load_rules
+from rewriter.trust.rule_tests import read_model
 
 
 def compiled(rule: Rule) -> CompiledRule | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rewriter.language import ast
-from rewriter.language.pattern import compile_pattern
-from rewriter.matching.linear_match import linear_ways
-from rewriter.matching.match import ATTEMPTS
+from rewriter.core.language import ast
+from rewriter.core.language.pattern import compile_pattern
+from rewriter.core.matching.linear_match import linear_ways
+from rewriter.core.matching.match import ATTEMPTS
 from tests.engine.helpers import rewrite_text
 
 FLAT = """\

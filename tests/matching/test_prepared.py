@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rewriter.engine.compile import MOST_PLANS, Prepared, prepared
-from rewriter.errors import RewriterError
-from rewriter.matching.requirements import Inventory
+from rewriter.core.engine.compile import MOST_PLANS, Prepared, prepared
+from rewriter.core.errors import RewriterError
+from rewriter.core.matching.requirements import Inventory
 from tests.engine.helpers import rule_set
 
 RULES = rule_set(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import onnx
 import pytest
 
-from rewriter.engine.compile import Prepared
-from rewriter.graph.index import GraphIndex
-from rewriter.graph.model import Model
-from rewriter.matching.requirements import take_inventory
+from rewriter.core.engine.compile import Prepared
+from rewriter.core.graph.index import GraphIndex
+from rewriter.core.graph.model import Model
+from rewriter.core.matching.requirements import take_inventory
 from tests.engine.helpers import rule_set
 
 ASKS = 'rule A1 a <kind: repair, evidence: refused> match { [n] y = Add(x, z) } where has(n, "axis") rewrite { y = Sub(x, z) }'

@@ -10,7 +10,7 @@ from types import ModuleType
 import onnx
 import pytest
 
-from rewriter.onnxfile import columns, node_bytes, node_cutter, weights_apart, wire
+from rewriter.core.onnxfile import columns, node_bytes, node_cutter, weights_apart, wire
 
 
 @pytest.mark.parametrize("module", [wire, node_bytes, node_cutter, columns, weights_apart], ids=lambda module: module.__name__)

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
-from rewriter.conditions.census_model import NONE
-from rewriter.facts import census_flow as dtype_flow
-from rewriter.facts.census_flow import follow_types
-from rewriter.language.cache.operator_table import operator_table
-from rewriter.onnxfile import take_census
-from rewriter.onnxfile.census import OPAQUE, Census
-from rewriter.onnxfile.wire import MalformedError
+from rewriter.core.conditions.census_model import NONE
+from rewriter.core.facts import census_flow as dtype_flow
+from rewriter.core.facts.census_flow import follow_types
+from rewriter.core.language.cache.operator_table import operator_table
+from rewriter.core.onnxfile import take_census
+from rewriter.core.onnxfile.census import OPAQUE, Census
+from rewriter.core.onnxfile.wire import MalformedError
 
 NAMES = ("x", "y\n", 'a"b', "\x12q", "é", "n" * 127, "n" * 128, "n" * 130, "/block/out", "")
 ATTRIBUTES: tuple[dict[str, Any], ...] = (

@@ -11,7 +11,7 @@ import pytest
 from onnx import helper
 
 from rewriter import Model, RewriterError, load
-from rewriter.graph.values import constant_array, elem_type, static_shape
+from rewriter.core.graph.values import constant_array, elem_type, static_shape
 
 DATA = np.arange(6, dtype=np.float32)
 

@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from rewriter import Model, RewriterError, load
-from rewriter.onnxfile import read, write
+from rewriter.core.onnxfile import read, write
 
 TEXT = '<ir_version: 8, opset_import: ["": 17]> main (float[N] x) => (float[N] y) { y = Neg(x) }'
 
@@ -229,7 +229,7 @@ def test_file_systems_without_hard_links(path: Path, tmp_path: Path, monkeypatch
 
 def test_a_model_that_would_exceed_the_limit(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = load(path)
-    monkeypatch.setattr("rewriter.graph.model.MOST_BYTES", 10)
+    monkeypatch.setattr("rewriter.core.graph.model.MOST_BYTES", 10)
     with pytest.raises(RewriterError, match="holds 2 GiB at most"):
         model.save(tmp_path / "out.onnx")
     assert os.listdir(tmp_path) == ["m.onnx"]

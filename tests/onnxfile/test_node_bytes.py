@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from onnx import helper
 
 from rewriter import Model
-from rewriter.graph.gs_lists import makers, users
-from rewriter.onnxfile.node_bytes import RawGraph, RawModel, columns, raw_message, raw_model, with_inputs
-from rewriter.onnxfile.wire import varint
+from rewriter.core.graph.gs_lists import makers, users
+from rewriter.core.onnxfile.node_bytes import RawGraph, RawModel, columns, raw_message, raw_model, with_inputs
+from rewriter.core.onnxfile.wire import varint
 
 TEXTS = st.one_of(
     st.sampled_from(["", "a", "b", "\0", "\1", "\n", "*", "t\x01\0", "x" * 127, "y" * 128, "é" * 300]), st.text(max_size=6)

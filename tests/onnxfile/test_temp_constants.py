@@ -12,8 +12,8 @@ import pytest
 from onnx import numpy_helper
 
 from rewriter import Model, load
-from rewriter.graph.values import Constant, LazyTensor, constant_array, new_constant
-from rewriter.onnxfile import temp_constants
+from rewriter.core.graph.values import Constant, LazyTensor, constant_array, new_constant
+from rewriter.core.onnxfile import temp_constants
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 import pytest
 
-from rewriter.language.load_rules import load_rules
-from rewriter.proof.models.output_agreement import Bound, bound_of, coarsest_eps, differences
+from rewriter.rule_tools.load_rules import load_rules
+from rewriter.trust.proof.models.output_agreement import Bound, bound_of, coarsest_eps, differences
 
 
 def message(old: Any, new: Any, bound: Bound = Bound()) -> str:  # noqa: B008

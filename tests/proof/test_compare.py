@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from rewriter.proof.instances.instance import Array
-from rewriter.proof.models.output_agreement import RunBound, compare, difference
+from rewriter.trust.proof.instances.instance import Array
+from rewriter.trust.proof.models.output_agreement import RunBound, compare, difference
 
 EXACT = RunBound()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx
 import pytest
 
-from rewriter.proof.rules.trial import asks_otherwise, outputs_as_before
+from rewriter.trust.proof.rules.trial import asks_otherwise, outputs_as_before
 
 
 def model(of_x: str, of_y: str = "float[2]") -> onnx.ModelProto:

@@ -9,11 +9,11 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from rewriter.graph.model import Model, load
-from rewriter.log.records import Firing, Log
-from rewriter.proof.models import validity
-from rewriter.proof.models.guard import TIDYING, ReplayedRun, Variation, first_bad, guarded
-from rewriter.proof.models.validity import CHECKER, FULL_CHECK, PLAIN, RUNTIME, SESSION, WRITTEN, Candidate
+from rewriter.core.graph.model import Model, load
+from rewriter.core.log.records import Firing, Log
+from rewriter.trust.proof.models import validity
+from rewriter.trust.proof.models.guard import TIDYING, ReplayedRun, Variation, first_bad, guarded
+from rewriter.trust.proof.models.validity import CHECKER, FULL_CHECK, PLAIN, RUNTIME, SESSION, WRITTEN, Candidate
 
 GOOD = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Relu(x) }'
 ILL_TYPED = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[3] y) { y = Relu(x) }'

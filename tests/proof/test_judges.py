@@ -9,13 +9,13 @@ import numpy as np
 import onnx
 import pytest
 
-from rewriter.graph.model import Model, load
-from rewriter.onnxfile.expansion import expanded, expands_too_much
-from rewriter.proof.judges import judges, native
-from rewriter.proof.judges.child import Budget, NoAnswer, OutOfMemory, TooSlow, budgeted
-from rewriter.proof.judges.judges import CHECKER, FULL_CHECK, SESSION, RefusedError, Session
-from rewriter.proof.models.model_runs import REFERENCE, CannotRun, ModelRun
-from rewriter.proof.models.validity import Candidate
+from rewriter.core.graph.model import Model, load
+from rewriter.core.onnxfile.expansion import expanded, expands_too_much
+from rewriter.trust.proof.judges import judges, native
+from rewriter.trust.proof.judges.child import Budget, NoAnswer, OutOfMemory, TooSlow, budgeted
+from rewriter.trust.proof.judges.judges import CHECKER, FULL_CHECK, SESSION, RefusedError, Session
+from rewriter.trust.proof.models.model_runs import REFERENCE, CannotRun, ModelRun
+from rewriter.trust.proof.models.validity import Candidate
 from tests.hostile import poison_models
 
 pytest.importorskip("onnxruntime")

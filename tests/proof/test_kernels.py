@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx
 import pytest
 
-from rewriter.proof import kernels, onnx_runtime
-from rewriter.proof.kernels import has_kernel
+from rewriter.trust.proof import kernels, onnx_runtime
+from rewriter.trust.proof.kernels import has_kernel
 
 
 def node(text: str, dtype: str, operands: int) -> onnx.ModelProto:

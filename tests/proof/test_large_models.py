@@ -10,8 +10,8 @@ import pytest
 from onnx import helper, numpy_helper
 
 from rewriter import Model, load
-from rewriter.onnxfile import files, weights_apart
-from rewriter.proof.models.validity import JUDGES, Candidate
+from rewriter.core.onnxfile import files, weights_apart
+from rewriter.trust.proof.models.validity import JUDGES, Candidate
 
 
 def write(path: Path, op: str = "MatMul", rows: int = 4) -> Path:

@@ -9,13 +9,22 @@ import numpy as np
 import onnx
 import pytest
 
-from rewriter.errors import RewriterError
-from rewriter.graph.model import Model
-from rewriter.proof.layers.comparison import compare_models
-from rewriter.proof.models.equivalence import Baseline
-from rewriter.proof.models.model_inputs import EDGES, INFINITE, LARGE, LIMITS, ORDINARY, POSITIVE, feed_sets, sizing_inputs
-from rewriter.proof.models.output_agreement import Bound
-from rewriter.proof.models.validity import Candidate
+from rewriter.core.errors import RewriterError
+from rewriter.core.graph.model import Model
+from rewriter.trust.proof.layers.comparison import compare_models
+from rewriter.trust.proof.models.equivalence import Baseline
+from rewriter.trust.proof.models.model_inputs import (
+    EDGES,
+    INFINITE,
+    LARGE,
+    LIMITS,
+    ORDINARY,
+    POSITIVE,
+    feed_sets,
+    sizing_inputs,
+)
+from rewriter.trust.proof.models.output_agreement import Bound
+from rewriter.trust.proof.models.validity import Candidate
 
 pytest.importorskip("onnxruntime")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from rewriter.proof import onnx_runtime
+from rewriter.trust.proof import onnx_runtime
 
 MODEL = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Relu(x) }'
 
@@ -27,7 +27,7 @@ def test_a_refusal_is_raised_and_not_printed(capfd: pytest.CaptureFixture[str]) 
 def test_nothing_is_written_into_the_home_folder(tmp_path: Path) -> None:
     """Its telemetry would leave an identifier of the machine there."""
     program = (
-        "import onnx, sys; from rewriter.proof import onnx_runtime\n"
+        "import onnx, sys; from rewriter.trust.proof import onnx_runtime\n"
         f"onnx_runtime.session(onnx.parser.parse_model({MODEL!r}).SerializeToString(), None)"
     )
     environment = {name: value for name, value in os.environ.items() if name not in ("XDG_CACHE_HOME", "ORT_DISABLE_TELEMETRY")}

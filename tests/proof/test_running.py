@@ -5,13 +5,13 @@ from __future__ import annotations
 import onnx
 import pytest
 
-from rewriter.graph.model import Model
-from rewriter.proof.judges.child import Crashed
-from rewriter.proof.judges.judges import Session
-from rewriter.proof.models import model_runs as running
-from rewriter.proof.models.model_inputs import Feed
-from rewriter.proof.models.model_runs import RunFailure, Running, failure_in_check
-from rewriter.proof.models.validity import Candidate
+from rewriter.core.graph.model import Model
+from rewriter.trust.proof.judges.child import Crashed
+from rewriter.trust.proof.judges.judges import Session
+from rewriter.trust.proof.models import model_runs as running
+from rewriter.trust.proof.models.model_inputs import Feed
+from rewriter.trust.proof.models.model_runs import RunFailure, Running, failure_in_check
+from rewriter.trust.proof.models.validity import Candidate
 from tests.proof.test_guard import History
 
 pytest.importorskip("onnxruntime")

@@ -13,19 +13,19 @@ import numpy as np
 import onnx
 import pytest
 
-from rewriter.language.load_rules import load_rules
-from rewriter.language.messages.message_pages import message_pages
-from rewriter.language.rule import Rule
-from rewriter.proof.instances.instance import Instance
-from rewriter.proof.instances.random_arrays import TAME, feed
-from rewriter.proof.instances.sampling import Stream
-from rewriter.proof.oracles import ORACLES, Refusal
-from rewriter.proof.rules import workers
-from rewriter.proof.rules.recorded import examine, exports
-from rewriter.proof.rules.trial import VOID, WRONG, attempt
-from rewriter.proof.rules.verdict import COUNTEREXAMPLE, TESTED, UNVERIFIED, lock_path, read_lock, write_lock
-from rewriter.proof.rules.verify_rule import VerifyPlan, verify_rule
-from rewriter.proof.rules.workers import verify_all
+from rewriter.core.language.rule import Rule
+from rewriter.rule_tools.load_rules import load_rules
+from rewriter.rule_tools.messages.message_pages import message_pages
+from rewriter.trust.proof.instances.instance import Instance
+from rewriter.trust.proof.instances.random_arrays import TAME, feed
+from rewriter.trust.proof.instances.sampling import Stream
+from rewriter.trust.proof.oracles import ORACLES, Refusal
+from rewriter.trust.proof.rules import workers
+from rewriter.trust.proof.rules.recorded import examine, exports
+from rewriter.trust.proof.rules.trial import VOID, WRONG, attempt
+from rewriter.trust.proof.rules.verdict import COUNTEREXAMPLE, TESTED, UNVERIFIED, lock_path, read_lock, write_lock
+from rewriter.trust.proof.rules.verify_rule import VerifyPlan, verify_rule
+from rewriter.trust.proof.rules.workers import verify_all
 
 MODELS = Path(__file__).parent.parent / "models"
 QUICK = VerifyPlan(samples=30, seconds=60)
@@ -329,7 +329,7 @@ def test_page(tmp_path: Path, code: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", '{"schema": 99, "rules": {}}'])
 def test_what_is_no_lock_file_is_told(tmp_path: Path, text: str) -> None:
-    from rewriter.errors import RewriterError
+    from rewriter.core.errors import RewriterError
 
     place = tmp_path / "verified.lock.json"
     place.write_text(text)

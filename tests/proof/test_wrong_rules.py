@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.language.load_rules import load_rules
-from rewriter.proof.rules.verdict import COUNTEREXAMPLE, TESTED
-from rewriter.proof.rules.verify_rule import VerifyPlan, verify_rule
+from rewriter.rule_tools.load_rules import load_rules
+from rewriter.trust.proof.rules.verdict import COUNTEREXAMPLE, TESTED
+from rewriter.trust.proof.rules.verify_rule import VerifyPlan, verify_rule
 
 RULES = sorted((Path(__file__).parent.parent / "wrong_rules").glob("*.rules"))
 RIGHT = RULES[0].parent.parent / "right_rules"

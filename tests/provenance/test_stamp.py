@@ -11,9 +11,9 @@ import onnx
 import pytest
 
 import rewriter
-from rewriter.graph.model import load
-from rewriter.onnxfile import weights_apart
-from rewriter.provenance.stamp import history
+from rewriter.core.graph.model import load
+from rewriter.core.onnxfile import weights_apart
+from rewriter.trust.provenance.stamp import history
 from tests.cli.call import GEMM, MODELS, POOL, Call
 
 EXPORTS = sorted(MODELS.rglob("*.onnx"))

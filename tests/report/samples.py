@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from rewriter.log.records import (
+from rewriter.app.report.document import (
+    AnswerRecord,
+    FileRecord,
+    ModelRecord,
+    Report,
+    RuleRecord,
+    RuleSetRecord,
+    SkippedRecord,
+    Summary,
+)
+from rewriter.core.log.records import (
     Blocked,
     Box,
     Change,
@@ -22,16 +32,6 @@ from rewriter.log.records import (
     Verification,
     View,
     Weight,
-)
-from rewriter.report.document import (
-    AnswerRecord,
-    FileRecord,
-    ModelRecord,
-    Report,
-    RuleRecord,
-    RuleSetRecord,
-    SkippedRecord,
-    Summary,
 )
 
 HOSTILE = (

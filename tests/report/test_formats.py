@@ -13,10 +13,10 @@ import pytest
 import xmlschema
 from pydantic_sarif.model import StaticAnalysisResultsFormatSarifVersion210JsonSchema as Sarif
 
-from rewriter.report.document import ModelRecord
-from rewriter.report.formats import ENDINGS, form_of, text_of
-from rewriter.report.formats.csv_table import COLUMNS, FORMULAS
-from rewriter.report.formats.sarif import uri
+from rewriter.app.report.document import ModelRecord
+from rewriter.app.report.formats import ENDINGS, form_of, text_of
+from rewriter.app.report.formats.csv_table import COLUMNS, FORMULAS
+from rewriter.app.report.formats.sarif import uri
 from tests.report.samples import HOSTILE, hostile, model, report
 
 FORMS = sorted({*ENDINGS.values(), "github"})
@@ -28,7 +28,7 @@ def test_the_ending_says_the_format(ending: str) -> None:
     assert form_of(f"a.b/X{ending.upper()}") == ENDINGS[ending]
 
 
-@pytest.mark.parametrize("place", ["docs/report.md", "rewriter/cli/options.py"])
+@pytest.mark.parametrize("place", ["docs/report.md", "rewriter/app/cli/options.py"])
 def test_every_ending_is_explained(place: str) -> None:
     said = (Path(__file__).parents[2] / place).read_text(encoding="utf-8")
     assert [ending for ending in ENDINGS if not re.search(rf"[` ]{re.escape(ending)}\b", said)] == []

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.log.records import Stop
-from rewriter.report.document import ModelRecord
-from rewriter.report.formats import text_of
-from rewriter.report.html.css import STYLE
-from rewriter.report.html.report_page import SCRIPT, issue_link
+from rewriter.app.report.document import ModelRecord
+from rewriter.app.report.formats import text_of
+from rewriter.app.report.html.css import STYLE
+from rewriter.app.report.html.report_page import SCRIPT, issue_link
+from rewriter.core.log.records import Stop
 from tests.report.samples import HOSTILE, firing, hostile, model, report
 
 VOID = {"meta", "link", "br", "input"}

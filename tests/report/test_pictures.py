@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rewriter.errors import RewriterError
-from rewriter.log.records import Box, Port, View
-from rewriter.report.picture.drawing import MARKS, Drawing, Edge, Shape, draw, pair
-from rewriter.report.picture.layout import GAP, layer_numbers, ordered, plan, spread, with_places
-from rewriter.report.picture.svg import STYLE, firing_picture, panel, view_picture
-from rewriter.report.picture.text_forms import dot, mermaid
+from rewriter.app.report.picture.drawing import MARKS, Drawing, Edge, Shape, draw, pair
+from rewriter.app.report.picture.layout import GAP, layer_numbers, ordered, plan, spread, with_places
+from rewriter.app.report.picture.svg import STYLE, firing_picture, panel, view_picture
+from rewriter.app.report.picture.text_forms import dot, mermaid
+from rewriter.core.errors import RewriterError
+from rewriter.core.log.records import Box, Port, View
 from tests.report.samples import HOSTILE, hostile, snapshot
 
 SVG = "{http://www.w3.org/2000/svg}"

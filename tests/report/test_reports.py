@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rewriter.report.style import Style, clean
-from rewriter.report.terminal import check_lines, fix_lines
+from rewriter.app.report.terminal import check_lines, fix_lines
+from rewriter.workbench.style import Style, clean
 from tests.report.samples import log
 
 PLAIN = Style()

@@ -11,8 +11,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from rewriter.log.records import Verification
-from rewriter.report.jsonreport import report_pieces, report_schema
+from rewriter.app.report.jsonreport import report_pieces, report_schema
+from rewriter.core.log.records import Verification
 from tests.report.samples import HOSTILE, hostile, model, report
 
 PUBLISHED = json.loads((Path(__file__).parents[2] / "docs" / "schema" / "report.json").read_text(encoding="utf-8"))

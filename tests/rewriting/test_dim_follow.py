@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from onnx import helper
 
 import rewriter
-from rewriter.conditions.context import Knowledge
-from rewriter.engine.run import run
-from rewriter.log.records import Log
-from rewriter.proof import onnx_runtime
-from rewriter.proof.models.model_inputs import random_feeds
-from rewriter.rewriting.dim_follow.mend import aligned
+from rewriter.core.conditions.context import Knowledge
+from rewriter.core.engine.run import run
+from rewriter.core.log.records import Log
+from rewriter.repairs.dim_follow.mend import aligned
+from rewriter.trust.proof import onnx_runtime
+from rewriter.trust.proof.models.model_inputs import random_feeds
 
 RULES = rewriter.load_rules().select(["SURG010"], [])
 

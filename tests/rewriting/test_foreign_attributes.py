@@ -5,9 +5,9 @@ from __future__ import annotations
 import onnx
 import pytest
 
-from rewriter.engine.run import run
-from rewriter.graph.model import Model
-from rewriter.language.load_rules import load_rules
+from rewriter.core.engine.run import run
+from rewriter.core.graph.model import Model
+from rewriter.rule_tools.load_rules import load_rules
 from tests.engine.helpers import rewrite_text
 
 HEAD = '<ir_version: 8, opset_import: ["": 13, "com.acme": 1]>'

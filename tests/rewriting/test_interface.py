@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from rewriter.proof.rules.trial import asks_otherwise, names_now, outputs_as_before
+from rewriter.trust.proof.rules.trial import asks_otherwise, names_now, outputs_as_before
 from tests.engine.helpers import rewrite_text
 
 RENAME = 'rule INT001 rename <kind: interface> match graph { input x } where name(x) == "x" rewrite { x.name = "images" }'

@@ -10,9 +10,9 @@ import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from rewriter.language.check import check
-from rewriter.language.parse import parse
-from rewriter.source.find import parse_source
+from rewriter.core.language.parse import parse
+from rewriter.rule_tools.checks.check import check
+from rewriter.trust.source.find import parse_source
 from tests.engine.helpers import rewrite_text, rule_set
 
 RULE = (

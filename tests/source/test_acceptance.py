@@ -11,9 +11,9 @@ import onnx
 import onnx_graphsurgeon as gs
 import pytest
 
-from rewriter.graph.model import Model, load
-from rewriter.source.acceptance import objection
-from rewriter.source.find import parse_source
+from rewriter.core.graph.model import Model, load
+from rewriter.trust.source.acceptance import objection
+from rewriter.trust.source.find import parse_source
 from tests.cli.call import MODELS
 
 SYMBOLS = sorted([*MODELS.rglob("symbol.json"), *MODELS.rglob("*-symbol.json")])

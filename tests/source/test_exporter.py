@@ -6,9 +6,9 @@ import onnx
 import onnx_graphsurgeon as gs
 import pytest
 
-from rewriter.graph.model import Model
-from rewriter.source.exporter import Exporter, detect, informed, matches
-from rewriter.versions import Bounds, exactly
+from rewriter.core.framework.exporter import Exporter, detect, informed, matches
+from rewriter.core.graph.model import Model
+from rewriter.core.versions import Bounds, exactly
 
 
 def graph(producer: str = "", version: str = "", name: str = "g", node_name: str = "n", domain: str = "") -> gs.Graph:

@@ -8,9 +8,9 @@ import onnx
 import pytest
 
 from rewriter.api import rewrite
-from rewriter.graph.model import Model
-from rewriter.language.load_rules import load_rules
-from rewriter.source.find import parse_source
+from rewriter.core.graph.model import Model
+from rewriter.rule_tools.load_rules import load_rules
+from rewriter.trust.source.find import parse_source
 
 MODEL = """
     <ir_version: 3, opset_import: ["": 8]>

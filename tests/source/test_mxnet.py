@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.errors import RewriterError
-from rewriter.source.find import find, load_source
-from rewriter.source.info import Missing, SourceInfo
+from rewriter.core.errors import RewriterError
+from rewriter.core.framework.source_info import Missing, SourceInfo
+from rewriter.trust.source.find import find, load_source
 
 
 def symbol(tmp_path: Path, nodes: list[object], **more: object) -> SourceInfo:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewriter.errors import RewriterError
-from rewriter.source.find import load_source
-from rewriter.source.info import NotOfType, Value, parse_as, parse_literal
+from rewriter.core.errors import RewriterError
+from rewriter.core.framework.source_info import NotOfType, Value, parse_as, parse_literal
+from rewriter.trust.source.find import load_source
 
 
 def test_json_table(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rewriter.errors import RewriterError
-from rewriter.versions import Bounds, exactly, parse_versions, release
+from rewriter.core.errors import RewriterError
+from rewriter.core.versions import Bounds, exactly, parse_versions, release
 
 
 def holds(spec: str, bounds: Bounds) -> list[bool | None]:

@@ -9,9 +9,9 @@ import numpy as np
 import onnx
 import pytest
 
-from rewriter.cli.commands.change.edit import EDITS
-from rewriter.graph.model import Model, load
-from rewriter.surgery.edit.edition import KINDS, TOGETHER, TYPE, edit
+from rewriter.app.cli.commands.change.edit import EDITS
+from rewriter.core.graph.model import Model, load
+from rewriter.workbench.surgery.edit.edition import KINDS, TOGETHER, TYPE, edit
 from tests.cli.call import MODELS, Call
 from tests.surgery import texts
 

@@ -10,11 +10,11 @@ import numpy as np
 import onnx
 import pytest
 
-from rewriter.graph.message_text import type_text
-from rewriter.language.rules import RuleSet
-from rewriter.onnxfile.tensors import encode
-from rewriter.provenance.check_record import audit
-from rewriter.surgery.ports import parsed_type
+from rewriter.core.graph.message_text import type_text
+from rewriter.core.language.rules import RuleSet
+from rewriter.core.onnxfile.tensors import encode
+from rewriter.trust.provenance.check_record import audit
+from rewriter.workbench.surgery.ports import parsed_type
 from tests.cli.call import Call
 from tests.surgery import texts
 

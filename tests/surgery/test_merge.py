@@ -9,15 +9,15 @@ import numpy as np
 import onnx
 import pytest
 
-from rewriter.errors import RewriterError
-from rewriter.graph.index import GraphIndex
-from rewriter.graph.model import Model, load
-from rewriter.inspect.diff.difference import compare
-from rewriter.surgery.cut.extract import extract, upstream
-from rewriter.surgery.edit.edition import edit
-from rewriter.surgery.merge.join_versions import changed
-from rewriter.surgery.merge.merging import Plan, merge
-from rewriter.surgery.parts import reads
+from rewriter.core.errors import RewriterError
+from rewriter.core.graph.index import GraphIndex
+from rewriter.core.graph.model import Model, load
+from rewriter.trust.diff.difference import compare
+from rewriter.workbench.surgery.cut.extract import extract, upstream
+from rewriter.workbench.surgery.edit.edition import edit
+from rewriter.workbench.surgery.merge.join_versions import changed
+from rewriter.workbench.surgery.merge.merging import Plan, merge
+from rewriter.workbench.surgery.parts import reads
 from tests.cli.call import MODELS, Call
 from tests.surgery import texts
 

@@ -14,12 +14,12 @@ from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import rewriter
-from rewriter.graph.model import Model
-from rewriter.language import schema
-from rewriter.proof.oracles import newest_opset
-from rewriter.surgery.versions.opset_conversion import conversions, convert_opset
-from rewriter.surgery.versions.opset_steps import CHANGED, WIDENED
-from rewriter.surgery.versions.step_table import step_table
+from rewriter.core.graph.model import Model
+from rewriter.core.language import schema
+from rewriter.trust.proof.oracles import newest_opset
+from rewriter.workbench.surgery.versions.opset_conversion import conversions, convert_opset
+from rewriter.workbench.surgery.versions.opset_steps import CHANGED, WIDENED
+from rewriter.workbench.surgery.versions.step_table import step_table
 from tests.cli.call import Call
 from tests.surgery import texts
 

@@ -9,11 +9,11 @@ import numpy as np
 import onnx
 import pytest
 
-from rewriter.graph.model import Model
-from rewriter.language.load_rules import load_rules
-from rewriter.onnxfile.tensors import read_sparse
-from rewriter.surgery.reduce.reduction import Reduction, minimized
-from rewriter.surgery.reduce.trials import Trials
+from rewriter.core.graph.model import Model
+from rewriter.core.onnxfile.tensors import read_sparse
+from rewriter.rule_tools.load_rules import load_rules
+from rewriter.workbench.surgery.reduce.reduction import Reduction, minimized
+from rewriter.workbench.surgery.reduce.trials import Trials
 from tests.cli.call import GAMMA, Call
 from tests.surgery import texts
 

@@ -10,9 +10,9 @@ import onnx
 import pytest
 
 import rewriter
-from rewriter.surgery.cut.split import Cuts, split
-from rewriter.surgery.finish import Checks
-from rewriter.surgery.opened import Opened
+from rewriter.workbench.surgery.cut.split import Cuts, split
+from rewriter.workbench.surgery.finish import Checks
+from rewriter.workbench.surgery.opened import Opened
 from tests.cli.call import MODELS, Call
 from tests.surgery import texts
 

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from rewriter.surgery.text.file_forms import JSON, TEXT, read_form, write_form
+from rewriter.workbench.surgery.text.file_forms import JSON, TEXT, read_form, write_form
 from tests.cli.call import Call
 from tests.surgery import texts
 
@@ -87,8 +87,8 @@ def test_the_largest_numbers_keep_their_bits(call: Call, tmp_path: Path, ending:
 
 
 def test_weights_that_stay_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rewriter.onnxfile.files.LARGE", 1000)
-    monkeypatch.setattr("rewriter.onnxfile.weights_apart.LEAST_FIELD", 64)
+    monkeypatch.setattr("rewriter.core.onnxfile.files.LARGE", 1000)
+    monkeypatch.setattr("rewriter.core.onnxfile.weights_apart.LEAST_FIELD", 64)
     model = awkward(tmp_path)
     for form in (TEXT, JSON):
         before, _ = read_form(model)

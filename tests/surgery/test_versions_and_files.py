@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from rewriter.surgery import moved_weights
+from rewriter.workbench.surgery import moved_weights
 from tests.cli.call import Call
 from tests.surgery import texts
 

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper, parser
 
-from rewriter.onnxfile import external_data
+from rewriter.core.onnxfile import external_data
 
 CAPTURES = """
 <ir_version: 8, opset_import: ["": 17]>

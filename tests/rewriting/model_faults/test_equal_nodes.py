@@ -10,9 +10,9 @@ import onnx.parser
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from rewriter.engine.run import run
-from rewriter.graph.model import Model
-from rewriter.language.load_rules import load_rules
+from rewriter.core.engine.run import run
+from rewriter.core.graph.model import Model
+from rewriter.rule_tools.load_rules import load_rules
 
 RULES = load_rules([Path(__file__).parents[3] / "rules" / "hygiene" / "HYG010_tidier-model.rules"]).select(["OPT049"])
 HEAD = '<ir_version: 8, opset_import: ["": 13]>'

@@ -11,13 +11,13 @@ import onnxruntime
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from rewriter.conditions.context import Knowledge
-from rewriter.engine.run import run
-from rewriter.graph.model import Model
-from rewriter.language.faults import FAULTS
-from rewriter.language.load_rules import load_rules
-from rewriter.log.records import Log
-from rewriter.rewriting.model_faults.fault_table import FIND, MEND
+from rewriter.core.conditions.context import Knowledge
+from rewriter.core.engine.run import run
+from rewriter.core.graph.model import Model
+from rewriter.core.language.faults import FAULTS
+from rewriter.core.log.records import Log
+from rewriter.repairs.model_faults.fault_table import FIND, MEND
+from rewriter.rule_tools.load_rules import load_rules
 from tests.engine.helpers import rule_set
 
 RULES = load_rules([Path(__file__).parents[3] / "rules" / "hygiene"])

@@ -11,10 +11,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from rewriter.conditions.context import Knowledge
-from rewriter.engine.run import run
-from rewriter.graph.model import Model
-from rewriter.language.load_rules import load_rules
+from rewriter.core.conditions.context import Knowledge
+from rewriter.core.engine.run import run
+from rewriter.core.graph.model import Model
+from rewriter.rule_tools.load_rules import load_rules
 
 onnxruntime = pytest.importorskip("onnxruntime")
 

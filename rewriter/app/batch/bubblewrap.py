@@ -1,0 +1,164 @@
+"""The command line of `bwrap`, for a program that sees the system, Python and a few files, and writes where it may.
+
+`cli/sandboxed.py` runs `fix`, `check` and `optimize` in it, and `tests/hostile/test_sandbox.py` runs attacks in it: a bug in
+native code lets a model do to this machine what a program can do here.
+"""
+
+from __future__ import annotations
+
+import os
+import site
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import rewriter
+from rewriter.core.errors import RewriterError, reason
+from rewriter.core.resources import resource
+
+_SYSTEM = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store"),
+    *("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime", "/sys/devices/system/cpu"),
+    *("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
+"""Programs and libraries, and what the system says of processors and of the memory that a container has."""
+
+_KERNEL = ("/proc", "/sys")
+_PACKAGES = ("numpy", "onnx", "onnx_graphsurgeon", "lark", "google.protobuf", "rich", "tomli", "onnxruntime")
+_VARIABLES = frozenset(
+    {"LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "COLUMNS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"}
+    | {"ORT_DISABLE_TELEMETRY", "PYTHONUTF8", "PYTHONIOENCODING", "REWRITER_DEBUG", "TZ", "XDG_CACHE_HOME"}
+)
+_TEMPORARY = ("/tmp", "/var/tmp", "/run/rewriter")
+_MAX_LINKS = 40
+
+
+class Sandbox:
+    """What a program in the sandbox may reach besides the system.
+
+    Args:
+        program: bwrap.
+        readable: files and folders.
+        writable: files and folders; those that are writable inside of a readable folder stay so, and the other way round.
+
+    Attributes:
+        environment: for bwrap and the program; whatever else the caller has in its own, a process in the sandbox could read.
+
+    Raises:
+        RewriterError: a path stands for the whole machine, or cannot be followed.
+    """
+
+    def __init__(self, program: str, readable: Iterable[str], writable: Iterable[str]) -> None:
+        self._program = program
+        self._links: dict[str, str] = {}
+        folders = [*sorted(python_folders()), sys.executable]
+        binds = {self._real(path): "--ro-bind" for path in (*_SYSTEM, *folders)}
+        for path in readable:
+            binds[self._named(path)] = "--ro-bind"
+        for path in writable:
+            binds[self._named(path)] = "--bind"
+        self._binds = {path: binds[path] for path in sorted(binds) if os.path.exists(path)}
+        self._temporary = next(place for place in _TEMPORARY if not self._is_bound(place))
+        self.environment = _environment(os.environ, self._temporary)
+
+    def command(self, program: Sequence[str], status: int | None = None) -> list[str]:
+        """The arguments that run a program in it; `status` is the descriptor to which bwrap writes how that ended."""
+        here = os.getcwd()
+        found = [self._program, "--unshare-all", "--new-session", "--die-with-parent", "--cap-drop", "ALL"]
+        if b"--disable-userns" in subprocess.run([self._program, "--help"], capture_output=True, check=False).stdout:
+            found += ["--unshare-user", "--disable-userns"]  # since bwrap 0.8
+        found += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", self._temporary]
+        for place, text in self._links.items():
+            if not self._is_bound(os.path.dirname(place)):
+                found += ["--symlink", text, place]
+        for path, how in self._binds.items():
+            if how == "--bind" or not self._is_bound(os.path.dirname(path), how):
+                found += [how, path, path]
+        if not self._is_bound(here):
+            found += ["--dir", here]
+        found += ["--remount-ro", "/", "--chdir", here]
+        found += [] if status is None else ["--json-status-fd", str(status)]
+        return [*found, "--", *program]
+
+    def python(self, code: str) -> list[str]:
+        """The arguments of Python, with this program's own packages and none from the folder in which one works."""
+        places = [place for place in sys.path if any(_below(place, folder) for folder in python_folders())]
+        own = str(Path(rewriter.__file__).parent.parent)
+        return [sys.executable, "-c", f"import sys; sys.path[:] = {[*places, own]!r}; {code}"]
+
+    def _named(self, path: str) -> str:
+        real = self._real(path)
+        if real == "/" or any(_below(real, place) for place in _KERNEL):
+            raise RewriterError(f"--sandbox: {path} would open {real} to the models; put the files into a folder of their own")
+        return real
+
+    def _real(self, path: str) -> str:
+        """Where a path leads. The links on the way are kept, so that it leads there in the sandbox as well."""
+        left = list(reversed(os.path.join(os.getcwd(), path).split("/")))
+        here, followed = "/", 0
+        while left:
+            part = left.pop()
+            if part in ("", ".", ".."):
+                here = os.path.dirname(here) if part == ".." else here
+                continue
+            place = os.path.join(here, part)
+            if not os.path.islink(place):
+                here = place
+                continue
+            if (followed := followed + 1) > _MAX_LINKS:
+                raise RewriterError(f"{path}: too many symbolic links")
+            try:
+                text = os.readlink(place)
+            except OSError as error:
+                raise RewriterError(f"{place}: {reason(error)}") from None
+            self._links[place] = text
+            here = "/" if os.path.isabs(text) else here
+            left += reversed(text.split("/"))
+        return here
+
+    def _is_bound(self, folder: str, how: str = "") -> bool:
+        """Whether a folder is there by itself, bound in this way."""
+        above = (str(one) for one in (Path(folder), *Path(folder).parents))
+        nearest = next((self._binds[one] for one in above if one in self._binds), None)
+        return nearest is not None and how in ("", nearest)
+
+
+def python_folders() -> set[str]:
+    """Where Python, the packages and this program are; of a checkout only what an installation has, too."""
+    found = {sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix, *_package_folders()}
+    own = Path(rewriter.__file__).parent
+    found |= {str(own), *(str(resource(name)) for name in ("rules", "grammar", "conversions"))}
+    if (cache := _cache()) is not None:
+        found.add(cache)
+    return found
+
+
+def _package_folders() -> Iterator[str]:
+    if site.ENABLE_USER_SITE:
+        yield site.getusersitepackages()
+    for name in _PACKAGES:
+        spec = find_spec(name)
+        if spec is not None and spec.origin is not None:
+            yield str(Path(spec.origin).parents[name.count(".") + 1])
+
+
+def _cache() -> str | None:
+    """What this program keeps between calls; in the sandbox nothing is added to it."""
+    from rewriter.core.language.cache.store import own_folder
+
+    folder = own_folder()
+    return None if folder is None else str(folder)
+
+
+def _environment(outside: Mapping[str, str], temporary: str) -> dict[str, str]:
+    found = {name: value for name, value in outside.items() if name in _VARIABLES}
+    found |= {"HOME": os.path.expanduser("~"), "PATH": "/usr/bin:/bin", "TMPDIR": temporary}
+    if site.ENABLE_USER_SITE:
+        found["PYTHONUSERBASE"] = site.getuserbase()
+    return found
+
+
+def _below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")

@@ -1,0 +1,174 @@
+"""Jobs on a Dask cluster: each task is a few models, worked on in a child process of the worker as in a pool of this machine.
+
+Dask gives the task of a worker that was lost to another one. A result may then be there already, written whole by the lost one
+and with the same bytes, so that tasks may replace files; what existed before the call is sorted out first.
+"""
+
+from __future__ import annotations
+
+import multiprocessing.process
+import os
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from rewriter import __version__
+from rewriter.app.batch.job import process
+from rewriter.app.batch.processes import Interruption, Pool
+from rewriter.app.batch.urls import is_url
+from rewriter.app.batch.work import Job, Outcome, Work
+from rewriter.core.errors import RewriterError, install
+from rewriter.core.record import replace
+
+LARGEST = 32
+"""Models of a task: so many are done again when a worker is lost."""
+
+ROUNDS = 4
+"""Tasks for each worker, at least, so that none waits long for another one at the end."""
+
+PATIENCE = 30
+"""Seconds for a scheduler to answer."""
+
+
+def run_on_cluster(
+    jobs: Sequence[Job],
+    work: Work,
+    scheduler: str,
+    processes: int,
+    done: Callable[[Outcome], object],
+    interruption: Interruption | None = None,
+) -> Iterator[Outcome]:
+    """The outcomes of jobs, in their order, as `pool.run_all` has them.
+
+    Args:
+        jobs: what to do; paths mean the same files on all machines.
+        work: what all of them share.
+        scheduler: "dask://HOST:PORT", or "local" for workers of this machine.
+        processes: workers, where they are of this machine.
+        done: is told of every outcome as soon as it is there.
+        interruption: ends the work when a signal came.
+
+    Raises:
+        RewriterError: Dask is missing, no scheduler answers, or its workers have another version of this package.
+    """
+    if any(job.target == job.path for job in jobs):
+        raise RewriterError("--scheduler cannot repair in place: a lost worker's models are done again; use --out")
+    if any(job.path == "-" for job in jobs):
+        raise RewriterError("--scheduler cannot read the standard input of this machine")
+    client = _client(scheduler, processes)
+    try:
+        yield from _outcomes(client, jobs, work, done, interruption)
+    finally:
+        client.close()
+        if client.cluster is not None:
+            client.cluster.close()
+
+
+def _client(scheduler: str, processes: int) -> Any:
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise RewriterError(f"--scheduler needs Dask; install it with: {install('cluster')}") from None
+    if scheduler == "local":
+        return Client(LocalCluster(n_workers=processes, threads_per_worker=1, dashboard_address=None))
+    kind, _, address = scheduler.partition("://")
+    if kind != "dask" or not address:
+        raise RewriterError(f"--scheduler {scheduler}: it is dask://HOST:PORT or local")
+    try:
+        client = Client(f"tcp://{address}", timeout=PATIENCE)
+        client.wait_for_workers(1, timeout=PATIENCE)
+        versions = set(client.run(_version).values())
+    except (OSError, TimeoutError, ValueError) as error:
+        raise RewriterError(f"--scheduler {scheduler}: no workers answer: {' '.join(str(error).split())[:200]}") from None
+    except ImportError:
+        raise RewriterError(f"--scheduler {scheduler}: rewriter is not installed on all workers") from None
+    if versions != {__version__}:
+        client.close()
+        found = ", ".join(sorted(versions))
+        raise RewriterError(f"--scheduler {scheduler}: the workers have rewriter {found}, and this is {__version__}")
+    return client
+
+
+def _version() -> str:
+    return __version__
+
+
+def _outcomes(
+    client: Any, jobs: Sequence[Job], work: Work, done: Callable[[Outcome], object], interruption: Interruption | None
+) -> Iterator[Outcome]:
+    from distributed import wait
+
+    there = [not work.force and _is_there(job) for job in jobs]
+    found = {number: process(job, work) for number, job in enumerate(jobs) if there[number]}  # which says so, and no more
+    for outcome in found.values():
+        done(outcome)
+    left = [number for number in range(len(jobs)) if number not in found]
+    threads = sum(client.nthreads().values()) or 1
+    size = max(1, min(LARGEST, len(left) // (ROUNDS * threads)))
+    shared = client.scatter(pickle.dumps(_replacing(work)), broadcast=True)  # bytes: Dask looks into anything else
+    chunks = [left[start : start + size] for start in range(0, len(left), size)]
+    tasks = {}
+    for chunk in chunks:
+        given = pickle.dumps([jobs[number] for number in chunk])
+        tasks[client.submit(_worked, given, shared, os.getcwd(), pure=False)] = chunk
+    following = 0
+    while tasks and not (interruption is not None and interruption.number):
+        try:
+            ready = wait(list(tasks), timeout=0.5, return_when="FIRST_COMPLETED").done
+        except TimeoutError:
+            continue
+        for task in ready:
+            chunk = tasks.pop(task)
+            for number, outcome in zip(chunk, _result(task, [jobs[n] for n in chunk]), strict=True):
+                found[number] = outcome
+                done(outcome)
+            task.release()
+        while following in found:
+            yield found.pop(following)
+            following += 1
+    client.cancel(list(tasks))
+    for number in sorted(found):
+        yield found[number]
+
+
+def _is_there(job: Job) -> bool:
+    return job.target is not None and not is_url(job.target) and os.path.lexists(job.target)
+
+
+def _replacing(work: Work) -> Work:
+    return replace(work, force=True, variants=tuple(replace(one, force=True) for one in work.variants))
+
+
+def _result(task: Any, jobs: Sequence[Job]) -> list[Outcome]:
+    try:
+        found: list[Outcome] = pickle.loads(task.result())
+    except Exception as error:  # of Dask: it gave the task up after several workers were lost with it
+        reason = " ".join(str(error).split())[:300]
+        return [Outcome(job.path, error=f"the cluster gave it up: {type(error).__name__}: {reason}") for job in jobs]
+    return found
+
+
+def _worked(given: bytes, shared: bytes, folder: str) -> bytes:
+    """What a task does, in a thread of a worker: it hands its models to a process that may be ended at any time."""
+    jobs: list[Job] = pickle.loads(given)
+    work: Work = pickle.loads(shared)
+    multiprocessing.process.current_process()._config["daemon"] = False  # type: ignore[attr-defined]  # workers may have children
+    pool = Pool(jobs, work, partial(_in_folder, folder), None)
+    found: dict[int, Outcome] = {}
+    try:
+        pool.start()
+        while len(found) < len(jobs):
+            found.update(pool.collect())
+    finally:
+        pool.stop()
+    return pickle.dumps([found[number] for number in range(len(jobs))])
+
+
+def _in_folder(folder: str, job: Job, work: Work) -> Outcome:
+    """Paths are those of the process that asked."""
+    try:
+        os.chdir(folder)
+    except OSError:
+        return Outcome(job.path, error=f"{folder} is no folder of the worker's machine")
+    return process(job, work)

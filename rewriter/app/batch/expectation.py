@@ -1,0 +1,138 @@
+"""Whether a model computes what the framework computed, where it does not begin to, and which rules would mend it.
+
+The framework's own inputs and outputs decide, in an .npz file beside the model. A rule that only asks (`evidence: guess`) is
+tried where those that run by default do not mend it: what no fact of the model tells, its right numbers may.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from rewriter.app.report.document import ExpectationRecord
+from rewriter.core.errors import RewriterError
+from rewriter.core.graph.model import Model, load
+from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import RuleSet
+from rewriter.core.record import replace
+from rewriter.trust.proof.models.model_runs import CannotRun
+from rewriter.trust.proof.models.output_agreement import BOUND, FrameworkOutputs
+from rewriter.trust.proof.models.validity import Candidate
+
+Repaired = Callable[[RuleSet], "tuple[Model | None, list[str]]"]
+"""Runs rules on the model as it is read anew: the result, None when nothing fired, and the codes of those that fired."""
+
+MOST_TRIED = 24
+"""Rules that are tried one by one."""
+
+MEMORY = 1 << 28
+"""Bytes of tensors that are looked at together for the first layer that differs."""
+
+
+def data_of(template: str, path: str) -> str:
+    """The file of a model: `{dir}` stands for its folder, `{name}` for its name without ending."""
+    return template.replace("{dir}", os.path.dirname(path) or ".").replace("{name}", Path(path).stem)
+
+
+class Expectation:
+    """A model and what the framework computed.
+
+    Args:
+        path: the model.
+        data: an .npz file with inputs and outputs.
+        rules: those that run by default, with the questions.
+        repaired: runs rules on it.
+    """
+
+    def __init__(self, path: str, data: str, rules: RuleSet, repaired: Repaired) -> None:
+        self._path = path
+        self._data = data
+        self._rules = rules
+        self._repaired = repaired
+
+    def record(self) -> ExpectationRecord:
+        """What the numbers say. Raises RewriterError when a file cannot be read or does not fit."""
+        self._truth = FrameworkOutputs(self._data)
+        if not self._truth.recorded(Candidate(load(self._path))):
+            raise RewriterError(f"{self._data}: there is no output of {self._path} in it")
+        before = self._off(load(self._path))
+        model, fired = self._repaired(self._rules)
+        after = before if model is None else self._off(model)
+        if not before:
+            harm = tuple(self._needed(fired)) if after else ()
+            return ExpectationRecord(self._data, "", after, rules=harm)
+        if not after and model is not None:
+            return ExpectationRecord(self._data, before, after, self._first(model), tuple(self._needed(fired)))
+        questions, model = self._questions()
+        first = "" if model is None else self._first(model)
+        return ExpectationRecord(self._data, before, after, first, questions=questions)
+
+    def _off(self, model: Model) -> str:
+        try:
+            return self._truth.off(Candidate(model))
+        except CannotRun as error:
+            return str(error)
+
+    def _with(self, rules: Sequence[Rule]) -> tuple[str, Model | None]:
+        """How a model is off after some rules."""
+        model, _ = self._repaired(replace(self._rules, rules=tuple(rules), questions=()))
+        return ("unchanged", None) if model is None else (self._off(model), model)
+
+    def _needed(self, fired: Sequence[str]) -> Iterator[str]:
+        """Of the rules that fired those without which the numbers are others; all, where none alone is needed."""
+        whole = self._with(self._rules.rules)[0]
+        found = []
+        for code in fired[:MOST_TRIED] if len(fired) > 1 else ():
+            without, _ = self._with([rule for rule in self._rules if rule.code != code])
+            if bool(without) != bool(whole):
+                found.append(code)
+        yield from found or fired
+
+    def _questions(self) -> tuple[tuple[str, ...], Model | None]:
+        """Rules that only ask, each of which mends the model, or else all of them that do so together; and the mended model."""
+        asked = self._asked()
+        right: Model | None = None
+        found = []
+        for rule in asked[:MOST_TRIED]:
+            off, model = self._with([*self._rules.rules, rule])
+            if not off:
+                found.append(rule.code)
+                right = right or model
+        if not found and len(asked) > 1:
+            off, right = self._with([*self._rules.rules, *asked])
+            found = [] if off else [rule.code for rule in asked]
+            right = None if off else right
+        return tuple(found), right
+
+    def _asked(self) -> list[Rule]:
+        """The rules that would fire here if somebody said so."""
+        everything = replace(self._rules, rules=(*self._rules.rules, *self._rules.questions), questions=())
+        _, fired = self._repaired(everything)
+        return [rule for rule in self._rules.questions if rule.code in fired]
+
+    def _first(self, right: Model) -> str:
+        """The first tensor that differs from that of a model that is right, or the node that is refused."""
+        from rewriter.core.onnxfile.temporary import temporary_folder
+        from rewriter.trust.proof.layers.comparison import compare_models
+
+        with temporary_folder() as folder:
+            try:
+                right.save(folder / "model.onnx")
+                found = compare_models(
+                    Path(self._path),
+                    folder / "model.onnx",
+                    inputs=self._data,
+                    rtol=BOUND.rtol,
+                    atol=BOUND.atol,
+                    memory=MEMORY,
+                    layers=False,
+                )
+            except RewriterError:
+                return ""
+        for node in found.blocked[0]:
+            return f"{node.node} ({node.operator}) does not run: {node.reason}"
+        if found.first is None:
+            return ""
+        maker = found.first.layer.pair.maker
+        return f"{maker.name} ({maker.operator}): {found.first.layer.message}"

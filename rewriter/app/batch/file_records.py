@@ -1,0 +1,135 @@
+"""What the files were that a job read and wrote: for its report, and for the journal that tells a later run what changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from rewriter.app.report.document import FileRecord, FileRole
+from rewriter.core.errors import RewriterError
+from rewriter.core.record import record
+
+if TYPE_CHECKING:
+    from rewriter.core.graph.model import Model
+
+_AT_ONCE = 1 << 20  # bytes
+
+MOST_HASHED = 1 << 30
+"""Bytes of data: a file may be 64 GiB of nothing, and reading it takes longer than all else."""
+
+Stat = tuple[int, int, int, int]
+"""Size, times of change of the content and of the file, in nanoseconds, and number of the file on its disk."""
+
+StampRole = Literal["input", "input data", "source", "beside", "output", "output data"]
+
+
+@record(frozen=True, slots=True)
+class FileStamp:
+    """A file as it was when a job read or wrote it.
+
+    Attributes:
+        role: as in reports; "beside" is a framework's file that was found and not used.
+        path: as it was given; of data, as the model refers to it.
+        sha256: None when it cannot be read, and of data of more than 1 GiB, of which size and times have to do.
+        stat: taken before it was read; None when it cannot be.
+    """
+
+    role: StampRole
+    path: str
+    sha256: str | None
+    stat: Stat | None
+
+
+SETTLED = 2_000_000_000
+"""Nanoseconds after a change from which on the times of a file tell whether it changed again: clocks are coarse."""
+
+
+def _settled(found: os.stat_result) -> Stat:
+    """The state of a file that others write; of one that just changed, none that is ever met again."""
+    import time
+
+    size, changed, noted, number = stat_of(found)
+    return size, changed, noted if time.time_ns() - noted > SETTLED else 0, number
+
+
+def stat_of(found: os.stat_result) -> Stat:
+    """What tells one state of a file from another."""
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+
+
+def stamps_of(
+    role: Literal["input", "output"], path: str, model: Model, read: tuple[bytes, os.stat_result] | None = None
+) -> Iterator[FileStamp]:
+    """The stamps of a model's file and of the files beside it with its weights.
+
+    Args:
+        role: of the file.
+        path: of the file.
+        model: what is in it.
+        read: the bytes of the input, where they are known and there are no files with weights.
+    """
+    yield read_stamp(path, *read) if role == "input" and read is not None else file_stamp(role, path)
+    data_role: StampRole = "input data" if role == "input" else "output data"
+    for location in () if read is not None else _locations(model):
+        yield data_stamp(data_role, Path(path).parent, location)
+
+
+def file_stamp(role: StampRole, path: str) -> FileStamp:
+    """The stamp of a file as it is now."""
+    try:
+        with open(path, "rb") as file:
+            return _stamp(role, path, file.fileno())
+    except (OSError, ValueError):
+        return FileStamp(role, path, None, None)
+
+
+def data_stamp(role: StampRole, folder: Path, location: str) -> FileStamp:
+    """The stamp of a file with weights beside a model."""
+    from rewriter.core.onnxfile import external_data
+
+    try:
+        with external_data.opened(folder, location) as (descriptor, _):
+            return _stamp(role, location, descriptor)
+    except (RewriterError, OSError):
+        return FileStamp(role, location, None, None)
+
+
+def read_stamp(path: str, data: bytes, found: os.stat_result) -> FileStamp:
+    """The stamp of a model whose bytes were just read."""
+    return FileStamp("input", path, sha256(data).hexdigest(), _settled(found))
+
+
+def copied_stamp(of: FileStamp, path: str) -> FileStamp:
+    """The stamp of a copy that was just written."""
+    return FileStamp("output", path, of.sha256, stat_of(os.stat(path)))
+
+
+def file_records(stamps: Iterable[FileStamp]) -> Iterator[FileRecord]:
+    """The files as a report names them."""
+    for stamp in stamps:
+        if stamp.role != "beside":
+            role: FileRole = stamp.role
+            yield FileRecord(role, stamp.path, stamp.sha256, None if stamp.stat is None else stamp.stat[0])
+
+
+def _stamp(role: StampRole, path: str, descriptor: int) -> FileStamp:
+    found = os.fstat(descriptor)
+    stat, digest = stat_of(found) if role.startswith("output") else _settled(found), sha256()
+    if role.endswith("data") and found.st_size > MOST_HASHED:
+        return FileStamp(role, path, None, stat)
+    while data := os.read(descriptor, _AT_ONCE):
+        digest.update(data)
+    return FileStamp(role, path, digest.hexdigest(), stat)
+
+
+def _locations(model: Model) -> list[str]:
+    """Files that a model refers to."""
+    from rewriter.trust.proof.models.validity import Candidate
+
+    try:
+        return sorted({reference.location for reference in Candidate(model).references})
+    except RewriterError:
+        return []

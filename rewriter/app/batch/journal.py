@@ -1,0 +1,499 @@
+"""What runs did to the models of a folder, written down as they do it, so that a later run knows what is left to do."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import stat
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, get_args
+
+from rewriter.app.batch.file_records import FileStamp, data_stamp, file_stamp, stat_of
+from rewriter.app.batch.work import Job, Outcome, Work
+from rewriter.app.report.document import Status
+from rewriter.core.errors import RewriterError, reason
+from rewriter.core.record import as_dict, field, names, record, replace
+from rewriter.trust.source.find import find
+
+ENDING = ".journal.jsonl"
+FORMAT = 1
+
+_NO_MATTER = frozenset(
+    {"rules", "force", "coverage", "diff", "profile", "before", "variants", "detail", "seconds", "memory", "journal", "audit"}
+)
+"""What `Work` says beside that which decides the bytes of results. Limits are noted with the models that reached them."""
+
+MAX_LINE = 1 << 24
+"""Bytes of a line; what is longer is passed over in pieces, none of which is a line of JSON."""
+
+SPARE = 1000
+"""Lines out of date for which a journal is not written anew."""
+
+Entry = dict[str, Any]
+
+
+def recipe(command: str, work: Work, versions: Mapping[str, str]) -> dict[str, Any]:
+    """Everything but the files of a model that decides what becomes of it."""
+    options = {name: as_dict(getattr(work, name)) for name in names(Work) or () if name not in _NO_MATTER}
+    for name in ("source", "inputs"):
+        if (path := options[name]) and os.path.isfile(path):
+            with contextlib.suppress(OSError), open(path, "rb") as file:
+                options[f"{name} sha256"] = sha256(file.read()).hexdigest()
+    made = {"command": command, "versions": dict(versions), "rules": work.rules.digest, "options": options}
+    return dict(json.loads(_line(made)))  # as it is read again
+
+
+def key_of(made: Mapping[str, Any]) -> str:
+    """A short name for a recipe."""
+    return sha256(_line(made).encode()).hexdigest()[:16]
+
+
+class Journal:
+    """The journal of a folder.
+
+    Of each model only the place of its line is held in memory.
+
+    Attributes:
+        recipes: by their keys.
+
+    Raises:
+        RewriterError: there is something else by this name, or it cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.recipes: dict[str, dict[str, Any]] = {}
+        self._places: dict[str, int] = {}
+        self._lines = 0
+        self._descriptor = -1
+        if os.path.lexists(self.path):
+            self._read()
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, place: object) -> bool:
+        return place in self._places
+
+    def places(self) -> list[str]:
+        """The models it knows, by where their results are in the folder."""
+        return list(self._places)
+
+    def entry(self, place: str) -> Entry | None:
+        """What is known of a model."""
+        offset = self._places.get(place)
+        if offset is None:
+            return None
+        with _said(self.path):
+            if self._descriptor < 0:
+                self._open(os.O_RDONLY)
+            data = b""
+            while b"\n" not in data:
+                part = os.pread(self._descriptor, 1 << 12, offset + len(data))
+                if not part:
+                    break
+                data += part
+        found: Entry = json.loads(data.partition(b"\n")[0])
+        return found
+
+    def start(self, recipes: Mapping[str, dict[str, Any]]) -> None:
+        """Opens it for a run that uses these recipes. Raises RewriterError."""
+        if self._lines > 2 * len(self) + SPARE and os.access(self.path.parent, os.W_OK):  # in the sandbox it is not
+            self._compact()
+        with _said(self.path):
+            self._open(os.O_RDWR | os.O_CREAT | os.O_APPEND)
+            size = os.fstat(self._descriptor).st_size
+            if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
+                os.write(self._descriptor, b"\n")  # a process ended in the midst of a line
+        for key, made in recipes.items():
+            if self.recipes.get(key) != made:
+                self.recipes[key] = made
+                self._append({"journal": FORMAT, "key": key, **made, "time": _now()})
+
+    def note(self, place: str, entry: Entry) -> None:
+        """Adds what became of a model. Raises RewriterError."""
+        self._places[place] = self._append({"model": place, **entry, "time": _now()})
+
+    def forget(self, place: str) -> None:
+        """A model is gone, and so is its result. Raises RewriterError."""
+        self._append({"model": place, "gone": True, "time": _now()})
+        self._places.pop(place, None)
+
+    def close(self) -> None:
+        """Has it written to the disk."""
+        if self._descriptor >= 0:
+            with contextlib.suppress(OSError):
+                os.fsync(self._descriptor)
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _append(self, line: Entry) -> int:
+        """Writes a line; where it begins. Two processes that write at once do not get into each other's lines."""
+        data = _line(line).encode() + b"\n"
+        with _said(self.path):
+            done = os.write(self._descriptor, data)
+            end = os.lseek(self._descriptor, 0, os.SEEK_CUR)
+            if done < len(data):  # the disk is full, or nearly so; what is there is passed over
+                os.write(self._descriptor, b"\n")
+                raise RewriterError(f"{self.path}: no space left on device")
+        self._lines += 1
+        return end - len(data)
+
+    def _read(self) -> None:
+        with _said(self.path):
+            self._open(os.O_RDONLY)
+        if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
+            raise RewriterError(f"{self.path}: not a regular file")
+        offset = 0
+        with open(self._descriptor, "rb", closefd=False) as file:
+            while data := file.readline(MAX_LINE):
+                self._take(data, offset)
+                offset += len(data)
+        if offset and not self.recipes:
+            raise RewriterError(f"{self.path}: this is no journal of rewriter")
+
+    def _take(self, data: bytes, offset: int) -> None:
+        try:
+            line = json.loads(data)
+        except (ValueError, RecursionError):
+            return
+        if not isinstance(line, dict):
+            return
+        self._lines += 1
+        if "journal" in line:
+            if line["journal"] != FORMAT:
+                raise RewriterError(f"{self.path}: written by another version of rewriter; remove it, or use --force")
+            if isinstance(line.get("options", {}), dict):
+                self.recipes[str(line.pop("key", ""))] = {k: v for k, v in line.items() if k not in ("journal", "time")}
+        elif isinstance(place := line.get("model"), str) and not _leads_out(place):
+            if line.get("gone") or not _is_entry(line):
+                self._places.pop(place, None)
+            else:
+                self._places[place] = offset
+
+    def _compact(self) -> None:
+        from rewriter.core.onnxfile.write import write_all, write_file
+
+        def fill(descriptor: int) -> None:
+            heads = ({"journal": FORMAT, "key": key, **made, "time": _now()} for key, made in self.recipes.items())
+            for line in (*heads, *filter(None, map(self.entry, self._places))):
+                write_all(descriptor, _line(line).encode() + b"\n")
+
+        write_file(self.path, fill, force=True)
+        self.close()
+        self._places.clear()
+        self._lines = 0
+        self._read()
+
+    def _open(self, flags: int) -> None:
+        self.close()
+        for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"):
+            flags |= getattr(os, name, 0)
+        self._descriptor = os.open(self.path, flags, 0o666)
+
+
+def entry_of(outcome: Outcome, status: str, key: str, limits: Mapping[str, float | None]) -> Entry:
+    """What a journal holds of a model."""
+    stamps: dict[str, list[Any]] = {}
+    for one in outcome.stamps:
+        stamps.setdefault(one.role, []).append([one.path, one.sha256, one.stat])
+    found: Entry = {"key": key, "input": os.path.abspath(outcome.path), "verdict": status, "files": stamps}
+    found["output"] = outcome.output is not None
+    if outcome.unjudged:
+        found["limits"] = dict(limits)
+    log = outcome.log
+    rest = {
+        "error": outcome.error,
+        "exporter": outcome.exporter,
+        "refusal": outcome.refusal,
+        "remaining": outcome.remaining,
+        "unjudged": outcome.unjudged,
+        "unfinished": outcome.unfinished,
+        "counts": {} if log is None else dict(sorted(log.counts.items())),
+        "rolled back": [] if log is None else [[one.rule, one.reason] for one in log.rolled_back],
+        "numbers": "" if log is None or log.verification is None else log.verification.verdict,
+    }
+    found |= {name: value for name, value in rest.items() if value or name in ("refusal", "remaining")}
+    found["seconds"] = round(outcome.seconds, 6)
+    return found
+
+
+def _is_entry(line: Entry) -> bool:
+    """Whether each value of a line is of its kind; a line that is damaged says nothing, and its model is done again."""
+    return all(name not in line or is_kind(line[name]) for name, is_kind in _KINDS.items()) and line.get("verdict") in _STATUSES
+
+
+def _is_text(value: object) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _is_path(value: object) -> bool:
+    try:
+        return isinstance(value, str) and b"\0" not in os.fsencode(value)
+    except ValueError:  # half a character
+        return False
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
+
+
+def _is_stamps(value: object) -> bool:
+    """Files by role: path, digest, and what tells one state from another."""
+    return isinstance(value, dict) and all(
+        isinstance(one, list) and len(one) == 3 and _is_path(one[0]) and _is_text(one[1]) and _is_stat(one[2])
+        for stamps in value.values()
+        for one in (stamps if isinstance(stamps, list) else [None])
+    )
+
+
+def _is_stat(value: object) -> bool:
+    return value is None or (isinstance(value, list) and len(value) == 4 and all(type(one) is int for one in value))
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+_STATUSES = get_args(Status)
+_KINDS: dict[str, Callable[[Any], bool]] = {
+    "model": _is_path,
+    "input": _is_path,
+    **dict.fromkeys(("key", "error", "exporter", "refusal", "remaining", "numbers"), _is_text),
+    "files": _is_stamps,
+    "output": lambda value: isinstance(value, bool),
+    "unfinished": lambda value: isinstance(value, bool),
+    "unjudged": _is_texts,
+    "limits": lambda value: isinstance(value, dict),
+    "counts": lambda value: isinstance(value, dict) and all(type(one) is int for one in value.values()),
+    "rolled back": lambda value: isinstance(value, list) and all(_is_texts(one) and len(one) == 2 for one in value),
+    "seconds": _is_number,
+}
+"""What stands in a line about a model."""
+
+
+def stamps_in(entry: Entry, *roles: str) -> Iterator[FileStamp]:
+    """The files that an entry names in some roles."""
+    files = entry.get("files")
+    for role in roles:
+        for path, digest, state in files.get(role, ()) if isinstance(files, dict) else ():
+            yield FileStamp(role, path, digest, None if state is None else tuple(state))  # type: ignore[arg-type]
+
+
+def _leads_out(place: str) -> bool:
+    return os.path.isabs(place) or ".." in Path(place).parts
+
+
+def _line(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=True, default=str)
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+@contextlib.contextmanager
+def _said(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise RewriterError(f"{path}: {reason(error)}") from error
+
+
+# What is left to do in a folder of results, by its journal: what is missing, or also what changed since.
+
+
+@record(slots=True)
+class Remaining:
+    """What is left to do.
+
+    Attributes:
+        jobs: these, with the number of each among all.
+        why: how many there are, by reason.
+        done: numbers of the jobs that are done.
+        removed: how many results were removed whose model is gone.
+        kept: results whose model is gone, and which somebody else changed.
+    """
+
+    jobs: list[tuple[int, Job]] = field(default_factory=list)
+    why: Counter[str] = field(default_factory=Counter)
+    done: list[int] = field(default_factory=list)
+    removed: int = 0
+    kept: list[str] = field(default_factory=list)
+
+
+class Folder:
+    """A folder of results and what decides about them.
+
+    Args:
+        out: the folder.
+        journal: that of the folder.
+        keys: of the recipes of each variant of the work.
+        limits: what a model may take now.
+    """
+
+    def __init__(self, out: Path, journal: Journal, keys: Sequence[str], limits: Mapping[str, float | None]) -> None:
+        self.out = out
+        self.journal = journal
+        self.keys = keys
+        self.limits = dict(limits)
+
+    def place(self, job: Job) -> str:
+        """What the journal knows a job by."""
+        return os.path.relpath(job.target or "", self.out)
+
+    def missing(self, jobs: Sequence[Job]) -> Remaining:
+        """What an earlier run did not come to.
+
+        Raises:
+            RewriterError: it had other rules or options.
+        """
+        found = Remaining()
+        for number, job in enumerate(jobs):
+            entry = self.journal.entry(self.place(job))
+            if entry is not None and self._stands(job, entry):
+                if entry.get("key") != self.keys[job.variant]:
+                    what = _differing(self.journal.recipes.get(str(entry.get("key"))), self.journal, self.keys[job.variant])
+                    raise RewriterError(f"{self.out}: what is done was done with {what}; --update does it again")
+                found.done.append(number)
+            else:
+                found.jobs.append((number, replace(job, replaces=entry is not None, adopts=entry is None)))
+        found.why["missing"] = len(found.jobs)
+        return found
+
+    def changed(self, jobs: Sequence[Job]) -> Remaining:
+        """What is missing, or would not become now what it was; results whose model is gone are removed."""
+        found = Remaining()
+        mine = set()
+        for number, job in enumerate(jobs):
+            place = self.place(job)
+            mine.add(place)
+            entry = self.journal.entry(place)
+            if (reason := self._reason(job, entry)) is None:
+                found.done.append(number)
+                continue
+            found.why[reason] += 1
+            found.jobs.append((number, replace(job, replaces=entry is not None, adopts=entry is None)))
+        self._remove(mine, found)
+        return found
+
+    def _reason(self, job: Job, entry: Entry | None) -> str | None:
+        if entry is None:
+            return "new"
+        if entry.get("key") != self.keys[job.variant]:
+            what = _differing(self.journal.recipes.get(str(entry.get("key"))), self.journal, self.keys[job.variant])
+            return f"for {what}"
+        if entry.get("error"):
+            return "failed before"
+        if not self._stands(job, entry) or not all(map(self._same_output(job), stamps_in(entry, "output", "output data"))):
+            return "missing"
+        if entry.get("limits", self.limits) != self.limits:
+            return "for other limits"
+        return None if self._same_input(job, entry) else "changed"
+
+    def _stands(self, job: Job, entry: Entry) -> bool:
+        """Whether the result that is noted is there, and not a mere copy since the model failed."""
+        return not entry.get("error") and bool(entry.get("output")) and job.target is not None and os.path.isfile(job.target)
+
+    def _same_output(self, job: Job) -> Callable[[FileStamp], bool]:
+        target = job.target or ""
+        return lambda stamp: _same(stamp, Path(target).parent, target)
+
+    def _same_input(self, job: Job, entry: Entry) -> bool:
+        folder = Path(job.path).parent
+        inputs = list(stamps_in(entry, "input", "input data"))
+        if not inputs or not all(_same(stamp, folder, job.path) for stamp in inputs):
+            return False
+        sources = list(stamps_in(entry, "source", "beside"))
+        options = self.journal.recipes[str(entry["key"])].get("options", {})
+        if options.get("source") == "auto":
+            beside = find(job.path)
+            if [stamp.path for stamp in sources] != ([] if beside is None else [str(beside)]):
+                return False
+            return all(_same(stamp, folder, stamp.path) for stamp in sources)
+        return True
+
+    def _remove(self, mine: set[str], found: Remaining) -> None:
+        """Removes the results of models that are gone, as far as they are what was written."""
+        gone = [place for place in self.journal.places() if place not in mine and self._lost(place)]
+        still = self._data_of(set(self.journal.places()) - set(gone)) if gone else set()
+        for place in gone:
+            entry, target = self.journal.entry(place) or {}, self.out / place
+            if os.path.lexists(target):
+                stamps = list(stamps_in(entry, "output"))
+                if not stamps or not _same(stamps[0], target.parent, str(target)):
+                    found.kept.append(str(target))
+                    continue
+                _unlink(target, self.out)
+            for stamp in stamps_in(entry, "output data"):
+                from rewriter.core.onnxfile import external_data
+
+                with contextlib.suppress(RewriterError):
+                    path = external_data.resolve(target.parent, stamp.path)
+                    if os.path.realpath(path) not in still and _same(stamp, target.parent, str(target)):
+                        _unlink(path, self.out)
+            self.journal.forget(place)
+            found.removed += 1
+
+    def _lost(self, place: str) -> bool:
+        entry = self.journal.entry(place)
+        path = None if entry is None else entry.get("input")
+        return isinstance(path, str) and not os.path.lexists(path)
+
+    def _data_of(self, places: set[str]) -> set[str]:
+        """Files with weights that the results of these models read."""
+        found = set()
+        for place in places:
+            for stamp in stamps_in(self.journal.entry(place) or {}, "output data"):
+                found.add(os.path.realpath((self.out / place).parent / stamp.path))
+        return found
+
+
+def _differing(before: Mapping[str, object] | None, journal: Journal, key: str) -> str:
+    """What differs between two recipes, in words."""
+    now = journal.recipes.get(key) or {}
+    words = {"versions": "another version", "rules": "other rules", "options": "other options", "command": "another command"}
+    for name in words:
+        if before is not None and before.get(name) != now.get(name):
+            return words[name]
+    return "other options"
+
+
+def _same(stamp: FileStamp, folder: Path, path: str) -> bool:
+    """Whether a file is what it was; where its times leave that open, its contents decide."""
+    data = stamp.role.endswith("data")
+    try:
+        if data:
+            from rewriter.core.onnxfile import external_data
+
+            path = str(external_data.resolve(folder, stamp.path))
+        found = os.stat(path)
+    except (OSError, ValueError, RewriterError):
+        return stamp.stat is None
+    if stamp.stat is None or found.st_size != stamp.stat[0]:
+        return False
+    if stat_of(found) == stamp.stat:
+        return True
+    now = data_stamp(stamp.role, folder, stamp.path) if data else file_stamp(stamp.role, path)
+    return now.sha256 is not None and now.sha256 == stamp.sha256
+
+
+def _unlink(path: Path, out: Path) -> None:
+    """Removes a file, and the folders that are empty without it."""
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+        for folder in _between(path, out):
+            os.rmdir(folder)
+
+
+def _between(path: Path, out: Path) -> Iterator[Path]:
+    for folder in path.parents:
+        if folder == out or out not in folder.parents:
+            return
+        yield folder

@@ -1,0 +1,392 @@
+"""Processes that do jobs, one after the other or several at once, whatever becomes of one of them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import tempfile
+import threading
+import time
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import IO, Any, Generic, NoReturn, TypeVar
+
+from rewriter.app.batch.deadline import limit_processor
+from rewriter.app.batch.group_commit import GroupCommit
+from rewriter.app.batch.job import process
+from rewriter.app.batch.work import Job, Outcome, Work
+from rewriter.core.errors import RewriterError, reason
+from rewriter.core.forkserver import process_context, take_environment, uninterrupted
+from rewriter.core.record import field, record, replace
+
+# Ctrl-C and the end that a system asks for: noted while processes work, so that what is done is kept, told and reported.
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal came where nothing waits for one; `number` says which."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+class Interruption:
+    """What signals say.
+
+    Attributes:
+        number: of the signal that came; 0 for none.
+        waited: whether somebody waits at `reader`, or will look at the number. Otherwise, and when a second signal comes,
+            Interrupted is raised.
+    """
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.waited = False
+        self.reader, self._writer = os.pipe()
+        os.set_blocking(self._writer, False)
+
+    @property
+    def code(self) -> int:
+        """The exit code that shells have for it."""
+        return 128 + self.number
+
+    def close(self) -> None:
+        for descriptor in (self.reader, self._writer):
+            os.close(descriptor)
+
+    def hear(self, number: int, frame: Any) -> None:
+        """The handler of signals."""
+        again, self.number = self.number, number
+        if again or not self.waited:
+            raise Interrupted(number)
+        os.write(self._writer, b"1")
+
+
+@contextmanager
+def heard() -> Iterator[Interruption]:
+    """Has SIGINT and SIGTERM noted, unless they are ignored."""
+    found = Interruption()
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) not in (signal.SIG_IGN, None):
+                before[number] = signal.signal(number, found.hear)
+    try:
+        yield found
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        found.close()
+
+
+Worker = Callable[[Job, Work], Outcome]
+
+PATIENCE = 5.0
+"""Seconds for processes that are told to end."""
+
+_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
+
+
+@record(slots=True)
+class _Started:
+    """A process, the number of the job that it is at (-1: none), and those of the jobs whose outcomes it has not said."""
+
+    process: BaseProcess
+    connection: Connection[Any, Any]
+    current: int = -1
+    open: list[int] = field(default_factory=list)
+
+
+class Pool:
+    """Jobs, and the processes that are at them.
+
+    A process is given a job, or, once there is no other, None. It answers with the outcomes that it has, numbered: those of a
+    group of models are only said once the results of all of them are on the disk (`group_commit`).
+    """
+
+    def __init__(self, jobs: Sequence[Job], work: Work, worker: Worker, interruption: Interruption | None = None) -> None:
+        self._interruption = interruption
+        self._context = process_context("onnx_graphsurgeon", "rewriter.app.batch.job", __name__)
+        self._work = work
+        self._worker = worker
+        self._given = jobs
+        self._next = 0
+        self._again: list[tuple[int, Job]] = []
+        self._failed: dict[int, Outcome] = {}
+        self._unsaid: set[int] = set()
+        self._current: dict[int, Job] = {}
+        self._processes: list[_Started] = []
+
+    def __len__(self) -> int:
+        """How many processes there are."""
+        return len(self._processes)
+
+    def start(self) -> bool:
+        """A new process with the next job; False when there is none."""
+        if not self._left:
+            return False
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(target=serve, args=(theirs,), daemon=True)
+        with uninterrupted():
+            process.start()
+        theirs.close()
+        with suppress(OSError):  # were it an argument, nobody would hear of a process that cannot begin
+            ours.send((dict(os.environ), self._work, self._worker))
+        one = _Started(process, ours)
+        self._processes.append(one)
+        self._give(one)
+        return True
+
+    def collect(self) -> list[tuple[int, Outcome]]:
+        """Waits for something to happen; the jobs that are finished by it."""
+        found = []
+        waited: list[Any] = [one.connection for one in self._processes]
+        ready = wait(waited if self._interruption is None else [*waited, self._interruption.reader])
+        for one in [one for one in self._processes if one.connection in ready]:
+            try:
+                said: list[tuple[int, Outcome]] = one.connection.recv()
+            except (EOFError, OSError):
+                found.extend(self._lost(one))
+                continue
+            self._give(one)
+            for position, outcome in said:
+                one.open.remove(position)
+                del self._current[position]
+                lost = self._failed.pop(position, None)
+                if lost is not None:
+                    lost.output = outcome.output
+                found.append((position, outcome if lost is None else lost))
+            if one.current < 0 and not one.open:
+                self._end(one)
+        return found
+
+    def stop(self) -> None:
+        """Ends all processes, whatever they are at."""
+        for one in self._processes:
+            one.connection.close()
+            one.process.terminate()
+        end = time.monotonic() + PATIENCE
+        for one in self._processes:
+            one.process.join(max(0.0, end - time.monotonic()))
+            if one.process.is_alive():
+                one.process.kill()
+                one.process.join()
+
+    def _give(self, one: _Started) -> None:
+        """The next job, or the word that there is none."""
+        given: tuple[int, Job] | None = None
+        if self._again:
+            given = self._again.pop()
+        elif self._left:
+            given = self._next, self._given[self._next]
+            self._next += 1
+        one.current = -1
+        if given is not None:
+            one.current = given[0]
+            one.open.append(given[0])
+            self._current[given[0]] = given[1]
+        with suppress(OSError):  # a process that has died meanwhile is found out by `collect`
+            one.connection.send(given)
+
+    @property
+    def _left(self) -> bool:
+        """Whether there is a job that nobody is at."""
+        return bool(self._again) or self._next < len(self._given)
+
+    def _end(self, one: _Started) -> None:
+        one.connection.close()
+        self._processes.remove(one)
+        one.process.join()
+
+    def _lost(self, one: _Started) -> list[tuple[int, Outcome]]:
+        """A process has died: the job that it was at failed, and is tried once more as a mere copy.
+
+        Jobs before it whose results were not yet named are done again; one whose process dies a second time so has failed.
+        """
+        self._end(one)
+        found = []
+        for position in one.open:
+            job = self._current.pop(position)
+            if position != one.current and position not in self._unsaid:
+                self._unsaid.add(position)
+                self._again.append((position, replace(job, adopts=True)))
+                continue
+            late = one.process.exitcode == -getattr(signal, "SIGXCPU", 0) and one.process.exitcode != 0
+            again = not late and position not in self._failed and not job.copy and job.target not in (None, job.path)
+            self._failed.setdefault(position, Outcome(job.path, error=_cause(one.process.exitcode), late=late))
+            if again:
+                self._again.append((position, replace(job, copy=True, adopts=False)))
+            else:
+                found.append((position, self._failed.pop(position)))
+        return found
+
+
+def _cause(exit_code: int | None) -> str:
+    if exit_code is not None and exit_code < 0:
+        try:
+            name = signal.Signals(-exit_code).name
+        except ValueError:
+            name = f"signal {-exit_code}"
+        if name == "SIGXCPU":
+            return "the process that worked on it took too much time and was ended"
+        return f"the process that worked on it was killed ({name}{', out of memory?' if name == 'SIGKILL' else ''})"
+    return f"the process that worked on it ended (exit code {exit_code})"
+
+
+def _outlive_nobody() -> None:
+    """Has the system end this process with the one that started it, however that ends."""
+    parent = multiprocessing.parent_process()
+    with suppress(Exception):
+        if sys.platform == "linux" and parent is not None:
+            import ctypes
+
+            ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGTERM)
+            if not parent.is_alive():
+                raise SystemExit(1)
+
+
+def _received(connection: Connection[Any, Any]) -> tuple[Mapping[str, str], Work, Worker]:
+    try:
+        return connection.recv()  # type: ignore[no-any-return]
+    except (EOFError, OSError):
+        raise SystemExit(1) from None
+
+
+def _end(*_: object) -> NoReturn:
+    raise SystemExit(1)
+
+
+def serve(connection: Connection[Any, Any]) -> None:
+    """The life of a process: what is to be done, then jobs in, outcomes out, until the other end is closed."""
+    environment, work, worker = _received(connection)
+    take_environment(environment)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted, too, and ends this one
+    signal.signal(signal.SIGTERM, _end)  # so that no half of a file is left behind
+    _outlive_nobody()
+    with suppress(EOFError, OSError), GroupCommit() as group:
+        while True:
+            given: tuple[int, Job] | None = connection.recv()
+            if given is None:
+                connection.send(group.commit())
+                continue
+            number, job = given
+            limit_processor(job.path, work.seconds)
+            connection.send(group.add(number, worker(job, work)))
+
+
+# Records that wait on the disk: however many models there are, what is known of them does not fill the memory.
+
+T = TypeVar("T")
+
+
+class Spool(Generic[T]):
+    """Records by their numbers, in a file without a name that only this process has.
+
+    Those of a list of models are iterated over in the order of these, whatever the order in which they were put there.
+    """
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] | None = None
+        self._offsets = array("q")
+        self._count = 0
+
+    def put(self, number: int, one: T) -> None:
+        """Keeps a record under a number that is free. Raises RewriterError when there is no room."""
+        try:
+            self._put(number, one)
+        except OSError as error:
+            raise RewriterError(f"{tempfile.gettempdir()}: {reason(error)}") from error
+
+    def _put(self, number: int, one: T) -> None:
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="rewriter-")  # noqa: SIM115 -- it stays open
+        while len(self._offsets) <= number:
+            self._offsets.append(-1)
+        self._offsets[number] = self._file.seek(0, 2)
+        self._count += 1
+        pickle.dump(one, self._file, pickle.HIGHEST_PROTOCOL)
+
+    def take(self, number: int) -> T:
+        """The record of a number, which is there."""
+        assert self._file is not None
+        self._file.seek(self._offsets[number])
+        found: Any = pickle.load(self._file)
+        return found  # type: ignore[no-any-return]
+
+    def numbers(self) -> Iterator[int]:
+        """Those that have a record."""
+        return (number for number, offset in enumerate(self._offsets) if offset >= 0)
+
+    def __iter__(self) -> Iterator[T]:
+        return map(self.take, self.numbers())
+
+    def __len__(self) -> int:
+        return self._count
+
+
+# Jobs one after the other or in separate processes; results in the order of the jobs.
+
+MOST_WAITING = 200
+"""Outcomes that wait in memory for those of jobs before them."""
+
+
+def run_all(
+    jobs: Sequence[Job],
+    work: Work,
+    processes: int,
+    done: Callable[[Outcome], object] = lambda outcome: None,
+    worker: Worker = process,
+    *,
+    apart: bool = False,
+    interruption: Interruption | None = None,
+) -> Iterator[Outcome]:
+    """The outcomes of jobs, in their order; after an interruption those that are there.
+
+    Args:
+        jobs: what to do.
+        work: what all of them share; pickled once for each process.
+        processes: how many to use; 1 works in this process, unless `apart` wants a process of its own for several jobs.
+        done: is told of every outcome as soon as it is there.
+        worker: does one job.
+        interruption: ends the work when a signal came.
+    """
+    if len(jobs) <= 1 or (processes == 1 and not apart):
+        if interruption is not None:
+            interruption.waited = False
+        for job in () if interruption is not None and interruption.number else jobs:
+            outcome = worker(job, work)
+            done(outcome)
+            yield outcome
+        return
+    pool = Pool(jobs, work, worker, interruption)
+    waiting: dict[int, Outcome | None] = {}
+    spool: Spool[Outcome] = Spool()
+
+    def taken(number: int) -> Outcome:
+        return waiting.pop(number) or spool.take(number)
+
+    following = 0
+    try:
+        while following < len(jobs) and not (interruption is not None and interruption.number):
+            while len(pool) < processes and pool.start():
+                pass
+            for number, outcome in pool.collect():
+                done(outcome)
+                if len(waiting) < MOST_WAITING:
+                    waiting[number] = outcome
+                else:
+                    spool.put(number, outcome)
+                    waiting[number] = None
+            while following in waiting:
+                yield taken(following)
+                following += 1
+    finally:
+        pool.stop()
+    for number in sorted(waiting):
+        yield taken(number)

@@ -1,0 +1,223 @@
+"""Models that are not files of this machine: URLs, by way of fsspec, and the standard input.
+
+Such a model is brought into a folder of its own, with the external data and the framework's file that belong to it, worked on
+there as any other, and what was written is brought to where it is wanted. So everything else knows only files.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from rewriter.app.batch.group_commit import named_at_once
+from rewriter.app.batch.urls import STDIN, is_remote, is_url
+from rewriter.app.batch.work import Job, Outcome, Work
+from rewriter.core.errors import RewriterError, install
+from rewriter.core.record import replace
+from rewriter.trust.source.find import FIXED
+
+_WHOLE = ("http://", "https://")
+"""Of these, what stands behind a `?` is no part of the path."""
+
+
+def process_remote(job: Job, work: Work, process: Callable[[Job, Work], Outcome]) -> Outcome:
+    """Does a job of which the model, or its result, is no file of this machine; as `process`, it never raises."""
+    try:
+        with TemporaryDirectory(prefix="rewriter-") as folder, named_at_once():
+            return _process(job, work, process, Path(folder))
+    except RewriterError as error:
+        return Outcome(job.path, error=str(error))
+
+
+def _process(job: Job, work: Work, process: Callable[[Job, Work], Outcome], folder: Path) -> Outcome:
+    path, target, names = job.path, job.target, dict[str, str]()
+    in_place = target == path != STDIN
+    if target is not None and is_url(target) and not in_place and not work.force and exists(target):
+        raise RewriterError(f"{target} exists; --force overwrites it")
+    if is_remote(path):
+        (inputs := folder / "in").mkdir()
+        path = str(download(job.path, inputs, source=work.source))
+        names = {path: job.path, **{str(one): beside(job.path, one.name) for one in inputs.iterdir() if str(one) != path}}
+    if target is not None and is_url(target):
+        (outputs := folder / "out").mkdir()
+        target = path if in_place else str(outputs / name_of(target))
+        names.setdefault(target, job.target or "")
+    outcome = process(replace(job, path=path, target=target), work)
+    _rename(outcome, names)
+    if target != job.target and outcome.output is not None:
+        with _told(outcome.output):
+            upload(Path(target or ""), str(job.target), alone=in_place)
+    return outcome
+
+
+def download(url: str, folder: Path, *, source: str) -> Path:
+    """A model with all that belongs to it, as files of this machine."""
+    if url == STDIN:
+        with (path := folder / "stdin.onnx").open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        return path
+    with _told(url):
+        fs, there = _filesystem(url)
+        fs.get_file(there, str(path := folder / name_of(url)))
+        for location in _locations(path):
+            if fs.exists(other := _filesystem(beside(url, location))[1]):
+                (folder / location).parent.mkdir(parents=True, exist_ok=True)
+                fs.get_file(other, str(folder / location))
+        for name in _sources(url, fs) if source == "auto" else []:
+            fs.get_file(_filesystem(beside(url, name))[1], str(folder / name))
+    return path
+
+
+def _locations(path: Path) -> list[str]:
+    """Files in or below the folder of a model that it keeps weights in; of one that cannot be read, none."""
+    from rewriter.core.onnxfile import external_data
+    from rewriter.core.onnxfile.read import read_model_file
+
+    found = set()
+    try:
+        for tensor in external_data.tensors_of(read_model_file(path).proto):
+            if external_data.is_external(tensor):
+                found.add(external_data.reference(tensor).location)
+    except RewriterError:  # whoever works on it says so
+        return []
+    inside = [name for name in found if name and not os.path.isabs(name) and ".." not in Path(name).parts and "\0" not in name]
+    return sorted(name for name in inside if len(name) < 1_000 and name != path.name)
+
+
+def _sources(url: str, fs: Any) -> list[str]:
+    """What may be the framework's own file beside a model; where a server lists nothing, only what is named after the model."""
+    stem = name_of(url).removesuffix(".onnx").removesuffix(FIXED)
+    own = f"{stem}-symbol.json"
+    try:
+        names = [str(one).rstrip("/").rpartition("/")[2] for one in fs.ls(_filesystem(beside(url, ""))[1], detail=False)]
+    except Exception:  # what a server says that cannot list
+        names = [own] if fs.exists(_filesystem(beside(url, own))[1]) else []
+    if own in names:
+        return [own]
+    if {name.removesuffix(".onnx").removesuffix(FIXED) for name in names if name.endswith(".onnx")} - {stem}:
+        return []
+    found = [name for name in names if name == "symbol.json" or name.endswith("-symbol.json")]
+    return found if len(found) <= 2 else []
+
+
+def _rename(outcome: Outcome, names: dict[str, str]) -> None:
+    """What is said of the files of this machine is said of what they stand for."""
+
+    def told(text: str) -> str:
+        for path, name in names.items():
+            text = text.replace(path, name)
+        return text
+
+    outcome.path = told(outcome.path)
+    outcome.output = outcome.output and told(outcome.output)
+    outcome.source = outcome.source and told(outcome.source)
+    outcome.error, outcome.crash = told(outcome.error), told(outcome.crash)
+    outcome.unjudged = list(map(told, outcome.unjudged))
+    outcome.stamps = [replace(stamp, path=told(stamp.path)) for stamp in outcome.stamps]
+    if outcome.log is not None:
+        outcome.log.notes = list(map(told, outcome.log.notes))
+
+
+def upload(path: Path, url: str, *, alone: bool) -> None:
+    """Brings a result to its URL, its weights before it: whoever sees the model can read it."""
+    others = [] if alone else [one for one in sorted(path.parent.rglob("*")) if one.is_file() and one != path]
+    for one in others:
+        _put(one, beside(url, one.relative_to(path.parent).as_posix()))
+    _put(path, url)
+
+
+def _put(path: Path, url: str) -> None:
+    fs, there = _filesystem(url)
+    fs.makedirs(fs._parent(there), exist_ok=True)
+    fs.put_file(str(path), there)
+
+
+def put_bytes(url: str, data: bytes) -> None:
+    """Writes a file at once. Raises RewriterError where it cannot be written."""
+    with _told(url):
+        fs, there = _filesystem(url)
+        fs.makedirs(fs._parent(there), exist_ok=True)
+        fs.pipe_file(there, data)
+
+
+def exists(url: str) -> bool:
+    """Whether there is something. Raises RewriterError where nobody can tell."""
+    with _told(url):
+        fs, there = _filesystem(url)
+        return bool(fs.exists(there))
+
+
+def models_at(url: str, *, skip: str | None = None) -> list[tuple[str, str]]:
+    """The model of a URL, or those below it where it is a folder: the URL of each and its place under the folder.
+
+    Args:
+        url: of a model or a folder.
+        skip: an ending of models in folders that are left out.
+
+    Raises:
+        RewriterError: it cannot be listed, or there is no model in the folder.
+    """
+    with _told(url):
+        fs, there = _filesystem(url)
+        if name_of(url).lower().endswith(".onnx") or not fs.isdir(there):
+            return [(url, name_of(url))]
+        below = str(there).rstrip("/")
+        places = [str(one)[len(below) :].lstrip("/") for one in sorted(fs.find(there))]
+    models = [one for one in places if one.lower().endswith(".onnx") and not any(p.startswith(".") for p in one.split("/"))]
+    if not models:
+        raise RewriterError(f"{url}: there is no *.onnx in this folder")
+    return [(below_url(url, one), one) for one in models if skip is None or not one.lower().endswith(skip)]
+
+
+def name_of(url: str) -> str:
+    """The name of a file, by its URL."""
+    head = url.partition("::")[0]
+    return (head.partition("?")[0] if head.startswith(_WHOLE) else head).rstrip("/").rpartition("/")[2] or "model.onnx"
+
+
+def beside(url: str, name: str) -> str:
+    """What has another name, in the folder of a URL; "" is the folder."""
+    if not is_url(url):
+        return str(Path(url).with_name(name))
+    head, more, rest = url.partition("::")
+    head = head.partition("?")[0] if head.startswith(_WHOLE) else head
+    start, _, path = head.partition("://")
+    folder = path.rpartition("/")[0]
+    return f"{start}://{folder}{'/' if folder and name else ''}{name}{more}{rest}"
+
+
+def below_url(url: str, place: str) -> str:
+    """What stands below a folder."""
+    head, more, rest = url.partition("::")
+    return f"{head.rstrip('/')}/{place}{more}{rest}" if not head.endswith("://") else f"{head}{place}{more}{rest}"
+
+
+def _filesystem(url: str) -> tuple[Any, str]:
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError:
+        raise RewriterError(f"{url}: URLs need fsspec; install it with: {install('remote')}") from None
+    fs, path = url_to_fs(url)
+    return fs, str(path)
+
+
+@contextmanager
+def _told(url: str) -> Iterator[None]:
+    """Whatever a file system raises becomes one line."""
+    try:
+        yield
+    except RewriterError:
+        raise
+    except FileNotFoundError:
+        raise RewriterError(f"{url}: no such file or directory") from None
+    except ImportError as error:
+        raise RewriterError(f"{url}: {error}; {install('remote')} brings what s3, gs, abfs and http need") from None
+    except Exception as error:  # each has errors of its own
+        words = " ".join(str(error).split())[:300]
+        raise RewriterError(f"{url}: {words or type(error).__name__}") from None

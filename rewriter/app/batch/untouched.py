@@ -1,0 +1,269 @@
+"""Models in which no rule can fire are done before anything heavy is imported: judged by their bytes, and copied as they are.
+
+Whatever is doubtful (bytes out of the ordinary, a file of the framework beside the model, a rule that may fire) is left to the
+ordinary way, which gives the same answer for all that is done here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rewriter.core.collector import collector_off
+from rewriter.core.conditions.guards import GuardedModel, suited
+from rewriter.core.errors import RewriterError
+from rewriter.core.framework.exporter import LISTING_EXPORTERS, Exporter, identify, version_bounds
+from rewriter.core.language.cache.operator_table import operator_table
+from rewriter.core.log.records import Log
+from rewriter.core.matching.forecast import Forecast
+from rewriter.core.onnxfile import files
+from rewriter.core.onnxfile.census import Body, Census
+from rewriter.core.onnxfile.expansion import MOST, expanded
+from rewriter.core.onnxfile.take_census import MalformedError, take_census
+from rewriter.core.onnxfile.wire import Source
+from rewriter.core.onnxfile.without_weights import without_weights
+from rewriter.core.onnxfile.write import write_file
+from rewriter.core.record import replace
+from rewriter.core.versions import Bounds
+from rewriter.trust.proof import onnx_runtime
+from rewriter.trust.proof.judges import judges
+from rewriter.trust.source.find import find
+
+if TYPE_CHECKING:
+    from rewriter.app.batch.work import Job, Outcome, Work
+
+
+class Outlook:
+    """What the bytes of a model tell of the rules that may fire in it.
+
+    Attributes:
+        forecast: None where the bytes tell nothing, or nobody wants to know.
+        read: the bytes and what the system says of their file; None where it is large, or the model has data in other files.
+    """
+
+    def __init__(self) -> None:
+        self.forecast: Forecast | None = None
+        self.read: tuple[bytes, os.stat_result] | None = None
+        self._stamp: tuple[int, int] | None = None
+
+    def note(self, census: Census, data: bytes, found: os.stat_result) -> None:
+        """Remembers what was read of a file."""
+        self._stamp = found.st_size, found.st_mtime_ns
+        self.read = (data, found) if len(data) == found.st_size and not census.refers else None
+
+    def check(self, path: str) -> None:
+        """Forgets what does not hold any more, since the file is not what it was."""
+        if self._stamp is not None:
+            found = os.stat(path)
+            if (found.st_size, found.st_mtime_ns) != self._stamp:
+                self.forecast = self.read = None
+
+
+def decided(job: Job, work: Work, outcome: Outcome, outlook: Outlook) -> bool:
+    """Whether nothing can fire in a model; then the outcome says so, and what is to be written is written.
+
+    Otherwise the outlook says what may fire, where that is known.
+
+    Raises:
+        RewriterError: the model cannot be read, or its copy not written.
+    """
+    asks_more = (
+        work.plan is not None
+        or work.coverage is not None
+        or work.audit is not None
+        or work.tidy
+        or work.static
+        or work.count
+        or work.profile
+        or work.expect
+    )
+    with files.opened(job.path) as (descriptor, size):
+        large = size >= files.LARGE
+        data = _without_weights(descriptor, size) if large else files.all_bytes(descriptor)
+        found = os.fstat(descriptor)
+    with collector_off(circular=False):
+        try:
+            census = take_census(data)
+        except MalformedError:
+            return False
+        outlook.note(census, data, found)
+        if asks_more:
+            return False
+        outlook.forecast = forecast = Forecast(census, operator_table())
+        return not _asks_elsewhere(job, work) and _decided(job, work, outcome, forecast, data, found, large=large)
+
+
+def copied_blindly(job: Job, work: Work, outcome: Outcome) -> bool:
+    """Copies a small model that names no other file, of which there is no time to find out more."""
+    from rewriter.core.onnxfile.external_data import may_refer
+
+    with files.opened(Path(job.path)) as (descriptor, size):
+        if size >= files.LARGE:
+            return False
+        data, found = files.all_bytes(descriptor), os.fstat(descriptor)
+    if may_refer(data):
+        return False
+    copy(job, work, outcome, data, found)
+    return True
+
+
+def _asks_elsewhere(job: Job, work: Work) -> bool:
+    """Whether something beside the model has to be asked: a runtime, or the framework's own file."""
+    if work.runtime == "yes":
+        return True
+    return work.source != "none" and (work.source != "auto" or find(job.path) is not None)
+
+
+def _decided(
+    job: Job, work: Work, outcome: Outcome, forecast: Forecast, data: bytes, found: os.stat_result, *, large: bool
+) -> bool:
+    census = forecast.census
+    exporter = _exporter(census)
+    if exporter.name == "mxnet" and exporter.evidence == "graph name" and census.graph.columns is not None:
+        return False  # names tell which version it is, and those of a large graph are not listed
+    log = _quiet(forecast, work, exporter)
+    if log is None:
+        return False
+    if work.runtime == "auto" and not _judged(work, outcome, census, data, found.st_size):
+        return False  # no rule may know what is wrong, but a runtime may
+    writes = job.target is not None and job.target != job.path
+    if writes and census.refers and (work.journal or not _beside(job)):
+        return False
+    if writes and job.target is not None:
+        copy(job, work, outcome, None if large else data, found)
+    outcome.log, outcome.exporter = log, str(exporter)
+    listed = {name for name, _ in census.graph.inputs} & {name for name, _ in census.graph.constants}
+    if listed:
+        every = listed >= {name for name, _ in census.graph.constants} or 0 < (census.ir_version or 0) < 4
+        constant = every or exporter.name in LISTING_EXPORTERS
+        outcome.constant_inputs = constant if work.constant_inputs == "auto" else work.constant_inputs == "yes"
+    return True
+
+
+def _judged(work: Work, outcome: Outcome, census: Census, data: bytes, size: int) -> bool:
+    """Whether ONNX Runtime loads the model, or need not be asked since it is large; False, too, where the ordinary way has to
+    see to that it may be asked.
+    """
+    if census.refers:
+        return False
+    if size >= files.LARGE:
+        return work.moderate and size > onnx_runtime.MODERATE
+    if census.functions and _expands(census):
+        return False
+    try:
+        session = judges.Session(data, None)
+    except (judges.RefusedError, judges.NoAnswer):
+        return False
+    if work.runs_models and _fails(session, data):
+        return False
+    outcome.refusal = "" if work.asks_before else None
+    outcome.remaining = "" if work.keep else None
+    return True
+
+
+def _fails(session: judges.Session, data: bytes) -> bool:
+    """Whether a small model does not run on made-up inputs; the ordinary way finds out what to say of it."""
+    import onnx
+
+    from rewriter.trust.proof.models.model_runs import run_failure
+
+    return run_failure(session, onnx.ModelProto.FromString(data)) is not None
+
+
+def _expands(census: Census) -> bool:
+    """Whether its functions stand for too much to be put before a judge."""
+    bodies = {key: list(_operators(body)) for key, body in census.functions.items()}
+    return expanded(bodies, _operators(census.graph)) > MOST
+
+
+def _operators(body: Body) -> Iterator[tuple[str, str]]:
+    waiting = [body]
+    while waiting:
+        for kind, _, _ in (inner := waiting.pop()).nodes:
+            yield kind.domain, kind.op
+        waiting.extend(inner.inner)
+
+
+def _quiet(forecast: Forecast, work: Work, exporter: Exporter) -> Log | None:
+    """The log of a run in which nothing happens; None when something may."""
+    census = forecast.census
+    subject = GuardedModel(exporter, census.ir_version, census.versions, has_source=False)
+    meant, skipped = suited(work.rules, subject)
+    if not work.keep and work.rules.questions:  # a check asks about these, too
+        meant = [*meant, *suited(replace(work.rules, rules=work.rules.questions), subject)[0]]
+    return None if forecast.possible(meant) else Log(skipped=skipped)
+
+
+def _exporter(census: Census) -> Exporter:
+    graph = census.graph
+
+    def mxnet() -> Bounds:
+        names = chain(graph.names, (name for name, _ in graph.constants))
+        return version_bounds(census.imports, graph.naming, (str(name, "utf-8", "replace") for name in names))
+
+    return identify(census.producer_name, census.producer_version, graph.name, census.imports, mxnet)
+
+
+def _without_weights(descriptor: int, size: int) -> bytes:
+    """Of a large model only what are no weights; of one that is malformed nothing."""
+    try:
+        return without_weights(Source(size, lambda place, count: os.pread(descriptor, min(count, size - place), place)))
+    except MalformedError:
+        return b""
+
+
+def _beside(job: Job) -> bool:
+    """Whether the copy stands in the folder of the model."""
+    assert job.target is not None
+    return os.path.realpath(os.path.dirname(job.path) or ".") == os.path.realpath(os.path.dirname(job.target) or ".")
+
+
+def copy(job: Job, work: Work, outcome: Outcome, data: bytes | None, found: os.stat_result) -> None:
+    """Writes the model to where its result goes, and notes both files where that is wanted.
+
+    Args:
+        job: has a target.
+        work: says whether that may be replaced.
+        outcome: gets the output and the notes.
+        data: the bytes that were read; None when they are many, and are copied from the file.
+        found: the file as it was when it was read.
+
+    Raises:
+        RewriterError: the target may not be replaced, the system refuses, or the file was changed meanwhile.
+    """
+    from rewriter.app.batch.file_records import copied_stamp, file_stamp, read_stamp
+
+    assert job.target is not None
+    if data is not None:
+        from rewriter.app.batch.group_commit import write_result
+
+        if work.stamped and not outcome.stamps:
+            outcome.stamps.append(read_stamp(job.path, data, found))
+        write_result(job, work, outcome, data)
+        return
+    _copy_large(Path(job.path), Path(job.target), found, force=work.force or job.replaces)
+    outcome.output = job.target
+    if work.stamped:
+        read = file_stamp("input", job.path)
+        outcome.stamps += [read, copied_stamp(read, job.target)]
+
+
+def _copy_large(source: Path, target: Path, found: os.stat_result, *, force: bool) -> None:
+    from rewriter.core.onnxfile.write import make_folder, transfer
+
+    make_folder(target.parent)
+    opened = os.open(source, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    try:
+
+        def fill(descriptor: int) -> None:
+            transfer(opened, 0, found.st_size, descriptor)
+            now = os.fstat(opened)
+            if (now.st_size, now.st_mtime_ns) != (found.st_size, found.st_mtime_ns):
+                raise RewriterError(f"{source}: the file was changed after it was read")
+
+        write_file(target, fill, force)
+    finally:
+        os.close(opened)

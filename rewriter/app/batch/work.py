@@ -1,0 +1,179 @@
+"""What is to be done with models, and what became of each: the records that workers are handed and hand back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from rewriter.core.engine.limits import Limits
+from rewriter.core.log.clock import Profile
+from rewriter.core.log.records import Log
+from rewriter.core.record import field, record
+
+if TYPE_CHECKING:
+    from rewriter.app.batch.file_records import FileStamp
+    from rewriter.app.config.configuration import Suppression
+    from rewriter.app.report.document import ExpectationRecord
+    from rewriter.core.engine.coverage import Coverage
+    from rewriter.core.engine.firing_audit import FiringAudit
+    from rewriter.core.language.rules import RuleSet
+    from rewriter.trust.diff.difference import Difference
+    from rewriter.trust.plans.plan_file import Proposal
+
+
+@record(frozen=True, slots=True)
+class Job:
+    """One model to work on.
+
+    Attributes:
+        target: where the result goes; None writes nothing.
+        copy: writes it as it is without trying any rule.
+        variant: the number of the variant of the work, where there are any.
+        replaces: an existing result is an older one of this very model.
+        adopts: an existing result is left, and counts, where it is what would be written.
+    """
+
+    path: str
+    target: str | None = None
+    copy: bool = False
+    variant: int = 0
+    replaces: bool = False
+    adopts: bool = False
+
+
+@record(frozen=True, slots=True)
+class Work:
+    """What all jobs of a call share.
+
+    Attributes:
+        rules: the selected ones, with their settings.
+        source: "auto", "none" or a file.
+        keep: False is a check: every edit is taken back.
+        force: existing files may be replaced.
+        tidy: also remove what was dead before any rule fired.
+        static: inputs that get fixed shapes first.
+        count: the outcome says how many nodes the model and the result have.
+        verify: also compare the numbers before and after; `inputs` is an .npz file with the model's inputs, None makes them up.
+        stamp: a model that changes gets a record of the run; `full_record`: one that `undo` can do with.
+        coverage: where to count what rules did, for jobs done in this process.
+        diff: also compare the result with what it was.
+        runtime: whether ONNX Runtime is asked what it refuses: of a check the model, of a repair the result. "auto": models of
+            moderate size; "yes": up to what the judges of results load.
+        moderate: "auto" leaves models out that are larger than that.
+        before: a repair, too, asks about the model as it is.
+        suppress: firings that are not to happen, by the configuration.
+        plan: the only firings that may happen, with the name of the file that says so; None: all may.
+        variants: the same work with other settings, for models of which a configuration says something of their own.
+        profile: book where the time goes.
+        detail: the log has the texts of nodes and conditions.
+        keep_partial: what the rules did is written although the clock ended the run.
+        seconds: for one model; None for no limit. `memory`: bytes for the process that works on it, and for that of its judges.
+        expect: where the framework's own numbers are, with `{dir}` and `{name}` for those of the model; None: nobody asks.
+        journal: files are hashed, to be noted in a journal.
+        audit: what a report wants to know of firings besides; files are then hashed, and the log has its texts, too. None: no
+            report is made.
+    """
+
+    rules: RuleSet
+    source: str = "auto"
+    constant_inputs: Literal["auto", "yes", "no"] = "auto"
+    limits: Limits = field(default_factory=Limits)
+    keep: bool = True
+    force: bool = False
+    tidy: bool = False
+    static: tuple[tuple[str, Sequence[int]], ...] = ()
+    count: bool = False
+    verify: bool = False
+    stamp: bool = False
+    full_record: bool = False
+    inputs: str | None = None
+    coverage: Coverage | None = None
+    diff: bool = False
+    profile: bool = False
+    runtime: Literal["no", "auto", "yes"] = "no"
+    moderate: bool = True
+    before: bool = False
+    suppress: tuple[Suppression, ...] = ()
+    plan: tuple[str, tuple[Proposal, ...]] | None = None
+    variants: tuple[Work, ...] = ()
+    detail: bool = False
+    keep_partial: bool = False
+    seconds: float | None = None
+    memory: int | None = None
+    expect: str | None = None
+    journal: bool = False
+    audit: FiringAudit | None = None
+
+    @property
+    def stamped(self) -> bool:
+        """Whether it is noted what the files were that are read and written."""
+        return self.journal or self.audit is not None
+
+    @property
+    def runs_models(self) -> bool:
+        """Whether models that load are run on made-up inputs: in a check, unless there are the framework's own."""
+        return not self.keep and self.expect is None
+
+    @property
+    def asks_before(self) -> bool:
+        """Whether ONNX Runtime is asked about the model as it is."""
+        return self.runtime != "no" and (self.before or not self.keep)
+
+
+@record(slots=True)
+class Outcome:
+    """What became of one job.
+
+    Attributes:
+        output: the file that was written, None for none.
+        log: of the run, None when there was none.
+        late: the clock ended the work on it, so that nothing was written.
+        error: why the model failed, "" otherwise; `crash` is the traceback when that was a mistake of this program.
+        constant_inputs: whether initializers that are also inputs were taken as constants; None when there are none.
+        tidied: how many nodes, initializers and imports were removed because nothing used them.
+        static: whether inputs got fixed shapes.
+        nodes: of the model and of the result, where they were to be counted.
+        differences: of the result from the model as it was, when they were asked for.
+        refusal: why ONNX Runtime does not load the model as it is, "" when it does, None when it was not asked.
+        remaining: why it does not load the result of a repair, likewise.
+        unjudged: judges that did not say whether they take the model or the result: a sentence of each.
+        expectation: what the framework's own numbers say of it.
+        stamps: what was read and written, when a report or a journal is wanted.
+        profile: where the time went, when that is wanted.
+    """
+
+    path: str
+    output: str | None = None
+    log: Log | None = None
+    error: str = ""
+    late: bool = False
+    crash: str = ""
+    exporter: str = ""
+    source: str | None = None
+    constant_inputs: bool | None = None
+    tidied: int = 0
+    static: bool = False
+    nodes: tuple[int, int] | None = None
+    differences: list[Difference] = field(default_factory=list)
+    refusal: str | None = None
+    remaining: str | None = None
+    unjudged: list[str] = field(default_factory=list)
+    expectation: ExpectationRecord | None = None
+    stamps: list[FileStamp] = field(default_factory=list)
+    profile: Profile | None = None
+    seconds: float = 0.0
+
+    @property
+    def changed(self) -> bool:
+        return not self.error and self.log is not None and (self.log.changed or self.tidied > 0 or self.static)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether something is left: a rule failed, the run was stopped, a rewrite was rolled back, or the numbers are not
+        those that the framework computed.
+        """
+        log = self.log
+        if log is None:
+            return False
+        wrong = log.verification is not None and log.verification.verdict == "wrong"
+        return wrong or bool(log.stops or log.rolled_back) or any(blocked.error for blocked in log.blocked)

@@ -1,0 +1,309 @@
+"""Many models, one report: the common course of `fix`, `optimize` and `check`, with `--resume` and `--update`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+
+from rewriter import __version__
+from rewriter.app.batch.file_records import file_records
+from rewriter.app.batch.journal import ENDING, Entry, Folder, Journal, Remaining, entry_of, key_of, recipe, stamps_in
+from rewriter.app.batch.processes import Interrupted, Interruption, heard, run_all
+from rewriter.app.batch.urls import is_url
+from rewriter.app.batch.work import Job, Outcome, Work
+from rewriter.app.cli.configured import unused, vary
+from rewriter.app.cli.console_report import ConsoleReport, Totals, next_step, progress, summary_line
+from rewriter.app.cli.options import limits_of
+from rewriter.app.cli.output import say, style_of
+from rewriter.app.cli.paths import STDOUT
+from rewriter.app.cli.report_record import Command, check_reports, printed, snapshots, status, write_reports
+from rewriter.app.cli.selection import selected
+from rewriter.app.report.document import ModelRecord
+from rewriter.core.engine.limits import Limits
+from rewriter.core.log.clock import Profile
+from rewriter.core.log.records import RolledBack, Verification
+from rewriter.core.onnxfile.write import make_folder
+from rewriter.core.record import replace
+from rewriter.workbench.style import clean
+
+# `--resume` and `--update`: what of a call an earlier one has done, by the journal in the folder of results.
+
+
+class Resumed:
+    """The journal of a folder, and what of a call is left to do.
+
+    Attributes:
+        work: with which this has to be done.
+        skipped: how many models an earlier run has done.
+
+    Raises:
+        RewriterError: the journal cannot be used, or `--resume` would mix results of different rules.
+    """
+
+    def __init__(self, command: Command, jobs: Sequence[Job], work: Work, args: argparse.Namespace) -> None:
+        self._command = command
+        self._jobs = jobs
+        self._limits = {"seconds": work.seconds, "memory": None if args.memory_limit is None else work.memory}
+        self.work = replace(work, journal=True, variants=tuple(replace(one, journal=True) for one in work.variants))
+        recipes = [recipe(command, one, _versions()) for one in work.variants or [work]]
+        self._keys = [key_of(made) for made in recipes]
+        out = Path(args.out)
+        path = journal_of(out) if args.journal is None else Path(args.journal)
+        for folder in (out, path.parent):
+            make_folder(folder)
+        self._journal = Journal(path)
+        self._journal.start(dict(zip(self._keys, recipes, strict=True)))
+        self._folder = Folder(out, self._journal, self._keys, self._limits)
+        self._left = self._remaining(args)
+        self.skipped = len(self._left.done)
+
+    def _remaining(self, args: argparse.Namespace) -> Remaining:
+        if args.resume:
+            found = self._folder.missing(self._jobs)
+            say(f"resume: {len(found.done):,} of {len(self._jobs):,} are done, {len(found.jobs):,} left")
+            return found
+        if not args.update:
+            return Remaining(list(enumerate(self._jobs)))
+        found = self._folder.changed(self._jobs)
+        told = [f"{number:,} {why}" for why, number in sorted(found.why.items())]
+        told += [f"{found.removed:,} removed"] if found.removed else []
+        say(f"update: {', '.join([*told, f'{len(found.done):,} as they were'])}")
+        if found.kept:
+            also = f" and {len(found.kept) - 1:,} more" if len(found.kept) > 1 else ""
+            say(f"update: {clean(found.kept[0])}{also}: the model is gone, but somebody changed the result, so it stays")
+        return found
+
+    def __enter__(self) -> Sequence[tuple[int, Job]]:
+        return self._left.jobs
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._journal.close()
+
+    def note(self, number: int, outcome: Outcome) -> None:
+        """Notes what became of a job."""
+        job = self._jobs[number]
+        entry = entry_of(outcome, status(self._command, outcome), self._keys[job.variant], self._limits)
+        self._journal.note(self._folder.place(job), entry)
+
+    def earlier(self) -> Iterator[tuple[int, ModelRecord]]:
+        """What earlier runs did, with the number of each model."""
+        for number in self._left.done:
+            job = self._jobs[number]
+            yield number, _record(job, self._journal.entry(self._folder.place(job)) or {})
+
+
+def _record(job: Job, entry: Entry) -> ModelRecord:
+    """What a journal knows of a model, for reports and totals."""
+    numbers = entry.get("numbers")
+    return ModelRecord(
+        path=job.path,
+        output=job.target,
+        status=entry.get("verdict", "unchanged"),
+        error=entry.get("error"),
+        exporter=entry.get("exporter"),
+        source=next((stamp.path for stamp in stamps_in(entry, "source")), None),
+        refusal=entry.get("refusal"),
+        remaining=entry.get("remaining"),
+        unjudged=tuple(entry.get("unjudged", ())),
+        seconds=entry.get("seconds", 0.0),
+        files=tuple(file_records(stamps_in(entry, "input", "input data", "source", "output", "output data"))),
+        stop=None if entry.get("error") else "fixpoint",
+        counts=entry.get("counts", {}),
+        rolled_back=[RolledBack(rule, "", "", "", "", "", why) for rule, why in entry.get("rolled back", ())],
+        verification=None if not numbers else Verification(numbers),
+        unfinished=bool(entry.get("unfinished")),
+        earlier=True,
+    )
+
+
+def journal_of(out: Path) -> Path:
+    """The journal of a folder stands beside it."""
+    whole = Path(os.path.abspath(out))
+    return whole.with_name(whole.name + ENDING) if whole.name else whole / ENDING
+
+
+def _versions() -> dict[str, str]:
+    """Of whatever decides the bytes of results; nothing is imported for it."""
+    found = {"rewriter": __version__}
+    for name in ("onnx", "onnxruntime"):
+        if (spec := find_spec(name)) is not None and spec.origin is not None:
+            installed = os.listdir(Path(spec.origin).parent.parent)
+            told = (re.fullmatch(rf"({name}(?:_\w+)?)-(.+)\.dist-info", one) for one in installed)
+            found |= {one[1]: one[2] for one in told if one}
+    return found
+
+
+def run_batch(command: Command, jobs: Sequence[Job], args: argparse.Namespace) -> int:
+    """Does all jobs, reports each, sums up, and returns the exit code.
+
+    Raises:
+        RewriterError: the rules cannot be used, or the source file that was named cannot be read.
+    """
+    with heard() as interruption:
+        return _run(command, jobs, args, interruption)
+
+
+def _run(command: Command, jobs: Sequence[Job], args: argparse.Namespace, interruption: Interruption) -> int:
+    started = time.monotonic()
+    interruption.waited = len(jobs) > 1
+    check_reports(args.report, jobs, args)
+    work = make_work(command, args)
+    reports = args.format != "text" or bool(args.report)
+    if reports:
+        from rewriter.core.engine.firing_audit import FiringAudit
+
+        work = replace(work, audit=FiringAudit(snapshots=snapshots(args.report, len(jobs))), before=command != "check")
+    work, jobs = vary(work, jobs, args)
+    batch = _Batch(command, jobs, work, args, keeps=reports)
+    batch.run(interruption)
+    seconds = time.monotonic() - started
+    code = interruption.code if interruption.number else batch.totals.code
+    if not interruption.number:
+        batch.warn()
+    if reports:
+        report = batch.totals.report(work, seconds, code)
+        if args.format != "text":
+            for piece in printed(report, args.format):
+                sys.stdout.write(piece)
+        write_reports(report, args.report, args.staging)
+    if work.profile:
+        _say_profile(batch.profile)
+    if args.format != "json":
+        sys.stdout.flush()
+        summary = batch.totals.summary(seconds)
+        say(summary_line(command, summary))
+        if command == "check" and args.format == "text" and summary.firings:
+            say(next_step(args.paths))
+    if interruption.number:
+        more = "; continue with --resume" if batch.resumed is not None else ""
+        say(f"interrupted: {batch.totals.models:,} of {len(jobs):,} done{more}")
+    return code
+
+
+class _Batch:
+    """The jobs of a call, and what became of them."""
+
+    def __init__(self, command: Command, jobs: Sequence[Job], work: Work, args: argparse.Namespace, *, keeps: bool) -> None:
+        self._command = command
+        self._jobs = jobs
+        self._args = args
+        self._used: set[str] = set()
+        self.totals = Totals(command, args, keeps=keeps)
+        self.profile = Profile()
+        self.resumed: Resumed | None = None
+        if getattr(args, "out", None) is not None and not is_url(args.out):
+            self.resumed = Resumed(command, jobs, work, args)
+        self._work = work if self.resumed is None else self.resumed.work
+
+    def run(self, interruption: Interruption) -> None:
+        """Does the jobs that are to be done."""
+        if self.resumed is None:
+            self._do(list(enumerate(self._jobs)), interruption)
+            return
+        with self.resumed as left:
+            for number, record in self.resumed.earlier():
+                self.totals.add_record(number, record)
+            self._do(left, interruption)
+
+    def _do(self, numbered: Sequence[tuple[int, Job]], interruption: Interruption) -> None:
+        jobs = [job for _, job in numbered]
+        numbers = {job.path: number for number, job in numbered}
+        with progress(len(jobs)) as display:
+            console = ConsoleReport(self._command, self._args, self._work.rules, len(self._jobs), display)
+
+            def finish(outcome: Outcome) -> None:
+                number = numbers[outcome.path]
+                _name_files(outcome, self._args)
+                if self._command == "optimize" and outcome.log is not None and not self._args.verbose:
+                    # what an unknown fact kept from being made smaller is no defect, and there is much of it
+                    outcome.log.blocked = [blocked for blocked in outcome.log.blocked if blocked.error]
+                if self.resumed is not None:
+                    self.resumed.note(number, outcome)
+                self.totals.add(number, outcome)
+                if outcome.profile is not None:
+                    self.profile.add(outcome.profile)
+                if outcome.log is not None:
+                    self._used.update(one.origin for one in outcome.log.suppressed)
+                display.advance(outcome)
+
+            try:
+                for outcome in self._outcomes(jobs, finish, interruption):
+                    console.tell(outcome)
+            except Interrupted:
+                pass
+            console.end()
+
+    def _outcomes(
+        self, jobs: Sequence[Job], finish: Callable[[Outcome], None], interruption: Interruption
+    ) -> Iterator[Outcome]:
+        if self._args.scheduler is None:
+            return run_all(jobs, self._work, self._args.jobs, finish, apart=True, interruption=interruption)
+        from rewriter.app.batch.cluster import run_on_cluster
+
+        return run_on_cluster(jobs, self._work, self._args.scheduler, self._args.jobs, finish, interruption)
+
+    def warn(self) -> None:
+        """Says which suppressions of a configuration suppressed nothing, where all models were read."""
+        if self.totals.failed or (self.resumed is not None and self.resumed.skipped):
+            return
+        for one in unused(self._args, self._used, self._jobs):
+            say(f"{clean(one.origin)}: warning: this suppression of {clean(one.rule)} suppresses nothing")
+
+
+def _name_files(outcome: Outcome, args: argparse.Namespace) -> None:
+    """Names a result as it is called where it is brought after the work, and a link that leads to nothing in the sandbox."""
+    if args.staging is not None and outcome.error and os.path.islink(outcome.path) and not os.path.exists(outcome.path):
+        outcome.error = f"{outcome.path}: symbolic link out of the models' folder, which --sandbox does not follow"
+    output = getattr(args, "output", None)
+    if outcome.output is not None and output is not None and (output == STDOUT or args.staging is not None):
+        name = output if output == STDOUT else str(Path(output))
+        outcome.stamps = [replace(one, path=name) if one.path == outcome.output else one for one in outcome.stamps]
+        outcome.output = name
+
+
+def _say_profile(total: Profile) -> None:
+    from rewriter.app.report.terminal import profile_lines
+
+    for line in profile_lines(total, style_of(sys.stderr)):
+        say(line)
+
+
+def make_work(command: Command, args: argparse.Namespace) -> Work:
+    """What the options say about all jobs."""
+    rules = selected(args)
+    if args.source not in ("auto", "none"):
+        from rewriter.trust.source.find import load_source
+
+        load_source(args.source)  # a bad file is one error, not one for each model
+    limits = Limits(seconds=getattr(args, "timeout", None))
+    if getattr(args, "max_firings", None) is not None:
+        limits = replace(limits, firings=args.max_firings)
+    return Work(
+        rules,
+        source=args.source,
+        constant_inputs=args.constant_inputs,
+        limits=limits,
+        keep=command != "check",
+        force=getattr(args, "force", False),
+        tidy=getattr(args, "tidy", False),
+        static=tuple(getattr(args, "static", ())),
+        count=command == "optimize",
+        verify=getattr(args, "verify", False),
+        stamp=getattr(args, "stamp", False),
+        full_record=getattr(args, "record", "") == "full",
+        inputs=getattr(args, "inputs", None),
+        diff=getattr(args, "diff", False),
+        keep_partial=getattr(args, "keep_partial", False),
+        profile=getattr(args, "profile", False),
+        runtime=getattr(args, "ask_runtime", "no"),
+        expect=getattr(args, "expect", None),
+        moderate=getattr(args, "moderate", True),
+        **limits_of(args),
+    )

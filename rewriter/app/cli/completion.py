@@ -1,0 +1,98 @@
+"""Completion of commands, options, codes, targets and node names in bash, zsh and fish, by argcomplete.
+
+argcomplete (the extra `completion`) starts the program with `_ARGCOMPLETE` set, hands it the line that is being typed, and gets
+back the words that may follow.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from rewriter.app.cli.program import make_parser
+
+Completer = Callable[..., Iterable[str]]
+
+
+def complete() -> None:
+    """Answers the shell and ends the process; without argcomplete, nothing happens."""
+    try:
+        import argcomplete
+    except ImportError:
+        return
+    parser = make_parser()
+    for name, command in parser.commands.choices.items():
+        for action in command._actions:
+            names = (*action.option_strings, f"{name} {action.dest}")
+            completer = next((_BY_NAME[name] for name in names if name in _BY_NAME), None)
+            if completer is not None:
+                action.completer = completer
+    argcomplete.autocomplete(parser)
+
+
+def _continued(prefix: str, words: Iterable[str]) -> list[str]:
+    """The words that begin so, capitals not counted; what is typed stays as it is, or shells take none of them."""
+    return [f"{prefix}{word[len(prefix) :]}" for word in words if word.lower().startswith(prefix.lower())]
+
+
+def _one_code(prefix: str, **_: Any) -> list[str]:
+    from rewriter.app.cli.selection import read_rules
+
+    return _continued(prefix, [rule.code for rule in read_rules(None)])
+
+
+def _codes(prefix: str, **given: Any) -> list[str]:
+    """Of a list, the last one is being typed."""
+    head, comma, last = prefix.rpartition(",")
+    words = _continued(last, ["ALL", "DEFAULT", "NONE"])
+    return [f"{head}{comma}{code}" for code in (*words, *_one_code(last, **given))]
+
+
+def _targets(prefix: str, **_: Any) -> list[str]:
+    from rewriter.app.cli.selection import read_rules
+
+    head, comma, last = prefix.rpartition(",")
+    known = sorted({target for rule in read_rules(None) for target in rule.targets})
+    return [f"{head}{comma}{name}" for name in _continued(last, known)]
+
+
+def _messages(prefix: str, **_: Any) -> list[str]:
+    from rewriter.rule_tools.messages.message_pages import message_pages
+
+    return _continued(prefix, [*message_pages(), "list"])
+
+
+def _nodes(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
+    """Of the model that was typed before."""
+    from pathlib import Path
+
+    from rewriter.core.errors import RewriterError
+    from rewriter.core.onnxfile.read import read_model_file
+    from rewriter.core.onnxfile.tensors import text
+
+    try:
+        nodes = read_model_file(Path(parsed_args.model)).proto.graph.node
+    except (RewriterError, OSError, AttributeError, TypeError):
+        return []
+    return [name for name in (text(node.name) for node in nodes) if name.startswith(prefix)]
+
+
+def _words(prefix: str, **given: Any) -> list[str]:
+    from rewriter.app.cli.program import COMMANDS
+
+    commands = [command for command in COMMANDS if command.startswith(prefix)]
+    return [*commands, *_one_code(prefix), *(_messages(prefix) if prefix else ())]
+
+
+_BY_NAME: dict[str, Completer] = {
+    "--select": _codes,
+    "--ignore": _codes,
+    "--target": _targets,
+    "--around": _nodes,
+    "why node": _nodes,
+    "why rule": _one_code,
+    "rule code": _one_code,
+    "explain code": _messages,
+    "help word": _words,
+}

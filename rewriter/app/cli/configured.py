@@ -1,0 +1,172 @@
+"""From what was typed and what a configuration says, of all models or of some paths, to the settings of a call."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Container, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rewriter.app.batch.work import Job, Work
+from rewriter.app.cli.selection import codes, load, target_names
+from rewriter.app.config.configuration import SETTINGS, candidates
+from rewriter.core.errors import RewriterError
+from rewriter.core.record import replace
+
+if TYPE_CHECKING:
+    from rewriter.app.config.configuration import Configuration, Suppression
+
+
+# What a configuration says of some models only: settings by path, and nodes that rules are to leave alone.
+
+
+def vary(work: Work, jobs: Sequence[Job], args: argparse.Namespace) -> tuple[Work, list[Job]]:
+    """The work with a variant for each set of tables that some model falls under, and the jobs with the numbers of theirs.
+
+    Later tables go before earlier ones, and what was typed goes before all of them.
+
+    Raises:
+        RewriterError: a table names a code or a parameter that does not exist, or a source that cannot be read.
+    """
+    found: Configuration | None = args.configuration
+    if found is None or not (found.per_path or found.suppress):
+        return work, list(jobs)
+    numbers: dict[tuple[tuple[bool, ...], tuple[Suppression, ...]], int] = {}
+    result = []
+    for job in jobs:
+        tables = tuple(found.fits(table.patterns, job.path) for table in found.per_path)
+        suppress = tuple(one for one in found.suppress if not one.patterns or found.fits(one.patterns, job.path))
+        result.append(replace(job, variant=numbers.setdefault((tables, suppress), len(numbers))))
+    variants = [replace(_variant(work, args, found, tables), suppress=suppress) for tables, suppress in numbers]
+    return replace(work, variants=tuple(variants)), result
+
+
+def _variant(work: Work, args: argparse.Namespace, found: Configuration, tables: tuple[bool, ...]) -> Work:
+    values = {
+        name: (getattr(args, name.replace("-", "_")), "") for name in ("select", "ignore", "set", "source", "constant-inputs")
+    }
+    for table, holds in zip(found.per_path, tables, strict=True):
+        for name, value in table.values.items() if holds else ():
+            if name == "set":
+                values[name] = [*values[name][0], *value.value], value.origin
+            elif not args.origins[name].startswith("--"):
+                values[name] = value.value, value.origin
+    if not any(origin for _, origin in values.values()):
+        return work
+    origins = ", ".join(dict.fromkeys(origin for _, origin in values.values() if origin))
+    try:
+        typed = [line for line in args.set if args.origins["set"].endswith("--set")]
+        known = load(args.rules, quiet=True).with_settings([*values["set"][0], *typed])
+        rules = known.select(codes(values["select"][0]), codes(values["ignore"][0]), target_names(args), guess=args.guess)
+        source = values["source"][0]
+        if source not in ("auto", "none") and source != args.source:
+            from rewriter.trust.source.find import load_source
+
+            load_source(source)
+    except RewriterError as error:
+        raise RewriterError(f"{origins}: {error}") from None
+    return replace(work, rules=rules, source=source, constant_inputs=values["constant-inputs"][0])
+
+
+def unused(args: argparse.Namespace, used: Container[str], jobs: Sequence[Job]) -> list[Suppression]:
+    """Suppressions that kept nothing from happening in any of the models that they are for; `used` has the others' origins."""
+    found: Configuration | None = args.configuration
+    if found is None:
+        return []
+    return [
+        one
+        for one in found.suppress
+        if one.origin not in used and (not one.patterns or any(found.fits(one.patterns, job.path) for job in jobs))
+    ]
+
+
+DEFAULT = "default"
+
+
+def settle(args: argparse.Namespace) -> bool:
+    """Gives every setting of a command its value; whether that was all that was asked for.
+
+    Raises:
+        RewriterError: the configuration is wrong.
+    """
+    found = None if args.no_config else _configuration(args.config)
+    args.configuration = found
+    args.origins = {}
+    for name, setting in SETTINGS.items():
+        dest = name.replace("-", "_")
+        if dest not in args:
+            continue
+        typed, written = getattr(args, dest), None if found is None else found.values.get(name)
+        if typed is not None:
+            value, origin = typed, f"--no-{name}" if typed is False else f"--{name}"
+            if name == "set" and written is not None:
+                value, origin = [*written.value, *typed], f"{written.origin}, --set"
+        elif written is not None:
+            value, origin = written.value, written.origin
+        else:
+            value, origin = setting.default, DEFAULT
+        setattr(args, dest, value)
+        args.origins[name] = origin
+    if args.show_settings:
+        _show(args)
+    return bool(args.show_settings)
+
+
+def _configuration(given: str | None) -> Configuration | None:
+    if given is None and next(candidates(), None) is None:
+        return None  # as mostly, and then nothing that reads one is imported
+    from rewriter.app.config.configuration import named, nearest
+
+    return nearest() if given is None else named(Path(given))
+
+
+def _show(args: argparse.Namespace) -> None:
+    from rewriter.app.cli.output import tell
+    from rewriter.app.report.jsonreport import dumps
+    from rewriter.workbench.style import clean
+
+    found: Configuration | None = args.configuration
+    settings = {name: getattr(args, name.replace("-", "_")) for name in args.origins}
+    if getattr(args, "format", "text") == "json":
+        print(dumps(_object(found, settings, args)))
+        return
+    tell(f"configuration: {'none' if found is None else clean(str(found.path))}")
+    rows = [(f"{name} = {_shown(value)}", args.origins[name]) for name, value in settings.items()]
+    for table in () if found is None else found.per_path:
+        rows.append((f"for {', '.join(table.patterns)}:", table.origin))
+        rows += [(f"    {name} = {_shown(value.value)}", value.origin) for name, value in table.values.items()]
+    for one in () if found is None else found.suppress:
+        where = f" at {one.node}" if one.node else ""
+        models = f" in {', '.join(one.patterns)}" if one.patterns else ""
+        rows.append((f"suppress {one.rule}{where}{models}: {one.reason}", one.origin))
+    width = min(max(len(clean(left)) for left, _ in rows), 60)
+    for left, right in rows:
+        tell(f"{clean(left).ljust(width)}  {clean(right)}", hang=width + 2)
+
+
+def _object(found: Configuration | None, settings: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "schema": 1,
+        "command": args.command,
+        "configuration": None if found is None else str(found.path),
+        "settings": {name: {"value": value, "origin": args.origins[name]} for name, value in settings.items()},
+        "per-path": [
+            {
+                "path": table.patterns,
+                "origin": table.origin,
+                "settings": {name: {"value": value.value, "origin": value.origin} for name, value in table.values.items()},
+            }
+            for table in (() if found is None else found.per_path)
+        ],
+        "suppress": [
+            {"rule": one.rule, "node": one.node, "path": one.patterns, "reason": one.reason, "origin": one.origin}
+            for one in (() if found is None else found.suppress)
+        ],
+    }
+
+
+def _shown(value: Any) -> str:
+    """A value as a configuration has it."""
+    import json
+
+    return "none" if value is None else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,369 @@
+"""What a call of `fix`, `optimize` or `check` prints: a progress bar, models as they are finished, totals at the end."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from rewriter import __version__
+from rewriter.app.batch.processes import Spool
+from rewriter.app.batch.work import Outcome, Work
+from rewriter.app.cli.output import folded, say, style_of, tell
+from rewriter.app.cli.paths import STDOUT
+from rewriter.app.cli.report_record import Command, answers_to, model_record, rule_records, skipped_records
+from rewriter.app.cli.rule_page import when_asked
+from rewriter.app.report.document import SCHEMA, Fleet, ModelRecord, Report, RuleSetRecord, Summary, pattern_of
+from rewriter.app.report.terminal import (
+    check_lines,
+    expectation_lines,
+    fix_lines,
+    optimize_lines,
+    refusal_lines,
+    remaining_lines,
+    unjudged_lines,
+)
+from rewriter.core.language.rules import RuleSet
+from rewriter.core.log.records import Blocked, Log
+from rewriter.core.record import replace
+from rewriter.workbench.style import Style, clean, counted
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from rewriter.core.language.rule import Rule
+    from rewriter.core.log.records import Skipped
+
+
+# A progress bar on a terminal, nothing elsewhere: there the lines of the results show how far it is.
+
+
+class Display:
+    """Where lines of results go while jobs run, and who is told of finished ones. This one has no bar."""
+
+    def advance(self, outcome: Outcome) -> None:
+        """Another model is finished."""
+
+    def show(self, line: str) -> None:
+        """Prints a line of results to stdout."""
+        tell(line)
+
+
+class _Bar(Display):
+    def __init__(self, bar: Progress, task: TaskID) -> None:
+        self._bar = bar
+        self._task = task
+        self._failures = 0
+
+    def advance(self, outcome: Outcome) -> None:
+        self._failures += bool(outcome.error)
+        self._bar.update(self._task, advance=1, failed=f"{self._failures} failed, " if self._failures else "")
+
+    def show(self, line: str) -> None:
+        """Above the bar when both are on the terminal."""
+        from rich.text import Text
+
+        if sys.stdout.isatty():
+            self._bar.console.print(Text.from_ansi(folded(line, sys.stdout)), soft_wrap=True)
+        else:
+            tell(line)
+
+
+@contextmanager
+def progress(total: int) -> Iterator[Display]:
+    """The display for so many models: a bar on stderr when that is a terminal and there is more than one."""
+    if total < 2 or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield Display()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.fields[failed]}models", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bar:
+        yield _Bar(bar, bar.add_task("", total=total, failed=""))
+
+
+# Totals of a call, taken as models are finished: nothing of a model is held but what it adds to them.
+
+OK, FINDINGS, BAD_INPUT, INTERNAL = 0, 1, 2, 3
+
+
+class Totals:
+    """What became of the models of a call.
+
+    Args:
+        keeps: whether the record of each model is kept, on the disk, for a report.
+    """
+
+    def __init__(self, command: Command, args: argparse.Namespace, *, keeps: bool) -> None:
+        self._command = command
+        self._args = args
+        self._worst = OK
+        self._statuses: Counter[str] = Counter()
+        self._firings: Counter[str] = Counter()
+        self._numbers: Counter[str] = Counter()
+        self._named: set[str] = set()
+        self._skipped: Counter[tuple[Skipped, ...]] = Counter()
+        self._answering: dict[str, Rule] = {}
+        self.fleet = Fleet()
+        self.models = 0
+        self.failed = False
+        self.records: Spool[ModelRecord] | None = Spool() if keeps else None
+
+    def add(self, number: int, outcome: Outcome) -> None:
+        """A model is finished; `number` is its place among all."""
+        answers = answers_to(outcome, self._args) if self.records is not None else []
+        self._answering.update({answer.rule.code: answer.rule for answer in answers})
+        if self.records is not None and outcome.log is not None:
+            self._skipped[tuple(outcome.log.skipped)] += 1
+        if outcome.crash:
+            self._worst = INTERNAL
+        self.add_record(number, model_record(self._command, outcome, answers))
+
+    def add_record(self, number: int, one: ModelRecord) -> None:
+        """The same for what an earlier run did."""
+        self.models += 1
+        self._statuses[one.status] += 1
+        refused = bool(one.refusal if self._command == "check" else one.remaining)
+        self._numbers["refused"] += refused
+        self._numbers["unfinished"] += one.unfinished
+        self._numbers["unjudged"] += bool(one.unjudged)
+        self._numbers["rolled back"] += len(one.rolled_back)
+        found = one.unfinished or one.unjudged or refused or one.status == "findings"
+        late = bool(one.error) and one.stop == "Time"
+        found = found or (one.expectation is not None and one.expectation.wrong)
+        self._worst = max(self._worst, BAD_INPUT if one.error and not late else FINDINGS if found or late else OK)
+        if one.error:
+            self.failed = True
+        else:
+            self._firings.update(one.counts)
+        self.fleet.add(one)
+        if self.records is not None:
+            for entries in (one.firings, one.blocked, one.rolled_back, one.suppressed, one.questions, one.answers):
+                self._named.update(entry.rule for entry in entries)
+            self._named.update(one.counts)
+            self.records.put(number, one)
+
+    @property
+    def code(self) -> int:
+        """3 when this program made a mistake, 2 when a model failed, 1 for findings or something unrepaired, 0 otherwise."""
+        return OK if self._worst == FINDINGS and getattr(self._args, "exit_zero", False) else self._worst
+
+    def summary(self, seconds: float) -> Summary:
+        """The totals."""
+        return Summary(
+            models=self.models,
+            statuses=dict(sorted(self._statuses.items())),
+            refused=self._numbers["refused"],
+            unfinished=self._numbers["unfinished"],
+            unjudged=self._numbers["unjudged"],
+            rolled_back=self._numbers["rolled back"],
+            firings=dict(sorted(self._firings.items())),
+            seconds=round(seconds, 3),
+            fleet=self.fleet.record(),
+        )
+
+    def report(self, work: Work, seconds: float, code: int) -> Report:
+        """The record of the call."""
+        rules = work.rules
+        settings = tuple(f"{code}.{name}={value}" for (code, name), value in sorted(rules.settings.items()))
+        return Report(
+            SCHEMA,
+            self._command,
+            __version__,
+            code,
+            self.summary(seconds),
+            RuleSetRecord(rules.digest, len(rules), settings),
+            tuple(rule_records([rules, *(one.rules for one in work.variants)], self._answering, self._named)),
+            _Records(self.records),
+            tuple(skipped_records(self._skipped)),
+        )
+
+
+class _Records:
+    """The records of all models, read from the disk as they are asked for."""
+
+    def __init__(self, spool: Spool[ModelRecord] | None) -> None:
+        self._spool = spool
+
+    def __len__(self) -> int:
+        return 0 if self._spool is None else len(self._spool)
+
+    def __iter__(self) -> Iterator[ModelRecord]:
+        return iter(self._spool or ())
+
+    def __contains__(self, one: object) -> bool:
+        return any(found == one for found in self)
+
+
+def exit_code(command: Command, outcome: Outcome, args: argparse.Namespace) -> int:
+    """The exit code that belongs to a single model."""
+    totals = Totals(command, args, keeps=False)
+    totals.add(0, outcome)
+    return totals.code
+
+
+_REFUSED = "unchanged and still refused by ONNX Runtime"
+_SHOWN = {("check", "findings"): "with findings", ("fix", "refused"): _REFUSED, ("optimize", "refused"): _REFUSED}
+"""Statuses that read differently after a number."""
+
+MESSAGES = 200
+"""Of ONNX Runtime against models of a check, that are told at the end."""
+
+
+class ConsoleReport:
+    """Says what became of models as they come."""
+
+    def __init__(self, command: Command, args: argparse.Namespace, rules: RuleSet, models: int, display: Display) -> None:
+        self._command = command
+        self._args = args
+        self._rules = rules
+        self._models = models
+        self._display = display
+        self._style = style_of(sys.stdout)
+        self._blocked: Counter[str] = Counter()
+        self._titles: dict[str, str] = {}
+        self._refused: dict[str, tuple[Outcome, int]] = {}
+
+    def tell(self, outcome: Outcome) -> None:
+        args = self._args
+        if outcome.error and args.format != "github":
+            say(failure(outcome, style_of(sys.stderr), debug=args.debug))
+        if args.format != "text":
+            return
+        for rule, title in {blocked.rule: blocked.title for blocked in grouped(outcome, self._models, args)}.items():
+            self._blocked[rule] += 1
+            self._titles[rule] = title
+        if outcome.refusal and gathers(self._command, self._models, args):
+            pattern = pattern_of(outcome.refusal)
+            first, times = self._refused.get(pattern, (outcome, 0))
+            if times or len(self._refused) < MESSAGES:
+                self._refused[pattern] = first, times + 1
+        if outcome.changed or self._models == 1 or args.verbose or _noted(outcome, self._models, args):
+            answers = {} if gathers(self._command, self._models, args) else self._answers(outcome)
+            for line in _lines(self._command, outcome, answers, args, self._style, self._models):
+                self._display.show(line)
+
+    def end(self) -> None:
+        """What was only counted: rules that an unknown fact kept from deciding, in how many models."""
+        for rule, models in sorted(self._blocked.items()):
+            told = f"{self._style.paint('yellow', 'blocked')} {rule} in {counted(models, 'model')}: {clean(self._titles[rule])}"
+            self._display.show(told)
+        if self._blocked:
+            self._display.show("    an unknown fact kept these rules from deciding; --verbose tells which, and where")
+        for first, times in self._refused.values():
+            answers = self._answers(first)
+            path = first.path if times == 1 else f"{first.path} and {counted(times - 1, 'more model')}"
+            for line in refusal_lines(path, first.refusal or "", answers, first.log or Log(), self._style):
+                self._display.show(line)
+
+    def _answers(self, outcome: Outcome) -> dict[str, str]:
+        """The rules that answer a refusal, and what makes each of them run that was not selected."""
+        rules = (answer.rule for answer in answers_to(outcome, self._args))
+        return {rule.code: "" if rule.default or self._rules.get(rule.code) else f"runs {when_asked(rule)}" for rule in rules}
+
+
+def gathers(command: Command, models: int, args: argparse.Namespace) -> bool:
+    """Whether refusals are told at the end, those that say the like as one."""
+    return command == "check" and models > 1 and not args.verbose
+
+
+def grouped(outcome: Outcome, models: int, args: argparse.Namespace) -> list[Blocked]:
+    """Of many models: what an unknown fact kept from being decided, which is told once for all of them."""
+    if models == 1 or args.verbose or outcome.log is None or outcome.error:
+        return []
+    return [blocked for blocked in outcome.log.blocked if not blocked.error]
+
+
+def _lines(
+    command: Command, outcome: Outcome, answers: dict[str, str], args: argparse.Namespace, style: Style, models: int
+) -> Iterator[str]:
+    log = outcome.log
+    if log is None or outcome.error:
+        return
+    if apart := grouped(outcome, models, args):
+        log = replace(log, blocked=[one for one in log.blocked if one not in apart])
+    if command == "check":
+        yield from check_lines(outcome.path, log, style)
+        if outcome.refusal and not gathers(command, models, args):
+            yield from refusal_lines(outcome.path, outcome.refusal, answers, log, style)
+        if outcome.expectation is not None:
+            yield from expectation_lines(outcome.path, outcome.expectation, style)
+        yield from unjudged_lines(outcome.unjudged, f"{clean(outcome.path)}: ", style)
+        return
+    firings = len(log.firings)
+    what = counted(firings, "rewrite") if firings else "tidied" if outcome.changed else "unchanged"
+    if outcome.nodes is not None:
+        what = f"{counted(outcome.nodes[0], 'node')}, {outcome.nodes[1]:,} left; {what}"
+    where = "" if outcome.output in (None, outcome.path, STDOUT) else f" -> {clean(str(outcome.output))}"
+    yield f"{style.paint('bold', clean(outcome.path))}: {style.paint('green', what) if outcome.changed else what}{where}"
+    yield from optimize_lines(log, style) if command == "optimize" and not args.verbose else fix_lines(log, style)
+    if outcome.remaining:
+        yield from remaining_lines(outcome.remaining, answers, log, style)
+        if command == "optimize":
+            yield "      `rewriter optimize` repairs nothing; `rewriter check` tells which repairs there are"
+    yield from unjudged_lines(outcome.unjudged, "  ", style)
+    if args.diff:
+        from rewriter.app.report.comparison_lines import comparison_lines
+
+        yield from comparison_lines(outcome.path, outcome.output or outcome.path, outcome.differences, style)
+
+
+def _noted(outcome: Outcome, models: int, args: argparse.Namespace) -> bool:
+    """Whether there is something to say of a model that did not change."""
+    log = outcome.log
+    if log is None:
+        return False
+    blocked = len(log.blocked) > len(grouped(outcome, models, args))
+    said = log.stops or log.notes or log.rolled_back or log.suppressed or log.questions
+    wrong = outcome.expectation is not None and outcome.expectation.wrong
+    return blocked or wrong or bool(said or outcome.refusal or outcome.remaining or outcome.unjudged)
+
+
+def failure(outcome: Outcome, style: Style, *, debug: bool) -> str:
+    """The line on a model that could not be worked on."""
+    path = clean(outcome.path)
+    message = clean(outcome.error)
+    shown = message if message.startswith(path) else f"{path}: {message}"
+    kept = "" if outcome.output is None else f"; written unchanged to {clean(outcome.output)}"
+    if outcome.crash:
+        kept += f"; please report it\n{outcome.crash.rstrip()}" if debug else "; please report it (--debug shows the traceback)"
+    return f"{style.paint('red', 'error')}: {shown}{kept}"
+
+
+def summary_line(command: Command, summary: Summary) -> str:
+    """The last line of results."""
+    shown = {word: f"{number} {_SHOWN.get((command, word), word)}" for word, number in summary.statuses.items()}
+    refused = summary.refused - summary.statuses.get("refused", 0)
+    if command != "check" and refused:
+        word = next((word for word in ("changed", "unchanged", "failed") if word in shown), "")
+        shown[word] = f"{shown.get(word, '')} ({refused} of them still refused by ONNX Runtime)"
+    by_status = ", ".join(shown.values())
+    firings = summary.firings
+    rules = f" by {counted(len(firings), 'rule')}" if firings else ""
+    verb = "finding" if command == "check" else "rewrite"
+    rest = f", {summary.unfinished} unfinished" if summary.unfinished else ""
+    rest += f", {summary.unjudged} not judged" if summary.unjudged else ""
+    rest += f", {summary.rolled_back} rolled back" if summary.rolled_back else ""
+    models = counted(summary.models, "model") + (": " if by_status or rest else "")
+    return f"{models}{by_status}{rest}; {counted(sum(firings.values()), verb)}{rules}; {summary.seconds:.1f} s"
+
+
+def next_step(paths: Sequence[str]) -> str:
+    """What to do about the findings of a check."""
+    if len(paths) != 1 or os.path.isdir(paths[0]):
+        return f"next: rewriter fix {' '.join(map(quote, map(clean, paths)))} --out DIR"
+    if paths[0] == STDOUT:
+        return "next: rewriter fix - -o fixed.onnx"
+    name = clean(paths[0])
+    return f"next: rewriter fix {quote(name)} -o {quote(name.removesuffix('.onnx') + '.fixed.onnx')}"

@@ -1,0 +1,190 @@
+"""The entry point: reads the command line, runs one command, and turns every ending into an exit code.
+
+    0  done; nothing found
+    1  findings (check, test, fmt --check), or something could not be repaired
+    2  bad input, rule or option
+    3  internal error
+
+Nothing heavy is imported here or by the modules that declare options: `rewriter --help` must not wait for onnx.
+"""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import errno
+import gc
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import NoReturn
+
+from rewriter.app.cli.program import COMMANDS, make_parser
+from rewriter.core.errors import RewriterError, reason
+
+OK, FINDINGS, BAD_INPUT, INTERNAL = 0, 1, 2, 3
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+TERMINATED = 143
+_FULL = (errno.ENOSPC, errno.EFBIG, errno.EIO)
+"""Of a write to stdout: the disk is full, or broken."""
+OBJECTS = 50_000
+"""New objects after which garbage is looked for; with Python's 700 start-up makes a hundred walks over modules, which all stay.
+"""
+
+
+def main(argv: Sequence[str] | None = None, staging: str | None = None) -> int:
+    """Runs one command and returns its exit code; nothing is raised, and only `--help` and `--version` exit by themselves.
+
+    `staging` is the folder in which it leaves its files when it runs in the sandbox.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a name may hold what the terminal's encoding cannot show
+    given = sys.argv[1:] if argv is None else argv
+    if not given:
+        make_parser().print_help(sys.stderr)
+        return BAD_INPUT
+    args = make_parser(given[:1] if given and given[0] in COMMANDS else COMMANDS).read(given)
+    try:
+        with _within_limits(args):
+            code = OK if _settled(args) else _run(args, given, staging)
+        sys.stdout.flush()
+        return code
+    except RewriterError as error:
+        _say(_shown(error))
+        return BAD_INPUT
+    except MemoryError:
+        _say("rewriter: error: out of memory: this takes more than three quarters of what the machine has")
+        return BAD_INPUT
+    except KeyboardInterrupt as error:
+        print("terminated" if isinstance(error, _Terminated) else "interrupted", file=sys.stderr)
+        return TERMINATED if isinstance(error, _Terminated) else INTERRUPTED
+    except BrokenPipeError:  # the reader (`| head`) has gone
+        _drop_output()
+        return BROKEN_PIPE
+    except OSError as error:
+        if error.errno not in _FULL:
+            return _internal(error, debug=args.debug or bool(os.environ.get("REWRITER_DEBUG")))
+        _drop_output()
+        _say(f"rewriter: error: the results cannot be printed: {reason(error)}")
+        return BAD_INPUT
+    except Exception as error:
+        return _internal(error, debug=args.debug or bool(os.environ.get("REWRITER_DEBUG")))
+
+
+def _run(args: argparse.Namespace, given: Sequence[str], staging: str | None) -> int:
+    """Runs the command, with `--sandbox` by way of another process that does."""
+    args.staging = staging
+    if staging is None and getattr(args, "sandbox", False):
+        from rewriter.app.cli.sandboxed import run
+
+        return run(args, given)
+    return int(args.run(args))
+
+
+def _within_limits(args: argparse.Namespace) -> AbstractContextManager[None]:
+    """The limits of a command that reads models one at a time: a few bytes may ask for any time, and for all the memory."""
+    if "limited" not in args:
+        return nullcontext()
+    from rewriter.app.batch.deadline import allowed, within_limits
+    from rewriter.app.cli.options import limits_of
+
+    limits = limits_of(args)
+    given = [getattr(args, name, None) for name in ("model", "other", "before", "after", "input", "output", "plan")]
+    files = [one for one in given if isinstance(one, str)]
+    seconds = limits["seconds"] + sum(allowed(one, 0.0) for one in files)
+    return within_limits(seconds, limits["memory"], files[0] if files else "")
+
+
+def _settled(args: argparse.Namespace) -> bool:
+    """Brings the configuration in, for commands that have one; whether to show it was all that was asked for."""
+    shown = False
+    if "no_config" in args:
+        from rewriter.app.cli.configured import settle
+
+        shown = settle(args)
+    if getattr(args, "extend", None):
+        args.rules = [*(args.rules or ["shipped"]), *args.extend]
+    return shown
+
+
+def entry(staging: str | None = None) -> NoReturn:
+    """The console script: a process that does one command, and is quick to come and to go. `staging` is that of `main`."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy takes 70 ms to start more, and nothing here has use for them
+    gc.set_threshold(OBJECTS)
+    if "_ARGCOMPLETE" in os.environ:
+        from rewriter.app.cli.completion import complete
+
+        complete()
+    _keep_stdout()
+    _end_cleanly()
+    code = main(staging=staging)
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            stream.flush()
+    os._exit(code)  # Python would take all modules apart first: 25 ms once ONNX is imported
+
+
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM came, whose own way to end a process would leave temporary files behind."""
+
+
+def _end_cleanly() -> None:
+    """Has SIGTERM end the command as Ctrl-C does."""
+    if hasattr(signal, "SIGTERM") and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _terminate)
+
+
+def _terminate(number: int, frame: object) -> NoReturn:
+    signal.signal(number, signal.SIG_DFL)  # who sends it again does not want to wait
+    raise _Terminated
+
+
+def _keep_stdout() -> None:
+    """Results keep the standard output to themselves: what libraries print there, as ONNX does its warnings, goes to stderr."""
+    with suppress(OSError, ValueError, AttributeError):
+        if sys.stdout.fileno() == 1:
+            kept = os.dup(1)
+            os.dup2(2, 1)
+            sys.stdout = os.fdopen(kept, "w", encoding=sys.stdout.encoding, errors=sys.stdout.errors)
+
+
+def _shown(error: RewriterError) -> str:
+    """One line, or, for what is wrong in rule files, the pictures that the compiler draws of it."""
+    render = getattr(error, "render", None)
+    if render is not None:
+        from rewriter.app.cli.output import wants_color
+
+        return str(render(wants_color(sys.stderr)))
+    from rewriter.app.batch.urls import told
+    from rewriter.workbench.style import clean
+
+    return f"rewriter: error: {clean(told(str(error)))}"
+
+
+def _drop_output() -> None:
+    """What is still buffered for stdout must not raise again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _say(text: str) -> None:
+    from rewriter.app.cli.output import say
+
+    say(text)
+
+
+def _internal(error: Exception, *, debug: bool) -> int:
+    from rewriter.workbench.style import clean
+
+    if debug:
+        import traceback
+
+        traceback.print_exception(error)
+    kind = type(error).__name__
+    hint = "" if debug else " (--debug shows the traceback)"
+    _say(f"rewriter: internal error: {kind}: {clean(str(error))}; please report it{hint}")
+    return INTERNAL

@@ -1,0 +1,110 @@
+"""The parser of the program itself: commands listed by what they are for, and near misses of their names and options."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Generator, Iterable, Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+from rewriter import __version__
+from rewriter.app.cli.options import CommandParser, Parser, Raw
+
+GROUPS = {
+    "repair": ("fix", "check", "plan", "apply", "why"),
+    "change": (
+        "optimize", "extract", "split", "merge", "edit", "reduce", "opset", "infer", "save", "convert", "quantize-prep", "text",
+        "undo",
+    ),
+    "inspect": ("show", "view", "picture", "diff", "compare", "history", "audit", "run", "bench"),
+    "rules": ("rules", "rule", "new", "new-pack", "test", "fmt", "verify", "lint", "coverage", "explain", "lsp"),
+    "about": ("help",),
+}  # fmt: skip
+"""Commands by what they are for. Each is a module of `rewriter.app.cli.commands.GROUP`; of a call only its own is imported."""
+
+_GROUP_OF = {command: group for group, commands in GROUPS.items() for command in commands}
+
+COMMANDS = tuple(_GROUP_OF)
+
+EPILOG = """\
+examples:
+  rewriter check net.onnx                        what is wrong with a model, and which rules repair it
+  rewriter fix net.onnx -o net.fixed.onnx        repair it; rewriter fix exported/ --out repaired/ repairs a folder
+  rewriter plan net.onnx -o plan.toml            decide on each rewrite first, then: rewriter apply plan.toml
+  rewriter optimize net.onnx -o small.onnx       make it smaller and faster
+  rewriter audit net.onnx net.fixed.onnx         check that a result is what its record says
+  rewriter fix --show-settings                   print what a configuration file sets
+
+`rewriter help COMMAND` explains a command, a rule (MX001) or a message (E103).
+
+exit codes: 0 done or nothing found, 1 findings or something not repaired, 2 bad input, rule or option, 3 internal error
+"""
+
+
+class _Grouped(Raw):
+    """Help whose list of commands has a heading for each group."""
+
+    def _iter_indented_subactions(self, action: argparse.Action) -> Generator[argparse.Action, None, None]:
+        if not isinstance(action, argparse._SubParsersAction):
+            yield from super()._iter_indented_subactions(action)
+            return
+        by_name = {command.dest: command for command in action._get_subactions()}
+        for group, names in GROUPS.items():
+            yield argparse.Action((), group, nargs=0, metavar=f"{group}:")
+            self._indent()
+            yield from (by_name[name] for name in names if name in by_name)
+            self._dedent()
+
+    def _format_action(self, action: argparse.Action) -> str:
+        if not isinstance(action, argparse._SubParsersAction):
+            return super()._format_action(action)
+        return "".join(super(_Grouped, self)._format_action(line) for line in self._iter_indented_subactions(action))
+
+
+class Program(Parser):
+    """What a command line is read with; what it refuses is told in one line, with what may have been meant."""
+
+    commands: argparse._SubParsersAction[Any]
+
+    def read(self, given: Sequence[str]) -> argparse.Namespace:
+        """Like `parse_args`, but an unknown option is compared with those of its command."""
+        name = next((word for word in given[:1] if not word.startswith("-")), None)
+        if name is not None and name not in COMMANDS:
+            self.refuse(f"there is no command '{name}'", name, COMMANDS, "`rewriter --help` lists them")
+        found, rest = self.parse_known_args(given)
+        if rest:
+            unknown = next((word for word in rest if word.startswith("-")), None)
+            if unknown is None:
+                self.refuse(f"'{rest[0]}' is one argument too many", "", (), f"`rewriter {name} --help` lists them")
+            options = self.commands.choices[name]._option_string_actions if name else self._option_string_actions
+            where = f"`rewriter {name}`" if name else "`rewriter`"
+            word = unknown.partition("=")[0]
+            self.refuse(f"{where} has no option '{word}'", word, options, f"`rewriter {name or ''} --help` lists them")
+        return found
+
+    def refuse(self, message: str, given: str, known: Iterable[str], otherwise: str) -> NoReturn:
+        """Ends the program with exit code 2."""
+        from difflib import get_close_matches
+
+        near = get_close_matches(given, list(known), 1, 0.6)
+        hint = f"did you mean {near[0]}?" if near else otherwise
+        self.exit(2, f"rewriter: error: {message}; {hint}\n")
+
+
+def make_parser(commands: Sequence[str] = COMMANDS) -> Program:
+    """The parser of these commands; a command's function is `args.run`."""
+    parser = Program(
+        prog="rewriter",
+        description="Repairs and optimizes ONNX models by declarative rewrite rules.",
+        epilog=EPILOG,
+        formatter_class=_Grouped,
+    )
+    parser.add_argument("--version", action="version", version=f"rewriter {__version__}")
+    parser.commands = parser.add_subparsers(
+        title="commands", dest="command", metavar="COMMAND", required=True, prog="rewriter", parser_class=CommandParser
+    )
+    for command in commands:
+        module = import_module(f"rewriter.app.cli.commands.{_GROUP_OF[command]}.{command.replace('-', '_')}")
+        module.add(parser.commands)
+        parser.commands.choices[command].set_defaults(run=module.run)
+    return parser

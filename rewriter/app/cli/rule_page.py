@@ -1,0 +1,118 @@
+"""One rule for people and for machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rewriter.core.language.ast import Evidence, OpsetRange
+from rewriter.core.language.rule import Rule
+from rewriter.workbench.style import Style, clean
+
+
+def rule_object(rule: Rule) -> dict[str, Any]:
+    """Everything about a rule, as JSON has it."""
+    return {
+        "code": rule.code,
+        "slug": rule.slug,
+        "title": rule.title,
+        "doc": rule.doc,
+        "kind": {"name": rule.kind.name, "rtol": rule.kind.rtol, "atol": rule.kind.atol},
+        "evidence": None if rule.evidence is None else evidence_text(rule.evidence),
+        "runs": runs(rule),
+        "phase": rule.phase,
+        "severity": rule.severity,
+        "exporters": list(rule.exporters),
+        "versions": rule.versions,
+        "opset": [rule.opset.first, rule.opset.last],
+        "ir": [rule.ir.first, rule.ir.last],
+        "needs_source": rule.needs_source,
+        "before": list(rule.before),
+        "default": rule.default,
+        "targets": list(rule.targets),
+        "issues": list(rule.issues),
+        "symptoms": list(rule.header.symptoms),
+        "unverified": rule.header.unverified,
+        "params": [{"name": param.name, "type": param.type, "required": param.default is None} for param in rule.ast.params],
+        "tests": len(rule.ast.tests),
+        "path": rule.path,
+        "digest": rule.digest,
+    }
+
+
+def rule_lines(rule: Rule, style: Style) -> Iterator[str]:
+    """What there is to say of a rule, as a page; its text goes below."""
+    yield f"{style.paint('cyan', rule.code)} {style.paint('bold', clean(rule.slug))}"
+    yield ""
+    for line in rule.ast.doc:
+        yield f"  {clean(line)}".rstrip()
+    if rule.ast.doc:
+        yield ""
+    for name, value in facts(rule):
+        yield f"  {style.paint('bold', name.ljust(10))} {clean(value)}"
+    yield ""
+    number, _ = rule.source.line_col(rule.ast.span.start)
+    yield style.paint("dim", f"{clean(rule.path)}:{number}")
+    yield ""
+
+
+def text_lines(rule: Rule) -> Iterator[str]:
+    """The rule as it is written, without the comment that the page has already."""
+    for text in rule.text.splitlines():
+        if not text.startswith("///"):
+            yield f"  {clean(text.expandtabs(4))}".rstrip()
+
+
+def facts(rule: Rule) -> Iterator[tuple[str, str]]:
+    """What the header says, with defaults, as (name, value)."""
+    bounds = [f"{name}={value:g}" for name, value in (("rtol", rule.kind.rtol), ("atol", rule.kind.atol)) if value]
+    yield "kind", rule.kind.name + (f" ({', '.join(bounds)})" if bounds else "")
+    if rule.evidence is not None:
+        yield "evidence", evidence_text(rule.evidence)
+    yield "runs", "by default" if rule.default else when_asked(rule)
+    yield "phase", rule.phase
+    yield "severity", rule.severity
+    yield "exporter", " or ".join(rule.exporters) + (f" {rule.versions}" if rule.versions else "") or "any"
+    yield "opset", _range(rule.opset)
+    if (rule.ir.first, rule.ir.last) != (None, None):
+        yield "ir_version", _range(rule.ir)
+    if rule.needs_source:
+        yield "needs", "the framework's own file (--source)"
+    if rule.header.once:
+        yield "once", "on a model" if rule.header.once == "model" else "at each node, and at none that it made"
+    if rule.targets:
+        yield "target", ", ".join(rule.targets)
+    if rule.before:
+        yield "before", ", ".join(rule.before)
+    for param in rule.ast.params:
+        yield "parameter", f"--set {rule.code}.{param.name}=... ({param.type}{', required' if param.default is None else ''})"
+    if rule.header.unverified:
+        yield "unverified", rule.header.unverified
+    for symptom in rule.header.symptoms:
+        yield "symptom", symptom
+    for issue in rule.issues:
+        yield "issue", issue
+
+
+def when_asked(rule: Rule) -> str:
+    """What makes a rule run that does not run by default."""
+    if rule.guess:
+        return f"with --guess, or when selected: --select DEFAULT,{rule.code}"
+    by_target = f"with --target {rule.targets[0]}, or " if rule.header.on_target else ""
+    return f"{by_target}when selected: --select DEFAULT,{rule.code}"
+
+
+def runs(rule: Rule) -> str:
+    """In a word when a rule runs: "default", "guess" (with --guess), "target" (with its target) or "selected"."""
+    if rule.default:
+        return "default"
+    return "guess" if rule.guess else "target" if rule.header.on_target else "selected"
+
+
+def evidence_text(evidence: Evidence) -> str:
+    """The evidence as a header has it: "refused(onnxruntime)"."""
+    return f"{evidence.name}({evidence.runtime})" if evidence.runtime else evidence.name
+
+
+def _range(versions: OpsetRange) -> str:
+    return f"{'' if versions.first is None else versions.first}..{'' if versions.last is None else versions.last}"

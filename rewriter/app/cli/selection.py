@@ -1,0 +1,154 @@
+"""From `--rules`, `--target`, `--select`, `--ignore` and `--set` to the rules that run, or that are only shown."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rewriter.app.cli.output import say, wants_color
+from rewriter.core.errors import RewriterError
+from rewriter.core.language.cache.library import Library
+from rewriter.core.language.diagnostics import Diagnostic, RuleFileError, SourceText, render_all, suggest
+from rewriter.core.language.rule import Rule
+from rewriter.core.language.rule_files import find_rule_files
+from rewriter.core.language.rules import RuleSet
+from rewriter.core.language.targets import targets_meant
+from rewriter.rule_tools.load_rules import load_rules
+from rewriter.workbench.style import clean
+
+# The values of `--rules`.
+
+
+def rule_paths(texts: Sequence[str] | None) -> list[Path | str] | None:
+    """The paths, with the word for the shipped rules replaced by their files, and `pack:NAME` by the folder of the pack; None,
+    for the shipped rules alone, when there are none.
+    """
+    if not texts:
+        return None
+    return [path for text in texts for path in _paths(text)]
+
+
+def _paths(text: str) -> Sequence[Path | str]:
+    from rewriter.app.config.configuration import PACK, SHIPPED
+
+    if text == SHIPPED:
+        return find_rule_files(None)
+    if text.startswith(PACK):
+        from rewriter.rule_tools.packs import pack_folder
+
+        return [pack_folder(text.removeprefix(PACK))]
+    return [text]
+
+
+# Rules as they are written, for the commands that only show them.
+#
+# `load_rules` checks every rule against the ONNX schemas, and so imports onnx; to list rules or to print one, reading is
+# enough. What either has put into the cache is used.
+
+
+def read_rules(paths: Sequence[str] | None) -> list[Rule]:
+    """All rules, by code.
+
+    Raises:
+        RewriterError: a file cannot be read.
+        RuleFileError: a file is not in the rule language.
+    """
+    library = Library(find_rule_files(rule_paths(paths)))
+    for kind in ("checked", "parsed"):
+        found = library.read(kind)
+        if found is not None:
+            return _sorted(found[0])
+    rules = _parse(library.texts)
+    library.write("parsed", rules, ())
+    return _sorted(rules)
+
+
+def find_rule(code: str, rules: Sequence[Rule]) -> Rule:
+    """The rule of a code (letters of either case), or the one that took its place.
+
+    Raises:
+        RewriterError: there is none.
+    """
+    wanted = code.upper()
+    for rule in rules:
+        if rule.code.upper() == wanted or wanted in rule.header.replaces:
+            return rule
+    near = suggest(wanted, [rule.code for rule in rules])
+    hint = f"; did you mean {near}?" if near else "; `rewriter rules` lists them"
+    raise RewriterError(f"there is no rule {code!r}{hint}")
+
+
+def _sorted(rules: list[Rule]) -> list[Rule]:
+    return sorted(rules, key=lambda rule: rule.code)
+
+
+def _parse(sources: Sequence[SourceText]) -> list[Rule]:
+    from rewriter.core.language.parse import parse
+    from rewriter.core.language.rule_files import SharedDefines
+
+    problems: list[Diagnostic] = []
+    rules: list[Rule] = []
+    shared = SharedDefines(sources)
+    for source in sources:
+        parsed, found = parse(source.text, source.path, shared.of(source.path), as_written=True)
+        problems.extend(diagnostic for diagnostic in found if not diagnostic.is_warning)
+        rules.extend(Rule(rule, source.path, source) for rule in parsed.rules)
+    if problems:
+        raise RuleFileError(problems, {source.path: source for source in sources})
+    return rules
+
+
+def selected(args: argparse.Namespace) -> RuleSet:
+    """The rules that a command is to run.
+
+    Raises:
+        RewriterError: rule files are wrong, or a code, setting or path names nothing.
+    """
+    known = load(args.rules).with_settings(args.set)
+    select, targets = codes(args.select), target_names(args)
+    rules = known.select(select, codes(args.ignore), targets, guess=args.guess)
+    for code, name in known.settings if args.origins["set"].endswith("--set") else ():
+        if rules.get(code) is None:
+            say(f"rewriter: warning: {code}.{name} is set, but {code} is not selected")
+    meant = targets_meant(targets, known)
+    lossy = [rule.code for rule in known if not meant.isdisjoint(rule.targets) and rules.get(rule.code) is None]
+    if lossy and not select:
+        say(f"rewriter: note: for {', '.join(targets)}, but only when selected: {', '.join(map(clean, lossy))}")
+    if args.rules and not select:
+        shipped = set(find_rule_files(None))
+        asked = [rule.code for rule in known if rules.get(rule.code) is None and rule.path not in shipped]
+        guesses = {rule.code for rule in rules.questions}
+        asked = [code for code in asked if code not in lossy and code not in guesses]
+        if asked:
+            say(f"rewriter: note: these rules run only when selected: {', '.join(map(clean, asked))}")
+    return rules
+
+
+def load(paths: Sequence[str] | None, *, quiet: bool = False) -> RuleSet:
+    """The rules of `--rules`, or the shipped ones; what the compiler doubts is said, unless `quiet`.
+
+    Raises:
+        RewriterError: rule files are wrong, or there is no rule in them.
+    """
+    rules = load_rules(rule_paths(paths))
+    if rules.warnings and paths and not quiet:
+        say(render_all(rules.warnings, rules.sources, wants_color(sys.stderr)))
+    if paths and not len(rules):
+        raise RewriterError(f"{', '.join(paths)}: there is no rule in it")
+    return rules
+
+
+def target_names(args: argparse.Namespace) -> list[str]:
+    """The targets of `--target`; capitals do not count."""
+    return [name.lower() for name in _words(args.target)]
+
+
+def codes(texts: Sequence[str]) -> list[str]:
+    """The codes in comma-separated lists; capitals do not count."""
+    return [code.upper() for code in _words(texts)]
+
+
+def _words(texts: Sequence[str]) -> list[str]:
+    return [word for text in texts for word in (part.strip() for part in text.split(",")) if word]

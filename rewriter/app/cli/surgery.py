@@ -1,0 +1,250 @@
+"""What the commands that cut, join and edit models share: where results go, and what is told of them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rewriter.app.batch.urls import STDIN, called, is_remote, is_url
+from rewriter.app.cli.options import Switch, add_format, add_limits, add_runtime, limits_of
+
+if TYPE_CHECKING:
+    from rewriter.core.graph.model import Model
+    from rewriter.workbench.surgery.finish import Checks, Surgery
+    from rewriter.workbench.surgery.opened import Opened
+
+STDOUT = "-"
+SECONDS = 600.0
+"""For one command, by default."""
+
+
+def add_result(
+    parser: argparse.ArgumentParser, output: str = "the result; - is standard output", *, stamp: bool = True
+) -> None:
+    """`-o`, `--force`, `--dry-run`, `--diff`, `--runtime`, `--stamp` and what is told."""
+    where = parser.add_argument_group("the result")
+    where.add_argument("-o", "--output", metavar="FILE", help=output)
+    where.add_argument("--force", action="store_true", help="overwrite existing files")
+    where.add_argument("--dry-run", action="store_true", help="do everything but write the result")
+    where.add_argument("--diff", action="store_true", help="also print how the result differs, as `rewriter diff` does")
+    add_runtime(
+        where,
+        "is asked if it takes the result, and small models are run before and after; yes: models up to 1 GiB as well; auto: "
+        "where it is installed",
+    )
+    where.add_argument(
+        "--stamp",
+        action=Switch,
+        default=stamp,
+        help=f"leave a record of the command in the result, for `history` (default: {'yes' if stamp else 'no'})",
+    )
+    add_limits(where, "the whole command", f"{SECONDS:g}")
+    add_format(parser)
+
+
+@contextmanager
+def limited(args: argparse.Namespace) -> Iterator[None]:
+    """The limits of a command: of time mostly for copying, which large weights take; judges have their usual time.
+
+    Raises:
+        RewriterError: it was not done within them.
+    """
+    from rewriter.app.batch.deadline import within_limits
+    from rewriter.trust.proof.judges.child import SECONDS as OF_JUDGES
+    from rewriter.trust.proof.judges.child import Budget, budgeted
+
+    limits = limits_of(args, SECONDS)
+    with within_limits(**limits), budgeted(Budget(min(limits["seconds"], OF_JUDGES), limits["memory"])):
+        yield
+
+
+def checks_of(args: argparse.Namespace) -> Checks:
+    """What the options say of checks."""
+    from rewriter.app.cli.options import runtime_choice
+    from rewriter.workbench.surgery.finish import Checks
+
+    return Checks(runtime=runtime_choice(args.runtime), stamp=args.stamp)  # type: ignore[arg-type]
+
+
+def opened(text: str, source: str = "none") -> Opened:
+    """The model of an argument: a file, a URL, or - for the standard input.
+
+    Args:
+        text: the argument.
+        source: what `--source` says of the framework's own file, which "auto" brings along.
+
+    Raises:
+        RewriterError: it cannot be had.
+    """
+    from rewriter.workbench.surgery.opened import Opened
+
+    if not is_remote(text):
+        return Opened(text)
+    from pathlib import Path
+    from tempfile import TemporaryDirectory
+
+    from rewriter.app.batch.deadline import undisturbed
+    from rewriter.app.batch.remote import download
+
+    folder = TemporaryDirectory(prefix="rewriter-")
+    with undisturbed():  # limits are for the work on a model, not for its way
+        path = download(text, Path(folder.name), source=source)
+    name = "standard input" if text == STDIN else text
+    called(str(path), name)
+    return Opened(path, name, folder)
+
+
+def all_opened(texts: Sequence[str], source: str = "none") -> list[Opened]:
+    """The models of several arguments, as `opened` has them.
+
+    Raises:
+        RewriterError: one cannot be had, or two are to be the standard input.
+    """
+    if texts.count(STDIN) > 1:
+        from rewriter.core.errors import RewriterError
+
+        raise RewriterError("- is the model on the standard input, and there is only one")
+    return [opened(text, source) for text in texts]
+
+
+def targets(args: argparse.Namespace, sources: Sequence[Opened], files: Sequence[str]) -> None:
+    """Refuses, before anything is done, what cannot be written.
+
+    Raises:
+        RewriterError: a result exists already, or is one of the inputs.
+    """
+    import os
+    from pathlib import Path
+
+    from rewriter.app.cli.output import check_stdout
+    from rewriter.core.errors import RewriterError
+    from rewriter.core.onnxfile.write import check_target
+
+    if args.dry_run:
+        return
+    if args.output is None:
+        raise RewriterError("say where the result goes with -o FILE, or try with --dry-run")
+    if args.output == STDOUT:
+        check_stdout()
+        return
+    if is_url(args.output):
+        from rewriter.app.batch.remote import exists
+
+        if not args.force and exists(args.output):
+            raise RewriterError(f"{args.output} exists; --force overwrites it")
+        return
+    own = {os.path.realpath(source.path) for source in sources if source.path is not None}
+    for file in files:
+        if os.path.realpath(file) in own and not args.force:
+            raise RewriterError(f"{file} is the input itself; --force overwrites it")
+        if check_target(Path(file), force=True) is not None and not args.force:
+            raise RewriterError(f"{file} exists; --force overwrites it")
+
+
+def one_result(args: argparse.Namespace, make: Callable[[Opened, Checks], Surgery]) -> int:
+    """Runs a command that makes one model of the one in `args.model`; returns 0."""
+    source = opened(args.model)
+    targets(args, [source], [args.output])
+    with limited(args):
+        return deliver(args, args.command, source, make(source, checks_of(args)), args.output)
+
+
+def deliver(args: argparse.Namespace, command: str, source: Opened, done: Surgery, file: str | None) -> int:
+    """Writes one result and tells of it; returns 0."""
+    import sys
+
+    from rewriter.app.cli.output import style_of, tell
+    from rewriter.app.report.comparison_lines import comparison_lines
+
+    differences = _differences(source, done.model) if args.diff else []
+    if args.dry_run and done.write is not None:
+        _to_nowhere(done)
+    written = [] if args.dry_run else _write(args, done, str(file))
+    if args.format == "json" and args.output != STDOUT:
+        print(_as_json(command, source, done, written))
+        return 0
+    stream = sys.stderr if args.output == STDOUT and not args.dry_run else sys.stdout
+    style = style_of(stream)
+    lines = list(_lines(source, done, written, args, style))
+    if args.diff:
+        lines += comparison_lines(source.name, str(file or "the result"), differences, style)
+    for line in lines:
+        if stream is sys.stdout:
+            tell(line)
+        else:
+            print(line, file=stream)
+    return 0
+
+
+def _lines(source: Opened, done: Surgery, written: Sequence[str], args: argparse.Namespace, style: Any) -> list[str]:
+    from rewriter.workbench.style import clean
+
+    where = f" -> {clean(written[0])}" if written else " (dry run)" if args.dry_run else ""
+    lines = [f"{style.paint('bold', clean(source.name))}{where}", *(f"  {clean(line)}" for line in done.did)]
+    if done.same:
+        lines.append("  runs, and computes the same")
+    return lines + [f"  {style.paint('dim', 'note')}: {clean(note)}" for note in done.notes]
+
+
+def _as_json(command: str, source: Opened, done: Surgery, written: Sequence[str]) -> str:
+    from rewriter.app.report.jsonreport import dumps
+
+    return dumps(
+        {
+            "schema": 1,
+            "command": command,
+            "input": source.name,
+            "output": list(written),
+            "did": done.did,
+            "notes": done.notes,
+            "same": done.same,
+        }
+    )
+
+
+def _write(args: argparse.Namespace, done: Surgery, file: str) -> list[str]:
+    from pathlib import Path
+
+    if args.output == STDOUT:
+        return _to_stdout(done)
+    if is_url(file):
+        return _to_url(done, file)
+    return [str(path) for path in done.save(Path(file), force=args.force)]
+
+
+def _to_nowhere(done: Surgery) -> None:
+    """What is judged only when it is written."""
+    from rewriter.core.onnxfile.temporary import temporary_folder
+
+    with temporary_folder() as folder:
+        done.save(folder / "model.onnx")
+
+
+def _to_stdout(done: Surgery) -> list[str]:
+    from rewriter.app.cli.output import model_to_stdout
+    from rewriter.core.onnxfile.temporary import temporary_folder
+
+    with temporary_folder() as folder:
+        done.save(folder / "model.onnx")
+        model_to_stdout(folder)
+    return [STDOUT]
+
+
+def _to_url(done: Surgery, url: str) -> list[str]:
+    from rewriter.app.batch.remote import name_of, upload
+    from rewriter.core.onnxfile.temporary import temporary_folder
+
+    with temporary_folder() as folder:
+        path = folder / name_of(url)
+        done.save(path)
+        upload(path, url, alone=False)
+    return [url]
+
+
+def _differences(source: Opened, after: Model) -> list[Any]:
+    from rewriter.trust.diff.difference import compare
+
+    before = source.read()
+    return list(compare(before.sketch(), after.sketch(), before.folder, after.folder))

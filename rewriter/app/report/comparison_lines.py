@@ -1,0 +1,231 @@
+"""The differences of two models, by contents or by running both, as lines of text or as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rewriter.core.record import as_dict
+from rewriter.trust.diff.difference import Difference
+from rewriter.trust.proof.layers.result import Comparison, First, LayerDifference, Maker, RefusedNode
+from rewriter.workbench.style import Style, clean, counted
+
+_TITLES = {
+    "model": "model",
+    "opset": "opsets",
+    "metadata": "metadata",
+    "input": "inputs",
+    "output": "outputs",
+    "function": "functions",
+    "node": "nodes",
+    "attribute": "attributes",
+    "operand": "operands",
+    "result": "results",
+    "constant": "constants",
+}
+LONGEST = 160  # characters of one side
+
+
+def comparison_object(before: str, after: str, found: Sequence[Difference]) -> dict[str, Any]:
+    """The differences, as JSON has them."""
+    return {
+        "schema": 1,
+        "command": "diff",
+        "before": before,
+        "after": after,
+        "different": bool(found),
+        "counts": dict(Counter(difference.kind for difference in found)),
+        "differences": [difference_object(difference) for difference in found],
+    }
+
+
+def difference_object(difference: Difference) -> dict[str, Any]:
+    """One difference, as JSON has it."""
+    found: dict[str, Any] = _finite(as_dict(difference))
+    return found
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def comparison_lines(before: str, after: str, found: Sequence[Difference], style: Style) -> Iterator[str]:
+    """Differences by kind, with a count of each; nothing when there are none."""
+    if not found:
+        return
+    yield style.paint("bold", f"--- {clean(before)}")
+    yield style.paint("bold", f"+++ {clean(after)}")
+    for kind, title in _TITLES.items():
+        own = [difference for difference in found if difference.kind == kind]
+        if own:
+            yield style.paint("cyan", f"@@ {title}: {len(own)} @@")
+            for difference in own:
+                yield from difference_lines(difference, style)
+
+
+def difference_lines(difference: Difference, style: Style) -> Iterator[str]:
+    """One difference: what it is about, both sides, and statistics of a constant."""
+    if difference.kind != "node":
+        yield f" {_subject(difference)}"
+    elif difference.place != "main":
+        yield f" in {clean(difference.place)}"
+    if difference.before is not None:
+        yield style.paint("red", f"-{_cut(difference.before)}")
+    if difference.after is not None:
+        yield style.paint("green", f"+{_cut(difference.after)}")
+    if (told := difference.statistics) is not None:
+        yield style.paint("red", f"-  {_range(told.before)}")
+        yield style.paint("green", f"+  {_range(told.after)}")
+        yield f"   {told.differing:,} of {told.elements:,} elements differ, by at most {told.largest:.6g}"
+
+
+def _subject(difference: Difference) -> str:
+    where = "" if difference.place in ("", "main") else f"{clean(difference.place)}: "
+    name, part = clean(difference.name), clean(difference.part)
+    if difference.kind == "attribute":
+        return f"{where}{name}: {part}"
+    if difference.kind == "operand":
+        return f"{where}{name}: operand {part}"
+    if difference.kind == "result":
+        return f"{where}output {part or name}"
+    return f"{where}{name}"
+
+
+def _range(told: tuple[float, float, float]) -> str:
+    least, largest, mean = told
+    return f"from {least:.6g} to {largest:.6g}, mean {mean:.6g}"
+
+
+def _cut(text: str) -> str:
+    shown = clean(text)
+    return shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 3]}..."
+
+
+# Two models run side by side, as lines of text or as JSON.
+#
+# The JSON object holds
+#
+#     schema, command    1, "compare"
+#     before, after      the two files
+#     same               whether both run and give the same
+#     runtime, inputs    what ran them, and on what; `shapes` are those of the inputs, and `sets` counts the sets of inputs
+#     rtol, atol, ulps   how far tensors may be apart
+#     blocked            of each model [{node, operator, reason}]: what is not run; node "" is the model as a whole
+#     outputs            [{first, second, maker, other_maker, shape, largest, message}], `message` "" where they agree
+#     missing            outputs of one model only
+#     first_difference   null, or the same with {structure}
+#     layers             the same for every pair of tensors, when asked for
+#     pairs, compared    how many pairs of tensors there are, and how many were looked at
+
+
+def layers_object(before: str, after: str, found: Comparison) -> dict[str, Any]:
+    """The comparison, as JSON has it."""
+    first = found.first
+    return {
+        "schema": 1,
+        "command": "compare",
+        "before": before,
+        "after": after,
+        "same": found.same,
+        "runtime": found.runtime,
+        "inputs": found.inputs,
+        "shapes": found.shapes,
+        "sets": found.sets,
+        "rtol": found.bound.rtol,
+        "atol": found.bound.atol,
+        "ulps": found.bound.ulps,
+        "blocked": [[_blocked(node) for node in side] for side in found.blocked],
+        "outputs": [_layer(layer) for layer in found.outputs],
+        "missing": found.missing,
+        "first_difference": None
+        if first is None
+        else {
+            **_layer(first.layer),
+            "structure": [difference_object(difference) for difference in first.structure],
+        },
+        "layers": [_layer(layer) for layer in found.layers],
+        "pairs": found.pairs,
+        "compared": found.compared,
+    }
+
+
+def _blocked(node: RefusedNode) -> dict[str, str]:
+    return {"node": node.node, "operator": node.operator, "reason": node.reason}
+
+
+def _layer(layer: LayerDifference) -> dict[str, Any]:
+    return {
+        "first": layer.pair.first,
+        "second": layer.pair.second,
+        "maker": _maker(layer.pair.maker),
+        "other_maker": _maker(layer.pair.other_maker),
+        "shape": layer.shape,
+        "largest": layer.largest if math.isfinite(layer.largest) else None,
+        "message": layer.message,
+    }
+
+
+def _maker(maker: Maker) -> dict[str, str]:
+    return {"node": maker.name, "operator": maker.operator}
+
+
+def layers_lines(before: str, after: str, found: Comparison, style: Style) -> Iterator[str]:
+    """What was run, the outputs, what is not run, and where the models part."""
+    yield style.paint("bold", f"A  {clean(before)}")
+    yield style.paint("bold", f"B  {clean(after)}")
+    made_up = f"{counted(found.sets, 'set')} of random inputs and edge values"
+    inputs = made_up if found.inputs == "random" else f"inputs of {clean(found.inputs)}"
+    yield f"{found.runtime}, {inputs}: {', '.join(map(clean, found.shapes)) or 'none'}"
+    for name, side in zip("AB", found.blocked, strict=True):
+        for node in side:
+            where = f"{clean(node.node)} ({clean(node.operator)})" if node.node else "the model as a whole"
+            yield style.paint("red", f"{name} does not run: {where}: {clean(node.reason)}")
+    for layer in found.outputs:
+        yield from _output(layer, style)
+    for name in found.missing:
+        yield style.paint("red", f"output {clean(name)}: only one of the models gives it")
+    if found.layers:
+        yield style.paint("cyan", f"@@ tensors: {len(found.layers)} of {found.pairs} pairs @@")
+        yield from (_row(layer, style) for layer in found.layers)
+    if found.first is not None:
+        yield from _first(found.first, style)
+    elif found.pairs and not found.same:
+        yield f"no difference in the {found.compared} tensors that both compute and that have a counterpart"
+
+
+def _output(layer: LayerDifference, style: Style) -> Iterator[str]:
+    name = clean(layer.pair.first)
+    if layer.message:
+        yield style.paint("red", f"output {name} {clean(layer.message)}")
+    else:
+        yield style.paint("green", f"output {name} is the same, largest difference {layer.largest:.3g}")
+
+
+def _row(layer: LayerDifference, style: Style) -> str:
+    names = clean(layer.pair.first)
+    if layer.pair.second != layer.pair.first:
+        names += f" | {clean(layer.pair.second)}"
+    mark, color = ("differs", "red") if layer.message else ("same", "green")
+    largest = f"{layer.largest:.3g}" if math.isfinite(layer.largest) else clean(layer.message)
+    return f"{style.paint(color, f'{mark:7}')}  {names}  {layer.shape}  {clean(layer.pair.maker.operator)}  {largest}"
+
+
+def _first(first: First, style: Style) -> Iterator[str]:
+    pair = first.layer.pair
+    yield style.paint("cyan", "@@ first difference @@")
+    yield f"A  {_made(pair.first, pair.maker)}  {first.layer.shape}"
+    yield f"B  {_made(pair.second, pair.other_maker)}"
+    yield style.paint("red", f"{clean(first.layer.message)}; everything before it agrees")
+    for difference in first.structure:
+        yield from difference_lines(difference, style)
+
+
+def _made(tensor: str, maker: Maker) -> str:
+    shown = f"{clean(tensor)}, made by {clean(maker.operator)}"
+    return shown if maker.name == tensor else f"{shown} ({clean(maker.name)})"

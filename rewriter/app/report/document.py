@@ -1,0 +1,507 @@
+"""The record of one call of `fix` or `check`: everything it did and found, as data.
+
+All formats of reports are made of this and of nothing else. The fields here, and those of `core.log.records`, are what the
+JSON report holds; its schema is made of these types (`rewriter.app.report.jsonreport`). The number of the schema rises when a
+field goes or changes its meaning, not when one is added.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Literal
+
+from rewriter.core.log.records import Blocked, Change, Firing, Judged, Question, RolledBack, Stop, Suppressed, Verification
+from rewriter.core.record import field, record
+from rewriter.workbench.style import clean, counted
+
+SCHEMA = 2
+
+Status = Literal["changed", "unchanged", "findings", "clean", "refused", "failed"]
+FileRole = Literal["input", "input data", "source", "output", "output data"]
+
+
+@record(frozen=True, slots=True)
+class FileRecord:
+    """A file that was read or written.
+
+    Attributes:
+        role: "input" and "output" are the model before and after, "input data" and "output data" the files beside it with its
+            weights, "source" is the framework's own file.
+        path: as it was given; of data, as the model refers to it.
+        sha256: of its bytes, in hexadecimal; null when it cannot be read.
+        bytes: its size; null when it cannot be read.
+    """
+
+    role: FileRole
+    path: str
+    sha256: str | None
+    bytes: int | None
+
+
+@record(frozen=True, slots=True)
+class RuleRecord:
+    """A rule that fired, was blocked, was rolled back or answers a refusal.
+
+    Attributes:
+        title: the first line of its doc comment.
+        kind: what it promises: "exact", "approx", "repair", "lossy" or "interface".
+        severity: "error", "warning" or "info".
+        path: the file that it stands in.
+        sha256: of what it says; layout and comments do not change it.
+        exporters: whose models it is for; empty for any.
+        versions: of the exporter, as comparisons, or null.
+        issues: upstream threads.
+        symptoms: words with which a tool refuses such a model.
+        description: its doc comment after the title.
+    """
+
+    code: str
+    slug: str
+    title: str
+    kind: str
+    severity: str
+    phase: str
+    path: str
+    sha256: str
+    exporters: tuple[str, ...] = ()
+    versions: str | None = None
+    issues: tuple[str, ...] = ()
+    symptoms: tuple[str, ...] = ()
+    description: str = ""
+
+
+@record(frozen=True, slots=True)
+class RuleSetRecord:
+    """The rules that were selected.
+
+    Attributes:
+        sha256: over the rules and the settings of their parameters.
+        rules: how many there are.
+        settings: of parameters, "CODE.name=value".
+    """
+
+    sha256: str
+    rules: int
+    settings: tuple[str, ...] = ()
+
+
+@record(frozen=True, slots=True)
+class SkippedRecord:
+    """Selected rules that were not tried, all for the same reason.
+
+    Attributes:
+        models: on how many models.
+        rules: their codes.
+    """
+
+    reason: str
+    models: int
+    rules: tuple[str, ...]
+
+
+@record(frozen=True, slots=True)
+class AnswerRecord:
+    """A rule whose symptom is what ONNX Runtime says against the model; `score` says how well they agree, at most 1."""
+
+    rule: str
+    symptom: str
+    score: float
+
+
+@record(frozen=True, slots=True)
+class ExpectationRecord:
+    """What the framework's own numbers say of a model (`check --expect`).
+
+    Attributes:
+        data: the file with these numbers.
+        before: how the model is off, or why it does not run; "" when it gives them.
+        after: the same after the rules that run by default.
+        first: the first node whose result differs from that of a model that is right.
+        rules: those that are needed to mend it; of a model that was right those that do harm.
+        questions: rules that only ask, each of which mends it.
+    """
+
+    data: str
+    before: str
+    after: str
+    first: str = ""
+    rules: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
+
+    @property
+    def wrong(self) -> bool:
+        """Whether there is something to say against the model, or against the rules."""
+        return bool(self.before or self.after)
+
+
+@record(slots=True)
+class ModelRecord:
+    """What became of one model.
+
+    Attributes:
+        path: the file read.
+        output: the file written, or null.
+        status: of fix "changed", "unchanged", "refused" (not changed, and ONNX Runtime refuses it) or "failed"; of check
+            "findings", "clean", "refused" or "failed".
+        error: why it failed, or null.
+        exporter: who wrote the model as far as is known, or null.
+        source: the framework's own file that was used, or null.
+        constant_inputs: whether initializers that are also inputs were taken as constants; null when there are none.
+        tidied: how many unused nodes, initializers and imports were removed.
+        nodes: of the model and of the result of `optimize`, bodies counted and Constant nodes not; null for other commands.
+        refusal: why ONNX Runtime does not load the model as it is; "" when it does, null when it was not asked.
+        remaining: of fix, why ONNX Runtime does not load the result; "" when it does, null when it was not asked.
+        unjudged: judges that did not say whether they take the model or the result, a sentence of each: why they did not.
+        answers: rules that answer what ONNX Runtime says.
+        seconds: time for the whole model.
+        files: what was read and written, with hashes; "source" and data only where there are any.
+        stop: why the run of the rules ended: "fixpoint" when nothing fires any more, else the kind of the first of `stops`;
+            null when the model failed.
+        counts: firings by rule.
+        firings: in their order.
+        blocked: what an unknown fact, or an error, kept from being decided.
+        skipped: how many of the selected rules were not tried on this model; `skipped` of the report says which, and why.
+        stops: everything that was stopped.
+        notes: what else is to be said.
+        rolled_back: what was taken back since the model was worse with it.
+        suppressed: firings that a configuration forbids.
+        questions: where repairs would fit that only the author can decide about; a check asks.
+        judged: what the judges of validity said of the result; empty when nothing was changed or written.
+        verification: what a comparison of numbers showed, or null when none was asked for.
+        unfinished: whether something is left: a rule failed, the run was stopped, a rewrite was rolled back, or the numbers are
+            not those that the framework computed.
+        expectation: what the framework's own numbers say; null when there are none.
+        earlier: whether an earlier run did this, and its journal is all that is known of it.
+    """
+
+    path: str
+    output: str | None = None
+    status: Status = "unchanged"
+    error: str | None = None
+    exporter: str | None = None
+    source: str | None = None
+    constant_inputs: bool | None = None
+    tidied: int = 0
+    nodes: tuple[int, ...] | None = None
+    refusal: str | None = None
+    remaining: str | None = None
+    unjudged: tuple[str, ...] = ()
+    answers: tuple[AnswerRecord, ...] = ()
+    seconds: float = 0.0
+    files: tuple[FileRecord, ...] = ()
+    stop: str | None = None
+    counts: dict[str, int] = field(default_factory=dict)
+    firings: list[Firing] = field(default_factory=list)
+    blocked: list[Blocked] = field(default_factory=list)
+    skipped: int = 0
+    stops: list[Stop] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    rolled_back: list[RolledBack] = field(default_factory=list)
+    suppressed: list[Suppressed] = field(default_factory=list)
+    questions: list[Question] = field(default_factory=list)
+    judged: list[Judged] = field(default_factory=list)
+    verification: Verification | None = None
+    unfinished: bool = False
+    expectation: ExpectationRecord | None = None
+    earlier: bool = False
+
+    @property
+    def refused(self) -> str:
+        """What ONNX Runtime says against the result of a repair, or against the model of a check; "" for nothing."""
+        return (self.refusal if self.remaining is None else self.remaining) or ""
+
+    def file(self, role: FileRole) -> FileRecord | None:
+        """The first file of a role."""
+        return next((file for file in self.files if file.role == role), None)
+
+
+@record(frozen=True, slots=True)
+class TotalsRecord:
+    """Models of a call, or of a part of it. Each is changed, unchanged or failed; one that was refused before loads now, is
+    still refused, or is not judged.
+
+    Attributes:
+        unchanged: those also that were looked at and left alone.
+        refused_before: ONNX Runtime refuses the model as it was.
+        still_refused: it refuses the result; of check, the model.
+        numbers_changed: `--verify` found other numbers than before.
+        rolled_back: something was taken back since the model was worse with it.
+        unjudged: a judge did not say whether it takes the model.
+    """
+
+    models: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    failed: int = 0
+    refused_before: int = 0
+    loads_now: int = 0
+    still_refused: int = 0
+    numbers_changed: int = 0
+    rolled_back: int = 0
+    unjudged: int = 0
+
+
+@record(frozen=True, slots=True)
+class ReasonRecord:
+    """Why models are still refused: what ONNX Runtime says of one, of how many it says the like, and the rules that answer.
+
+    Attributes:
+        example: the path of this one.
+    """
+
+    reason: str
+    models: int
+    example: str
+    answers: tuple[str, ...] = ()
+
+
+@record(frozen=True, slots=True)
+class FleetRecord:
+    """Many models at a glance.
+
+    Attributes:
+        total: of all.
+        exporters, folders, rules: of parts; a model counts with each rule that fired in it or was rolled back.
+        reasons: messages of refusal, those that differ in names and numbers only as one; the most frequent first.
+    """
+
+    total: TotalsRecord = field(default_factory=TotalsRecord)
+    exporters: dict[str, TotalsRecord] = field(default_factory=dict)
+    folders: dict[str, TotalsRecord] = field(default_factory=dict)
+    rules: dict[str, TotalsRecord] = field(default_factory=dict)
+    reasons: tuple[ReasonRecord, ...] = ()
+
+
+@record(frozen=True, slots=True)
+class Summary:
+    """Totals of a call.
+
+    Attributes:
+        models: how many there were.
+        statuses: models by status.
+        refused: models that ONNX Runtime refuses: of check as they are, of fix as they are written.
+        unjudged: models of which a judge did not say whether it takes them.
+        unfinished: models with something that could not be repaired.
+        rolled_back: entries under `rolled_back` of all models.
+        firings: by rule, of the models that did not fail.
+        seconds: of the whole call.
+        fleet: what became of many models, by exporter, folder and rule.
+    """
+
+    models: int
+    statuses: dict[str, int]
+    unfinished: int
+    rolled_back: int
+    firings: dict[str, int]
+    seconds: float
+    refused: int = 0
+    unjudged: int = 0
+    fleet: FleetRecord = field(default_factory=FleetRecord)
+
+
+@record(frozen=True, slots=True)
+class Report:
+    """The record of one call.
+
+    Attributes:
+        schema: version of this format, 2.
+        command: what was called.
+        version: of rewriter.
+        exit_code: 0 done or nothing found, 1 findings or something not repaired, 2 bad input, 3 a mistake of the program.
+        summary: totals.
+        rule_set: the rules that were selected.
+        rules: those of them that did something, by code.
+        models: in the order of the input.
+        skipped: selected rules that were not tried on models, by reason; told once for all models.
+    """
+
+    schema: int
+    command: Literal["fix", "check", "optimize"]
+    version: str
+    exit_code: int
+    summary: Summary
+    rule_set: RuleSetRecord
+    rules: tuple[RuleRecord, ...]
+    models: Collection[ModelRecord]
+    skipped: tuple[SkippedRecord, ...] = ()
+
+    def rule(self, code: str) -> RuleRecord | None:
+        """The rule of a code."""
+        return next((rule for rule in self.rules if rule.code == code), None)
+
+
+# How all formats call the entries of a record: where something happened, and how many there are.
+
+
+def place_text(at: Firing | Blocked | RolledBack | Suppressed | Question) -> str:
+    """`fc1 (Gemm)`, with the graph in front where it is not the main one."""
+    where = "" if at.place in ("", "main") else f"{clean(at.place)}: "
+    return f"{where}{clean(at.root) or 'model'}" + (f" ({clean(at.op)})" if at.op else "")
+
+
+def rolled_place(rolled: RolledBack) -> str:
+    """Where a firing was taken back."""
+    return place_text(rolled) if rolled.place else f"everywhere ({number(rolled.times, 'place')})"
+
+
+def change_lines(changes: Iterable[Change]) -> Iterator[str]:
+    """`-before` and `+after`, each on one line."""
+    for change in changes:
+        if change.before is not None:
+            yield f"-{clean(change.before)}"
+        if change.after is not None:
+            yield f"+{clean(change.after)}"
+
+
+number = counted
+
+
+_ENDINGS = {
+    "fixpoint": "nothing fires any more",
+    "Time": "stopped at the time limit",
+    "Budget": "stopped at the limit of rewrites",
+    "Growth": "stopped a rule that added too many nodes",
+    "Generation": "stopped a rule that went on rewriting its own results",
+    "Cycle": "stopped rules that undo each other",
+}
+
+
+def ending(stop: str | None) -> str:
+    """Why a run of the rules ended, in words."""
+    return _ENDINGS.get(stop or "", "with an error")
+
+
+def by_rule(firings: Iterable[Firing]) -> dict[str, list[Firing]]:
+    """Firings by rule, rules in the order of their codes."""
+    found: dict[str, list[Firing]] = {}
+    for firing in firings:
+        found.setdefault(firing.rule, []).append(firing)
+    return dict(sorted(found.items()))
+
+
+def verb(report: Report) -> str:
+    """What a firing is to the command: it has rewritten something, or it would."""
+    return "finding" if report.command == "check" else "rewrite"
+
+
+def severity(report: Report, code: str) -> str:
+    """The severity of a rule."""
+    rule = report.rule(code)
+    return "error" if rule is None else rule.severity
+
+
+def has_something(model: ModelRecord) -> bool:
+    """Whether there is more to say of a model than that nothing fires."""
+    found = model.error or model.firings or model.blocked or model.rolled_back or model.refused or model.stops or model.tidied
+    return bool(found)
+
+
+# What the owner of many models reads first: how many load that did not, which are still refused and why, where and by what.
+#
+# Everything is counted as models come; messages of refusal that differ in names and numbers only are one.
+
+MOST_GROUPS = 100_000
+"""Folders, or messages, that are told apart; the rest is one group."""
+
+REST = "(other)"
+LISTED = 20  # messages in a report
+_NAMES = re.compile(r"'[^']*'|\"[^\"]*\"|\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}")
+_NUMBERS = re.compile(r"\d+")
+_WORDS = re.compile(r"\S*[/_.]\S*")
+
+
+@record(slots=True)
+class _Reason:
+    models: int = 0
+    example: str = ""
+    said: str = ""
+    answers: dict[str, None] = field(default_factory=dict)
+
+
+def pattern_of(message: str) -> str:
+    """A message without the names and numbers in it, by which those that say the same are one."""
+    return _NUMBERS.sub("#", _WORDS.sub("*", _NAMES.sub("*", message)))[:200]
+
+
+class Fleet:
+    """Counts models by exporter, folder and rule."""
+
+    def __init__(self) -> None:
+        self._all = [0] * len(COLUMNS)
+        self._groups: tuple[dict[str, list[int]], ...] = ({}, {}, {})
+        self._reasons: dict[str, _Reason] = {}
+
+    def add(self, one: ModelRecord) -> None:
+        """Counts a model."""
+        facts = facts_of(one)
+        rules = dict.fromkeys([*one.counts, *(rolled.rule for rolled in one.rolled_back)])
+        names = [one.exporter or "unknown"], [os.path.dirname(one.path) or "."], list(rules)
+        for row in (self._all, *(_row(group, name) for group, mine in zip(self._groups, names, strict=True) for name in mine)):
+            for place, holds in enumerate(facts):
+                row[place] += holds
+        if one.refused:
+            self._add_reason(one)
+
+    def _add_reason(self, one: ModelRecord) -> None:
+        pattern = pattern_of(one.refused)
+        if pattern not in self._reasons and len(self._reasons) >= MOST_GROUPS:
+            pattern = REST
+        found = self._reasons.setdefault(pattern, _Reason(0, one.path, one.refused))
+        found.models += 1
+        found.answers.update(dict.fromkeys(answer.rule for answer in one.answers))
+
+    def record(self) -> FleetRecord:
+        """What was counted."""
+        exporters, folders, rules = (
+            {name: TotalsRecord(*row) for name, row in sorted(group.items(), key=lambda item: (-item[1][0], item[0]))}
+            for group in self._groups
+        )
+        reasons = sorted(self._reasons.values(), key=lambda one: (-one.models, one.example))
+        told = tuple(ReasonRecord(one.said, one.models, one.example, tuple(one.answers)) for one in reasons)
+        return FleetRecord(TotalsRecord(*self._all), exporters, folders, dict(sorted(rules.items())), told)
+
+
+COLUMNS: Mapping[str, str] = {
+    "models": "models",
+    "changed": "changed",
+    "unchanged": "unchanged",
+    "failed": "failed",
+    "refused_before": "refused before",
+    "loads_now": "loads now",
+    "still_refused": "still refused",
+    "numbers_changed": "numbers changed",
+    "rolled_back": "rolled back",
+    "unjudged": "not judged",
+}
+"""What is counted, by the fields of `TotalsRecord`, and how it is called."""
+
+
+def facts_of(one: ModelRecord) -> tuple[bool, ...]:
+    """Which columns a model counts in, in their order. It is changed, unchanged or failed; if it was refused before, it loads
+    now, is still refused, or is not judged.
+    """
+    failed = bool(one.error)
+    changed = not failed and one.status in ("changed", "findings")
+    before = bool(one.refusal) or (one.refusal is None and bool(one.remaining))
+    still = bool(one.remaining) or (one.remaining is None and bool(one.refusal) and not one.unjudged)
+    differ = one.verification is not None and one.verification.verdict in ("differ", "wrong")
+    loads = before and one.remaining == ""
+    unjudged = bool(one.unjudged) or (before and not still and not loads)
+    return True, changed, not failed and not changed, failed, before, loads, still, differ, bool(one.rolled_back), unjudged
+
+
+def verdict_of(one: ModelRecord) -> str:
+    """What became of a model in a few words; the first of these that holds."""
+    holds = dict(zip(COLUMNS, facts_of(one), strict=True))
+    for name in ("failed", "unjudged", "still_refused", "loads_now", "numbers_changed", "rolled_back", "changed"):
+        if holds[name]:
+            return COLUMNS[name]
+    return "unchanged"
+
+
+def _row(group: dict[str, list[int]], name: str) -> list[int]:
+    if name not in group and len(group) >= MOST_GROUPS:
+        name = REST
+    return group.setdefault(name, [0] * len(COLUMNS))

@@ -1,0 +1,65 @@
+"""Annotations of a GitHub workflow: one line for each rule and model, since a run shows only a few of each sort.
+
+What a workflow takes for a command is a line that begins with `::`; the text in it cannot begin another one, since line ends,
+percent signs and, in properties, colons and commas are escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rewriter.app.report.document import ModelRecord, Report, by_rule, number, place_text, rolled_place, severity
+from rewriter.core.log.records import Blocked, Firing, RolledBack
+from rewriter.workbench.style import clean
+
+PLACES = 8  # named in one annotation
+_COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
+
+
+def report_pieces(report: Report) -> Iterator[str]:
+    """All annotations, one a line; nothing when there is nothing to say."""
+    return (f"{line}\n" for model in report.models for line in _lines(report, model))
+
+
+def _lines(report: Report, model: ModelRecord) -> Iterator[str]:
+    if model.error:
+        yield annotation("error", model.path, "cannot be worked on", model.error)
+        return
+    for code, firings in by_rule(model.firings).items():
+        title = f"{code} {firings[0].title}"
+        if report.command != "check":
+            repaired = f"{number(len(firings), 'rewrite')}: {_places(firings)}"
+            yield annotation("notice", model.path, title, f"{repaired}; written to {clean(model.output or 'nowhere')}")
+        else:
+            yield annotation(_COMMANDS[severity(report, code)], model.path, title, _places(firings))
+    for rolled in model.rolled_back:
+        title = f"{rolled.rule} rolled back"
+        yield annotation("error", model.path, title, f"{rolled_place(rolled)}: {rolled.reason}")
+    for blocked in model.blocked:
+        word, title = ("error", "failed") if blocked.error else ("notice", "blocked by an unknown fact")
+        help_text = f"; help: {blocked.remedy}" if blocked.remedy else ""
+        text = f"{place_text(blocked)}: {blocked.reason}{help_text}"
+        yield annotation(word, model.path, f"{blocked.rule} {title}", text)
+    for stop in model.stops:
+        yield annotation("error", model.path, "stopped", stop.message)
+    if model.refused:
+        answers = ", ".join(answer.rule for answer in model.answers) or "no rule"
+        yield annotation("error", model.path, "refused by ONNX Runtime", f"{model.refused}; answered by {answers}")
+
+
+def _places(entries: Sequence[Firing | Blocked | RolledBack]) -> str:
+    shown = ", ".join(place_text(entry) for entry in entries[:PLACES])
+    return shown + (f" and {len(entries) - PLACES:,} more" if len(entries) > PLACES else "")
+
+
+def annotation(command: str, path: str, title: str, message: str) -> str:
+    """One workflow command."""
+    return f"::{command} file={_property(path)},title={_property(title)}::{_message(message)}"
+
+
+def _message(text: str) -> str:
+    return clean(text).replace("%", "%25")
+
+
+def _property(text: str) -> str:
+    return _message(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,119 @@
+"""A model's summary as lines of text or as JSON, which has the fields of `inspect.summary.Summary` by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rewriter.core.record import as_dict
+from rewriter.workbench.inspect.summary import GraphSize, HeldWeights, ModelSummary, NodeLine, SummaryPort
+from rewriter.workbench.style import Style, clean, counted
+
+MAX_ENTRIES = 12  # bodies, files, metadata entries shown
+LONGEST = 80  # characters of a metadata value
+
+
+def summary_object(found: ModelSummary, *, nodes: bool) -> dict[str, Any]:
+    """The summary as JSON has it; without `lines` unless nodes were asked for."""
+    told = {"schema": 1, "command": "show", **as_dict(found)}
+    told["operators"] = dict(_ranked(found))
+    if not nodes:
+        del told["lines"]
+    return told
+
+
+def summary_lines(found: ModelSummary, style: Style) -> Iterator[str]:
+    """The summary as a page; node lines, where there are any, behind it."""
+    yield f"{style.paint('bold', clean(found.path))}  {size_text(found.size)}"
+    for name, value in _facts(found):
+        yield _line(name, value, style)
+    for name, ports in (("inputs", found.inputs), ("outputs", found.outputs)):
+        yield from _listed(name, [_port(port) for port in ports], len(ports), style)
+    operators = ", ".join(f"{op} {times}" for op, times in _ranked(found))
+    yield _line("nodes", f"{found.nodes}: {operators}" if operators else "none", style)
+    yield from _listed("subgraphs", [_place(place) for place in found.subgraphs], MAX_ENTRIES, style)
+    yield from _listed("functions", [_place(place) for place in found.functions], MAX_ENTRIES, style)
+    files = []
+    for file in found.external:
+        size = file.problem or ("?" if file.size is None else size_text(file.size))
+        files.append(f"{file.location or '(none)'}  {counted(file.tensors, 'tensor')}, {size}")
+    yield from _listed("external", files, MAX_ENTRIES, style)
+    yield from _listed("metadata", [f"{key} = {_cut(value)}" for key, value in found.metadata.items()], MAX_ENTRIES, style)
+    if found.lines:
+        yield ""
+        yield from _node_lines(found.lines, style)
+
+
+def _ranked(found: ModelSummary) -> list[tuple[str, int]]:
+    return sorted(found.operators.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _facts(found: ModelSummary) -> Iterator[tuple[str, str]]:
+    yield "exporter", found.exporter + (f"; signed {found.producer}" if found.producer else "; unsigned")
+    if found.graph:
+        yield "graph", found.graph
+    opsets = [f"{domain or 'ai.onnx'} {version}" for domain, version in found.opsets.items()]
+    yield "opsets", ", ".join(opsets) or "none"
+    yield "ir_version", str(found.ir_version)
+    yield "weights", _weights(found.initializers)
+    if found.listed:
+        yield "", f"{found.listed} of them listed among the inputs, too"
+    if found.constants.tensors:
+        yield "constants", f"{_weights(found.constants)}, in attributes of nodes"
+    yield "typed", counted(found.typed, "intermediate tensor")
+
+
+def _weights(weights: HeldWeights) -> str:
+    if not weights.tensors:
+        return "none"
+    types = ", ".join(f"{count:,} {name}" for name, count in sorted(weights.by_type.items(), key=lambda item: -item[1]))
+    shared = f", {weights.shared} of them in bytes that others use" if weights.shared else ""
+    return f"{types} in {counted(weights.tensors, 'tensor')}, {size_text(weights.bytes)}{shared}"
+
+
+def _listed(name: str, items: Sequence[str], most: int, style: Style) -> Iterator[str]:
+    for number, item in enumerate(items[:most]):
+        yield _line(name if number == 0 else "", item, style)
+    if len(items) > most:
+        yield _line("", f"and {len(items) - most} more", style)
+
+
+def _line(name: str, text: str, style: Style) -> str:
+    return f"  {style.paint('bold', name.ljust(10))} {clean(text)}"
+
+
+def _node_lines(nodes: Sequence[NodeLine], style: Style) -> Iterator[str]:
+    place = "main"
+    for node in nodes:
+        if node.place != place:
+            place = node.place
+            yield style.paint("bold", f"in {clean(place)}:")
+        attributes = ", ".join(f"{name} = {value}" for name, value in node.attributes.items())
+        made, read = (", ".join(name or '""' for name in names) for names in (node.outputs, node.inputs))
+        label = f"[{clean(node.name)}] " if node.name else ""
+        op = style.paint("cyan", clean(node.op)) + (clean(f"<{attributes}>") if attributes else "")
+        yield f"  {style.paint('dim', label)}{clean(made)} = {op}({clean(read)})"
+
+
+def _port(port: SummaryPort) -> str:
+    return f"{port.name}  {port.type}" if port.type else f"{port.name}  of undeclared type"
+
+
+def _place(place: GraphSize) -> str:
+    return f"{place.path}  {counted(place.nodes, 'node')}"
+
+
+def _cut(value: str) -> str:
+    return value if len(value) <= LONGEST else f"{value[:LONGEST]}... ({len(value)} characters)"
+
+
+def size_text(count: int) -> str:
+    """`97.5 MiB`; exact below 1 KiB."""
+    if count < 1024:
+        return counted(count, "byte")
+    size, unit = count / 1024, "KiB"
+    for larger in ("MiB", "GiB", "TiB"):
+        if size < 1024:
+            break
+        size, unit = size / 1024, larger
+    return f"{size:.1f} {unit}"

@@ -1,0 +1,40 @@
+"""The page of the viewer: data, styles and scripts in one file, which asks for nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from rewriter.app.report.picture.svg import COLORS
+
+POLICY = "default-src 'none'; script-src 'unsafe-inline' blob:; worker-src blob:; style-src 'unsafe-inline'; img-src data:"
+"""The browser refuses every request, also one that a model's texts would make."""
+
+
+def viewer_page(models: Sequence[dict[str, Any]], title: str) -> str:
+    """One self-contained HTML page.
+
+    Args:
+        models: one or two of `inspect.viewed_graph.viewed_model`.
+        title: plain text.
+    """
+    data = json.dumps({"models": models}, separators=(",", ":"), ensure_ascii=True).replace("<", "\\u003c")
+    here = files(__package__)
+    css, layout, script = ((here / name).read_text(encoding="utf-8") for name in ("viewer.css", "layout.js", "viewer.js"))
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<title>{escape(title)}</title><style>{COLORS}
+{css}</style></head><body>
+<header><h1>{escape(title)}</h1><span class="grow"></span>
+<input type="search" placeholder="search nodes, operators, tensors, rules" aria-label="search">
+<button type="button" id="fit">fit</button></header>
+<main><div id="panes"></div><aside aria-live="polite" aria-label="details" tabindex="0"></aside></main>
+<script type="application/json" id="data">{data}</script>
+<script id="layout">{layout}</script>
+<script>{script}</script>
+</body></html>
+"""

@@ -1,0 +1,174 @@
+"""An explanation as lines of text or as JSON.
+
+The JSON object holds
+
+    schema, command   1, "why"
+    rule, title       code and first doc line
+    path, line        of the rule
+    model, exporter   the file, and who wrote it as far as is known
+    guards            why a run does not try the rule on this model
+    notes             what else is to be said
+    ops               operators of the pattern's root; [""] for a rule on the model as a whole
+    counts            {places, fires, unknown, errors, misses}
+    answers           [{place, node, op, fires, question, matched, changes: [{name, before, after}],
+                        conditions: [{text, value, found}]}]
+                      where `question` is null or {stage, kind, depth, asked, found, line, node, unknown, remedy, error}
+    later             firings after those of other rules: [{place, node, op, after: [[rule, node]]}]
+    earlier           places that another rule takes first: [{place, node, rule, at}]
+    settled           places whose unknown fact becomes known in that run, where the rule does not fire then: [[place, node]]
+    stops             why the run of all selected rules ended early
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rewriter.core.record import as_dict
+from rewriter.rule_tools.explain.places import Explanation, FirstNo, RuleAnswer
+from rewriter.workbench.style import Style, clean, counted
+
+_VERDICTS = {
+    "place": "not a place for this rule",
+    "pattern": "the pattern does not stand",
+    "private": "the pattern stands, but not by itself",
+    "where": "the pattern stands, a condition does not hold",
+    "rewrite": "everything holds, the rewrite was refused",
+}
+
+
+def why_object(found: Explanation, model: str, exporter: str, notes: Sequence[str]) -> dict[str, Any]:
+    """The explanation, as JSON has it."""
+    head = {"schema": 1, "command": "why", "model": model, "exporter": exporter, "notes": list(notes)}
+    return {**head, "counts": counts(found), **as_dict(found)}
+
+
+def counts(found: Explanation) -> dict[str, int]:
+    """How many places there are, and what became of the rule at them."""
+    asked = [answer.question for answer in found.answers if answer.question is not None]
+    unknown = sum(question.unknown for question in asked)
+    errors = sum(question.error for question in asked)
+    return {
+        "places": len(found.answers),
+        "fires": sum(answer.fires for answer in found.answers),
+        "unknown": unknown,
+        "errors": errors,
+        "misses": len(asked) - unknown - errors,
+    }
+
+
+def why_lines(found: Explanation, notes: Sequence[str], most: int, style: Style) -> Iterator[str]:
+    """The explanation as a page: `most` places in full, of the rest how many there are of each sort."""
+    yield f"{style.paint('cyan', found.rule)} {style.paint('bold', clean(found.title))}"
+    yield style.paint("dim", f"{clean(found.path)}:{found.line}")
+    yield from (f"{style.paint('yellow', 'not tried')}: {clean(guard)}" for guard in found.guards)
+    yield from (f"{style.paint('dim', 'note')}: {clean(note)}" for note in notes)
+    yield ""
+    yield _summary(found)
+    for answer in found.answers[:most]:
+        yield ""
+        yield from _answer(answer, bool(found.guards), style)
+        if (answer.place, answer.node) in found.settled:
+            yield "    and yet: known once the selected rules have fired; the rule does not fire here then"
+    if len(found.answers) > most:
+        yield ""
+        yield from _rest(found.answers[most:], style)
+    yield from _order(found, most, style)
+
+
+def miss_lines(found: Explanation, most: int, style: Style) -> Iterator[str]:
+    """The guards, and the nearest misses, of a rule that was to fire and did not."""
+    yield from (f"{style.paint('yellow', 'not tried')}: {clean(guard)}" for guard in found.guards)
+    if not found.answers:
+        yield _summary(found)
+    for answer in found.answers[:most]:
+        yield from _answer(answer, bool(found.guards), style)
+
+
+def _summary(found: Explanation) -> str:
+    number = counts(found)
+    if found.ops == ("",):
+        return "the rule is on the model as a whole: it " + ("fires" if number["fires"] else "does not fire")
+    ops = " or ".join(map(clean, found.ops))
+    if not found.answers:
+        return f"no node of the model is {ops}, the operator of the pattern's root"
+    told = [f"fires at {number['fires']}"] if number["fires"] else []
+    told += [f"blocked by an unknown fact at {number['unknown']}"] if number["unknown"] else []
+    told += [f"fails at {number['errors']}"] if number["errors"] else []
+    told += [f"misses {number['misses']}"] if number["misses"] else []
+    return f"{counted(number['places'], 'place')} ({ops}): {', '.join(told)}"
+
+
+def _answer(answer: RuleAnswer, guarded: bool, style: Style) -> Iterator[str]:
+    if answer.fires:
+        word = "would fire, were it tried" if guarded else "fires"
+        yield f"{_place(answer.place, answer.node, answer.op)}: {style.paint('green', word)}"
+        held = style.paint("bold", "holds")
+        yield from (f"    {held}: {clean(c.text)}" for c in answer.conditions if c.value == "true")
+        for change in answer.changes:
+            if change.before is not None:
+                yield style.paint("red", f"    - {clean(change.before)}")
+            if change.after is not None:
+                yield style.paint("green", f"    + {clean(change.after)}")
+        return
+    question = answer.question
+    yield f"{_place(answer.place, answer.node, answer.op)}: {_verdict(question, style)}"
+    if question is not None:
+        yield from _question(question, answer, style)
+
+
+def _verdict(question: FirstNo | None, style: Style) -> str:
+    if question is None:
+        return "does not fire"
+    if question.error:
+        return style.paint("red", "failed")
+    return style.paint("yellow", "blocked by an unknown fact") if question.unknown else _VERDICTS[question.stage]
+
+
+def _question(question: FirstNo, answer: RuleAnswer, style: Style) -> Iterator[str]:
+    line = f" (line {question.line})" if question.line else ""
+    at = f", at {clean(question.node)}" if question.node and question.node != answer.node else ""
+    yield f"    {style.paint('bold', 'asked')}: {clean(question.asked)}{line}{at}"
+    yield f"    {style.paint('bold', 'found')}: {clean(question.found)}"
+    if question.remedy:
+        yield f"    {style.paint('bold', 'help')}:  {clean(question.remedy)}"
+
+
+def _rest(answers: Sequence[RuleAnswer], style: Style) -> Iterator[str]:
+    """Places that are not shown, by what was asked."""
+    fires = sum(answer.fires for answer in answers)
+    asked = Counter(_sort(answer.question) for answer in answers if answer.question is not None)
+    yield f"and {counted(len(answers), 'more place')} (--limit):"
+    if fires:
+        yield f"    {fires} x fires"
+    yield from (f"    {times} x {clean(text)}" for text, times in asked.most_common(12))
+    if len(asked) > 12:
+        yield f"    and {len(asked) - 12} other questions"
+
+
+def _sort(question: FirstNo) -> str:
+    return question.asked + (f" (line {question.line})" if question.line else "") + (": unknown" if question.unknown else "")
+
+
+def _order(found: Explanation, most: int, style: Style) -> Iterator[str]:
+    """What a run of all selected rules changes."""
+    if found.later or found.earlier or found.stops:
+        yield ""
+    for later in found.later[:most]:
+        after = ", ".join(f"{rule} at {clean(node) or 'model'}" for rule, node in later.after[:4])
+        shown = f"after {after}" if after else "after other rules have changed the model"
+        yield f"{_place(later.place, later.node, later.op)}: {style.paint('green', 'fires later')}, {shown}"
+    if len(found.later) > most:
+        yield f"and later at {len(found.later) - most} more places"
+    for earlier in found.earlier[:most]:
+        place = _place(earlier.place, earlier.node, "")
+        yield f"{place}: {style.paint('yellow', 'taken')} by {earlier.rule}, which fires first at {clean(earlier.at)}"
+    if len(found.earlier) > most:
+        yield f"and taken at {len(found.earlier) - most} more places"
+    yield from (f"{style.paint('red', 'stopped')}: {clean(stop)}" for stop in found.stops)
+
+
+def _place(place: str, node: str, op: str) -> str:
+    where = "" if place in ("", "main") else f"{clean(place)}: "
+    return f"{where}{clean(node) or 'model'}" + (f" ({clean(op)})" if op else "")

@@ -1,0 +1,376 @@
+"""What an expression of a rule can evaluate to, beside plain Python values.
+
+bool, int, float, str and lists of them, and NumPy arrays stand for themselves. A captured tensor or a label is the graph's own
+object. Two markers complete them: `UNKNOWN`, the third truth value, and `ABSENT`, an optional operand or attribute that is
+not there.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable
+from itertools import product
+from typing import Any, Final, Union
+
+import numpy as np
+import onnx_graphsurgeon as gs
+
+from rewriter.core.language.dtypes import DTYPE_NAMES
+
+INT64 = range(-(1 << 63), 1 << 63)
+LIST_LIMIT: Final = 1 << 16  # items of a list
+ARRAY_LIMIT: Final = 1 << 28  # elements of an array that an expression makes
+BYTES_LIMIT: Final = 1 << 31  # of such an array, and of all that the `let` lines of one match make: as much as a model may have
+TEXT_LIMIT: Final = 1 << 20  # characters
+MAX_NESTING: Final = 16  # lists in lists
+
+
+class Marker:
+    """A value of its own kind that equals only itself."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+UNKNOWN: Final = Marker("unknown")
+ABSENT: Final = Marker("absent")
+
+
+class DType(int):
+    """An element type: its TensorProto number, shown by its ONNX name."""
+
+    def __repr__(self) -> str:
+        return DTYPE_NAMES.get(int(self), f"dtype {int(self)}")
+
+    __str__ = __repr__
+
+
+class Symbol(str):
+    """A dimension known by name only: equal to itself, unknown against everything else."""
+
+    __slots__ = ()
+
+
+Value = Union[bool, int, float, str, list[Any], "np.ndarray[Any, Any]", gs.Tensor, gs.Node, Marker, None]
+
+
+class Failure(Exception):
+    """An expression raised: an error in the rule, or a model that the rule did not think of. The rule does not fire."""
+
+
+def checked(number: int) -> int:
+    """The number, if it fits 64 bits. Raises Failure otherwise."""
+    if number in INT64:
+        return number
+    raise Failure("integer overflow: the result does not fit 64 bits")
+
+
+def check_shape(shape: Iterable[int], item_bytes: int = 1) -> None:
+    """Raises Failure if an array of this shape is larger than an expression may make; called before the array is made."""
+    dims = list(shape)
+    if (size := math.prod(dims)) > ARRAY_LIMIT or size * item_bytes > BYTES_LIMIT:
+        raise Failure(f"a constant of shape {show(dims)} is too large")
+
+
+class Room:
+    """How much one value may still hold, with all that is in it: items of lists, characters and bytes of constants."""
+
+    __slots__ = ("array_bytes", "characters", "items")
+
+    def __init__(self) -> None:
+        self.items, self.characters, self.array_bytes = LIST_LIMIT, TEXT_LIMIT, BYTES_LIMIT
+
+    def add(self, value: Any) -> None:
+        """Takes the room of a value. Raises Failure if there is not enough."""
+        level = [value]
+        for _ in range(MAX_NESTING):
+            inner: list[Any] = []
+            for one in level:
+                if isinstance(one, list):
+                    self.items -= len(one)
+                    if self.items < 0:
+                        raise Failure(f"a list of more than {LIST_LIMIT} items")
+                    inner += one
+                elif isinstance(one, str):
+                    self.characters -= len(one)
+                elif isinstance(one, np.ndarray):
+                    check_shape(one.shape, one.itemsize)
+                    self.array_bytes -= one.nbytes
+            if self.characters < 0 or self.array_bytes < 0:
+                raise Failure(f"texts of more than {TEXT_LIMIT} characters or constants of more than {BYTES_LIMIT} bytes")
+            if not inner:
+                return
+            level = inner
+        raise Failure(f"lists in lists deeper than {MAX_NESTING} levels")
+
+
+def bounded(value: Any) -> Any:
+    """The value itself. Raises Failure if it is larger than an expression may make, with all that it holds."""
+    if isinstance(value, list | str | np.ndarray):
+        Room().add(value)
+    return value
+
+
+def as_array(value: Any) -> np.ndarray[Any, Any]:
+    """Known numbers or texts in lists, which may nest, as an array; of other objects NumPy would ask what they are.
+
+    Raises Failure for what is neither, such as a graph in an attribute of a damaged model, and for lists that differ in length.
+    """
+    items = flat(value)
+    if not all(isinstance(item, bool | int | float | str | np.ndarray | np.generic) for item in items):
+        raise Failure("neither numbers nor texts")
+    longest = max((len(item) for item in items if isinstance(item, str)), default=0)
+    check_shape((len(items),), 4 * longest)  # NumPy takes four bytes for each character, and as many for each text
+    try:
+        return np.asarray(value)
+    except ValueError as error:  # lists of several lengths
+        raise Failure(str(error)) from error
+
+
+def flat(value: Any) -> list[Any]:
+    """The items of a list and of the lists in it."""
+    return [inner for item in value for inner in flat(item)] if isinstance(value, list) else [value]
+
+
+def plain(value: Any) -> Any:
+    """NumPy scalars and tuples as Python's own, so that values compare and print the same wherever they came from."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, tuple):
+        return list(value)
+    return value
+
+
+def show(value: Any, limit: int = 80) -> str:
+    """Short text of a value for messages: arrays by type and shape, long lists cut."""
+    if isinstance(value, np.ndarray):
+        text = f"{value.dtype}{list(value.shape)}"
+        return f"{value.tolist()}" if value.size <= 4 else text
+    if isinstance(value, gs.Tensor):
+        return f"tensor {value.name!r}"
+    if isinstance(value, gs.Graph):
+        return f"graph {value.name!r}"
+    if isinstance(value, gs.Node):
+        return f"node {value.name or value.op!r}"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+# Arithmetic and comparison of rule values: exact 64-bit integers, lists, arrays, and what is only partly known.
+
+_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": operator.pow,
+}
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+_NUMBERS = (int, float, bool, DType)
+_COMPARED_AT_ONCE = frozenset({(str, str), *product(_NUMBERS, _NUMBERS)})
+"""Kinds of values that are compared as Python does it."""
+
+
+def truth(value: Any) -> Any:
+    """A condition's value: True, False or UNKNOWN; 0 and 1 count, since ONNX's flags are integers.
+
+    Raises Failure for anything that is not a truth value.
+    """
+    if value is UNKNOWN or isinstance(value, bool):
+        return value
+    if isinstance(value, int) and value in (0, 1):
+        return bool(value)
+    if isinstance(value, np.bool_) or (isinstance(value, np.ndarray) and value.dtype == bool and value.size == 1):
+        return bool(value)
+    raise Failure(f"a condition must be true, false or unknown, not {show(value)} (use `all` or `any` for several)")
+
+
+def arithmetic(op: str, left: Any, right: Any) -> Any:
+    """`left op right` for numbers, lists (`+` joins, `*` with a number repeats, all else goes item by item) and arrays."""
+    if left is UNKNOWN or right is UNKNOWN:
+        return UNKNOWN
+    if isinstance(left, list) or isinstance(right, list):
+        return _lists(op, left, right)
+    if isinstance(left, Symbol) or isinstance(right, Symbol):
+        return _symbols(op, left, right)
+    if isinstance(left, str) and isinstance(right, str) and op == "+":
+        return left + right
+    for value in (left, right):
+        if not isinstance(value, int | float | np.ndarray):
+            raise Failure(f"{show(value)} is not a number")
+    if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
+        return _arrays(op, left, right)
+    if op == "**" and (abs(left) > 1 and abs(right) > 64):
+        raise Failure("power out of range")
+    try:
+        result = _ARITHMETIC[op](left, right)
+    except (ZeroDivisionError, OverflowError) as error:
+        raise Failure(str(error)) from error
+    return checked(result) if isinstance(result, int) else result
+
+
+def _symbols(op: str, left: Any, right: Any) -> Any:
+    """A dimension known by name stays itself under `* 1`, `+ 0`, `- 0`, `/ 1`; everything else about it is unknown."""
+    if op in ("+", "-") and right == 0:
+        return left
+    if op == "+" and left == 0:
+        return right
+    if op in ("*", "/", "//") and right == 1:
+        return left
+    return right if op == "*" and left == 1 else UNKNOWN
+
+
+def _lists(op: str, left: Any, right: Any) -> Any:
+    if isinstance(left, list) and isinstance(right, list):
+        if op == "+":
+            return _bounded(left, len(right)) + right
+        if len(left) != len(right):
+            raise Failure(f"`{op}` between lists of {len(left)} and {len(right)} items")
+        return _each(op, zip(left, right, strict=True))
+    items, other = (left, right) if isinstance(left, list) else (right, left)
+    if isinstance(other, np.ndarray):
+        return arithmetic(op, *(as_array(value) if value is items else value for value in (left, right)))
+    if op == "*" and isinstance(other, int):
+        return _bounded(items, len(items) * (max(other, 1) - 1)) * other
+    if op == "+" and isinstance(other, str):
+        raise Failure("a list and a text cannot be added")
+    return _each(op, ((item, other) if items is left else (other, item) for item in items))
+
+
+def _each(op: str, pairs: Iterable[tuple[Any, Any]]) -> list[Any]:
+    """Arithmetic item by item; where the items are constants, their sum is bounded while it grows."""
+    found, room = [], Room()
+    for one, other in pairs:
+        value = arithmetic(op, one, other)
+        room.add(value)
+        found.append(value)
+    return found
+
+
+def _bounded(items: list[Any], more: int) -> list[Any]:
+    if len(items) + more > LIST_LIMIT:
+        raise Failure(f"a list of more than {LIST_LIMIT} items")
+    return items
+
+
+def _arrays(op: str, left: Any, right: Any) -> Any:
+    """Elementwise with broadcasting; a Python number takes the array's element type, so that float32 stays float32."""
+    try:
+        check_shape(np.broadcast_shapes(np.shape(left), np.shape(right)), np.result_type(left, right).itemsize)
+        with np.errstate(all="ignore"):
+            result = _ARITHMETIC[op](left, right)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise Failure(str(error)) from error
+    return np.asarray(result)
+
+
+def compare(op: str, left: Any, right: Any) -> Any:
+    """True, False or UNKNOWN; a list of them, or a bool array, when one side has several elements and the other is a number."""
+    kinds = type(left), type(right)
+    if kinds in _COMPARED_AT_ONCE:  # mostly; all that is below finds out that it is so
+        return bool(_COMPARE[op](left, right))
+    if left is UNKNOWN or right is UNKNOWN:
+        return UNKNOWN
+    if left is ABSENT or right is ABSENT:
+        return _absent(op, left, right)
+    if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
+        return _compare_arrays(op, left, right)
+    if isinstance(left, list) and isinstance(right, list):
+        return _compare_lists(op, left, right)
+    if isinstance(left, list):
+        return [compare(op, item, right) for item in left]
+    if isinstance(right, list):
+        return [compare(op, left, item) for item in right]
+    if isinstance(left, Symbol) or isinstance(right, Symbol):
+        if isinstance(left, Symbol) and isinstance(right, Symbol) and str(left) == str(right):
+            return op in ("==", "<=", ">=")
+        return UNKNOWN
+    if isinstance(left, str) != isinstance(right, str):
+        if op in ("==", "!="):
+            return op == "!="
+        raise Failure(f"{show(left)} and {show(right)} have no order")
+    try:
+        return bool(_COMPARE[op](left, right))
+    except TypeError as error:
+        raise Failure(f"{show(left)} and {show(right)} cannot be compared") from error
+
+
+_LISTED = frozenset({int, str, bool, DType})
+"""Kinds of values that a list holds where Python says so."""
+
+
+def _absent(op: str, left: Any, right: Any) -> Any:
+    if op not in ("==", "!="):
+        raise Failure("an absent operand or attribute has no order")
+    return (left is right) == (op == "==")
+
+
+def _compare_arrays(op: str, left: Any, right: Any) -> Any:
+    for value in (left, right):
+        if isinstance(value, gs.Graph | gs.Node):
+            raise Failure(f"{show(left)} and {show(right)} cannot be compared")
+    try:
+        check_shape(np.broadcast_shapes(np.shape(left), np.shape(right)))
+    except ValueError:
+        if op in ("==", "!="):
+            return op == "!="
+        raise Failure("constants of these shapes cannot be compared") from None
+    return np.asarray(_COMPARE[op](left, right))
+
+
+def _compare_lists(op: str, left: list[Any], right: list[Any]) -> Any:
+    if op not in ("==", "!="):
+        raise Failure("lists have no order")
+    if len(left) != len(right):
+        return op == "!="
+    unknown = False
+    for one, other in zip(left, right, strict=True):
+        same = compare("==", one, other)
+        if same is UNKNOWN:
+            unknown = True
+        elif not _settled(same):
+            return op == "!="
+    return UNKNOWN if unknown else op == "=="
+
+
+def _settled(same: Any) -> bool:
+    if isinstance(same, np.ndarray):
+        return bool(same.all())
+    return all(same) if isinstance(same, list) else bool(same)
+
+
+def contains(item: Any, items: Any) -> Any:
+    """Whether a list (of partly known items), a text or an array holds `item`."""
+    if item is UNKNOWN or items is UNKNOWN:
+        return UNKNOWN
+    if isinstance(items, str):
+        return isinstance(item, str) and item in items
+    if isinstance(items, np.ndarray):
+        items = [plain(element) for element in items.ravel()[:LIST_LIMIT]]
+    if not isinstance(items, list):
+        raise Failure(f"{show(items)} has no elements")
+    if type(item) in _LISTED and _LISTED.issuperset(map(type, items)):
+        return item in items
+    answers = [compare("==", item, element) for element in items]
+    if any(answer is True for answer in answers):
+        return True
+    return UNKNOWN if any(answer is UNKNOWN for answer in answers) else False

@@ -1,0 +1,443 @@
+"""Functions of rule expressions on values: lists, numbers, texts and arrays of constants.
+
+`evaluate` calls them by the names of `language.functions`. Lists may hold unknown items, which a function passes on; arrays
+are NumPy's, under the names and with the argument order of ONNX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rewriter.core.conditions.context import Context
+from rewriter.core.conditions.rule_values import (
+    LIST_LIMIT,
+    UNKNOWN,
+    DType,
+    Failure,
+    Symbol,
+    as_array,
+    check_shape,
+    compare,
+    contains,
+    plain,
+    truth,
+)
+
+# Functions of expressions on lists, numbers and texts; a list may hold unknown items, which spoil only what looks at them.
+
+
+def _all(context: Context, value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return bool(np.all(value))
+    if not isinstance(value, list):
+        return truth(value)
+    answers = [_element(item) for item in value]
+    return False if False in answers else UNKNOWN if UNKNOWN in answers else True
+
+
+def _any(context: Context, value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return bool(np.any(value))
+    if not isinstance(value, list):
+        return truth(value)
+    answers = [_element(item) for item in value]
+    return True if True in answers else UNKNOWN if UNKNOWN in answers else False
+
+
+def _element(item: Any) -> Any:
+    """An element of a list counts as the same element of an array does: a number is true unless it is 0."""
+    return item != 0 if isinstance(item, int | float) else truth(item)
+
+
+def _range(context: Context, *bounds: int) -> list[int]:
+    if any(isinstance(bound, Symbol) for bound in bounds):
+        raise Failure("a dimension known by name only is no bound")
+    numbers = range(*bounds)
+    if len(numbers) > LIST_LIMIT:
+        raise Failure(f"a list of more than {LIST_LIMIT} items")
+    return list(numbers)
+
+
+def _sorted(context: Context, items: Any) -> Any:
+    return np.sort(items, axis=None) if isinstance(items, np.ndarray) else sorted(items)
+
+
+def _reversed(context: Context, items: Any) -> Any:
+    return items[::-1]
+
+
+def _set(context: Context, items: Any) -> list[Any]:
+    return sorted({plain(item) for item in _listed(items)})
+
+
+def _listed(items: Any) -> list[Any]:
+    """What a list or an array holds, one by one; a list takes more than ten times the memory of an array."""
+    if not isinstance(items, np.ndarray):
+        return list(items)
+    if items.size > LIST_LIMIT:
+        raise Failure(f"a list of more than {LIST_LIMIT} items")
+    listed: list[Any] = items.ravel().tolist()
+    return listed
+
+
+def _index(context: Context, items: Any, item: Any) -> Any:
+    for at, other in enumerate(_listed(items)):
+        same = compare("==", other, item)
+        if same is UNKNOWN:
+            return UNKNOWN
+        if same:
+            return at
+    raise Failure("the item is not in the list")
+
+
+def _count(context: Context, items: Any, item: Any) -> Any:
+    answers = [compare("==", other, item) for other in _listed(items)]
+    return UNKNOWN if UNKNOWN in answers else answers.count(True)
+
+
+def _take(context: Context, items: Any, at: Any, axis: int | None = None) -> Any:
+    if isinstance(items, np.ndarray):
+        if isinstance(at, slice):
+            at = range(*at.indices(items.size if axis is None else items.shape[axis]))
+        places = np.asarray(at, dtype=np.int64)
+        others = 1 if axis is None else items.size // max(items.shape[axis], 1)
+        check_shape((places.size, others), items.itemsize)
+        return np.take(items, places, axis)
+    if axis not in (None, 0):
+        raise Failure("a list has one axis")
+    if isinstance(at, slice):
+        return items[at]
+    places = np.asarray(at, dtype=np.int64)
+    return items[int(places)] if places.ndim == 0 else [items[place] for place in places.ravel().tolist()]
+
+
+def _without(context: Context, items: list[Any], unwanted: list[Any]) -> Any:
+    if any(item is UNKNOWN or isinstance(item, Symbol) for item in unwanted):
+        return UNKNOWN
+    return [item for item in items if contains(item, unwanted) is not True]
+
+
+def _nonzero(context: Context, items: Any) -> Any:
+    return _listed(np.flatnonzero(np.asarray(items)))
+
+
+def _argsort(context: Context, items: Any) -> Any:
+    return _listed(np.argsort(np.asarray(items), axis=None, kind="stable"))
+
+
+def _float(context: Context, value: Any) -> float:
+    return float(value.item() if isinstance(value, np.ndarray) else value)
+
+
+def _int(context: Context, value: Any) -> int:
+    return int(value.item() if isinstance(value, np.ndarray) else value)
+
+
+def _str(context: Context, value: Any) -> str:
+    return "true" if value is True else "false" if value is False else repr(value) if isinstance(value, DType) else str(value)
+
+
+def _replace(context: Context, text: str, old: str, new: str) -> str:
+    if len(text) * max(1, len(new)) > LIST_LIMIT * 16:
+        raise Failure("the text is too long")
+    return text.replace(old, new)
+
+
+def _glob(context: Context, text: str, pattern: str) -> bool:
+    """In time proportional to the product of both lengths, whatever they are."""
+    at = place = 0
+    star, resumed = -1, 0
+    while at < len(text):
+        if place < len(pattern) and pattern[place] == "*":
+            star, resumed, place = place, at, place + 1
+        elif place < len(pattern) and pattern[place] in ("?", text[at]):
+            at, place = at + 1, place + 1
+        elif star < 0:
+            return False
+        else:
+            resumed += 1
+            at, place = resumed, star + 1
+    return not pattern[place:].strip("*")
+
+
+def _last_part(context: Context, text: str, separator: str) -> str:
+    if not separator:
+        raise Failure("the separator is empty")
+    return text.rpartition(separator)[2]
+
+
+LIST_BODIES: dict[str, Callable[..., Any]] = {
+    "all": _all,
+    "any": _any,
+    "len": lambda context, items: len(items),
+    "range": _range,
+    "sorted": _sorted,
+    "reversed": _reversed,
+    "set": _set,
+    "index": _index,
+    "count": _count,
+    "take": _take,
+    "without": _without,
+    "nonzero": _nonzero,
+    "argsort": _argsort,
+    "float": _float,
+    "int": _int,
+    "str": _str,
+    "startswith": lambda context, text, part: text.startswith(part),
+    "endswith": lambda context, text, part: text.endswith(part),
+    "contains": lambda context, items, item: contains(item, items),
+    "glob": _glob,
+    "lower": lambda context, text: text.lower(),
+    "replace": _replace,
+    "last_part": _last_part,
+}
+
+
+def element_type(dtype: int) -> np.dtype[Any]:
+    """NumPy's (or ml_dtypes') type for a TensorProto element type."""
+    from onnx import helper
+
+    return np.dtype(helper.tensor_dtype_to_np_dtype(int(dtype)))
+
+
+def _items(value: Any) -> Any:
+    """A list as an array; UNKNOWN when an item of it is."""
+    if isinstance(value, list):
+        if any(item is UNKNOWN or isinstance(item, Symbol) for item in value):
+            return UNKNOWN
+        return as_array(value)
+    return value
+
+
+def _mapped(function: Callable[..., Any], *, as_float: bool = False) -> Callable[..., Any]:
+    """A NumPy function over an array, a list (giving a list) or one number (giving a number)."""
+
+    def call(context: Context, value: Any, *more: Any) -> Any:
+        known = _items(value)
+        if known is UNKNOWN:
+            return UNKNOWN
+        if as_float and isinstance(known, np.ndarray) and known.dtype.kind in "iub":
+            known = known.astype(np.float64)
+        _check_together(known, *more)
+        result = function(known, *more)
+        if isinstance(value, list):
+            return np.asarray(result).tolist()
+        if isinstance(known, np.ndarray) and not as_float:
+            return np.asarray(result)
+        return np.asarray(result, dtype=known.dtype) if isinstance(known, np.ndarray) else np.asarray(result).item()
+
+    return call
+
+
+def _whole(function: Callable[[Any], Any]) -> Callable[..., Any]:
+    """floor, ceil, round: of a single number as an int, so that it can be a dimension."""
+    mapped = _mapped(function)
+
+    def call(context: Context, value: Any) -> Any:
+        result = mapped(context, value)
+        if isinstance(value, np.ndarray) or result is UNKNOWN:
+            return result
+        return [int(item) for item in result] if isinstance(result, list) else int(result)
+
+    return call
+
+
+def _reduced(function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(context: Context, value: Any, axes: Any = None) -> Any:
+        known = _items(value)
+        if known is UNKNOWN:
+            return UNKNOWN
+        axis = tuple(axes) if isinstance(axes, list) else axes
+        result = function(known, axis=axis)
+        dtype = np.asarray(known).dtype
+        if axis is None and (isinstance(value, list) or np.ndim(known) <= 1):
+            return np.asarray(result).item()
+        return np.asarray(result, dtype=dtype if dtype.kind == "f" else None)
+
+    return call
+
+
+def _extreme(whole: Callable[[Any], Any], pairwise: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """min, max: the extreme element of one value, or element by element of several."""
+
+    def call(context: Context, value: Any, *more: Any) -> Any:
+        parts = [_items(part) for part in (value, *more)]
+        if any(part is UNKNOWN for part in parts):
+            return UNKNOWN
+        if len(parts) == 1:
+            return np.asarray(whole(parts[0])).item()
+        result = parts[0]
+        for part in parts[1:]:
+            _check_together(result, part)
+            result = pairwise(result, part)
+        if any(isinstance(part, np.ndarray) for part in (value, *more)):
+            return result
+        return np.asarray(result).tolist()
+
+    return call
+
+
+def _shape(shape: Any, item_bytes: int = 1) -> tuple[int, ...]:
+    """A shape that a constant may have."""
+    dims = [shape] if isinstance(shape, int) else list(shape)
+    if any(not isinstance(dim, int) or isinstance(dim, bool) or dim < 0 for dim in dims):
+        raise Failure(f"{dims} is no shape")
+    check_shape(dims, item_bytes)
+    return tuple(dims)
+
+
+def _check_together(*values: Any) -> None:
+    """Raises Failure if NumPy would make too large an array of these, each stretched to the shape of the others."""
+    check_shape(np.broadcast_shapes(*map(np.shape, values)))
+
+
+def _filled(value: float) -> Callable[..., Any]:
+    def call(context: Context, shape: Any, dtype: int = DType(1)) -> Any:
+        if _items(shape) is UNKNOWN:
+            return UNKNOWN
+        return np.full(_shape(shape), value, dtype=element_type(dtype))
+
+    return call
+
+
+def _full(context: Context, shape: Any, value: Any, dtype: Any = None) -> Any:
+    if _items(shape) is UNKNOWN:
+        return UNKNOWN
+    kind = (
+        element_type(dtype)
+        if dtype is not None
+        else np.dtype(np.float32)
+        if isinstance(value, float)
+        else np.asarray(value).dtype
+    )
+    return np.full(_shape(shape, kind.itemsize), value, dtype=kind)
+
+
+def _reshape(context: Context, value: Any, shape: Any) -> Any:
+    known = _items(value)
+    if known is UNKNOWN or _items(shape) is UNKNOWN:
+        return UNKNOWN
+    return np.reshape(known, shape)
+
+
+def _transpose(context: Context, value: Any, perm: Any = None) -> Any:
+    return np.transpose(value, perm)
+
+
+def _expand_dims(context: Context, value: Any, axes: Any) -> Any:
+    known = _items(value)
+    return UNKNOWN if known is UNKNOWN else np.expand_dims(known, tuple(axes) if isinstance(axes, list) else axes)
+
+
+def _squeeze(context: Context, value: Any, axes: Any = None) -> Any:
+    return np.squeeze(value, tuple(axes) if isinstance(axes, list) else axes)
+
+
+def _concat(context: Context, *parts: Any) -> Any:
+    *arrays, axis = parts
+    if isinstance(axis, list | np.ndarray):
+        raise Failure("the last argument of `concat` is the axis")
+    known = [_items(part) for part in arrays]
+    if any(part is UNKNOWN for part in known):
+        return UNKNOWN
+    check_shape((sum(map(np.size, known)),), max((np.asarray(part).itemsize for part in known), default=1))
+    return np.concatenate(known, axis=axis)
+
+
+def _matmul(context: Context, left: Any, right: Any) -> Any:
+    if np.ndim(left) > 1 and np.ndim(right) > 1:
+        check_shape((*np.broadcast_shapes(left.shape[:-2], right.shape[:-2]), left.shape[-2], right.shape[-1]), left.itemsize)
+    return np.matmul(left, right)
+
+
+def _cast(context: Context, value: Any, dtype: int) -> Any:
+    known = _items(value)
+    return UNKNOWN if known is UNKNOWN else as_array(known).astype(element_type(dtype))
+
+
+def _to_list(context: Context, value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.size > LIST_LIMIT:
+        raise Failure(f"a list of more than {LIST_LIMIT} items")
+    return value.ravel().tolist() if isinstance(value, np.ndarray) else value
+
+
+def _where(context: Context, test: Any, then: Any, other: Any) -> Any:
+    parts = [_items(part) for part in (test, then, other)]
+    if any(part is UNKNOWN for part in parts):
+        return UNKNOWN
+    _check_together(*parts)
+    result = np.where(*parts)
+    return result if any(isinstance(part, np.ndarray) for part in (test, then, other)) else result.tolist()
+
+
+def _tile(context: Context, value: Any, times: Any) -> Any:
+    counts = _items(times)
+    known = _items(value)
+    if counts is UNKNOWN or known is UNKNOWN:
+        return UNKNOWN
+    _shape([int(np.size(known)), int(np.prod(counts, dtype=object))], np.asarray(known).itemsize)
+    return np.tile(known, counts)
+
+
+def _repeat(context: Context, value: Any, times: int, axis: Any = None) -> Any:
+    known = _items(value)
+    if known is UNKNOWN:
+        return UNKNOWN
+    _shape([int(np.size(known)), times], np.asarray(known).itemsize)
+    if isinstance(value, list) and np.size(known) * times > LIST_LIMIT:
+        raise Failure(f"a list of more than {LIST_LIMIT} items")
+    result = np.repeat(known, times, axis)
+    return result.tolist() if isinstance(value, list) else result
+
+
+def _pad(context: Context, value: Any, pads: list[Any], fill: Any = 0) -> Any:
+    known = _items(value)
+    if known is UNKNOWN or _items(pads) is UNKNOWN:
+        return UNKNOWN
+    half = len(pads) // 2
+    widths = list(zip(pads[:half], pads[half:], strict=True))
+    _shape([dim + sum(width) for dim, width in zip(np.shape(known), widths, strict=True)], np.asarray(known).itemsize)
+    return np.pad(known, widths, constant_values=fill)
+
+
+ARRAY_BODIES: dict[str, Callable[..., Any]] = {
+    "abs": _mapped(np.abs),
+    "sqrt": _mapped(np.sqrt, as_float=True),
+    "exp": _mapped(np.exp, as_float=True),
+    "log": _mapped(np.log, as_float=True),
+    "floor": _whole(np.floor),
+    "ceil": _whole(np.ceil),
+    "round": _whole(np.rint),
+    "sign": _mapped(np.sign),
+    "clip": _mapped(np.clip),
+    "isfinite": _mapped(np.isfinite),
+    "isnan": _mapped(np.isnan),
+    "sum": _reduced(np.sum),
+    "prod": _reduced(np.prod),
+    "mean": _reduced(np.mean),
+    "min": _extreme(np.min, np.minimum),
+    "max": _extreme(np.max, np.maximum),
+    "array": lambda context, value: as_array(value),
+    "concat": _concat,
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "expand_dims": _expand_dims,
+    "squeeze": _squeeze,
+    "zeros": _filled(0),
+    "ones": _filled(1),
+    "full": _full,
+    "zeros_like": lambda context, value: np.zeros_like(value),
+    "ones_like": lambda context, value: np.ones_like(value),
+    "full_like": lambda context, value, fill: np.full_like(value, fill),
+    "cast": _cast,
+    "to_list": _to_list,
+    "where": _where,
+    "matmul": _matmul,
+    "tile": _tile,
+    "repeat": _repeat,
+    "pad": _pad,
+    "flatten": lambda context, value: np.ravel(value),
+}

@@ -1,0 +1,318 @@
+"""One rule at one place: match, ask its conditions, rewrite, and say what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import onnx_graphsurgeon as gs
+
+from rewriter.core.conditions.context import Context
+from rewriter.core.conditions.evaluate import Bindings, holds
+from rewriter.core.conditions.rule_values import UNKNOWN, Failure
+from rewriter.core.engine.compile import CompiledRule
+from rewriter.core.engine.coverage import Coverage
+from rewriter.core.errors import RewriterError
+from rewriter.core.graph.edits import Edits
+from rewriter.core.graph.node_text import node_name
+from rewriter.core.graph.scopes import Scope
+from rewriter.core.language import ast
+from rewriter.core.log.records import Blocked, Condition
+from rewriter.core.matching.linear_match import LinearMatcher
+from rewriter.core.matching.match import Matcher, TooManyAttempts
+from rewriter.core.record import record, replace
+from rewriter.core.rewriting.rewrite import apply_block
+from rewriter.core.rewriting.transaction import Refused, Rewriting
+from rewriter.core.whole_model import DoesNotFlow, repairs
+
+if TYPE_CHECKING:
+    from rewriter.core.engine.firing_audit import Auditor, Noted
+
+MISTAKES = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
+"""What Python raises when a rule meets a model that nobody thought of: it spoils that rule at that place and nothing else."""
+
+
+@record(slots=True)
+class Fired:
+    """A rewrite that stands in the graph and can still be taken back."""
+
+    compiled: CompiledRule
+    root: gs.Node | None
+    nodes: dict[int, gs.Node]
+    edits: Edits
+    conditions: tuple[Condition, ...]
+    seconds: float
+    scope: Scope
+    names: tuple[str, ...]
+    op: str
+    mark: tuple[int, int]
+    noted: Noted | None = None
+
+
+class Attempt:
+    """Tries rules at places; what keeps a rule from firing where its pattern stands is collected in `blocked`.
+
+    Attributes:
+        chosen: codes of rules that fire whether or not the runtime that they are about is the installed one.
+    """
+
+    def __init__(
+        self, context: Context, *, detail: bool, coverage: Coverage | None = None, auditor: Auditor | None = None
+    ) -> None:
+        self.context = context
+        self.detail = detail
+        self.auditor = auditor
+        self.coverage = coverage
+        self._tells_all = detail or coverage is not None or auditor is not None
+        self.chosen: frozenset[str] = frozenset()
+        self.blocked: dict[tuple[str, int], Blocked] = {}
+        self._matchers: dict[tuple[CompiledRule, Scope], tuple[int | None, Matcher | None]] = {}  # with the opset of the scope
+
+    def at_node(self, compiled: CompiledRule, root: gs.Node) -> Fired | None:
+        """The first match at `root` whose conditions hold, rewritten."""
+        if self.blocked:
+            self.blocked.pop((compiled.code, id(root)), None)
+        started = perf_counter()
+        try:
+            if (matcher := self._matcher_for(compiled, root)) is None:
+                return None
+            for _ in matcher.matches(root):
+                bound, nodes = matcher.held()
+                fired = self._try(compiled, root, bound, nodes, started)
+                if fired is not None:
+                    return fired
+        except TooManyAttempts:
+            self._block(compiled, root, "too many ways to match here; the search was given up", error=True)
+        except (Failure, RewriterError, *MISTAKES) as failure:
+            self._block(compiled, root, _words(failure), error=True)
+        else:
+            if self.context.doubts and (compiled.code, id(root)) not in self.blocked:
+                self._block(compiled, root, *self.context.doubts[0])
+        return None
+
+    def on_graph(self, compiled: CompiledRule, bound: Mapping[str, Any], key: int) -> Fired | None:
+        """A rule on the model's interface, with its items bound."""
+        self.context.forget()
+        self.blocked.pop((compiled.code, key), None)
+        try:
+            return self._try(compiled, None, {**compiled.given, **bound}, {}, perf_counter())
+        except (Failure, RewriterError, *MISTAKES) as failure:
+            self._block(compiled, None, _words(failure), error=True)
+            return None
+
+    def follow(self, compiled: CompiledRule, group: Sequence[Fired]) -> Fired | None:
+        """What a group of firings on the interface entails where they gave names to dimensions; None when that is nothing.
+
+        Raises:
+            DoesNotFlow: the dimensions cannot be followed; the graph is as it was.
+        """
+        # a rule that adds something says itself what else follows
+        declared = [fired.edits for fired in group if fired.edits.declared and not fired.edits.added]
+        sizes = repairs().named_dimensions(declared) if declared else {}
+        if not sizes:
+            return None
+        index, started = self.context.index, perf_counter()
+        edits, mark = Edits(index), index.naming.mark()
+        try:
+            repairs().follow(self.context, edits, sizes)
+            edits.sweep(())
+        except (DoesNotFlow, Failure, RewriterError, *MISTAKES) as failure:
+            self._take_back(edits, mark)
+            if isinstance(failure, DoesNotFlow):
+                raise
+            raise DoesNotFlow(f"a node has attributes that its operator does not take: {_words(failure)}") from None
+        seconds = perf_counter() - started
+        last = group[-1]
+        scope, seen = index.scopes[0], (last.conditions, seconds)
+        return Fired(compiled, None, {}, edits, *seen, scope, (), "", mark, last.noted) if edits.any else None
+
+    def refuse(self, compiled: CompiledRule, reason: str) -> None:
+        """Notes why a rule on the model as a whole was taken back."""
+        self._block(compiled, None, reason, error=True)
+
+    def _matcher_for(self, compiled: CompiledRule, root: gs.Node) -> Matcher | None:
+        """The matcher of a rule, which goes from root to root of one scope; None where the rule is not meant for that."""
+        scope: Scope = root._scope
+        version, found = scope.opsets.get(""), self._matchers.get((compiled, scope))
+        if found is None or found[0] != version:
+            found = version, self._matcher(compiled, root) if self._inside(compiled, root) else None
+            self._matchers[compiled, scope] = found
+        return found[1]
+
+    def _matcher(self, compiled: CompiledRule, root: gs.Node) -> Matcher:
+        assert compiled.pattern is not None
+        arguments = compiled.pattern, self.context, self._given(compiled, root), compiled.lets
+        return Matcher(*arguments) if compiled.ways is None else LinearMatcher(compiled.ways, *arguments)
+
+    def _given(self, compiled: CompiledRule, root: gs.Node) -> dict[str, Any]:
+        owner = self.context.index.scope(root).owner
+        given = compiled.given
+        return {**given, "outer": owner} if compiled.inside is not None and owner is not None else given
+
+    def _inside(self, compiled: CompiledRule, root: gs.Node) -> bool:
+        scope = self.context.index.scope(root)
+        if (version := scope.opsets.get("")) is not None and version not in compiled.opset:
+            return False
+        wanted = compiled.inside
+        if wanted is None:
+            return True
+        owner = scope.owner
+        return (
+            owner is not None
+            and scope.attr == wanted.attr
+            and (owner.op, owner.domain or "") == (wanted.op.name, wanted.op.domain)
+        )
+
+    # --- conditions --------------------------------------------------------------------------------------------------------
+
+    def _try(
+        self, compiled: CompiledRule, root: gs.Node | None, bound: dict[str, Any], nodes: dict[int, gs.Node], started: float
+    ) -> Fired | None:
+        names = Bindings(bound, compiled.lets)
+        if compiled.private and not self._private(compiled, bound, nodes):
+            return None
+        if self.coverage is not None:
+            self.coverage.stood[compiled.code] += 1
+        asked = compiled.wheres if self._tells_all else compiled.asked
+        conditions = self._conditions(compiled, root, names, asked) if asked else ()
+        if conditions is None or (compiled.runtime and not self._concerns_runtime(compiled, root, nodes)):
+            return None
+        if self.auditor is None:
+            return self._rewrite(compiled, root, names, nodes, conditions, started)
+        noted = self.auditor.note(compiled, names, nodes)
+        conditions = tuple(replace(c, found=found) for c, found in zip(conditions, noted.found, strict=True))
+        fired = self._rewrite(compiled, root, names, nodes, conditions, started)
+        if fired is not None:
+            fired.noted = noted
+        return fired
+
+    def _conditions(
+        self, compiled: CompiledRule, root: gs.Node | None, names: Bindings, asked: Sequence[tuple[ast.Where, str]]
+    ) -> tuple[Condition, ...] | None:
+        """What the log says of conditions that all hold; None when one does not, or it is unknown whether it does."""
+        conditions: list[Condition] = []
+        doubt: tuple[ast.Where, str, str] | None = None
+        failed: tuple[ast.Where, str] | None = None
+        for where, text in asked:
+            mark = len(self.context.doubts)
+            try:
+                answer = holds(where.condition, names, self.context)
+            except (Failure, *MISTAKES) as failure:
+                failed = failed or (where, _words(failure))  # one that is false wins, wherever it stands
+                continue
+            if self.coverage is not None:
+                self.coverage.asked(compiled.code, where, answer)
+            if answer is False:
+                del self.context.doubts[:]
+                return None
+            if answer is UNKNOWN and doubt is None:
+                reason, remedy = (self.context.doubts[mark:] or [("the condition is unknown", "")])[0]
+                doubt = where, reason, remedy
+            if self.detail:
+                conditions.append(Condition(text, "unknown" if answer is UNKNOWN else "true"))
+        if failed is not None:
+            self._block(compiled, root, failed[1], where=failed[0], error=True)
+            return None
+        if doubt is not None:
+            self._block(compiled, root, doubt[1], doubt[2], where=doubt[0])
+            return None
+        return tuple(conditions)
+
+    def _concerns_runtime(self, compiled: CompiledRule, root: gs.Node | None, nodes: Mapping[int, gs.Node]) -> bool:
+        """Whether the runtime that a rule is about was chosen, or refuses one of the matched nodes."""
+        return compiled.code in self.chosen or self._refused(compiled, root, nodes)
+
+    def _refused(self, compiled: CompiledRule, root: gs.Node | None, nodes: Mapping[int, gs.Node]) -> bool:
+        """Whether the runtime that the rule is about, as it is installed, refuses one of the matched nodes."""
+        answer = self.context.refused(nodes.values())
+        if answer is UNKNOWN:
+            self._block(compiled, root, *self.context.doubts[-1])
+        return answer is True
+
+    def _private(self, compiled: CompiledRule, bound: Mapping[str, Any], nodes: Mapping[int, gs.Node]) -> bool:
+        """Whether no tensor that the rule calls private is read outside of the match."""
+        matched = {id(node) for node in nodes.values()}
+        for name in compiled.private:
+            found = bound[name]
+            for tensor in found if isinstance(found, list) else [found]:
+                self.context.count(tensor, len(matched))
+                if self.context.index.output_of(tensor) or not self.context.index.users(tensor).keys() <= matched:
+                    return False
+        return True
+
+    # --- rewriting ---------------------------------------------------------------------------------------------------------
+
+    def _rewrite(
+        self,
+        compiled: CompiledRule,
+        root: gs.Node | None,
+        names: Bindings,
+        nodes: dict[int, gs.Node],
+        conditions: tuple[Condition, ...],
+        started: float,
+    ) -> Fired | None:
+        index = self.context.index
+        scope, op = (index.scopes[0], "") if root is None else (root._scope, root.op)
+        block = compiled.only or compiled.block(scope.opsets.get("", 1))
+        if block is None:
+            return None
+        edits, mark = Edits(index), index.naming.mark()
+        matched = tuple(map(node_name, nodes.values()))
+        try:
+            apply_block(Rewriting(self.context, edits, names, root, nodes, scope), block)
+            if not edits.any:
+                raise Refused("it would change nothing")
+        except Refused as refused:
+            self._take_back(edits, mark)
+            self._block(compiled, root, *refused.args)
+            return None
+        except (Failure, RewriterError, *MISTAKES) as failure:
+            self._take_back(edits, mark)
+            self._block(compiled, root, _words(failure), error=True)
+            return None
+        if self.coverage is not None:
+            self.coverage.fired[compiled.code] += 1
+        return Fired(compiled, root, nodes, edits, conditions, perf_counter() - started, scope, matched, op, mark)
+
+    def take_back(self, fired: Fired) -> None:
+        """Undoes a rewrite that is the last one, with the names that it took."""
+        self._take_back(fired.edits, fired.mark)
+
+    def _take_back(self, edits: Edits, mark: tuple[int, int]) -> None:
+        edits.rollback()
+        self.context.index.naming.give_back(mark)
+
+    def _block(
+        self,
+        compiled: CompiledRule,
+        root: gs.Node | None,
+        reason: str,
+        remedy: str = "",
+        *,
+        where: ast.Where | None = None,
+        error: bool = False,
+    ) -> None:
+        rule, index = compiled.rule, self.context.index
+        line = 0 if where is None else rule.source.line_col(where.span.start)[0]
+        place = index.scopes[0].path if root is None else index.scope(root).path
+        name = "" if root is None else node_name(root)
+        self.blocked[compiled.code, id(root)] = Blocked(
+            rule.code, rule.title, place, name, root.op if root is not None else "", reason, line, remedy, error
+        )
+
+
+class WouldFire(Exception):
+    """A rule is about to rewrite something."""
+
+
+class Look(Attempt):
+    """Tries rules up to the first that fires, and leaves the graph as it is."""
+
+    def _rewrite(self, *arguments: Any) -> Fired | None:
+        """Raises WouldFire."""
+        raise WouldFire
+
+
+def _words(error: BaseException) -> str:
+    return str(error) if isinstance(error, Failure | RewriterError) else f"{type(error).__name__}: {error}"

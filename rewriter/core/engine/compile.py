@@ -1,0 +1,315 @@
+"""Rules made ready for a run: parameters filled in, patterns compiled, sorted by how specific they are, and found by root
+operator.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from operator import is_
+from typing import Any
+
+from rewriter.core.conditions.rule_values import DType
+from rewriter.core.errors import RewriterError
+from rewriter.core.language import ast
+from rewriter.core.language.dtypes import DTYPES
+from rewriter.core.language.pattern import ANY_OPERATOR, Pattern, compile_pattern
+from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import RuleSet
+from rewriter.core.language.specificity import specificity
+from rewriter.core.matching.linear_match import Way, linear_ways
+from rewriter.core.matching.requirements import Inventory, Needs, needs
+from rewriter.core.matching.root_filter import RootFilter, Roots
+from rewriter.core.record import field, record
+from rewriter.core.rewriting.rewrite import Block
+
+OpKey = tuple[str, str]
+Path = tuple[tuple[str, frozenset[OpKey]], ...]
+
+PHASES = ("interface", "repair", "canonical", "optimize", "cleanup")
+
+
+@record(eq=False, slots=True)
+class CompiledRule:
+    """One rule of a run.
+
+    Attributes:
+        pattern: None for `match graph`.
+        given: values of the rule's parameters.
+        root_filter, ways: what is asked of a root first, and all questions of a pattern that leaves few choices.
+        inside, private, wheres: of the rule: where it matches, names of its private tensors, its conditions with their texts.
+        asked: of the conditions those that can be other than true; a row of a table often has just `true`.
+        blocks: the rewrite blocks, made ready; `only` is the one for all opsets, where there is just that.
+        title, kind, phase, opset, runtime, once: of the rule.
+    """
+
+    rule: Rule
+    pattern: Pattern | None
+    given: dict[str, Any]
+    lets: dict[str, ast.Expr]
+    root_filter: RootFilter | None = None
+    ways: tuple[Way, ...] | None = None
+    code: str = field(init=False)
+    inside: ast.Inside | None = field(init=False)
+    private: tuple[str, ...] = field(init=False)
+    wheres: tuple[tuple[ast.Where, str], ...] = field(init=False)
+    asked: tuple[tuple[ast.Where, str], ...] = field(init=False)
+    blocks: tuple[Block, ...] = field(init=False)
+    only: Block | None = field(init=False)
+    title: str = field(init=False)
+    kind: str = field(init=False)
+    phase: str = field(init=False)
+    runtime: bool = field(init=False)
+    opset: ast.OpsetRange = field(init=False)
+    once: str | None = field(init=False)
+    _specificity: int | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        tree = self.rule.ast
+        self.code, self.title, self.opset = self.rule.code, self.rule.title, self.rule.opset
+        self.kind, self.phase, self.runtime = self.rule.kind.name, self.rule.phase, bool(self.rule.runtimes)
+        self.inside, self.once = tree.match.inside, self.rule.header.once
+        self.private = tuple(name for private in tree.privates for name in private.names)
+        self.wheres = tuple((where, self.rule.words(where.condition.span)) for where in tree.wheres)
+        self.asked = tuple(one for one in self.wheres if not _is_true(one[0].condition))
+        self.blocks = tuple(Block(block) for block in tree.rewrites)
+        self.only = self.blocks[0] if len(self.blocks) == 1 and self.blocks[0].opset is None else None
+
+    def block(self, version: int) -> Block | None:
+        """What to do to a model of this opset."""
+        for block in self.blocks:
+            if block.opset is None or version in block.opset:
+                return block
+        return None
+
+    @property
+    def specificity(self) -> int:
+        """How much the rule asks for; worked out when it is first compared with others."""
+        if self._specificity is None:
+            self._specificity = specificity(self.rule.ast)
+        return self._specificity
+
+
+@record(slots=True)
+class PhasePlan:
+    """The rules of one phase: by the operator of their root, and the ways back from a changed node to roots that may see it.
+
+    Attributes:
+        any_root, any_ways: rules whose root may be of any operator, and ways back from a node of any.
+    """
+
+    name: str
+    by_root: dict[OpKey, Roots[CompiledRule]] = field(default_factory=dict)
+    any_root: list[CompiledRule] = field(default_factory=list)
+    on_graph: list[CompiledRule] = field(default_factory=list)
+    ways: dict[OpKey, dict[Path, None]] = field(default_factory=dict)
+    any_ways: dict[Path, None] = field(default_factory=dict)
+    _back: dict[OpKey, tuple[Path, ...]] = field(default_factory=dict)
+
+    def ways_back(self, op: OpKey) -> tuple[Path, ...]:
+        """The ways back from a changed node of an operator."""
+        found = self._back.get(op)
+        if found is None:
+            found = self._back[op] = (*self.ways.get(op, ()), *self.any_ways)
+        return found
+
+    def roots(self, op: OpKey) -> Roots[CompiledRule] | None:
+        """The rules whose root may be of an operator; None where there are none."""
+        found = self.by_root.get(op)
+        if found is None and self.any_root:
+            found = self.by_root[op] = Roots()
+            for compiled in self.any_root:
+                found.add(compiled)
+        return found
+
+
+def _is_true(condition: ast.Expr) -> bool:
+    return isinstance(condition, ast.Literal) and condition.value is True
+
+
+def parameters(rule: Rule, settings: Mapping[tuple[str, str], Any]) -> dict[str, Any]:
+    """Values of a rule's parameters. Raises RewriterError for one that has neither a setting nor a default."""
+    values: dict[str, Any] = {}
+    for param in rule.ast.params:
+        value = settings.get((rule.code, param.name))
+        if value is None:
+            if param.default is None:
+                raise RewriterError(f"rule {rule.code} needs --set {rule.code}.{param.name}=... ({param.type})")
+            value = default_value(param.default)
+        values[param.name] = value
+    return values
+
+
+def default_value(expr: ast.Expr) -> Any:
+    """A parameter's default, which is a literal, an element type, a negative number or a list of these."""
+    if isinstance(expr, ast.Literal):
+        return expr.value
+    if isinstance(expr, ast.Name) and expr.id in DTYPES:
+        return DType(DTYPES[expr.id])
+    if isinstance(expr, ast.Unary) and isinstance(expr.operand, ast.Literal) and isinstance(expr.operand.value, int | float):
+        return -expr.operand.value
+    if isinstance(expr, ast.ListOf):
+        return [default_value(item) for item in expr.items]
+    raise RewriterError("a parameter's default must be a literal")
+
+
+def compile_rule(rule: Rule, settings: Mapping[tuple[str, str], Any]) -> CompiledRule:
+    """Raises RewriterError for a missing parameter or a pattern that is too large."""
+    given = parameters(rule, settings)
+    pattern = None if rule.ast.match.graph else compile_pattern(rule.ast.match, given)
+    lets = {let.name: let.value for let in rule.ast.lets}
+    if pattern is None:
+        return CompiledRule(rule, None, given, lets)
+    return CompiledRule(rule, pattern, given, lets, RootFilter(pattern), linear_ways(pattern))
+
+
+def plan(rules: Iterable[CompiledRule]) -> list[PhasePlan]:
+    """One plan a phase that has rules, in the order of the phases."""
+    phases = {name: PhasePlan(name) for name in PHASES}
+    for compiled in _ranked(list(rules)):
+        phase = phases[compiled.rule.phase]
+        if compiled.pattern is None:
+            phase.on_graph.append(compiled)
+            continue
+        pattern = compiled.pattern
+        if pattern.nodes[pattern.root].ops is ANY_OPERATOR:
+            for roots in phase.by_root.values():
+                roots.add(compiled)
+            phase.any_root.append(compiled)
+        for op in sorted(pattern.nodes[pattern.root].ops):  # roots in the same place are tried in this order
+            if phase.roots(op) is None:
+                phase.by_root[op] = Roots()
+            phase.by_root[op].add(compiled)
+        for number, path in pattern.paths:
+            if pattern.nodes[number].ops is ANY_OPERATOR:
+                phase.any_ways[tuple(path)] = None
+            for op in pattern.nodes[number].ops:
+                phase.ways.setdefault(op, {})[tuple(path)] = None
+    return [phase for phase in phases.values() if phase.by_root or phase.any_root or phase.on_graph]
+
+
+def _ranked(rules: list[CompiledRule]) -> list[CompiledRule]:
+    """`before` first, then the more specific rule, then by code; `before` in a circle is left to the specificity."""
+    order = sorted(rules, key=lambda r: (-r.specificity, r.code))
+    if not any(compiled.rule.before for compiled in order):
+        return order
+    patterns = Counter(compiled.code for compiled in order)
+    ranked: list[CompiledRule] = []
+    placed: set[str] = set()  # those of which every pattern has its place
+    blockers: dict[str, set[str]] = {code: set() for code in patterns}
+    for compiled in order:
+        for later in compiled.rule.before:
+            if later in blockers:
+                blockers[later].add(compiled.code)
+    waiting = list(order)
+    while waiting:
+        free = next((r for r in waiting if blockers[r.code] <= placed), waiting[0])
+        waiting.remove(free)
+        ranked.append(free)
+        patterns[free.code] -= 1
+        if not patterns[free.code]:
+            placed.add(free.code)
+    return ranked
+
+
+# Rules made ready once for all models of a call.
+#
+# What a rule compiles to, and what it needs to find in a model, follows from the rule and the settings alone; only which of the
+# rules can fire depends on the model. With many small models, making rules ready anew for each would take most of the time.
+
+MOST_SETS = 4
+"""Rule sets that are remembered: a call has one, and those that leave out a rule which did harm."""
+
+MOST_PLANS = 512
+"""Selections of one rule set whose plans are remembered: as many as there are models of different kinds."""
+
+
+class Prepared:
+    """The rules of one set, compiled when a model first needs them."""
+
+    def __init__(self, rules: tuple[Rule, ...], settings: Mapping[tuple[str, str], Any]) -> None:
+        self.rules = rules
+        self.signature = _signature(settings)
+        self._settings = dict(settings)
+        self._ready: dict[str, list[tuple[CompiledRule, Needs]]] = {}
+        self._plans: dict[tuple[str, ...], list[PhasePlan]] = {}
+        self._of_ops: dict[tuple[int, frozenset[tuple[str, str]]], tuple[Sequence[Rule], Sequence[Rule]]] = {}
+
+    def plans(self, suited: Sequence[Rule], inventory: Inventory) -> list[PhasePlan]:
+        """The plans of those rules that can find something in a model. They are shared, and not to be changed.
+
+        Raises:
+            RewriterError: one of the rules lacks a parameter, or its pattern is too large.
+        """
+        waiting = self._about(suited, inventory.ops)
+        found: set[str] = set()
+        growing = True
+        while growing:  # what one rule makes may be what another one needs
+            growing, ops = False, inventory.ops
+            for rule in waiting:
+                met = [need for _, need in self._rule(rule) if need.met(inventory)]
+                if met:
+                    for need in met:
+                        grown = need.added(inventory)
+                        growing = growing or grown is not inventory
+                        inventory = grown
+                    found.add(rule.code)
+            if growing:
+                known = waiting if inventory.ops == ops else self._about(suited, inventory.ops)
+                waiting = [rule for rule in known if rule.code not in found]
+        return self._plan([rule for rule in suited if rule.code in found])
+
+    def _about(self, suited: Sequence[Rule], ops: frozenset[tuple[str, str]]) -> Sequence[Rule]:
+        """Those of rules whose operators are all among these: known without compiling a rule, and the same for models of one
+        kind. `suited` is one of the lists that models of one exporter share.
+        """
+        key = id(suited), ops
+        known = self._of_ops.get(key)
+        if known is None:
+            if len(self._of_ops) >= MOST_PLANS:
+                self._of_ops.clear()
+            about = [rule for rule in suited if not any(map(ops.isdisjoint, rule.wanted))]
+            known = self._of_ops[key] = suited, about  # with the list, so that no other one gets its id()
+        return known[1]
+
+    def only(self, rules: Sequence[Rule]) -> list[PhasePlan]:
+        """The plans of just these rules; errors as for `plans`. They are shared, and not to be changed."""
+        return self._plan(rules)
+
+    def _rule(self, rule: Rule) -> list[tuple[CompiledRule, Needs]]:
+        """A rule with each of its patterns."""
+        found = self._ready.get(rule.code)
+        if found is None:
+            ready = [compile_rule(variant, self._settings) for variant in rule.variants]
+            found = [(one, needs(one.rule.ast, one.pattern, one.given)) for one in ready]
+            self._ready[rule.code] = found
+        return found
+
+    def _plan(self, rules: Sequence[Rule]) -> list[PhasePlan]:
+        codes = tuple(rule.code for rule in rules)
+        found = self._plans.get(codes)
+        if found is None:
+            if len(self._plans) >= MOST_PLANS:
+                self._plans.clear()
+            found = self._plans[codes] = plan(compiled for rule in rules for compiled, _ in self._rule(rule))
+        return found
+
+
+_prepared: deque[Prepared] = deque(maxlen=MOST_SETS)
+
+
+def prepared(rules: RuleSet, settings: Mapping[tuple[str, str], Any]) -> Prepared:
+    """The rules of a set with these settings, made ready; the same object for the same rules and settings."""
+    signature = _signature(settings)
+    for known in _prepared:
+        same = known.rules is rules.rules or (len(known.rules) == len(rules.rules) and all(map(is_, known.rules, rules.rules)))
+        if same and known.signature == signature:
+            return known
+    made = Prepared(rules.rules, settings)
+    _prepared.append(made)
+    return made
+
+
+def _signature(settings: Mapping[tuple[str, str], Any]) -> str:
+    """Tells settings apart that are equal to Python: 1 and true are different parameters."""
+    return repr(sorted((place, repr(value)) for place, value in settings.items()))

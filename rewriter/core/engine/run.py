@@ -1,0 +1,222 @@
+"""The run: rules meet a graph; what is asked of it, and what its log says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import onnx_graphsurgeon as gs
+
+from rewriter.core.collector import collector_off
+from rewriter.core.conditions.context import NOTHING_KNOWN, Context, Knowledge
+from rewriter.core.conditions.guards import suited
+from rewriter.core.engine.attempt import Attempt, Fired, Look, WouldFire
+from rewriter.core.engine.compile import CompiledRule
+from rewriter.core.engine.coverage import Coverage
+from rewriter.core.engine.limits import Limits
+from rewriter.core.engine.phases import Permit, Run
+from rewriter.core.facts.derive import Fact
+from rewriter.core.facts.facts import Facts
+from rewriter.core.framework.exporter import exporter_of
+from rewriter.core.graph.index import GraphIndex
+from rewriter.core.language.rules import RuleSet
+from rewriter.core.log.clock import Profile, stage
+from rewriter.core.log.records import Log, Question
+from rewriter.core.record import record, replace
+
+if TYPE_CHECKING:
+    from rewriter.core.engine.firing_audit import Auditor, FiringAudit
+    from rewriter.core.matching.forecast import Forecast
+
+
+# Facts and attempts that tell the clock of a profile what they do.
+
+
+class TimedAttempt(Attempt):
+    """Tries rules and tells the clock which."""
+
+    def __init__(self, profile: Profile, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._profile = profile
+
+    def at_node(self, compiled: CompiledRule, root: gs.Node) -> Fired | None:
+        """As of an attempt."""
+        self._profile.asked[compiled.code] += 1
+        with self._profile.stage(f"match of {compiled.code}"):
+            return super().at_node(compiled, root)
+
+    def on_graph(self, compiled: CompiledRule, bound: Mapping[str, Any], key: int) -> Fired | None:
+        """As of an attempt."""
+        self._profile.asked[compiled.code] += 1
+        with self._profile.stage(f"match of {compiled.code}"):
+            return super().on_graph(compiled, bound, key)
+
+    def _rewrite(self, compiled: CompiledRule, *arguments: Any) -> Fired | None:
+        with self._profile.stage(f"rewrite of {compiled.code}"):
+            fired = super()._rewrite(compiled, *arguments)
+        self._profile.fired[compiled.code] += fired is not None
+        return fired
+
+
+class TimedFacts(Facts):
+    """Facts that tell the clock when they have to be found."""
+
+    def __init__(self, profile: Profile, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._profile = profile
+
+    def _find(self, wanted: gs.Tensor) -> Fact:
+        with self._profile.stage("facts"):
+            return super()._find(wanted)
+
+
+@record
+class Hooks:
+    """Who else wants to know of a run; None of each for nobody.
+
+    Attributes:
+        coverage: where to count what stood, fired and was blocked.
+        audit: what else the log is to say of each firing, when it is to say details at all; what the run does is the same.
+        permit: is asked for each firing that is ready to happen.
+        profile: where to book the time.
+    """
+
+    coverage: Coverage | None = None
+    audit: FiringAudit | None = None
+    permit: Permit | None = None
+    profile: Profile | None = None
+
+
+NO_HOOKS = Hooks()
+
+
+def run(
+    graph: gs.Graph,
+    rules: RuleSet,
+    known: Knowledge = NOTHING_KNOWN,
+    *,
+    limits: Limits | None = None,
+    keep: bool = True,
+    detail: bool = True,
+    veto: Collection[tuple[str, str, str]] = (),
+    hooks: Hooks = NO_HOOKS,
+    forecast: Forecast | None = None,
+) -> Log:
+    """Rewrites a graph in place.
+
+    Args:
+        graph: any graphsurgeon graph; one from `rewriter.load` can be saved without losing anything.
+        rules: the selected rules.
+        known: what is known of the model beside its graph; its settings are added to those of the rules.
+        limits: when to stop a run that does not come to its end.
+        keep: False takes every edit back at the end: the log says what would be done.
+        detail: False leaves texts of nodes and conditions out of the log.
+        veto: firings that are not to happen, as (rule, place, root) of an earlier log of the same model.
+        hooks: who else wants to know of the run.
+        forecast: of the graph as it is, which then is that of a model just read. The rules that it leaves are tried first, and
+            all of them only when one of those fires: in most models none does. None tries all at once.
+
+    Returns:
+        The log of the run.
+
+    Raises:
+        RewriterError: a selected rule lacks a parameter, or its pattern is too large.
+    """
+    profile, limits = hooks.profile, limits or Limits()
+    exporter = known.exporter or exporter_of(graph, known.source)
+    known = replace(known, exporter=exporter, settings={**rules.settings, **(known.settings or {})})
+    with collector_off(), stage(profile, "rest of the run"):
+        with stage(profile, "index"):
+            index = GraphIndex(graph)
+        facts_of, attempt_of = (Facts, Attempt) if profile is None else _timed(profile)
+        look = None if forecast is None else _FirstLook(Context(index, known, Facts(index, known.overridable)), rules, forecast)
+        log = None if look is None or look.is_idle else look.without_firing(limits, veto, detail=detail)
+        if log is None:
+            # else what the look found out still holds: it has edited nothing
+            facts = look.context.facts if look is not None and profile is None else facts_of(index, known.overridable)
+            context = Context(index, known, facts)
+            auditor = None if hooks.audit is None or not detail else _auditor(context, hooks.audit)
+            attempt = attempt_of(context, detail=detail, coverage=hooks.coverage, auditor=auditor)
+            log = Run(context, rules, limits, attempt, veto=veto, permit=hooks.permit, profile=profile).execute(keep=keep)
+            if look is not None and look.is_idle and not log.firings:
+                log = (
+                    look.without_firing(limits, veto, detail=detail) or log
+                )  # which rules it has tried is part of what it says
+        if look is not None:
+            look.note(log)
+        if not keep and rules.questions:
+            log.questions = questions(Context(index, known), rules, limits)
+        return log
+
+
+ENOUGH, OFTEN = 2, 0.8
+"""In how many models, and in what part of them, the same rules must have fired for a look to be left out."""
+MOST_KINDS = 1 << 12
+_fired: dict[tuple[str, ...], list[int]] = {}
+"""By the rules that could fire: how many models there were, and in how many of them some did."""
+
+
+class _FirstLook:
+    """A run that tries only what may fire, to which it comes in most models: nothing.
+
+    Attributes:
+        is_idle: something fires in nearly all models in which these rules may, so that the look comes after the run, if at all.
+    """
+
+    def __init__(self, context: Context, rules: RuleSet, forecast: Forecast) -> None:
+        self.context = context
+        self._rules = rules
+        self._forecast = forecast
+        codes = tuple([rule.code for rule in forecast.possible(suited(rules, context.subject)[0])])
+        if len(_fired) >= MOST_KINDS:
+            _fired.clear()
+        self._counts = _fired.setdefault(codes, [0, 0])
+        self.is_idle = self._counts[1] >= max(ENOUGH, self._counts[0] * OFTEN)
+
+    def without_firing(self, limits: Limits, veto: Collection[tuple[str, str, str]], *, detail: bool) -> Log | None:
+        """The log of a run where nothing fires; else None, and the graph is as it was.
+
+        It is None, too, where something is blocked: which of the rules are tried at all is then part of what the log says.
+        """
+        look = Look(self.context, detail=detail)
+        try:
+            with self.context.facts.unedited():
+                log = Run(self.context, self._rules, limits, look, veto=veto, forecast=self._forecast).execute()
+        except WouldFire:
+            return None
+        return None if log.blocked or log.stops else log
+
+    def note(self, log: Log) -> None:
+        """Counts what became of a model."""
+        self._counts[0] += 1
+        self._counts[1] += bool(log.firings)
+
+
+def questions(context: Context, rules: RuleSet, limits: Limits) -> list[Question]:
+    """Where repairs with `evidence: guess` would fit, once the other rules have fired; the graph is left as it was.
+
+    What the other rules repair is no question any more, so both kinds run together.
+    """
+    asked = {rule.code: rule for rule in rules.questions}
+    if not suited(replace(rules, rules=rules.questions), context.subject)[0]:
+        return []
+    together = replace(rules, rules=(*rules.rules, *rules.questions), questions=())
+    log = Run(context, together, limits, Attempt(context, detail=False)).execute(keep=False)
+    return [
+        Question(
+            one.rule, one.title, one.place, one.root, one.op, asked[one.rule].header.question or f"{one.title} Is it so here?"
+        )
+        for one in log.firings
+        if one.rule in asked
+    ]
+
+
+def _timed(profile: Profile) -> tuple[Callable[..., Facts], Callable[..., Attempt]]:
+    return partial(TimedFacts, profile), partial(TimedAttempt, profile)
+
+
+def _auditor(context: Context, audit: FiringAudit) -> Auditor:
+    from rewriter.core.engine.firing_audit import Auditor
+
+    return Auditor(context, audit)

@@ -1,0 +1,432 @@
+"""Arrays of nodes whose operands are constant, for the few operators that move weights about or compute their shape.
+
+This serves rules that ask "is it constant, and what is in it" (`const w`), so only operators are folded whose result is the
+same, bit for bit, in every runtime. The result must have the type that was inferred before anything was computed: a file cannot
+make it larger than its cap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_graphsurgeon as gs
+
+from rewriter.core.errors import RewriterError
+from rewriter.core.facts.node_facts import NodeFacts
+from rewriter.core.facts.shape_values import FLOATS, INTEGERS
+from rewriter.core.graph.values import constant_array
+from rewriter.core.onnxfile.tensors import TensorType, count, numpy_dtype
+from rewriter.core.record import record
+
+Array = np.ndarray[Any, Any]
+
+MOST_MOVED = 1 << 24
+"""Elements of the largest result that is made from weights of its size."""
+
+MOST_MADE = 1 << 20
+"""Elements of the largest result that is made from next to nothing (ConstantOfShape, Expand, Range, Tile)."""
+
+_BFLOAT16 = 16
+_PLAIN = INTEGERS | FLOATS | {_BFLOAT16}
+_MAKERS = frozenset(("ConstantOfShape", "Expand", "Range", "Tile"))
+
+
+class CannotFold(Exception):
+    """The operands lead to no result that all runtimes agree on."""
+
+
+@record(slots=True)
+class Operands:
+    """What a folding function works on: the node's facts, its operands' arrays, the type and shape the result must have."""
+
+    facts: NodeFacts
+    arrays: Sequence[Array | None]
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+    def __getitem__(self, i: int) -> Array:
+        array = self.arrays[i] if i < len(self.arrays) else None
+        if array is None:
+            raise CannotFold
+        return array
+
+    def integers(self, name: str, i: int) -> list[int] | None:
+        """A list that is an attribute in older versions and operand i in newer ones; None when absent."""
+        if name in self.facts.attrs:
+            return self.facts.integers(name)
+        return [int(item) for item in self[i].reshape(-1)] if self.facts.has(i) else None
+
+
+def foldable(facts: NodeFacts, output: TensorType) -> bool:
+    """Whether the first output folds when all operands are constant: a known operator, a result of bearable size."""
+    size = count(output.shape)
+    if facts.domain or facts.op not in FUNCTIONS or size is None or output.dtype is None or numpy_dtype(output.dtype) is None:
+        return False
+    if size > (MOST_MADE if facts.op in _MAKERS else MOST_MOVED):
+        return False
+    kinds = [known.dtype for known in facts.types if known is not None]
+    if facts.op in ("Cast", "CastLike"):
+        return output.dtype in _PLAIN and kinds[:1] != [None] and kinds[0] in _PLAIN
+    if facts.op == "DequantizeLinear":
+        return output.dtype == 1 and not facts.integer("block_size", 0)
+    if facts.op == "Range":
+        return output.dtype in INTEGERS
+    return output.dtype in _PLAIN if facts.op in _ARITHMETIC else output.dtype != 8
+
+
+def fold(facts: NodeFacts, arrays: Sequence[Array | None], output: TensorType) -> Array | None:
+    """The first output's array; None where the operands do not lead to one (an index out of range, a division by 0).
+
+    Args:
+        facts: of a node and output that are `foldable`.
+        arrays: of its operands, None for omitted ones.
+    """
+    dtype = numpy_dtype(output.dtype or 0)
+    if dtype is None or output.shape is None:
+        return None
+    shape = tuple(dim for dim in output.shape if isinstance(dim, int))
+    try:
+        with np.errstate(all="ignore"):
+            result = np.asarray(FUNCTIONS[facts.op](Operands(facts, arrays, dtype, shape)))
+    except (CannotFold, RewriterError, ValueError, IndexError, TypeError, OverflowError, MemoryError):
+        return None
+    return result if result.dtype == dtype and result.shape == shape else None
+
+
+def _reshaped(operands: Operands) -> Array:
+    return operands[0].reshape(operands.shape)
+
+
+def _transpose(operands: Operands) -> Array:
+    return np.transpose(operands[0], operands.facts.integers("perm") or None)
+
+
+def _cast(operands: Operands) -> Array:
+    array = operands[0]
+    if array.dtype.kind not in "biu" and operands.dtype.kind in "iu":
+        wide = np.trunc(array.astype(np.float64))
+        info = np.iinfo(operands.dtype)
+        if not np.isfinite(wide).all() or (wide < float(info.min)).any() or (wide >= float(info.max) + 1).any():
+            raise CannotFold
+        return wide.astype(operands.dtype)
+    return array != 0 if operands.dtype.kind == "b" else array.astype(operands.dtype)
+
+
+def _concat(operands: Operands) -> Array:
+    axis = operands.facts.integer("axis", 1)
+    if axis is None:
+        raise CannotFold
+    return np.concatenate([operands[i] for i in range(len(operands.arrays))], axis)
+
+
+def _slice(operands: Operands) -> Array:
+    array, starts, ends = operands[0], operands.integers("starts", 1), operands.integers("ends", 2)
+    axes, steps = operands.integers("axes", 3), operands.integers("steps", 4)
+    if starts is None or ends is None:
+        raise CannotFold
+    axes = list(range(len(starts))) if axes is None else axes
+    steps = [1] * len(starts) if steps is None else steps
+    cut = [slice(None)] * array.ndim
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        cut[axis] = slice(start, end, step)
+    return array[tuple(cut)]
+
+
+def _gather(operands: Operands) -> Array:
+    axis = operands.facts.integer("axis", 0)
+    if axis is None:
+        raise CannotFold
+    return np.take(operands[0], operands[1], axis)
+
+
+def _gather_elements(operands: Operands) -> Array:
+    axis = operands.facts.integer("axis", 0)
+    if axis is None or operands[0].ndim != operands[1].ndim:
+        raise CannotFold
+    return np.take_along_axis(operands[0], operands[1].astype(np.int64), axis)
+
+
+def _by_items(function: Callable[..., Any]) -> Callable[[Operands], Array]:
+    return lambda operands: np.asarray(function(*(operands[i] for i in range(len(operands.arrays)))))
+
+
+def _divide(left: Array, right: Array) -> Array:
+    if left.dtype.kind not in "iu":
+        return np.asarray(np.divide(left, right))
+    if not np.all(right):
+        raise CannotFold
+    quotient, rest = np.divmod(left, right)
+    return np.asarray(quotient + ((rest != 0) & ((left < 0) != (right < 0))).astype(quotient.dtype))
+
+
+def _reciprocal(array: Array) -> Array:
+    return np.asarray(np.divide(np.ones((), array.dtype), array))
+
+
+def _constant_of_shape(operands: Operands) -> Array:
+    fill = operands.facts.attrs.get("value")
+    item = constant_array(fill) if isinstance(fill, gs.Constant) else np.zeros(1, np.float32)
+    return np.full(operands.shape, item.reshape(()), operands.dtype)
+
+
+def _expand(operands: Operands) -> Array:
+    return np.broadcast_to(operands[0], operands.shape)
+
+
+def _tile(operands: Operands) -> Array:
+    repeats = operands[1].tolist()
+    if len(repeats) != operands[0].ndim:
+        raise CannotFold
+    return np.tile(operands[0], repeats)
+
+
+def _range(operands: Operands) -> Array:
+    start, limit, step = (int(operands[i].reshape(())) for i in range(3))
+    if not step or len(range(start, limit, step)) != operands.shape[0]:
+        raise CannotFold
+    return np.array(range(start, limit, step), operands.dtype)
+
+
+def _dequantize(operands: Operands) -> Array:
+    array, scale = operands[0], operands[1]
+    zero = operands[2] if operands.facts.has(2) else None
+    if scale.ndim == 1 and scale.size > 1:
+        axis = operands.facts.integer("axis", 1)
+        if axis is None:
+            raise CannotFold
+        form = [1] * array.ndim
+        form[axis] = scale.size
+        scale, zero = scale.reshape(form), None if zero is None else zero.reshape(form)
+    elif scale.size == 1:
+        scale, zero = scale.reshape(()), None if zero is None else zero.reshape(())
+    else:
+        raise CannotFold
+    number = np.int64 if array.dtype.kind in "iu" or "int" in array.dtype.name else np.float32
+    steps = array.astype(number) if zero is None else array.astype(number) - zero.astype(number)
+    return np.asarray(steps.astype(np.float32) * scale)
+
+
+FUNCTIONS: dict[str, Callable[[Operands], Array]] = {
+    **dict.fromkeys(("Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"), _reshaped),
+    "Transpose": _transpose,
+    "Cast": _cast,
+    "CastLike": _cast,
+    "Concat": _concat,
+    "Slice": _slice,
+    "Gather": _gather,
+    "GatherElements": _gather_elements,
+    "Neg": _by_items(np.negative),
+    "Abs": _by_items(np.abs),
+    "Floor": _by_items(np.floor),
+    "Ceil": _by_items(np.ceil),
+    "Sqrt": _by_items(np.sqrt),
+    "Reciprocal": _by_items(_reciprocal),
+    "Add": _by_items(np.add),
+    "Sub": _by_items(np.subtract),
+    "Mul": _by_items(np.multiply),
+    "Div": _by_items(_divide),
+    "Equal": _by_items(np.equal),
+    "Less": _by_items(np.less),
+    "LessOrEqual": _by_items(np.less_equal),
+    "Greater": _by_items(np.greater),
+    "GreaterOrEqual": _by_items(np.greater_equal),
+    "And": _by_items(np.logical_and),
+    "Or": _by_items(np.logical_or),
+    "Xor": _by_items(np.logical_xor),
+    "Not": _by_items(np.logical_not),
+    "Where": _by_items(np.where),
+    "ConstantOfShape": _constant_of_shape,
+    "Expand": _expand,
+    "Tile": _tile,
+    "Range": _range,
+    "DequantizeLinear": _dequantize,
+}
+"""Operator of the default domain → its first output from its operands' arrays."""
+
+_ARITHMETIC = frozenset(("Neg", "Abs", "Floor", "Ceil", "Sqrt", "Reciprocal", "Add", "Sub", "Mul", "Div"))
+
+
+# Arrays of nodes whose operands are constant, for operators of which runtimes agree up to the last places only.
+#
+# `constant_folding` answers "is it constant" for every rule, so it holds only what is the same bit for bit everywhere. This
+# serves rules that replace one node by what it computes, and say so: sums, powers and waves are computed in double precision
+# and rounded once. Nothing is computed whose result, or whose work, was not bounded before.
+
+MOST_WORK = 1 << 24
+"""Products that a matrix product may take."""
+
+
+def computed(facts: NodeFacts, arrays: Sequence[Array | None], output: TensorType) -> Array | None:
+    """The first output's array; None where the operator is not known, the result is too large, or the operands lead to none.
+
+    Args:
+        facts: of the node.
+        arrays: of its operands, None for omitted ones.
+        output: the type and shape that the result must have.
+    """
+    if foldable(facts, output):
+        return fold(facts, arrays, output)
+    size, dtype = count(output.shape), numpy_dtype(output.dtype or 0)
+    function = ROUNDED_FUNCTIONS.get(facts.op)
+    if facts.domain or function is None or size is None or size > MOST_MOVED or dtype is None or output.shape is None:
+        return None
+    if any(array is not None and (array.size > MOST_MOVED or array.dtype.kind not in "biuf") for array in arrays):
+        return None
+    shape = tuple(dim for dim in output.shape if isinstance(dim, int))
+    try:
+        with np.errstate(all="ignore"):
+            result = np.asarray(function(Operands(facts, arrays, dtype, shape)))
+            result = result if result.dtype == dtype else result.astype(dtype)
+    except (CannotFold, RewriterError, ValueError, IndexError, TypeError, OverflowError, MemoryError):
+        return None
+    return result if result.shape == shape else None
+
+
+def _wide(array: Array) -> Array:
+    """Floats in double precision, integers as they are."""
+    return array.astype(np.float64) if array.dtype.kind == "f" else array
+
+
+def _by_float_items(function: Callable[..., Any]) -> Callable[[Operands], Array]:
+    """An operator that combines its operands, which are floats, item by item."""
+
+    def result(operands: Operands) -> Array:
+        arrays = [operands[i] for i in range(len(operands.arrays))]
+        if any(array.dtype.kind != "f" for array in arrays):
+            raise CannotFold
+        return np.asarray(function(*map(_wide, arrays)))
+
+    return result
+
+
+def _sigmoid(array: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-array)))
+
+
+def _power(operands: Operands) -> Array:
+    base, exponent = operands[0], operands[1]
+    if base.dtype.kind != "f":
+        raise CannotFold
+    return np.asarray(np.power(_wide(base), exponent.astype(np.float64)))
+
+
+def _choice(function: Callable[[Array, Array], Array]) -> Callable[[Operands], Array]:
+    """Min and Max of any number of operands."""
+
+    def result(operands: Operands) -> Array:
+        chosen = operands[0]
+        for i in range(1, len(operands.arrays)):
+            chosen = function(chosen, operands[i])
+        return chosen
+
+    return result
+
+
+def _clip(operands: Operands) -> Array:
+    array = operands[0]
+    low, high = (operands.facts.attrs.get(name) for name in ("min", "max"))
+    low = operands[1] if operands.facts.has(1) else low
+    high = operands[2] if operands.facts.has(2) else high
+    array = array if low is None else np.maximum(array, np.asarray(low, array.dtype))
+    return array if high is None else np.minimum(array, np.asarray(high, array.dtype))
+
+
+def _remainder(operands: Operands) -> Array:
+    left, right = operands[0], operands[1]
+    if operands.facts.integer("fmod", 0) or left.dtype.kind not in "iu" or not np.all(right):
+        raise CannotFold
+    return np.asarray(np.mod(left, right))
+
+
+def _reduction(function: Callable[..., Any]) -> Callable[[Operands], Array]:
+    def result(operands: Operands) -> Array:
+        array, axes = operands[0], operands.integers("axes", 1)
+        if not axes and operands.facts.integer("noop_with_empty_axes", 0):
+            return array
+        kept = bool(operands.facts.integer("keepdims", 1))
+        if not array.size:
+            raise CannotFold
+        return np.asarray(function(_wide(array), axis=tuple(axes) if axes else None, keepdims=kept))
+
+    return result
+
+
+def _sum(array: Array, **given: Any) -> Array:
+    return np.asarray(np.sum(array, dtype=array.dtype, **given))
+
+
+def _mean(array: Array, **given: Any) -> Array:
+    if array.dtype.kind != "f":
+        raise CannotFold
+    return np.asarray(np.mean(array, **given))
+
+
+def _product(array: Array, **given: Any) -> Array:
+    return np.asarray(np.prod(array, dtype=array.dtype, **given))
+
+
+def _matmul(operands: Operands) -> Array:
+    left, right = operands[0], operands[1]
+    inner = left.shape[-1] if left.ndim else 0
+    if left.dtype.kind != "f" or int(np.prod(operands.shape, dtype=object)) * inner > MOST_WORK:
+        raise CannotFold
+    return np.asarray(np.matmul(_wide(left), _wide(right)))
+
+
+def _scatter_nd(operands: Operands) -> Array:
+    data, indices, updates = np.array(operands[0]), operands[1], operands[2]
+    if operands.facts.text("reduction", "none") != "none":
+        raise CannotFold
+    places = tuple(np.moveaxis(indices, -1, 0))
+    if len({tuple(row) for row in indices.reshape(-1, indices.shape[-1]).tolist()}) < indices[..., 0].size:
+        raise CannotFold  # which of several values stays is not defined
+    data[places] = updates
+    return data
+
+
+def _gather_nd(operands: Operands) -> Array:
+    if operands.facts.integer("batch_dims", 0):
+        raise CannotFold
+    return np.asarray(operands[0][tuple(np.moveaxis(operands[1], -1, 0))])
+
+
+def _triangle(operands: Operands) -> Array:
+    offset = int(operands[1].reshape(())) if operands.facts.has(1) else 0
+    half: Any = np.triu if operands.facts.integer("upper", 1) else np.tril
+    return np.asarray(half(operands[0], offset))
+
+
+def _running_sum(operands: Operands) -> Array:
+    array, axis = operands[0], int(operands[1].reshape(()))
+    if operands.facts.integer("exclusive", 0) or operands.facts.integer("reverse", 0):
+        raise CannotFold
+    return np.asarray(np.cumsum(_wide(array), axis, dtype=_wide(array).dtype))
+
+
+ROUNDED_FUNCTIONS: dict[str, Callable[[Operands], Array]] = {
+    "Cos": _by_float_items(np.cos),
+    "Sin": _by_float_items(np.sin),
+    "Exp": _by_float_items(np.exp),
+    "Log": _by_float_items(np.log),
+    "Tanh": _by_float_items(np.tanh),
+    "Sigmoid": _by_float_items(_sigmoid),
+    "Pow": _power,
+    "Min": _choice(np.minimum),
+    "Max": _choice(np.maximum),
+    "Clip": _clip,
+    "Sign": lambda operands: np.sign(operands[0]),
+    "Mod": _remainder,
+    "ReduceSum": _reduction(_sum),
+    "ReduceMean": _reduction(_mean),
+    "ReduceProd": _reduction(_product),
+    "ReduceMax": _reduction(np.max),
+    "ReduceMin": _reduction(np.min),
+    "MatMul": _matmul,
+    "ScatterND": _scatter_nd,
+    "GatherND": _gather_nd,
+    "Trilu": _triangle,
+    "CumSum": _running_sum,
+}
+"""Operator of the default domain → its first output from its operands' arrays."""

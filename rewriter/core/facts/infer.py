@@ -1,0 +1,294 @@
+"""The output types of one node, from the types and constants it reads.
+
+`onnx.shape_inference` does it where it can. Files that need repair hold nodes it refuses: attributes of another version of the
+operator, operators that are no more. Such a node is read as the version of its operator that knows its attributes; failing
+that, a plain rule may still know. Types and nodes go in as cached bytes and equal questions are asked once, since deep models
+repeat themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_graphsurgeon as gs
+
+from rewriter.core.errors import RewriterError
+from rewriter.core.facts.inference_errors import corrected
+from rewriter.core.facts.node_facts import NodeFacts
+from rewriter.core.facts.operator_shapes import BOOLEAN, SHAPE_OPERANDS
+from rewriter.core.facts.shape_rules import RULES, output_shape
+from rewriter.core.graph.attributes import AttributeWriter
+from rewriter.core.language.schema import registered, registered_at
+from rewriter.core.onnxfile.tensors import UNKNOWN, Dim, TensorType, decode, encode, refine_shape
+
+# Nodes at which the C++ code of `onnx.shape_inference` reads behind the end of something, which ends the process, never comes
+# back, or fills the memory.
+#
+# Found by giving every operator attributes and shapes that make no sense (onnx 1.23). Such a node is broken anyway: it is kept
+# from the inference and treated like any other node that fails in it.
+
+MOST_SIZES = 1 << 16
+"""Length of an operand that holds sizes: of an Expand with 2^31 of them the inference writes a shape of 2^31 dimensions."""
+
+_EINSUM = re.compile(r"[A-Za-z,.\-> ]*")
+
+
+def survives(facts: NodeFacts) -> bool:
+    """Whether a node may be handed to the inference."""
+    check = CHECKS.get(facts.op)
+    if check is not None and not check(facts):
+        return False
+    return all(_few(facts.shape(i)) for i in SHAPE_OPERANDS.get(facts.op, ()))
+
+
+def _few(shape: tuple[Dim, ...] | None) -> bool:
+    return shape is None or not any(isinstance(size, int) and size > MOST_SIZES for size in shape)
+
+
+def _axis_in_rank(facts: NodeFacts) -> bool:
+    shape, axis = facts.shape(0), facts.integer("axis", -1)
+    return axis is not None and (shape is None or -len(shape) <= axis < len(shape))
+
+
+def _batch_dims(facts: NodeFacts) -> bool:
+    shape, dims = facts.shape(0), facts.integer("batch_dims", 0)
+    return dims is not None and dims >= 0 and (shape is None or dims <= len(shape))
+
+
+def _as_many_parts_as_outputs(facts: NodeFacts) -> bool:
+    parts = facts.integer("num_outputs", len(facts.outputs))
+    return parts == len(facts.outputs)
+
+
+def _never(facts: NodeFacts) -> bool:
+    return False
+
+
+def _one_table(facts: NodeFacts) -> bool:
+    return all(sum(name.startswith(kind) for name in facts.attrs) == 1 for kind in ("keys_", "values_"))
+
+
+def _plain_equation(facts: NodeFacts) -> bool:
+    """It never comes back from some characters."""
+    equation = facts.text("equation", "")
+    return bool(equation) and _EINSUM.fullmatch(equation) is not None
+
+
+CHECKS: dict[str, Callable[[NodeFacts], bool]] = {
+    "DictVectorizer": _never,
+    "Einsum": _plain_equation,
+    "GatherND": _batch_dims,
+    "LabelEncoder": _one_table,
+    "LayerNormalization": _axis_in_rank,
+    "RMSNormalization": _axis_in_rank,
+    "Split": _as_many_parts_as_outputs,
+}
+"""Operator → what has to hold of a node before it is inferred."""
+
+
+A = onnx.AttributeProto
+MOST_DATA = 4096
+"""Constants of more elements are never read for the sake of a type."""
+
+MOST_DIMENSIONS = 64
+"""Of a tensor whose shape is followed, as many as NumPy has. Only in a cycle an operator adds dimensions without end."""
+
+_BOOL = 9
+_MOST_CACHED = 1 << 14  # bytes of a node and its constants; trees and lookup tables are asked for once anyway
+_NAMES = tuple((f"i{i}", f"o{i}") for i in range(64))
+
+
+def output_types(facts: NodeFacts, imports: Mapping[str, int]) -> list[TensorType]:
+    """What follows for each output from the operands; unknown where nothing does.
+
+    Args:
+        facts: the node; operators of other domains than ONNX's own, or of a domain that `imports` lacks, give nothing.
+        imports: opset version by domain.
+    """
+    found = corrected(facts, _inferred(facts, imports))
+    if not found or found[0].other:
+        return found
+    dtype, shape = found[0].dtype, found[0].shape
+    if shape is not None and len(shape) > MOST_DIMENSIONS:
+        return [kind._replace(shape=None) for kind in found]
+    if shape is None or None in shape:
+        shape = refine_shape(shape, output_shape(facts))
+    if dtype is None and not facts.domain and facts.op in RULES:
+        dtype = _likely_dtype(facts)
+    found[0] = TensorType(dtype, shape)
+    if not facts.domain and all(kind.dtype is None and not kind.other for kind in found):
+        for i, source in enumerate(type_sources(facts.op, facts.version or 0, len(found))):
+            if source is not None and (kind := facts.type(source)).dtype is not None:
+                found[i] = found[i]._replace(dtype=kind.dtype)
+    return found
+
+
+@lru_cache(maxsize=1024)
+def type_sources(op: str, version: int, count: int) -> list[int | None]:
+    """For each output the operand whose element type it has by the operator's schema, be its shapes ever so wrong."""
+    schemas = _schema("", op, version)
+    if not schemas or not schemas[0].outputs:
+        return []
+    inputs, outputs = schemas[0].inputs, schemas[0].outputs
+    names = [one.type_str if one.is_homogeneous else "" for one in inputs]
+    made = [outputs[min(i, len(outputs) - 1)] for i in range(count)]
+    return [names.index(one.type_str) if one.is_homogeneous and one.type_str in names else None for one in made]
+
+
+def _likely_dtype(facts: NodeFacts) -> int | None:
+    """Element type where the inference said nothing: that of the operand that the schema names, or of the first without one."""
+    if facts.op in BOOLEAN:
+        return _BOOL
+    operand, *_ = type_sources(facts.op, facts.version or 0, 1) or [0]
+    return None if operand is None else facts.type(operand).dtype
+
+
+def _inferred(facts: NodeFacts, imports: Mapping[str, int]) -> list[TensorType]:
+    unknown = [UNKNOWN] * len(facts.outputs)
+    message = None
+    if facts.version is not None and len(facts.types) <= len(_NAMES) >= len(unknown) and survives(facts):
+        message = _message(facts)
+    if message is not None:
+        types, data, key = tuple(facts.types), tuple(_data(facts)), tuple(imports.items())
+        small = len(message) + sum(len(tensor) for _, tensor in data) <= _MOST_CACHED
+        ask = _infer if small else _infer.__wrapped__
+        for other_versions in (False, True):
+            found = ask(facts.domain, facts.op, facts.version, other_versions, message, types, data, key)
+            if found is not None:
+                return [found.get(_NAMES[i][1], UNKNOWN) for i in range(len(unknown))]
+    return unknown
+
+
+def _data(facts: NodeFacts) -> Iterator[tuple[int, bytes]]:
+    """Serialised constants among the operands that decide the shape."""
+    if facts.domain:
+        return
+    for i in SHAPE_OPERANDS.get(facts.op, ()):
+        if facts.has(i):
+            array = facts.constant(i)
+            if array is not None:
+                yield i, _tensor_bytes(array)
+
+
+def _tensor_bytes(array: np.ndarray[Any, Any]) -> bytes:
+    try:
+        return bytes(onnx.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape)).SerializeToString())
+    except (TypeError, ValueError, KeyError):
+        return b""
+
+
+def _message(facts: NodeFacts) -> bytes | None:
+    """The node as a message with operands i0, i1, … and outputs o0, o1, …; None when its attributes cannot be told.
+
+    That is so for references to attributes of a function and for subgraphs, and for tensors too large to copy.
+    """
+    operands = tuple(kind is not None for kind in facts.types)
+    attributes = plain_attributes(facts.node)
+    if attributes is None:
+        return None
+    if not attributes:
+        return _bare_message(facts.op, facts.domain, operands, facts.outputs)
+    proto = onnx.NodeProto.FromString(_bare_message(facts.op, facts.domain, operands, facts.outputs))
+    proto.attribute.extend(attributes)
+    return bytes(proto.SerializeToString())
+
+
+@lru_cache(maxsize=4096)
+def _bare_message(op: str, domain: str, operands: tuple[bool, ...], outputs: tuple[bool, ...]) -> bytes:
+    proto = onnx.NodeProto(op_type=op, domain=domain)
+    proto.input.extend(_NAMES[i][0] if there else "" for i, there in enumerate(operands))
+    proto.output.extend(_NAMES[i][1] if there else "" for i, there in enumerate(outputs))
+    return bytes(proto.SerializeToString())
+
+
+def plain_attributes(node: gs.Node) -> Iterable[A] | None:
+    """The attributes of a node as messages; None where one is a subgraph, refers to one of a function, or is too large."""
+    attributes = _untouched(node)
+    return _written(node, node.op, node.domain or "") if attributes is None else attributes
+
+
+def _untouched(node: gs.Node) -> Iterable[A] | None:
+    """The attribute messages of a node from a file whose attributes nobody has looked at, when they are plain."""
+    proto = getattr(node, "proto", None)
+    if proto is None or getattr(node, "_attrs", proto) is not None:
+        return None
+    attributes: Iterable[A] = proto.attribute
+    return attributes if all(_plain(attribute) for attribute in attributes) else None
+
+
+def _plain(attribute: A) -> bool:
+    return attribute.type in (A.INT, A.INTS, A.FLOAT, A.FLOATS, A.STRING, A.STRINGS) and not attribute.ref_attr_name
+
+
+def _refuse(graph: Any) -> Any:
+    raise RewriterError("a subgraph is not written for inference")
+
+
+def _written(node: gs.Node, op: str, domain: str) -> list[A] | None:
+    writer = AttributeWriter(None, _refuse, op, domain)
+    result = []
+    try:
+        for name, value in node.attrs.items():
+            if isinstance(value, (gs.Node.AttributeRef, gs.Graph)) or (
+                isinstance(value, A) and (value.ref_attr_name or value.type == A.GRAPHS)
+            ):
+                return None
+            if isinstance(value, gs.Constant) and np.prod(value.shape, dtype=object) > MOST_DATA:
+                return None
+            result.append(writer.encode(name, value))
+    except Exception:  # whatever a user put there: a node whose attributes have no message has no inferred type
+        return None
+    return result
+
+
+@lru_cache(maxsize=1 << 14)
+def _infer(
+    domain: str,
+    op: str,
+    version: int,
+    other_versions: bool,
+    message: bytes,
+    types: tuple[TensorType | None, ...],
+    data: tuple[tuple[int, bytes], ...],
+    imports: tuple[tuple[str, int], ...],
+) -> Mapping[str, TensorType] | None:
+    """Output types by the operator's schema, or with `other_versions` by the nearest that fits; None for a failure."""
+    # an unknown type is written as an empty one: where an operand has none at all, some operators follow a null pointer
+    operand_types = {_NAMES[i][0]: encode(kind) for i, kind in enumerate(types) if kind is not None}
+    operand_data = {_NAMES[i][0]: tensor for i, tensor in data if tensor}
+    for schema in _fitting(domain, op, version, message) if other_versions else _schema(domain, op, version):
+        try:
+            found = schema._infer_node_outputs(message, operand_types, operand_data, {}, dict(imports), onnx.IR_VERSION)
+        except Exception:  # C++ raises several unrelated classes for what it cannot infer; the next way is tried
+            continue
+        return {name: decode(data) for name, data in found.items()}
+    return None
+
+
+@lru_cache(maxsize=4096)
+def _schema(domain: str, op: str, version: int) -> tuple[Any, ...]:
+    schema = registered_at(op, domain, version)
+    return () if schema is None or schema.deprecated else (schema,)
+
+
+def _fitting(domain: str, op: str, version: int, message: bytes) -> list[Any]:
+    """Schemas of other versions that know all attributes of the node, the nearest version first.
+
+    Where the present one knows them too, only newer ones: they differ in the element types they allow.
+    """
+    names = {attribute.name for attribute in onnx.NodeProto.FromString(message).attribute}
+    present = _schema(domain, op, version)
+    fits = bool(present) and names <= present[0].attributes.keys()
+    fitting = [
+        schema
+        for schema in registered(op, domain)
+        if not schema.deprecated
+        and names <= schema.attributes.keys()
+        and (schema.since_version > version if fits else schema not in present)
+    ]
+    return sorted(fitting, key=lambda schema: abs(schema.since_version - version))

@@ -1,0 +1,217 @@
+"""Values of small tensors that carry shapes, as far as they are known: each item a number, the name of a dimension, or unknown.
+
+`Shape`, `Gather`, `Concat` and their like compute at run time what mostly stands in the file; with these values a rule can see
+it. A name stays a name only while the value is exactly that dimension again: N * 1 is N, N * 2 is unknown.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rewriter.core.onnxfile.tensors import Dim
+from rewriter.core.record import record
+
+LONGEST = 128
+"""Longer tensors carry no shapes; their values are not followed."""
+
+LONGEST_FLOAT = 8
+"""Of floating-point tensors only those as short as a scale or a scalar are followed."""
+
+_RANGES: dict[int, tuple[int, int]] = {
+    2: (0, 2**8 - 1), 3: (-(2**7), 2**7 - 1), 4: (0, 2**16 - 1), 5: (-(2**15), 2**15 - 1), 6: (-(2**31), 2**31 - 1),
+    7: (-(2**63), 2**63 - 1), 9: (0, 1), 12: (0, 2**32 - 1), 13: (0, 2**64 - 1),
+    1: (-(2**24), 2**24), 10: (-(2**11), 2**11), 11: (-(2**53), 2**53),
+}  # fmt: skip
+"""Element type → the integers that it holds exactly."""
+
+INTEGERS = frozenset((2, 3, 4, 5, 6, 7, 9, 12, 13))
+FLOATS = frozenset((1, 10, 11))
+_WIDE = frozenset((1, 6, 7, 11, 12, 13))  # types in which a dimension is not expected to overflow
+
+
+@record(frozen=True, slots=True)
+class ShapeValue:
+    """What is known of the values of a tensor of rank 0 or 1.
+
+    Attributes:
+        shape: () or (n,).
+        items: one for rank 0, else n: int, str (the dimension of that name), or None (unknown).
+    """
+
+    shape: tuple[int, ...]
+    items: tuple[Dim, ...]
+
+    def known(self) -> list[int] | None:
+        """All items, when all are numbers."""
+        numbers = [item for item in self.items if isinstance(item, int)]
+        return numbers if len(numbers) == len(self.items) else None
+
+    def broadcast(self, length: int) -> tuple[Dim, ...]:
+        """The items, a single one repeated `length` times."""
+        return self.items * length if len(self.items) == 1 else self.items
+
+
+def scalar(item: Dim) -> ShapeValue:
+    return ShapeValue((), (item,))
+
+
+def vector(items: Any) -> ShapeValue | None:
+    """The value of a rank 1 tensor; None when it is too long to be followed."""
+    items = tuple(items)
+    return ShapeValue((len(items),), items) if len(items) <= LONGEST else None
+
+
+def followed(dtype: int | None, shape: tuple[Dim, ...] | None) -> bool:
+    """Whether the values of a tensor of this type are worth following."""
+    if shape is None or len(shape) > 1 or dtype is None:
+        return False
+    length = shape[0] if shape else 1
+    limit = LONGEST if dtype in INTEGERS else LONGEST_FLOAT if dtype in FLOATS else -1
+    return isinstance(length, int) and length <= limit
+
+
+def of_array(array: np.ndarray[Any, Any]) -> ShapeValue | None:
+    """The value of a constant; items that are no integers are unknown, and so is a value without any integer."""
+    if array.ndim > 1 or array.size > LONGEST or array.dtype.kind not in "biuf":
+        return None
+    items = tuple(_integer(item) for item in array.reshape(-1).tolist())
+    if items and all(item is None for item in items):
+        return None
+    return ShapeValue(tuple(array.shape), items)
+
+
+def _integer(item: Any) -> int | None:
+    if isinstance(item, float):
+        return int(item) if math.isfinite(item) and item.is_integer() and abs(item) < 2**53 else None
+    return int(item)
+
+
+def fit(item: Dim, dtype: int | None) -> Dim:
+    """The item where the element type holds it exactly, else None."""
+    if dtype is None or item is None:
+        return None
+    if isinstance(item, str):
+        return item if dtype in _WIDE else None
+    low, high = _RANGES.get(dtype, (1, 0))
+    return item if low <= item <= high else None
+
+
+def join_values(first: ShapeValue | None, second: ShapeValue | None) -> ShapeValue | None:
+    """What holds of a tensor that is sometimes the one and sometimes the other."""
+    if first is None or second is None or first.shape != second.shape:
+        return None
+    return ShapeValue(first.shape, tuple(a if a == b else None for a, b in zip(first.items, second.items, strict=True)))
+
+
+# --- arithmetic of items -----------------------------------------------------------------------------------------------------
+# A name stands for some number that is at least 0.
+
+
+def add(a: Dim, b: Dim) -> Dim:
+    if isinstance(a, int) and isinstance(b, int):
+        return a + b
+    return a if b == 0 else b if a == 0 else None
+
+
+def subtract(a: Dim, b: Dim) -> Dim:
+    if isinstance(a, int) and isinstance(b, int):
+        return a - b
+    return a if b == 0 else 0 if a is not None and a == b else None
+
+
+def multiply(a: Dim, b: Dim) -> Dim:
+    if isinstance(a, int) and isinstance(b, int):
+        return a * b
+    return a if b == 1 else b if a == 1 else None
+
+
+def divide(a: Dim, b: Dim) -> Dim:
+    """Division of integers as ONNX has it, towards zero."""
+    if isinstance(a, int) and isinstance(b, int) and b:
+        return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    return a if b == 1 else None
+
+
+def divide_exactly(a: Dim, b: Dim) -> Dim:
+    """Division of floating-point numbers, where the quotient is an integer."""
+    if isinstance(a, int) and isinstance(b, int) and b and a and a % b == 0:
+        return a // b
+    return a if b == 1 else None
+
+
+def modulo(a: Dim, b: Dim) -> Dim:
+    """Remainder with the sign of the divisor."""
+    if isinstance(a, int) and isinstance(b, int) and b:
+        return a % b
+    return None
+
+
+def truncated_modulo(a: Dim, b: Dim) -> Dim:
+    """Remainder with the sign of the dividend."""
+    if isinstance(a, int) and isinstance(b, int) and b:
+        return abs(a) % abs(b) * (1 if a >= 0 else -1)
+    return None
+
+
+def largest(a: Dim, b: Dim) -> Dim:
+    if isinstance(a, int) and isinstance(b, int):
+        return max(a, b)
+    if a == b or (isinstance(b, int) and b <= 0):
+        return a
+    return b if isinstance(a, int) and a <= 0 and b is not None else None
+
+
+def smallest(a: Dim, b: Dim) -> Dim:
+    if isinstance(a, int) and isinstance(b, int):
+        return min(a, b)
+    if a == b:
+        return a
+    number, name = (a, b) if isinstance(a, int) else (b, a)
+    return number if isinstance(number, int) and isinstance(name, str) and number <= 0 else None
+
+
+def equal(a: Dim, b: Dim) -> Dim:
+    if isinstance(a, int) and isinstance(b, int):
+        return int(a == b)
+    if a is None or b is None:
+        return None
+    if a == b:
+        return 1
+    number = a if isinstance(a, int) else b
+    return 0 if isinstance(number, int) and number < 0 else None
+
+
+def less(a: Dim, b: Dim) -> Dim:
+    if isinstance(a, int) and isinstance(b, int):
+        return int(a < b)
+    if a is None or b is None:
+        return None
+    if a == b or (isinstance(b, int) and b <= 0):
+        return 0
+    return 1 if isinstance(a, int) and a < 0 else None
+
+
+def negation(truth: Dim) -> Dim:
+    return 1 - truth if isinstance(truth, int) else None
+
+
+def both(a: Dim, b: Dim) -> Dim:
+    return 0 if 0 in (a, b) else 1 if a == b == 1 else None
+
+
+def either(a: Dim, b: Dim) -> Dim:
+    return 1 if 1 in (a, b) else 0 if a == b == 0 else None
+
+
+def reduce_items(step: Callable[[Dim, Dim], Dim], start: int, items: tuple[Dim, ...]) -> Dim:
+    """All items taken together by `step`; a 0 makes a product 0 whatever the others are."""
+    if step is multiply and 0 in items:
+        return 0
+    total: Dim = start
+    for item in items:
+        total = step(total, item)
+    return total

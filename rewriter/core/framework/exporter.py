@@ -1,0 +1,287 @@
+"""Which exporter wrote a model: what it says, and what betrays it where it says nothing or another tool has signed over it.
+
+Rules of one exporter must not touch the models of another, so this errs on the side of "unknown". MXNet 1.3 to 1.9 and today's
+Paddle sign nothing, but name the graph; ONNX Runtime's quantizer, optimizers and simplifiers put their own name in place of the
+exporter's and leave the graph's name alone.
+
+Names are those of frameworks (`mxnet`, `pytorch`, `tensorflow`, `paddle`, `sklearn`, `jax`, `caffe2`), since a rule is about
+what a framework means; the converter's own name (`tf2onnx`) is kept beside and can be asked for, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from rewriter.core.record import record, replace
+from rewriter.core.versions import UNBOUNDED, Bounds, Release, exactly, parse_versions, release
+
+if TYPE_CHECKING:
+    import onnx_graphsurgeon as gs
+
+    from rewriter.core.framework.source_info import SourceInfo
+
+
+# What a model of MXNet, which signs nothing, betrays of the version that exported it: up to 1.8, or 1.9.
+#
+# 1.9 is another exporter: it gives names to some kinds of nodes only, needs opset 12, and has other helpers. What it cannot
+# have written is from before. Up to 1.8 every node has a name; yet tools name nodes, take names away, and insert nodes without
+# one, so that a node without a name is no evidence by itself. It counts only where all nodes have and lack names as 1.9 does
+# it. Naming nodes may therefore take a version away, and never adds one.
+
+FIRST = (1, 3)
+"""The first version that exported."""
+REWRITTEN = (1, 9)
+"""The first one with the exporter of today."""
+_LEAST_OPSET = 12  # of 1.9
+
+_NEVER_NAMED = frozenset(
+    [
+        "And",
+        "ArgMax",
+        "ArgMin",
+        "AveragePool",
+        "Conv",
+        "ConvTranspose",
+        "Equal",
+        "GlobalMaxPool",
+        "Greater",
+        "Less",
+        "LpPool",
+        "MaxPool",
+        "Not",
+        "ReduceL1",
+        "ReduceL2",
+        "ReduceMax",
+        "ReduceMean",
+        "ReduceMin",
+        "ReduceProd",
+        "Split",
+        "TopK",
+    ]
+)
+_ALWAYS_NAMED = frozenset(
+    [
+        "BatchNormalization",
+        "Ceil",
+        "Clip",
+        "Elu",
+        "Floor",
+        "Gather",
+        "InstanceNormalization",
+        "LRN",
+        "LeakyRelu",
+        "LpNormalization",
+        "PRelu",
+        "Reciprocal",
+        "Relu",
+        "Selu",
+        "Sigmoid",
+        "Sin",
+        "Softplus",
+        "Softsign",
+        "SpaceToDepth",
+        "Sum",
+        "Tanh",
+    ]
+)
+_OLD_HELPERS = re.compile(r"(?:reshape|reps)_attr_tensor\d+|transpose\d+_[ab]")
+
+
+def version_bounds(opsets: Mapping[str, int], naming: Iterable[tuple[str, bool]], names: Iterable[str]) -> Bounds:
+    """The versions of MXNet that may have written a graph.
+
+    Args:
+        opsets: by domain.
+        naming: operators of the nodes, and whether they have a name; each needs to come once only.
+        names: those of nodes and initializers.
+    """
+    opset = max((opsets[domain] for domain in ("", "ai.onnx") if domain in opsets), default=_LEAST_OPSET)
+    if opset < _LEAST_OPSET or any(map(_OLD_HELPERS.fullmatch, names)):
+        return Bounds(FIRST, REWRITTEN)
+    return Bounds(least=REWRITTEN if _is_new(naming) else FIRST)
+
+
+def graph_bounds(graph: gs.Graph) -> Bounds:
+    """`version_bounds` of a graph."""
+    constants = vars(graph).get("initializers")  # graphsurgeon prints an error where it is asked for more than it has
+    if constants is None:
+        constants = [tensor for node in graph.nodes for tensor in getattr(node, "inputs", ()) if hasattr(tensor, "values")]
+    return version_bounds(
+        {opset.domain: opset.version for opset in graph.import_domains or ()},
+        ((node.op, bool(node.name)) for node in graph.nodes),
+        chain((tensor.name for tensor in constants), (node.name for node in graph.nodes)),
+    )
+
+
+def _is_new(nodes: Iterable[tuple[str, bool]]) -> bool:
+    """Whether operators have and lack names as 1.9 has it."""
+    found = False
+    for operator, named in nodes:
+        if operator in (_NEVER_NAMED if named else _ALWAYS_NAMED):
+            return False
+        found |= not named and operator in _NEVER_NAMED
+    return found
+
+
+# producer_name in lower case -> framework. A producer that is not listed is its own framework.
+FRAMEWORKS = {
+    "torch": "pytorch",
+    "tf2onnx": "tensorflow",
+    "keras2onnx": "keras",
+    "paddlepaddle": "paddle",
+    "paddle2onnx": "paddle",
+    "jax2onnx": "jax",
+    "skl2onnx": "sklearn",
+    "sklearn-onnx": "sklearn",
+    "onnx-caffe2": "caffe2",
+    "pytorch-caffe2": "caffe2",
+    "microsoft cntk": "cntk",
+    "onnx-chainer": "chainer",
+    "coremltools": "coreml",
+    "winmltools": "coreml",
+}
+
+# Tools that sign over the exporter; onnxruntime-genai makes its models itself.
+_SIGNED_OVER = (
+    r"onnx\.(quantize|compose|utils)\S*|onnxruntime(?!-genai)\S*|"
+    r"onnx-?sim\S*|onnx-?slim\S*|onnx-?optimizer|onnxconverter[-_]common"
+)
+
+# Graph names that one exporter gives; "main_graph" is too common to tell, also under the name of a tool.
+_UNSIGNED = (
+    (r"mxnet_converted_model", "mxnet"),
+    (r"torch[-_]jit([-_]export)?", "pytorch"),
+    (r"PaddlePaddle Graph.*|Model from PaddlePaddle\.?|paddle-onnx", "paddle"),
+    (r"tf2onnx.*", "tensorflow"),
+    (r"ONNX\([A-Z]\w*\)", "sklearn"),
+)
+
+# Operator domains that one exporter writes.
+_DOMAINS = {"org.pytorch.aten": "pytorch", "pkg.onnxscript.torch_lib": "pytorch", "pkg.onnxscript.torch_lib.common": "pytorch"}
+
+
+LISTING_EXPORTERS = ("mxnet", "caffe2")
+"""They list every weight among the inputs, yet not the constants that they add themselves."""
+
+
+@record(frozen=True, slots=True)
+class Exporter:
+    """Who wrote a model.
+
+    Attributes:
+        name: the framework in lower case, "" where it is unknown.
+        version: what the tool that signed says of its version ("2.13.0+cpu"), "" where nothing was signed.
+        tool: the converter that signed ("tf2onnx"), lower case, "" for none.
+        evidence: what tells: "producer_name", "graph name", "operator domain", or "".
+        bounds: what is known of the version, also where it is not written.
+    """
+
+    name: str = ""
+    version: str = ""
+    tool: str = ""
+    evidence: str = ""
+    bounds: Bounds = UNBOUNDED
+
+    def __str__(self) -> str:
+        """ "mxnet 1.9 or later (by its graph name)"."""
+        if not self.name:
+            return "unknown"
+        version, least, below = self.version, self.bounds.least, self.bounds.below
+        if not version and least is not None:
+            version = _dotted(least) + (" or later" if below is None else f" or later, before {_dotted(below)}")
+        return " ".join(part for part in (self.name, version, f"(by its {self.evidence})" if self.evidence else "") if part)
+
+
+def _dotted(version: Release) -> str:
+    return ".".join(map(str, version))
+
+
+def detect(graph: gs.Graph) -> Exporter:
+    """The exporter of a model, by its main graph."""
+    return identify(
+        graph.producer_name or "",
+        graph.producer_version or "",
+        graph.name or "",
+        (opset.domain for opset in graph.import_domains or ()),
+        lambda: graph_bounds(graph),
+    )
+
+
+def identify(
+    producer: str, version: str, graph_name: str, domains: Iterable[str], mxnet: Callable[[], Bounds] = lambda: Bounds(FIRST)
+) -> Exporter:
+    """The exporter of a model, by what it says of itself.
+
+    Args:
+        producer, version: producer_name and producer_version.
+        graph_name, domains: the name of the main graph, and the operator domains that the model imports.
+        mxnet: what the nodes tell of the version of MXNet; asked only of its models.
+    """
+    signed = _signed(producer, version)
+    if signed is not None:
+        return signed
+    for pattern, name in _UNSIGNED:
+        if re.fullmatch(pattern, graph_name):
+            return Exporter(name, evidence="graph name", bounds=mxnet() if name == "mxnet" else UNBOUNDED)
+    for domain in domains:
+        if domain in _DOMAINS:
+            return Exporter(_DOMAINS[domain], evidence="operator domain")
+    return Exporter()
+
+
+@lru_cache(maxsize=256)
+def _signed(producer: str, version: str) -> Exporter | None:
+    """The exporter of a model that it signed; None where nobody did, or a tool has signed over it."""
+    producer, version = producer.strip().lower(), version.strip()
+    if not producer or re.fullmatch(_SIGNED_OVER, producer):
+        return None
+    known = release(version)
+    bounds = UNBOUNDED if known is None else exactly(known)
+    return Exporter(FRAMEWORKS.get(producer, producer), version, producer, "producer_name", bounds)
+
+
+def informed(exporter: Exporter, framework: str, version: str) -> Exporter:
+    """The exporter with the version that the framework's own file tells, where the model is not signed.
+
+    It wins over names that nodes have or lack, not over what its version cannot have written, or none could have exported.
+    """
+    known = release(version) if version and framework == exporter.name and not exporter.version else None
+    if known is None or known < FIRST or (exporter.bounds.below is not None and known >= exporter.bounds.below):
+        return exporter
+    return replace(exporter, version=version, bounds=exactly(known))
+
+
+def exporter_of(graph: gs.Graph, source: SourceInfo | None) -> Exporter:
+    """Who wrote a model, by all that it and the framework's own file tell."""
+    found = detect(graph)
+    return found if source is None else informed(found, source.framework, source.version)
+
+
+def matches(exporter: Exporter, names: Sequence[str], versions: str | None = None) -> bool | str:
+    """Whether a rule for these exporters and versions is meant for a model.
+
+    Args:
+        exporter: whose model it is.
+        names: frameworks or converters of which one is enough; none means any.
+        versions: clauses that must all hold, such as ">=1.3,<1.9"; None or "" means any.
+
+    Returns:
+        True, or the reason why not, "the exporter is pytorch, not mxnet". What is unknown is a reason, too.
+
+    Raises:
+        RewriterError: `versions` cannot be read.
+    """
+    wanted = [name.lower() for name in names]
+    if wanted and not {exporter.name, exporter.tool} - {""} & set(wanted):
+        return f"the exporter is {exporter.name or 'unknown'}, not {' or '.join(wanted)}"
+    for clause in parse_versions(versions or ""):
+        holds = clause.holds(exporter.bounds)
+        if holds is None:
+            return f"the exporter is {exporter}: whether its version is {clause} is unknown"
+        if not holds:
+            return f"the exporter is {exporter}, not {clause}"
+    return True

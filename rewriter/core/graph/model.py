@@ -1,0 +1,398 @@
+"""A model: the graph that rules and scripts edit, and the message everything else of it is kept in.
+
+    model = load("net.onnx")
+    ...                         # edit model.graph, a gs.Graph
+    model.save("net.fixed.onnx")
+
+What was not edited is written back as it was read, and a model that was not edited at all gives the very bytes it was read
+from.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Thread
+from typing import Any, Literal
+
+import onnx
+import onnx_graphsurgeon as gs
+from google.protobuf.message import Error as ProtobufError  # type: ignore[import-untyped]
+
+from rewriter.core.collector import collector_off
+from rewriter.core.errors import RewriterError
+from rewriter.core.framework.exporter import LISTING_EXPORTERS, detect
+from rewriter.core.graph.load import build
+from rewriter.core.graph.objects import Constant, Graph, Origin
+from rewriter.core.graph.save import Fields, Writer, assemble, set_text, written_imports
+from rewriter.core.onnxfile import external_data as copy_external_data
+from rewriter.core.onnxfile.node_bytes import RawGraph, RawModel, raw_message, raw_model
+from rewriter.core.onnxfile.read import MOST_BYTES, read_bytes, read_model_file
+from rewriter.core.onnxfile.tensors import text
+from rewriter.core.onnxfile.training import set_by_training
+from rewriter.core.onnxfile.weights_apart import Outline, digest, joined, length, outline, with_weights, write_pieces
+from rewriter.core.onnxfile.weights_in_files import Payload, WeightFile
+from rewriter.core.onnxfile.write import check_target, write_file
+
+ConstantInputs = Literal["auto", "yes", "no"]
+NODES_HAVE_METADATA = 10  # first ir_version
+
+
+class Model:
+    """A model that can be edited and written back.
+
+    Attributes:
+        graph: its graph, with subgraphs and local functions in it (`graph.functions`). Model-level facts that graphsurgeon
+            knows are edited there: opset, import_domains, ir_version, producer_name, producer_version; the model's own
+            doc_string is `graph.model_doc_string`.
+        path: the file it was read from, None for a model from a message.
+        folder: against which external data are resolved; None when unknown.
+        metadata: metadata_props by key, to be edited.
+        marks_nodes: whether nodes are written with the rules that made or changed them, where ir_version is 10 or newer.
+        constant_inputs: whether an initializer that is also a graph input is constant: "yes", "no" (a caller may override it),
+            or "auto": yes when ir_version < 4, all initializers are listed so, or MXNet or Caffe2 wrote the model.
+    """
+
+    def __init__(
+        self,
+        raw: Any,
+        folder: Path | None = None,
+        path: Path | None = None,
+        weights: WeightFile | None = None,
+    ) -> None:
+        """`load` and `from_proto` are the ways to get a model; `raw` is its message, with nodes left as bytes."""
+        self._raw = raw
+        self._proto: onnx.ModelProto | None = None
+        self._weights = weights
+        self.path = path
+        self.folder = folder
+        self.graph: gs.Graph = build(raw, folder)
+        self.graph.weights = weights
+        self.metadata: dict[str, str] = _metadata(raw)
+        self.graph.model_metadata = self.metadata
+        self.constant_inputs: ConstantInputs = "auto"
+        self.marks_nodes = False
+        self._late: LateDigest | None = None
+        self._stamp: tuple[int, int] | None = None
+
+    @classmethod
+    def from_proto(cls, proto: onnx.ModelProto, base_dir: str | os.PathLike[str] | None = None) -> Model:
+        """The model of a message, which is copied.
+
+        Args:
+            proto: a model, as it is; nothing is checked.
+            base_dir: folder of external data.
+        Raises:
+            RewriterError: it has names that are not UTF-8, or subgraphs more than 34 levels deep.
+        """
+        return cls(raw_message(RawModel, proto), None if base_dir is None else Path(base_dir))
+
+    @property
+    def proto(self) -> onnx.ModelProto:
+        """The model as it was read. Not to be changed. Of a large model the weights are read for it, at every call."""
+        if self._weights is not None:
+            return _complete(_serialised(self._raw))
+        if self._proto is None:
+            self._proto = _complete(_serialised(self._raw))
+        return self._proto
+
+    @property
+    def listed(self) -> frozenset[str]:
+        """Names of initializers that are also graph inputs."""
+        return frozenset(constant.name for constant in self._initializers() if constant.listed)
+
+    @property
+    def inputs_are_constant(self) -> bool:
+        """What `constant_inputs` comes to for this model."""
+        if self.constant_inputs != "auto":
+            return self.constant_inputs == "yes"
+        return self._lists_all() or detect(self.graph).name in LISTING_EXPORTERS
+
+    @property
+    def overridable(self) -> frozenset[str]:
+        """Names of initializers that are no constants: training sets them, or a caller may (see `constant_inputs`)."""
+        return set_by_training(self.training_info) | (frozenset() if self.inputs_are_constant else self.listed)
+
+    def drop(self, constant: gs.Constant) -> None:
+        """Removes an initializer, from whichever graph holds it. One that something still uses is written nevertheless."""
+        waiting: list[gs.Graph] = [self.graph, *self.graph.functions]
+        while waiting:
+            graph = waiting.pop()
+            if isinstance(graph, Graph) and any(tensor is constant for tensor in graph.initializers):
+                graph.initializers = [tensor for tensor in graph.initializers if tensor is not constant]
+                return
+            waiting.extend(graph.subgraphs())
+
+    def to_proto(self) -> onnx.ModelProto:
+        """The model as it is now, as a new message. Unedited it equals `proto`.
+
+        Raises:
+            RewriterError: something in the graph cannot be written (an attribute value of no ONNX type, a name that is no
+                text), or weights that it needs cannot be read.
+        """
+        return _complete(_serialised(self._message()))
+
+    def outline(self) -> Outline:
+        """The model as it is now without the weights that stayed in a file; errors as for `to_proto`."""
+        return outline(_serialised(self._message()))
+
+    def sketch(self) -> onnx.ModelProto:
+        """The model as it is now, to be looked at: weights that stayed in a file are not in it, and can be read all the same.
+
+        Raises RewriterError as `to_proto`.
+        """
+        message: onnx.ModelProto = onnx.ModelProto.FromString(_serialised(self._message(wait=False)))
+        return message
+
+    @property
+    def edited(self) -> bool:
+        """Whether the model differs from what was read; asks by comparing all of it."""
+        return _serialised(self._message()) != _serialised(self._raw)
+
+    def read_digest(self) -> str:
+        """SHA-256 of the file that the model was read from, in hexadecimal.
+
+        Raises:
+            RewriterError: the file was changed meanwhile, or the model is from none.
+        """
+        if self._weights is not None:
+            return digest([Payload(self._weights, 0, self._weights.size)])
+        if self.path is None:
+            raise RewriterError("the model was read from no file")
+        data = read_bytes(self.path)
+        if _stamp(data) != self._stamp:
+            raise RewriterError(f"{self.path}: the file was changed after it was read")
+        return digest([data])
+
+    def digest_to_record(self) -> str:
+        """`read_digest`, to be put into `metadata`; of a large model a text that stands for it until the model is written."""
+        if self._weights is None:
+            return self.read_digest()
+        self._late = self._late or LateDigest(self._weights)
+        return self._late.placeholder
+
+    def written_digest(self) -> str:
+        """SHA-256 of what `save` would write, in hexadecimal. Raises RewriterError as it does."""
+        return digest(self._pieces(_serialised(self._message())))
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the model was read from a file so large that its weights were left there."""
+        return self._weights is not None
+
+    @property
+    def training_info(self) -> Any:
+        """What is said of training the model, which is written as it stands here."""
+        return self._raw.training_info
+
+    @property
+    def configurations(self) -> Any:
+        """The sets of devices that nodes say they run on, which are written as they stand here."""
+        return self._raw.configuration
+
+    def save(
+        self, path: str | os.PathLike[str], *, force: bool = False, as_read: bool = False, serialised: bytes | None = None
+    ) -> None:
+        """Writes the model, at once or not at all. An unedited model is written byte for byte as it was read.
+
+        External data files that it refers to are copied along into another folder, to the same relative place.
+
+        Args:
+            path: the file; its folder must exist. A symbolic link is refused.
+            force: replace an existing file (and differing external data files).
+            as_read: the caller knows that nothing was edited, so that nothing is compared.
+            serialised: the bytes of the model as it is now, where the caller has them.
+        Raises:
+            RewriterError: the target exists, cannot be written, or the model would exceed 2 GiB.
+        """
+        target = Path(path)
+        check_target(target, force)
+        before = self._as_it_was() if as_read else None
+        data = before or serialised or _serialised(self._raw if as_read else self._message(wait=False))
+        pieces = [before] if before else self._pieces(data)
+        if (size := length(pieces)) > MOST_BYTES:
+            raise RewriterError(
+                f"{target}: the model would have {size / 2**30:.1f} GiB, but one protobuf file holds 2 GiB at most"
+            )
+        if self.folder is not None and copy_external_data.may_refer(data):
+            copy_external_data.copy_data_files(onnx.ModelProto.FromString(data), self.folder, target.parent, force)
+        write_file(target, lambda descriptor: self._fill(descriptor, pieces), force)
+
+    # --- inside ------------------------------------------------------------------------------------------------------------
+
+    def _fill(self, descriptor: int, pieces: Sequence[bytes | Payload]) -> None:
+        write_pieces(descriptor, pieces)
+        if self._late is not None:
+            os.fsync(descriptor)  # while the digest is still being worked out: the disk need not wait for it
+            self._late.write(descriptor, pieces)
+
+    def _message(self, *, wait: bool = True) -> Any:
+        """The raw message of the model as it is now; of weights that stayed in a file the message says where they are.
+
+        Unless one is to `wait` for it, something else stands for a digest that is not known yet.
+        """
+        if wait and self._late is not None:
+            late, self._late = self._late, None
+            digest = late.result()
+            self.metadata = {key: value.replace(late.placeholder, digest) for key, value in self.metadata.items()}
+        ir_version = int(self.graph.ir_version or 0)
+        marks = self.marks_nodes and ir_version >= NODES_HAVE_METADATA
+        writer = Writer(self.folder, 0 < (self.graph.ir_version or 0) < 4, ir_version, marks, bool(self.configurations))
+        try:
+            with collector_off():
+                return self._written(writer)
+        except (UnicodeError, TypeError, ValueError, ProtobufError) as error:
+            raise RewriterError(f"the edited model cannot be written: {error}") from error
+
+    def _written(self, writer: Writer) -> Any:
+        graph = self.graph
+        origin = graph.origin if isinstance(graph, Graph) else Origin(RawGraph())
+        source, graph_fields = writer.graph_fields(graph)
+        fields: Fields = {}
+        Writer.set_list(fields, "functions", self._raw.functions, list(map(writer.function, graph.functions)))
+        imports = written_imports(graph, origin, writer.new_domains, writer.ir_version)
+        if imports is not None:
+            fields["opset_import"] = imports
+        if graph.ir_version != (self._raw.ir_version if self._raw.HasField("ir_version") else None):
+            fields["ir_version"] = graph.ir_version
+        for name in ("producer_name", "producer_version"):
+            if text(getattr(self._raw, name)) != (getattr(graph, name) or ""):
+                fields[name] = getattr(graph, name) or None
+        if isinstance(graph, Graph) and graph.model_doc_string is not None:
+            set_text(fields, self._raw, "doc_string", graph.model_doc_string)
+        if self.metadata != _metadata(self._raw):
+            fields["metadata_props"] = self._metadata_props()
+        result = RawModel()
+        if graph_fields or source is not self._raw.graph:
+            fields["graph"] = None
+        assemble(result, self._raw, fields)
+        if "graph" in fields:
+            result.graph.SetInParent()
+            assemble(result.graph, source, graph_fields)
+        return result
+
+    def _pieces(self, data: bytes) -> Sequence[bytes | Payload]:
+        """What to write for a serialised message of this model: the file that it was read from when nothing differs."""
+        if data == _serialised(self._raw):
+            if self._weights is not None:
+                return [Payload(self._weights, 0, self._weights.size)]
+            if before := self._as_it_was():
+                return [before]
+        return with_weights(data)
+
+    def _as_it_was(self) -> bytes | None:
+        """The bytes of the file that the model was read from, where that is small and still the same."""
+        if self._weights is None and self.path is not None and self._stamp is not None:
+            with contextlib.suppress(RewriterError):
+                before = read_bytes(self.path)
+                if _stamp(before) == self._stamp:
+                    return before
+        return None
+
+    def _metadata_props(self) -> list[onnx.StringStringEntryProto]:
+        """The entries in their order, with the values they have now; new ones last."""
+        result = []
+        left = dict(self.metadata)
+        last = {text(entry.key): i for i, entry in enumerate(self._raw.metadata_props)}
+        for i, entry in enumerate(self._raw.metadata_props):
+            key = text(entry.key)
+            if key not in self.metadata:
+                continue
+            if last[key] == i and text(entry.value) != self.metadata[key]:
+                entry = onnx.StringStringEntryProto(key=key, value=self.metadata[key])
+            left.pop(key, None)
+            result.append(entry)
+        result.extend(onnx.StringStringEntryProto(key=key, value=value) for key, value in left.items())
+        return result
+
+    def _lists_all(self) -> bool:
+        constants = self._initializers()
+        return 0 < (self.graph.ir_version or 0) < 4 or (bool(constants) and all(constant.listed for constant in constants))
+
+    def _initializers(self) -> list[Constant]:
+        origin = self.graph.origin if isinstance(self.graph, Graph) else None
+        own = () if origin is None else (*origin.constants, *origin.sparse)
+        return [tensor for tensor in own if isinstance(tensor, Constant)]
+
+
+def load(path: str | os.PathLike[str]) -> Model:
+    """Reads a model. What the ONNX checker refuses is read too; external data are not touched until a value is asked for.
+
+    Raises:
+        RewriterError: the file is missing or no ONNX model, with one line saying what it seems to be.
+    """
+    file = Path(path)
+    found = read_model_file(file, raw_model)
+    try:
+        model = Model(found.proto, Path(os.path.abspath(file)).parent, file, found.weights)
+    except RewriterError as error:
+        raise RewriterError(f"{file}: {error}") from error
+    model._stamp = None if found.data is None else _stamp(found.data)
+    return model
+
+
+def _metadata(proto: Any) -> dict[str, str]:
+    return {text(entry.key): text(entry.value) for entry in proto.metadata_props}
+
+
+def _stamp(data: bytes) -> tuple[int, int]:
+    return len(data), zlib.crc32(data)
+
+
+def _serialised(message: Any) -> bytes:
+    try:
+        return bytes(message.SerializeToString(deterministic=True))
+    except (ProtobufError, ValueError) as error:
+        raise RewriterError(f"the model cannot be written as one protobuf file of at most 2 GiB: {error}") from error
+
+
+def _complete(data: bytes) -> onnx.ModelProto:
+    complete: onnx.ModelProto = onnx.ModelProto.FromString(joined(with_weights(data)))
+    return complete
+
+
+class LateDigest:
+    """SHA-256 of a file of weights, in hexadecimal, worked out while the file that is to hold it is being written: to digest a
+    gigabyte takes about as long as to copy it, and both can be done at once.
+
+    Until it is known, a text of the same length stands for it; the digest is written over that at last.
+
+    Attributes:
+        placeholder: what stands for it: random, so that it is nowhere else in a model.
+    """
+
+    def __init__(self, file: WeightFile) -> None:
+        self.placeholder = secrets.token_hex(32)
+        self._found = ""
+        self._error: RewriterError | None = None
+        self._thread = Thread(target=self._work, args=(file,), daemon=True)
+        self._thread.start()
+
+    def _work(self, file: WeightFile) -> None:
+        try:
+            self._found = digest([Payload(file, 0, file.size)])
+        except RewriterError as error:
+            self._error = error
+
+    def result(self) -> str:
+        """The digest, as soon as it is known. Raises RewriterError when the file was changed or cannot be read."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return self._found
+
+    def write(self, descriptor: int, pieces: Sequence[bytes | Payload]) -> None:
+        """Writes the digest over the placeholder in a file that was written from these pieces."""
+        offset, wanted = 0, self.placeholder.encode()
+        for piece in pieces:
+            if isinstance(piece, bytes):
+                place = piece.find(wanted)
+                if place >= 0:
+                    os.lseek(descriptor, offset + place, os.SEEK_SET)
+                    os.write(descriptor, self.result().encode())
+                    return
+            offset += len(piece) if isinstance(piece, bytes) else piece.length

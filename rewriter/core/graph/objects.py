@@ -1,0 +1,399 @@
+"""Nodes, graphs and functions that remember the messages they came from, and how to make new ones.
+
+All are graphsurgeon's own classes underneath, so that any graphsurgeon script works on them. They are compared by identity,
+which also makes every list operation on them fast; `Variable` and `Constant`, the tensors, are in values.py and can be imported
+from here.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnx_graphsurgeon as gs
+
+from rewriter.core.graph.attributes import read_attributes
+from rewriter.core.graph.gs_lists import Inputs, Outputs, tie_maker, tie_user
+from rewriter.core.graph.metadata import RULES, NodeTexts
+from rewriter.core.graph.values import (
+    Constant,
+    Variable,
+    constant_array,
+    elem_type,
+    new_constant,
+    new_variable,
+    static_shape,
+)
+from rewriter.core.onnxfile.tensors import text
+from rewriter.core.onnxfile.weights_in_files import WeightFile
+from rewriter.core.record import field, record
+
+__all__ = [
+    "Constant",
+    "Function",
+    "Graph",
+    "Node",
+    "Origin",
+    "Variable",
+    "constant_array",
+    "elem_type",
+    "new_constant",
+    "new_node",
+    "new_variable",
+    "static_shape",
+]
+
+
+_NO_BODIES: Mapping[str, Any] = {}
+_NAME = attrgetter("name")
+_set = object.__setattr__  # what lies inside a node needs no call of graphsurgeon's, which looks after its operands
+_MARKED = RULES.encode()
+_ATTRIBUTE = b"*"
+"""The key of an attribute in the message of a node; where this byte is not, there is none."""
+
+
+def rules_of(proto: onnx.NodeProto | None) -> tuple[str, ...]:
+    """The rules that a node's message says have made or changed it."""
+    if proto is None or not proto.metadata_props:
+        return ()
+    return next((tuple(str(entry.value).split()) for entry in proto.metadata_props if entry.key == RULES), ())
+
+
+_INNER = ("_attrs", "_bodies", "_loaded", "_proto", "_read", "_rules", "texts")
+_SLOTS = ("op", "name", "domain", "inputs", "outputs", "data", "folder", "_scope", "_key", *_INNER)
+
+
+class Node(gs.Node):  # type: ignore[misc]
+    """A node that remembers its message.
+
+    Attributes:
+        op, name, domain (None: not written), inputs, outputs: as in graphsurgeon.
+        data: the message it came from, as protobuf writes it; None for a new node.
+        folder: of the model, for tensor attributes whose data are elsewhere.
+        texts: its doc_string and metadata_props where they are not those of its message (`metadata.py`), else None.
+        rules: those that made or changed it, and that made what it came from, first to last.
+    """
+
+    __slots__ = _SLOTS
+    op: str
+    name: str
+    domain: str | None
+    inputs: list[gs.Tensor]
+    outputs: list[gs.Tensor]
+    data: bytes | None
+    folder: Path | None
+    _proto: onnx.NodeProto | None
+    _read: tuple[Any, ...] | None  # operator, name, domain, inputs and outputs as they were read
+    _attrs: dict[str, Any] | None
+    _loaded: dict[str, Any] | None
+    _bodies: Mapping[str, Graph]
+    _rules: tuple[str, ...] | None
+    texts: NodeTexts | None
+    _scope: Any  # where it stands in the graph that an index knows, and its place in the execution order there: see index.py
+    _key: int
+
+    def __new__(cls, *arguments: Any, **named: Any) -> Any:
+        """For whoever calls the constructor, which is graphsurgeon's."""
+        node = object.__new__(cls)
+        node.data = node.folder = node._proto = node._read = node._attrs = node._loaded = node._rules = node._scope = (
+            node.texts
+        ) = None
+        node._bodies = _NO_BODIES
+        return node
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    @property
+    def proto(self) -> onnx.NodeProto | None:
+        """The message it came from, never to be changed; None for a new node. Read when first asked for."""
+        if self._proto is None and self.data is not None:
+            _set(self, "_proto", onnx.NodeProto.FromString(self.data))
+        return self._proto
+
+    @property
+    def messages(self) -> Sequence[onnx.AttributeProto]:
+        """The messages of the attributes that were read."""
+        if self.data is None or _ATTRIBUTE not in self.data:
+            return ()
+        proto: Any = self.proto
+        return proto.attribute  # type: ignore[no-any-return]
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """Attribute values by name; converted at first access. What kinds of values there are, see attributes.py."""
+        attrs = self._attrs
+        if attrs is None:
+            attrs = read_attributes(self.messages, self._bodies, self.folder)
+            _set(self, "_attrs", attrs)
+            _set(self, "_loaded", attrs)
+        return attrs
+
+    @attrs.setter
+    def attrs(self, attrs: dict[str, Any]) -> None:
+        _set(self, "_attrs", attrs)
+
+    @property
+    def loaded_attrs(self) -> Mapping[str, Any]:
+        """The attributes as they were read, also when the node has got others since."""
+        return self.attrs if self._loaded is None else self._loaded
+
+    @property
+    def bodies(self) -> Mapping[str, gs.Graph]:
+        """Subgraphs by attribute name, without converting other attributes."""
+        if self._attrs is None:
+            return self._bodies
+        return {name: value for name, value in self._attrs.items() if isinstance(value, gs.Graph)}
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        return self.rules_read if self._rules is None else self._rules
+
+    @rules.setter
+    def rules(self, rules: tuple[str, ...]) -> None:
+        _set(self, "_rules", rules)
+
+    @property
+    def rules_read(self) -> tuple[str, ...]:
+        """The rules that its message says have made or changed it."""
+        if self.data is None or _MARKED not in self.data:
+            return ()
+        return rules_of(self.proto)
+
+    @property
+    def overload(self) -> str:
+        """Which of several functions of one name this node calls; mostly empty."""
+        return str(self.proto.overload) if self.proto is not None else ""
+
+    def subgraphs(self, recursive: bool = False) -> Iterator[gs.Graph]:
+        """As in graphsurgeon, without converting attributes of nodes that have no subgraph."""
+        waiting, seen = [self], set()
+        while waiting:
+            node = waiting.pop()
+            for graph in node.bodies.values() if isinstance(node, Node) else node.subgraphs():
+                if id(graph) not in seen:
+                    seen.add(id(graph))
+                    if recursive:
+                        waiting.extend(graph.nodes)
+                    yield graph
+
+    def copy(self, inputs: Any = None, outputs: Any = None, tensor_map: Any = None) -> Node:
+        """A copy with other inputs and outputs; subgraphs are copied too, and what else its message says stays with it."""
+        attrs = {k: v.copy(tensor_map) if isinstance(v, gs.Graph) else v for k, v in self.attrs.items()}
+        copy = new_node(self.op, self.domain, self.name, attrs, inputs or [], outputs or [])
+        copy.data, copy._proto, copy.folder, copy.texts = self.data, self._proto, self.folder, self.texts
+        return copy
+
+
+@record(eq=False, slots=True)
+class Origin:
+    """What a graph or function was when it was loaded: its message, and the object that each entry of the message became.
+
+    Attributes:
+        proto: the message with its nodes left as bytes (a raw message), never to be changed.
+        message: the whole message, for a body of a node or a function; None for the main graph.
+        nodes: of `proto.node`.
+        inputs, outputs: tensors of `proto.input` (constants where an initializer is listed there) and `proto.output`.
+        infos: tensors of `proto.value_info`; None where the name belongs to nothing.
+        constants, sparse: of `proto.initializer` and `proto.sparse_initializer`.
+        annotations: for each quantization annotation the tensors it names, the annotated one first.
+        opset, imports: operator sets as loaded (main graph and functions).
+    """
+
+    proto: Any
+    message: Any = None
+    nodes: list[Node] = field(default_factory=list)
+    inputs: list[gs.Tensor] = field(default_factory=list)
+    outputs: list[gs.Tensor] = field(default_factory=list)
+    infos: list[gs.Tensor | None] = field(default_factory=list)
+    constants: list[Constant] = field(default_factory=list)
+    sparse: list[Constant] = field(default_factory=list)
+    annotations: list[list[gs.Tensor | None]] = field(default_factory=list)
+    opset: int | None = None
+    imports: list[onnx.OperatorSetIdProto] = field(default_factory=list)
+    _tensors: list[gs.Tensor] = field(default_factory=list)
+    _names: list[str] = field(default_factory=list)
+
+    def note_names(self, tensors: list[gs.Tensor]) -> None:
+        """Remembers what the tensors of this graph are called."""
+        self._tensors, self._names = tensors, list(map(_NAME, tensors))
+
+    def joined(self, other: Origin) -> Origin:
+        """What a graph was that is made of two: its message holds all of both but their constants, which are written anew."""
+        proto = type(self.proto)()
+        proto.CopyFrom(self.proto)
+        proto.MergeFrom(other.proto)
+        for name in ("name", "doc_string"):
+            proto.ClearField(name)
+            if self.proto.HasField(name):
+                setattr(proto, name, getattr(self.proto, name))
+        result = Origin(proto, opset=self.opset, imports=self.imports)
+        for name in ("nodes", "inputs", "outputs", "infos", "constants", "sparse", "annotations", "_tensors", "_names"):
+            setattr(result, name, [*getattr(self, name), *getattr(other, name)])
+        return result
+
+    def renamed(self) -> dict[int, gs.Tensor]:
+        """By id, the tensors of this graph that are called otherwise now."""
+        if list(map(_NAME, self._tensors)) == self._names:
+            return {}
+        found = zip(self._tensors, self._names, strict=True)
+        return {id(tensor): tensor for tensor, name in found if tensor.name != name}
+
+    def names(self) -> Iterator[str]:
+        """Names that no new tensor may take although no node need mention them."""
+        yield from (tensor.name for tensor in (*self.constants, *self.sparse))
+        yield from (info.name for info in self.proto.value_info if isinstance(info.name, str))
+
+
+class Graph(gs.Graph):  # type: ignore[misc]
+    """A graph or subgraph that remembers its message.
+
+    Attributes:
+        nodes, inputs, outputs, name, doc_string, opset, import_domains, producer_name, producer_version, functions, ir_version:
+            as in graphsurgeon; initializers that are listed among the inputs are not in `inputs`.
+        initializers: its constants in their order, used or not. What is taken out of this list is written only if something
+            uses it.
+        origin: what was loaded.
+        weights: the file that holds what was left out of the model; it stays open as long as the graph is there.
+        model_metadata: metadata_props of the model, by key; None for a graph that is not that of a `Model`.
+        model_doc_string: of the model, where `doc_string` is that of its graph; None likewise.
+    """
+
+    nodes: list[gs.Node]
+    inputs: list[gs.Tensor]
+    outputs: list[gs.Tensor]
+    name: str
+    doc_string: str
+    opset: int
+    import_domains: list[onnx.OperatorSetIdProto]
+    ir_version: int | None
+    producer_name: str
+    producer_version: str
+    initializers: list[gs.Tensor]
+    origin: Origin
+    weights: WeightFile | None = None
+    model_metadata: dict[str, str] | None = None
+    model_doc_string: str | None = None
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+
+class Function(gs.Function):  # type: ignore[misc]
+    """A local function that remembers its message.
+
+    Attributes:
+        overload: which of several functions of one name and domain it is; mostly empty.
+        attrs: its attributes: None for one without a default, else the default value.
+        origin: what was loaded. A function has no initializers: a constant used in one is written as a node.
+    """
+
+    nodes: list[gs.Node]
+    inputs: list[gs.Tensor]
+    outputs: list[gs.Tensor]
+    name: str
+    domain: str
+    overload: str
+    attrs: dict[str, Any]
+    opset: int
+    import_domains: list[onnx.OperatorSetIdProto]
+    origin: Origin
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    @property
+    def unique_id(self) -> tuple[str, ...]:
+        """(domain, name), with the overload where there is one."""
+        return (self.domain, self.name, self.overload) if self.overload else (self.domain, self.name)
+
+
+def new_node(
+    op: str,
+    domain: str | None,
+    name: str,
+    attrs: Mapping[str, Any],
+    inputs: Iterable[gs.Tensor],
+    outputs: Iterable[gs.Tensor],
+    overload: str = "",
+) -> Node:
+    """A node that is in no graph yet; its tensors know it as user or producer at once."""
+    operands, results = tuple(inputs), tuple(outputs)
+    said = onnx.NodeProto(overload=overload).SerializeToString() if overload else None
+    node = loaded_nodes([said], [op], [name], [domain], [operands], [results], None)[0]
+    node._attrs = dict(attrs)
+    for tensor in operands:
+        tie_user(tensor, node)
+    for tensor in results:
+        tie_maker(tensor, node)
+    return node
+
+
+class _BareNode(gs.Node):  # type: ignore[misc]
+    """A `Node` in the making: setting what it has needs no call of graphsurgeon's. When all is set, it is made a `Node`."""
+
+    __slots__ = _SLOTS
+    __setattr__ = object.__setattr__
+
+
+def loaded_nodes(
+    encoded: Iterable[bytes | None],
+    ops: Iterable[str],
+    names: Iterable[str],
+    domains: Iterable[str | None],
+    inputs: Iterable[tuple[gs.Tensor, ...]],
+    outputs: Iterable[tuple[gs.Tensor, ...]],
+    folder: Path | None,
+) -> list[Node]:
+    """Nodes of which their tensors know nothing yet; made without a constructor, which would be most of the time of loading."""
+    new, bodies, result = object.__new__, _NO_BODIES, []
+    node: Any
+    for data, op, name, domain, operands, results in zip(encoded, ops, names, domains, inputs, outputs, strict=True):
+        node = new(_BareNode)
+        node.op = op
+        node.name = name
+        node.domain = domain
+        node.inputs = used = Inputs(operands)
+        node.outputs = made = Outputs(results)
+        used.parent_obj = made.parent_obj = node
+        node.data = data
+        node._read = None if data is None else (op, name, domain, operands, results)
+        node.folder = folder
+        node._proto = node._attrs = node._loaded = node._rules = node._scope = node.texts = None
+        node._bodies = bodies
+        node.__class__ = Node
+        result.append(node)
+    return result
+
+
+def note(nodes: Sequence[gs.Node], name: str, values: Iterable[Any]) -> None:
+    """Notes in each node something that is no business of graphsurgeon's; fast where all are nodes of ours."""
+    setting = getattr(Node, name).__set__ if set(map(type, nodes)) == {Node} else lambda node, value: _set(node, name, value)
+    deque(map(setting, nodes, values), maxlen=0)
+
+
+def written_names(node: gs.Node) -> Iterable[str]:
+    """Names of the attributes that are written on a node; none is converted for that."""
+    if isinstance(node, Node) and node._attrs is None:
+        return [text(attribute.name) for attribute in node.messages]
+    return node.attrs  # type: ignore[no-any-return]
+
+
+def with_attributes(nodes: Iterable[gs.Node]) -> list[gs.Node]:
+    """The nodes that may have attributes; of those whose message nobody has read, its bytes tell."""
+    return [
+        node
+        for node in nodes
+        if node.__class__ is not Node or node._attrs is not None or (node.data is not None and _ATTRIBUTE in node.data)
+    ]
+
+
+def has_written(node: gs.Node, name: str) -> bool:
+    """Whether an attribute is written on a node; its message is read only when the name occurs in its bytes."""
+    if node.__class__ is not Node or node._attrs is not None:
+        return name in node.attrs
+    return node.data is not None and name.encode() in node.data and name in written_names(node)

@@ -1,0 +1,116 @@
+"""What is done with a model around its rules: fixed shapes before them, and `--tidy` after them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+import onnx_graphsurgeon as gs
+
+from rewriter.core.errors import RewriterError
+from rewriter.core.graph.edits import Edits
+from rewriter.core.graph.index import GraphIndex
+from rewriter.core.graph.objects import Graph
+from rewriter.core.graph.scopes import Scope, opset_versions
+from rewriter.core.record import record
+
+
+@record(frozen=True, slots=True)
+class Tidied:
+    """How much was removed."""
+
+    nodes: int
+    initializers: int
+    imports: int
+
+
+def tidy(graph: gs.Graph, keep: Collection[str] = ()) -> Tidied:
+    """Removes dead nodes, unused initializers and unused opset imports of a graph and of all graphs inside it; initializers of
+    these names stay, and those that annotations of quantization name.
+    """
+    index = GraphIndex(graph)
+    if not graph.outputs:  # nothing leads to an output, so that all would seem unused
+        return Tidied(0, 0, 0)
+    nodes = _dead_nodes(index)
+    index.finish()
+    initializers = sum(_unused_initializers(scope, index, keep) for scope in index.scopes)
+    return Tidied(nodes, initializers, _unused_imports(index))
+
+
+def _dead_nodes(index: GraphIndex) -> int:
+    """Backwards from the nodes whose outputs nobody uses; linear in what is removed."""
+    edits = Edits(index)
+    edits.sweep([node for node in list(index.all_nodes()) if node.outputs])
+    return len(edits.removed)
+
+
+def _unused_initializers(scope: Scope, index: GraphIndex, keep: Collection[str]) -> int:
+    if not isinstance(scope.graph, Graph):
+        return 0
+    listed = scope.graph.initializers
+    before = len(listed)
+    annotated = {id(tensor) for tensors in scope.graph.origin.annotations for tensor in tensors[1:]}
+    # One that is also listed as an input belongs to the interface of the model.
+    listed[:] = [t for t in listed if getattr(t, "listed", False) or index.is_used(t) or id(t) in annotated or t.name in keep]
+    return before - len(listed)
+
+
+def _unused_imports(index: GraphIndex) -> int:
+    graph, gone = index.graph, unused_domains(index)
+    if gone:
+        graph.import_domains = [entry for entry in graph.import_domains if entry.domain not in gone]
+    return len(gone)
+
+
+def unused_domains(index: GraphIndex) -> list[str]:
+    """Imported domains that no node of the scopes sharing the imports belongs to; the default domain is none of them."""
+    graph = index.graph
+    imported = [entry.domain for entry in graph.import_domains or () if entry.domain not in ("", "ai.onnx")]
+    if not imported:
+        return []
+    needed = {node.domain or "" for node in index.all_nodes()}
+    needed |= {domain for function in getattr(graph, "functions", ()) for domain in opset_versions(function)}
+    return [domain for domain in imported if domain not in needed]
+
+
+# Fixed shapes for inputs of a model that take any, before anything else is done with it.
+#
+# A dimension that has a name gets its length wherever the model uses the name, since one name is one length. What lies behind
+# dimensions without a name is found anew from the inputs.
+
+Static = Sequence[tuple[str, Sequence[int]]]
+"""Names of inputs with their shapes."""
+
+
+def fix_shapes(graph: gs.Graph, static: Static) -> None:
+    """Gives inputs their shapes. Raises RewriterError, before anything is changed, where one cannot have its shape."""
+    inputs = {tensor.name: tensor for tensor in graph.inputs}
+    lengths: dict[str, int] = {}
+    for name, shape in static:
+        tensor = inputs.get(name)
+        if tensor is None:
+            raise RewriterError(f"--static {name}: the model has no such input; it has {', '.join(inputs) or 'none'}")
+        said = tensor.shape
+        if said is not None and len(said) != len(shape):
+            raise RewriterError(f"--static {name}: the input has {len(said)} dimensions, not {len(shape)}")
+        for dim, length in zip(said or (), shape, strict=False):
+            if isinstance(dim, int) and dim != length:
+                raise RewriterError(f"--static {name}: a dimension of the input is {dim}, and cannot become {length}")
+            if isinstance(dim, str) and lengths.setdefault(dim, length) != length:
+                raise RewriterError(f"--static {name}: {dim} would be {lengths[dim]} and {length}")
+    for name, shape in static:
+        inputs[name].shape = list(shape)
+    for tensor in _variables(graph) if lengths else ():
+        said = tensor.shape
+        if said is not None and any(isinstance(dim, str) and dim in lengths for dim in said):
+            tensor.shape = [lengths.get(dim, dim) if isinstance(dim, str) else dim for dim in said]
+
+
+def _variables(graph: gs.Graph) -> Iterator[Any]:
+    """Inputs, outputs and inner tensors of a graph and of the bodies inside it."""
+    waiting = [graph]
+    while waiting:
+        scope = waiting.pop()
+        made = [tensor for node in scope.nodes for tensor in node.outputs]
+        yield from (tensor for tensor in (*scope.inputs, *scope.outputs, *made) if isinstance(tensor, gs.Variable))
+        waiting.extend(value for node in scope.nodes for value in node.attrs.values() if isinstance(value, gs.Graph))

@@ -1,0 +1,428 @@
+"""Tensors of a graph that remember the messages they came from: what nobody edits can be written back as it was.
+
+They are graphsurgeon's `Variable` and `Constant` with three differences. Types, shapes and weights are read from the message
+when first asked for. Equality is identity, since two tensors of a broken model may have the same name and yet be two. And the
+exact element type is known, also where graphsurgeon's `dtype` cannot say it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import onnx
+import onnx_graphsurgeon as gs
+from onnx_graphsurgeon.ir.tensor import LazyValues, SparseValues
+
+from rewriter.core.errors import RewriterError
+from rewriter.core.graph.gs_lists import Tied
+from rewriter.core.onnxfile.temp_constants import put_aside
+from rewriter.core.onnxfile.tensors import Array, clean, dtype_number, gs_dtype, numpy_dtype, read_sparse, read_tensor
+from rewriter.core.onnxfile.weights_apart import completed
+from rewriter.core.onnxfile.weights_in_files import WeightFile, payload_of
+
+# Values of tensors that are read from their messages when somebody asks for them.
+
+
+class LazyTensor(LazyValues):  # type: ignore[misc]
+    """The values of an initializer or tensor attribute, loaded when asked for.
+
+    Attributes:
+        proto: the message in the model, never to be changed.
+        folder: of the model, for external data.
+        file: the file that the values are in, when they were left out of the message; held here so that it stays open.
+    """
+
+    def __init__(self, proto: onnx.TensorProto, folder: Path | None) -> None:
+        self.proto = proto
+        self.folder = folder
+        left_out = payload_of(proto)
+        self.file: WeightFile | None = None if left_out is None else left_out.file
+
+    @property
+    def tensor(self) -> Any:
+        """A complete copy of the message: graphsurgeon's exporter writes into what it finds here."""
+        if self.file is not None:
+            return completed(self.proto)
+        copy = type(self.proto)()
+        copy.CopyFrom(self.proto)
+        return copy
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.proto.dims)
+
+    @property
+    def elem_type(self) -> int:
+        return int(self.proto.data_type)
+
+    @property
+    def dtype(self) -> Any:
+        return gs_dtype(self.elem_type)
+
+    @property
+    def nbytes(self) -> int:
+        dtype, count = numpy_dtype(self.elem_type), 1
+        for dim in self.shape:
+            count *= dim
+        return count * (dtype.itemsize if dtype is not None else 0)
+
+    def load(self) -> Array:
+        """The values; RewriterError when they cannot be read."""
+        return read_tensor(self.proto, self.folder)
+
+
+class LazySparse(LazyTensor, SparseValues):  # type: ignore[misc]
+    """The values of a sparse initializer; loaded they are dense."""
+
+    proto: onnx.SparseTensorProto
+
+    def __init__(self, proto: onnx.SparseTensorProto, folder: Path | None) -> None:
+        self.proto = proto
+        self.folder = folder
+        self.file = None
+
+    @property
+    def elem_type(self) -> int:
+        return int(self.proto.values.data_type)
+
+    def load(self) -> Array:
+        return read_sparse(self.proto, self.folder)
+
+
+Dim = int | str | None
+T = TypeVar("T", bound="_Tensor")
+_UNREAD: Any = object()
+
+
+class _Tensor(Tied):
+    """What variables and constants keep in slots, the same for both, since one may become the other. Being set costs them no
+    call of graphsurgeon's, as `inputs` and `outputs` see to themselves here.
+    """
+
+    __slots__ = ("_dtype", "_said", "_shape", "_type", "infos", "name")
+    __setattr__ = object.__setattr__
+
+    def __new__(cls, *arguments: Any, **named: Any) -> Any:
+        """For whoever calls the constructor, which is graphsurgeon's."""
+        return _bare(cls, "")
+
+
+class Variable(_Tensor, gs.Variable):  # type: ignore[misc]
+    """A tensor that is computed or given by the caller.
+
+    Attributes:
+        name, inputs (producers), outputs (users), dtype, shape, type: as in graphsurgeon; `dtype` is a NumPy dtype, or the ONNX
+            number where NumPy has none, or None; `shape` a list of int, str (named) and None (unknown), or None when not even
+            the rank is known.
+        infos: the messages that declare it (graph input or output first, then value_info).
+    """
+
+    __slots__ = ()
+    name: str
+    infos: tuple[onnx.ValueInfoProto, ...]
+    _dtype: Any
+    _shape: list[Dim] | None
+    _type: str | None
+    _said: tuple[tuple[onnx.ValueInfoProto, ...], Declared] | None
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    @property
+    def said(self) -> Declared:
+        """What its messages say."""
+        known = self._said
+        if known is None or known[0] is not self.infos:
+            known = self._said = self.infos, declared(self.infos)
+        return known[1]
+
+    @property
+    def typed(self) -> bool:
+        """Whether its element type was looked at or set."""
+        return self._dtype is not _UNREAD
+
+    @property
+    def dtype(self) -> Any:
+        if self._dtype is _UNREAD:
+            self._dtype = gs_dtype(self.said.elem_type)
+        return self._dtype
+
+    @dtype.setter
+    def dtype(self, dtype: Any) -> None:
+        self._dtype = dtype
+
+    @property
+    def shape(self) -> list[Dim] | None:
+        if self._shape is _UNREAD:
+            shape = self.said.shape
+            self._shape = None if shape is None else list(shape)
+        return self._shape
+
+    @shape.setter
+    def shape(self, shape: Any) -> None:
+        self._shape = shape
+
+    @property
+    def type(self) -> str | None:
+        """Which field of TypeProto it has: tensor_type, sequence_type, map_type, optional_type, ..."""
+        if self._type is _UNREAD:
+            self._type = self.said.kind
+        return self._type
+
+    @type.setter
+    def type(self, kind: str | None) -> None:
+        self._type = kind
+
+    @property
+    def elem_type(self) -> int | None:
+        """Element type as TensorProto number; None when unknown or when this is no tensor but a sequence, map or optional."""
+        if self.type not in (None, "tensor_type", "sparse_tensor_type"):
+            return None
+        if self._dtype is _UNREAD:
+            return self.said.elem_type or None
+        return dtype_number(self._dtype)
+
+    @property
+    def silent(self) -> bool:
+        """Whether nobody has said anything of its type, as of most tensors in a graph."""
+        return not self.infos and self._dtype is _UNREAD and self._shape is _UNREAD and self._type is _UNREAD
+
+    @property
+    def retyped(self) -> bool:
+        """Whether element type, shape or kind were set to something else than the messages say."""
+        unread = (self._dtype is _UNREAD, self._shape is _UNREAD, self._type is _UNREAD)
+        if all(unread):
+            return False
+        said = self.said
+        return (
+            (not unread[0] and dtype_number(self._dtype) != (said.elem_type or None))
+            or (not unread[1] and not same_shape(self._shape, said.shape))
+            or (not unread[2] and self._type != said.kind)
+        )
+
+    def to_constant(self, values: Any, export_dtype: Any = None) -> Constant:
+        """Becomes a constant; all users and producers see it."""
+        self._dtype = self._shape = self._type = _UNREAD
+        self.__class__ = Constant
+        self._values, self._export_dtype = values, export_dtype
+        return self
+
+    def to_variable(self, dtype: Any = None, shape: Any = ()) -> Variable:
+        """Stays a variable, of another type and shape."""
+        self._dtype, self._shape = self.dtype if dtype is None else dtype, list(shape)
+        return self
+
+    def copy(self) -> Variable:
+        """A copy without producers and users."""
+        copy = new_variable(self.name)
+        copy.infos, copy._dtype, copy._type = self.infos, self._dtype, self._type
+        copy._shape = list(self._shape) if self._shape is not _UNREAD and self._shape is not None else self._shape
+        return copy
+
+
+class Constant(_Tensor, gs.Constant):  # type: ignore[misc]
+    """A tensor whose values are known: an initializer, or the value of a tensor attribute.
+
+    Attributes:
+        proto: the message it came from; None for a new one. Its `values` are loaded when first read.
+        listed: whether it is, or when new is to be, a graph input too, which a caller may override.
+        infos: messages that declare it as graph input or in value_info.
+    """
+
+    name: str
+    proto: onnx.TensorProto | onnx.SparseTensorProto | None = None
+    listed: bool = False
+    infos: tuple[onnx.ValueInfoProto, ...]
+    data_location: int | None = None
+    _values: Any
+    _export_dtype: Any = None
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    @property
+    def elem_type(self) -> int | None:
+        """Element type as TensorProto number, without loading anything; None when it is none that ONNX has."""
+        return elem_type(self)
+
+    def to_variable(self, dtype: Any = None, shape: Any = ()) -> Variable:
+        """Becomes a variable; all users see it."""
+        dtype = self.export_dtype if dtype is None else dtype
+        for name in ("_values", "_export_dtype", "proto", "listed", "data_location"):
+            self.__dict__.pop(name, None)
+        self.__class__ = Variable
+        self._dtype, self._shape, self._type = dtype, list(shape), "tensor_type"
+        return self
+
+    def to_constant(self, values: Any, data_location: int | None = None, export_dtype: Any = None) -> Constant:
+        """Stays a constant, of other values."""
+        self._values, self.data_location, self._export_dtype = values, data_location, export_dtype
+        return self
+
+    def copy(self) -> Constant:
+        """A copy without users; the values are shared."""
+        copy = _bare(Constant, self.name)
+        copy.infos = self.infos
+        copy.__dict__.update(self.__dict__)
+        return copy
+
+
+class Declared:
+    """What messages say of a tensor: element type (0: nothing), shape, and which kind of value it is."""
+
+    __slots__ = ("elem_type", "kind", "shape")
+
+    def __init__(self, elem_type: int = 0, shape: list[Dim] | None = None, kind: str | None = "tensor_type") -> None:
+        self.elem_type = elem_type
+        self.shape = shape
+        self.kind = kind
+
+
+def declared(infos: tuple[onnx.ValueInfoProto, ...]) -> Declared:
+    """What the messages say together; the first one that says something is believed."""
+    result, kind = Declared(), None
+    for info in infos:
+        one = info.type.WhichOneof("value")
+        if one is None or (kind is not None and one != kind):
+            continue
+        kind = one
+        message = getattr(info.type, one)
+        if one == "sequence_type":
+            message = message.elem_type.tensor_type  # as in graphsurgeon: the type of the elements
+        elif one not in ("tensor_type", "sparse_tensor_type"):
+            continue
+        result.elem_type = result.elem_type or max(message.elem_type, 0)
+        if result.shape is None and one != "sequence_type" and message.HasField("shape"):
+            result.shape = [_dim(dim) for dim in message.shape.dim]
+    result.kind = kind or "tensor_type"
+    return result
+
+
+def _dim(dim: onnx.TensorShapeProto.Dimension) -> Dim:
+    if dim.HasField("dim_value"):
+        return int(dim.dim_value)
+    name = dim.dim_param
+    return (name if isinstance(name, str) else None) or None
+
+
+def same_shape(first: Any, second: Any) -> bool:
+    """Whether two shapes are written alike (-1 as a number and None are not the same)."""
+    if first is None or second is None:
+        return first is second
+    return [plain_dim(dim) for dim in first] == [plain_dim(dim) for dim in second]
+
+
+def plain_dim(dim: Any) -> Dim:
+    """A dimension as it can be written: int, non-empty str, or None."""
+    if isinstance(dim, (int, np.integer)):
+        return int(dim)
+    return dim or None if isinstance(dim, str) else None
+
+
+def elem_type(tensor: gs.Tensor) -> int | None:
+    """Element type of any graphsurgeon tensor as TensorProto number, without loading values; None when unknown or no tensor."""
+    if isinstance(tensor, Variable):
+        return tensor.elem_type
+    if not isinstance(tensor, gs.Constant):
+        known = getattr(tensor, "type", None) in (None, "tensor_type", "sparse_tensor_type")
+        return dtype_number(getattr(tensor, "dtype", None)) if known else None
+    if tensor._export_dtype is not None:
+        return dtype_number(tensor._export_dtype)
+    values = tensor._values
+    if isinstance(values, LazyTensor):
+        return values.elem_type or None
+    if isinstance(values, LazyValues):
+        message = values.tensor
+        return int(message.values.data_type if isinstance(values, SparseValues) else message.data_type) or None
+    return dtype_number(values.dtype)
+
+
+def static_shape(tensor: gs.Tensor) -> tuple[Dim, ...] | None:
+    """Shape of any graphsurgeon tensor: lengths, names, None for unknown dimensions; None when the rank is unknown."""
+    return clean(tensor.shape)
+
+
+def constant_array(tensor: gs.Constant) -> Array:
+    """The values of a constant; how it is saved does not change by that. Do not write into the array.
+
+    ml_dtypes stand for what NumPy lacks (bfloat16, float8, int4), objects (str, or bytes when not UTF-8) for strings.
+    Raises RewriterError when the values cannot be read.
+    """
+    values = tensor._values
+    if isinstance(values, LazyTensor):
+        return values.load()
+    if isinstance(values, SparseValues):
+        return read_sparse(values.tensor, None)
+    if isinstance(values, LazyValues):
+        return read_tensor(values.tensor, None)
+    target = None if tensor._export_dtype is None else dtype_number(tensor._export_dtype)
+    if target is None or target == dtype_number(values.dtype):
+        return np.asarray(values)
+    dtype = numpy_dtype(target)
+    if dtype is None:
+        raise RewriterError(f"constant {tensor.name!r} has the unknown element type {target}")
+    return np.asarray(values).astype(dtype)
+
+
+def new_variable(name: str, dtype: Any = None, shape: Any = None) -> Variable:
+    """A variable without producer and users; `dtype` (NumPy or ONNX number) and `shape` may stay unknown."""
+    tensor = _bare(Variable, name)
+    if dtype is not None:
+        tensor._dtype = dtype
+    if shape is not None:
+        tensor._shape = list(shape)
+    return tensor
+
+
+def new_variables(names: Iterable[str]) -> list[Variable]:
+    """As `new_variable` makes them, in half the time."""
+    new, unread, result = object.__new__, _UNREAD, []
+    for name in names:
+        tensor = new(Variable)
+        tensor.name = name
+        tensor.infos = ()
+        tensor._makers = tensor._users = tensor._said = None
+        tensor._dtype = tensor._shape = tensor._type = unread
+        result.append(tensor)
+    return result
+
+
+def _bare(kind: type[T], name: str) -> T:
+    """A tensor of which only the name is known; made without a constructor, which would be most of the time of loading."""
+    tensor: Any = object.__new__(kind)
+    tensor.name = name
+    tensor.infos = ()
+    tensor._makers = tensor._users = tensor._said = None
+    tensor._dtype = tensor._shape = tensor._type = _UNREAD
+    return tensor  # type: ignore[no-any-return]
+
+
+def new_constant(name: str, array: Any, elem_type: int | None = None) -> Constant:
+    """A constant that holds `array` (a NumPy array or scalar), converted where `elem_type` (TensorProto number) is another
+    type. What is large may be put aside into a temporary file, from where it is read as a loaded constant is.
+
+    Raises RewriterError when ONNX has no such element type.
+    """
+    array = np.asarray(array)
+    if elem_type is not None and elem_type != dtype_number(array.dtype):
+        dtype = numpy_dtype(elem_type)
+        if dtype is None:
+            raise RewriterError(f"constant {name!r}: there is no element type {elem_type}")
+        array = array.astype(dtype)
+    if dtype_number(array.dtype) is None:
+        raise RewriterError(f"constant {name!r}: ONNX has no element type for {array.dtype}")
+    tensor = _bare(Constant, name)
+    aside = put_aside(array)
+    tensor._values = array if aside is None else LazyTensor(aside[0], None)
+    return tensor
+
+
+def loaded_constant(name: str, proto: onnx.TensorProto | onnx.SparseTensorProto, folder: Path | None) -> Constant:
+    """The constant of a message in a model."""
+    tensor = _bare(Constant, name)
+    tensor.proto = proto
+    tensor._values = (LazySparse if isinstance(proto, onnx.SparseTensorProto) else LazyTensor)(proto, folder)
+    return tensor

@@ -1,0 +1,687 @@
+"""The abstract syntax of a rule file.
+
+Everything behind the parser (checks, formatter, engine) works on these frozen records and on nothing else, so that a rule is
+plain data: comparable, hashable where its parts are, and free of behaviour that a stranger's file could trigger.
+
+Every record carries the `Span` of the text that it was read from; line and column are computed from it only when a message
+needs them.
+"""
+
+from __future__ import annotations
+
+from types import EllipsisType
+from typing import Literal as OneOf
+
+from rewriter.core.record import record
+
+# The records of expressions: what stands in `where`, `let`, attribute values, edits and constants.
+
+
+@record(frozen=True, slots=True)
+class Span:
+    """Half-open range of character offsets into the text of one rule file."""
+
+    start: int
+    end: int
+
+
+NOWHERE = Span(0, 0)
+
+
+@record(frozen=True, slots=True)
+class Literal:
+    """`1`, `2.5`, `"text"`, `true`, `false`, `none`; element types (`float`, `int64`, ...) are names, see `language.dtypes`."""
+
+    value: bool | int | float | str | None
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Name:
+    id: str
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Field:
+    """`gemm.transB` (effective attribute), `gemm.inputs`, `x.shape`, `model.ir_version`, `outer.body`."""
+
+    value: Expr
+    name: str
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Range:
+    """`1..`, `..3`, `1..3`: positions from start to stop, both included; an open end is None."""
+
+    start: Expr | None
+    stop: Expr | None
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Index:
+    """`p[0]`, `p[-1]`, `p[2..]`; `index` is a `Range` for the last form."""
+
+    value: Expr
+    index: Expr
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class ListOf:
+    items: tuple[Expr, ...]
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Call:
+    """A call of a function of `language.functions`; there are no others and no methods."""
+
+    function: str
+    args: tuple[Expr, ...]
+    span: Span = NOWHERE
+    name_span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Unary:
+    op: OneOf["-", "not"]
+    operand: Expr
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Binary:
+    """Arithmetic on numbers, lists (`+` joins, `*` repeats) and constant arrays."""
+
+    op: OneOf["+", "-", "*", "/", "//", "%", "**"]
+    left: Expr
+    right: Expr
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Compare:
+    op: OneOf["==", "!=", "<", "<=", ">", ">=", "in", "not in"]
+    left: Expr
+    right: Expr
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Logic:
+    """Kleene's three-valued `and`, `or` over two or more operands."""
+
+    op: OneOf["and", "or"]
+    operands: tuple[Expr, ...]
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Choice:
+    """`a if test else b`."""
+
+    then: Expr
+    test: Expr
+    other: Expr
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Quantified:
+    """`any x in xs: condition`, `all x in ...`, `count x in ...`: of a run's or a node's operands, or a list."""
+
+    quantifier: OneOf["any", "all", "count"]
+    name: str
+    over: Expr
+    condition: Expr
+    span: Span = NOWHERE
+    name_span: Span = NOWHERE
+
+
+Expr = Literal | Name | Field | Range | Index | ListOf | Call | Unary | Binary | Compare | Logic | Choice | Quantified
+
+
+# The records of patterns: what stands in `match`, of nodes and of the model's interface.
+
+
+@record(frozen=True, slots=True)
+class Op:
+    """`Gemm`, `com.acme.FooOp`, or, with `param` set, `@name`: the operator that a parameter of type `op` names. `_` is any."""
+
+    name: str
+    domain: str = ""
+    param: bool = False
+    span: Span = NOWHERE
+
+    @property
+    def is_any(self) -> bool:
+        return self.name == "_"
+
+
+@record(frozen=True, slots=True)
+class AttrPattern:
+    """`axis=1` / `axis=a` (equals), `spatial` (present), `!count_include_pad` (absent), `axes~a` (either).
+
+    With `either` it is an attribute, or the constant operand that later opsets have in its place; only rules as they are
+    written have it (`expand/either_forms.py`). With `equals`, a `Name` that nothing bound before binds the effective value;
+    every other expression is compared with it.
+    """
+
+    name: str
+    mode: OneOf["equals", "present", "absent", "either"]
+    value: Expr | None = None
+    span: Span = NOWHERE
+    name_span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class TypePattern:
+    """`float[N,C,H,W]`, `tensor[...]`, `int64[]`; `dtype` None is any element type (`tensor`), `dims` None is any rank.
+
+    A dim is an int (tested), a name (bound, or compared when bound before), `None` for `_`, or `...` (Ellipsis) for any run,
+    once.
+    """
+
+    dtype: str | None
+    dims: tuple[int | str | EllipsisType | None, ...] | None
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Capture:
+    """`x`, `b?`, `const w`, `const b?`, `float[N,3] x`."""
+
+    name: str
+    const: bool = False
+    optional: bool = False
+    type: TypePattern | None = None
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Wildcard:
+    """`_`: any operand, present, once."""
+
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Variadic:
+    """`*parts`: any number of operands up to the next one of the list, bound as a list of tensors."""
+
+    name: str
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class ConstPattern:
+    """`{2.0}`, `{[0]}`, `int64{0}`: a compile-time constant equal to this value (and of this element type when given)."""
+
+    value: Expr
+    dtype: str | None = None
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Output:
+    """One output of a pattern line: a name, `_` (name None: present, anything) or `*parts` (variadic)."""
+
+    name: str | None
+    variadic: bool = False
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class NodePattern:
+    """`[label] outs = ordered? (A | B)<attrs>(ins, ...)`; nested operands have no outputs of their own.
+
+    Only rules as they are written have the last three (`expand/variants.py`): `maybe` the node is there, or its first operand
+    stands for it; a `chain` `Mul*(a, b, c)` is the product in any grouping; `others` are further nodes of which one may be
+    there instead, `h = P | Q`.
+    """
+
+    ops: tuple[Op, ...]
+    inputs: tuple[Operand, ...]
+    outputs: tuple[Output, ...] = ()
+    label: str | None = None
+    attrs: tuple[AttrPattern, ...] = ()
+    more_inputs: bool = False
+    more_outputs: bool = False
+    ordered: bool = False
+    span: Span = NOWHERE
+    ops_span: Span = NOWHERE
+    maybe: bool = False
+    chain: bool = False
+    others: tuple[NodePattern, ...] = ()
+
+
+Operand = Capture | Wildcard | Variadic | ConstPattern | NodePattern
+
+
+@record(frozen=True, slots=True)
+class Inside:
+    """`match inside Loop.body`: only in that subgraph of that operator; the owner is bound as `outer`."""
+
+    op: Op
+    attr: str
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class GraphItem:
+    """`input tensor[1, ...] x` or `output y` of a `match graph` block."""
+
+    side: OneOf["input", "output"]
+    name: str
+    type: TypePattern | None = None
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Match:
+    """Either `nodes` (with an optional `inside`), or, when `graph` is true, the model's interface `items` (possibly none)."""
+
+    nodes: tuple[NodePattern, ...] = ()
+    inside: Inside | None = None
+    graph: bool = False
+    items: tuple[GraphItem, ...] = ()
+    span: Span = NOWHERE
+
+
+# The records of rewrites: what a statement of a `rewrite` block makes, changes or takes away.
+
+
+@record(frozen=True, slots=True)
+class Ref:
+    """A tensor by name: captured, matched output, `*parts` (spread) or made earlier in the block."""
+
+    name: str
+    spread: bool = False
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Constant:
+    """`{expr}`, `int64{expr}`, `int64[2]{0, -1}`: a new initializer; `dims` only for the last form."""
+
+    value: Expr
+    dtype: str | None = None
+    dims: tuple[int, ...] | None = None
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Absent:
+    """`_` in a rewrite: an omitted optional input."""
+
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class AttrSet:
+    """`axis=1`; with `either` (`axes~[1]`, only in rules as they are written) an operand where the opset has that instead."""
+
+    name: str
+    value: Expr
+    span: Span = NOWHERE
+    name_span: Span = NOWHERE
+    either: bool = False
+
+
+@record(frozen=True, slots=True)
+class AttrCopy:
+    """`..conv`: the explicit attributes of a matched node; attributes written after it win."""
+
+    label: str
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Build:
+    """`[label] outs = Op<attrs>(ins)`: a new node. Nested in an operand it has no outputs and stands for its single output.
+
+    With `outlined`, the node calls a local function, of which the nodes that made the outputs are the body.
+    """
+
+    outputs: tuple[Output, ...]
+    op: Op
+    attrs: tuple[AttrSet | AttrCopy, ...]
+    inputs: tuple[NewOperand, ...]
+    label: str | None = None
+    span: Span = NOWHERE
+    outlined: bool = False
+
+
+NewOperand = Ref | Constant | Absent | Build
+
+
+@record(frozen=True, slots=True)
+class Redirect:
+    """`y = x` or `y = {expr}`: all uses of the matched output `y` take the other tensor."""
+
+    output: str
+    target: Ref | Constant
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Place:
+    """What an edit or a deletion names: `n`, `n.attr`, `n.inputs[i]`, `n.op`, `x.dtype`, `x.shape[i]`, `model.ir_version`.
+
+    `field` None is the bare name; `index` is set for `inputs[i]`, `outputs[i]`, `shape[i]` and `model.opset["domain"]`.
+    """
+
+    base: str
+    field: str | None = None
+    index: Expr | None = None
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Edit:
+    """`place = value`; for `n.inputs[i]` the value is a `Name` expression (a tensor), `Constant`, `Absent` or `Build`."""
+
+    place: Place
+    value: Expr | Constant | Absent | Build
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Delete:
+    place: Place
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Inline:
+    """`inline n.then_branch` or `inline n` (a call of a local function)."""
+
+    label: str
+    attr: str | None
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Mend:
+    """`mend model.unsorted_nodes`: puts right all faults of one kind; `faults.py` has the kinds."""
+
+    base: str
+    fault: str
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Each:
+    """`each x in n.inputs if test { x = Cast<to=float>(x) }`: puts a new tensor in the place of each operand that passes.
+
+    `base` is the label of the node; without `inputs` it is a run `*xs`, which has the new tensors from there on.
+    """
+
+    name: str
+    base: str
+    inputs: bool
+    test: Expr | None
+    value: Build
+    span: Span = NOWHERE
+    name_span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class AddOutput:
+    """`output t`: the model gives out a tensor of its main graph, too."""
+
+    name: str
+    span: Span = NOWHERE
+
+
+Statement = Build | Redirect | Edit | Delete | Inline | Mend | Each | AddOutput
+
+
+__all__ = [
+    "NOWHERE",
+    "Absent",
+    "AddOutput",
+    "AttrCopy",
+    "AttrPattern",
+    "AttrSet",
+    "Binary",
+    "Build",
+    "Call",
+    "Capture",
+    "Choice",
+    "Compare",
+    "ConstPattern",
+    "Constant",
+    "Delete",
+    "Each",
+    "Edit",
+    "Expr",
+    "Field",
+    "GraphItem",
+    "Index",
+    "Inline",
+    "Inside",
+    "ListOf",
+    "Literal",
+    "Logic",
+    "Match",
+    "Mend",
+    "Name",
+    "NewOperand",
+    "NodePattern",
+    "Op",
+    "Operand",
+    "Output",
+    "Place",
+    "Quantified",
+    "Range",
+    "Redirect",
+    "Ref",
+    "Span",
+    "Statement",
+    "TypePattern",
+    "Unary",
+    "Variadic",
+    "Wildcard",
+]  # all of the syntax is to be had from here
+
+
+# --- Rules ---------------------------------------------------------
+
+
+@record(frozen=True, slots=True)
+class Rewrite:
+    """`rewrite opset 13.. { ... }`; `opset` None holds for the rule's whole range."""
+
+    statements: tuple[Statement, ...]
+    opset: OpsetRange | None = None
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class OpsetRange:
+    """Versions from `first` to `last`, both included; None is open."""
+
+    first: int | None = None
+    last: int | None = None
+    span: Span = NOWHERE
+
+    def __contains__(self, version: int) -> bool:
+        return (self.first is None or version >= self.first) and (self.last is None or version <= self.last)
+
+
+@record(frozen=True, slots=True)
+class MetaItem:
+    """One `key: value` of the rule's header. `value` is a str, an `OpsetRange`, a `Kind`, an `Evidence` or a tuple of str."""
+
+    key: str
+    value: str | OpsetRange | Kind | Evidence | tuple[str, ...]
+    span: Span = NOWHERE
+    value_span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Kind:
+    """`exact`, `approx(rtol=1e-4, atol=1e-6)`, `repair`, `lossy`, `interface`."""
+
+    name: str
+    rtol: float = 0.0
+    atol: float = 0.0
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Evidence:
+    """What makes a repair certain: `refused`, `refused(onnxruntime)`, `contradiction`, `source`, `exporter`, `guess`.
+
+    `runtime` is the runtime that refuses the model, "" where the specification does.
+    """
+
+    name: str
+    runtime: str = ""
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Param:
+    """`param batch: dim = "N"`; `type` is one of op, dim, int, float, bool, string, dtype, ints; no default means it must be
+    set.
+    """
+
+    name: str
+    type: str
+    default: Expr | None = None
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Where:
+    condition: Expr
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Let:
+    name: str
+    value: Expr
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Private:
+    """`private h`: the tensor may not be used outside the match."""
+
+    names: tuple[str, ...]
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Test:
+    """`test "title" [with CODE, ...] [set name = literal]* [source ~~~json~~~] ~~~model~~~ (becomes ~~~model~~~ | unchanged |
+    twin)`.
+
+    Texts are ONNX text format; `after` None means that the rule must not fire. `source` is a JSON table of source information
+    ({"node": {"attr": value}}), `settings` are parameter values. A `twin` is a correct model of the rule's exporter, as close
+    to the pattern as possible. `beside` are codes of rules that run together with this one.
+    """
+
+    title: str
+    before: str
+    after: str | None
+    settings: tuple[tuple[str, Expr], ...] = ()
+    source: str | None = None
+    twin: bool = False
+    span: Span = NOWHERE
+    before_span: Span = NOWHERE
+    after_span: Span = NOWHERE
+    beside: tuple[str, ...] = ()
+
+
+@record(frozen=True, slots=True)
+class Cell:
+    """One word, text in quotes or list of a table, as it is written."""
+
+    text: str
+    span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class Table:
+    """`table { code from title   TYP007 Max "..." }`: its first line, the cells of each row, and the `///` lines among them."""
+
+    columns: tuple[Cell, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    span: Span = NOWHERE
+    docs: tuple[Cell, ...] = ()
+
+
+@record(frozen=True, slots=True)
+class Row:
+    """The row of a table that a rule comes from: (column, cell) in the order of the columns.
+
+    `others_span` are the parts of the written rule that are not this row's: the table, and tests of other rows. `doc` is what
+    the table says before the doc comment of the rule, as `///` lines.
+    """
+
+    cells: tuple[tuple[str, str], ...]
+    span: Span = NOWHERE
+    others_span: tuple[Span, ...] = ()
+    doc: str = ""
+
+
+@record(frozen=True, slots=True)
+class Rule:
+    """One rule as it was written. `doc` holds the lines of its `///` comment without the marks.
+
+    A rule with a `table` stands for one rule a row, each of which knows its `row` and is in all else a rule like others. One
+    whose pattern has a choice (`maybe`, `P | Q`, `Mul*`, `axes~a`) stands for several patterns: its `variants`, each a rule
+    without doc comment and tests; by itself it has the pattern of the first.
+    """
+
+    code: str
+    slug: str
+    doc: tuple[str, ...]
+    meta: tuple[MetaItem, ...]
+    match: Match
+    rewrites: tuple[Rewrite, ...]
+    params: tuple[Param, ...] = ()
+    privates: tuple[Private, ...] = ()
+    wheres: tuple[Where, ...] = ()
+    lets: tuple[Let, ...] = ()
+    tests: tuple[Test, ...] = ()
+    span: Span = NOWHERE
+    code_span: Span = NOWHERE
+    table: Table | None = None
+    row: Row | None = None
+    variants: tuple[Rule, ...] = ()
+
+
+@record(frozen=True, slots=True)
+class Define:
+    """`define scalar_beside(c, x) = size(c) == 1 and rank(c) <= rank(x)`: a condition or value with a name, and its `text`."""
+
+    name: str
+    params: tuple[str, ...]
+    body: Expr
+    doc: tuple[str, ...] = ()
+    text: str = ""
+    span: Span = NOWHERE
+    name_span: Span = NOWHERE
+
+
+@record(frozen=True, slots=True)
+class RuleFile:
+    """All rules of one file, in its order: those that run, where each row of a table is one, and those that are `written`.
+
+    `defines` are its own, `shared` those that its rules may call besides, from files of defines.
+    """
+
+    path: str
+    text: str
+    rules: tuple[Rule, ...] = ()
+    written: tuple[Rule, ...] = ()
+    defines: tuple[Define, ...] = ()
+    shared: tuple[Define, ...] = ()

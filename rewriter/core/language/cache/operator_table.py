@@ -1,0 +1,115 @@
+"""What ONNX says of its operators' defaults and element types.
+
+The table is made once for a version of ONNX, and then read from the cache, so that ONNX need not be imported.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from rewriter.core.language.cache.store import read_or_make
+from rewriter.core.language.dtypes import DTYPES
+
+Output = tuple[int, tuple[int, ...]]
+"""What an output may be: a set of element types as bits (-1: any), and the operands that it may have the type of; a negative
+position -1-i stands for operand i and all behind it.
+"""
+
+Form = tuple[int, int, frozenset[str]]
+"""One version of an operator: least and most operands, and the attributes that it has."""
+
+Entry = tuple[
+    Mapping[str, tuple[tuple[int, Any], ...]], tuple[Output, ...], bool, tuple[Form, ...], tuple[tuple[int, bool], ...]
+]
+"""Of an operator of ONNX's own domain: attribute to default by version; the outputs; whether the last output repeats; all
+forms that the operator ever had; the versions in which it changed, and whether it may be used from there on.
+"""
+
+Table = Mapping[str, Entry]
+
+ANY = -1
+
+
+@cache
+def operator_table() -> Table:
+    """The table of the ONNX that is installed."""
+    return {op: _entry(*parts) for op, parts in json.loads(read_or_make("operators", _make)).items()}
+
+
+def _entry(defaults: Any, outputs: Any, repeats: Any, forms: Any, life: Any) -> Entry:
+    """As it was before it became JSON: attributes are looked up in sets, and lists of integers are tuples."""
+    values = {
+        name: tuple([(since, tuple(value) if type(value) is list else value) for since, value in found])
+        for name, found in defaults.items()
+    }
+    return values, outputs, repeats, tuple([(least, most, frozenset(names)) for least, most, names in forms]), life
+
+
+def _make() -> str:
+    from rewriter.core.language import schema
+
+    return json.dumps({op: (_defaults(op), *_outputs(op), _forms(op), _life(op)) for op in schema.operators("")})
+
+
+def _defaults(op: str) -> dict[str, tuple[tuple[int, Any], ...]]:
+    from rewriter.core.language import schema
+
+    found = {}
+    for name in schema.all_attributes(op):
+        values = tuple((since, schema.effective_default(op, "", since, name)) for since in schema.versions(op))
+        if any(value is not None for _, value in values):
+            found[name] = values
+    return found
+
+
+def _forms(op: str) -> list[tuple[int, int, list[str]]]:
+    from rewriter.core.language import schema
+
+    versions = [found for found in schema.registered(op, "") if not found.deprecated]
+    return [(found.min_input, found.max_input, sorted(found.attributes)) for found in versions]
+
+
+def _life(op: str) -> tuple[tuple[int, bool], ...]:
+    from rewriter.core.language import schema
+
+    return tuple((found.since_version, not found.deprecated) for found in schema.registered(op, ""))
+
+
+def begun(entry: Entry, version: int) -> bool:
+    """Whether ONNX has the operator at that opset, be it deprecated there."""
+    return entry[4][0][0] <= version or any(since <= version for since, _ in entry[4])
+
+
+def _outputs(op: str) -> tuple[tuple[Output, ...], bool]:
+    from rewriter.core.language import schema
+
+    versions = [found for found in schema.registered(op, "") if not found.deprecated]
+    count = max((len(found.outputs) for found in versions), default=0)
+    repeats = any(found.outputs and _repeats(found.outputs[-1]) for found in versions)
+    return tuple(_output([found for found in versions if i < len(found.outputs)], i) for i in range(count)), repeats
+
+
+def _repeats(formal: Any) -> bool:
+    return bool(formal.option.name == "Variadic")
+
+
+def _output(versions: list[Any], i: int) -> Output:
+    """What output i may be in any of these versions."""
+    bits, operands = 0, set[int]()
+    for found in versions:
+        kind = found.outputs[i].type_str
+        same = [n for n, formal in enumerate(found.inputs) if formal.type_str == kind]
+        if not found.outputs[i].is_homogeneous or any(not found.inputs[n].is_homogeneous for n in same):
+            return ANY, ()
+        operands |= {-1 - n if _repeats(found.inputs[n]) else n for n in same}
+        if not same:
+            allowed = {one.type_param_str: one.allowed_type_strs for one in found.type_constraints}.get(kind, [kind])
+            for text in allowed:
+                dtype = DTYPES.get(text.removeprefix("tensor(").removesuffix(")"))
+                if dtype is None:
+                    return ANY, ()
+                bits |= 1 << dtype
+    return bits, tuple(sorted(operands))

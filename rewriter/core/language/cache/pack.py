@@ -1,0 +1,114 @@
+"""Records of the syntax tree as JSON, and back.
+
+Every command reads compiled rules from the cache. JSON is read almost as fast as `marshal` and, unlike it and `pickle`,
+can neither run code nor break the interpreter, whoever wrote it.
+"""
+
+from __future__ import annotations
+
+import json
+from math import inf, nan
+from typing import Any
+
+from rewriter.core.language import ast, diagnostics
+from rewriter.core.language.ast import NOWHERE
+from rewriter.core.language.cache import store
+from rewriter.core.language.header import Header
+from rewriter.core.record import getter, names
+
+_KINDS: tuple[Any, ...] = (
+    ast.Span,
+    *(
+        kind
+        for module in (ast, diagnostics)
+        for kind in vars(module).values()
+        if isinstance(kind, type) and names(kind) is not None
+    ),
+    Header,
+)
+"""Every record that can be packed; a packed one begins with its position in this table."""
+
+_NUMBERS = {kind: (number, getter(names(kind) or ())) for number, kind in enumerate(_KINDS)}
+_PLAIN = frozenset({str, int, bool, float, type(None)})
+_NOWHERE = [0, NOWHERE.start, NOWHERE.end]
+_TUPLE, _SET, _ELLIPSIS = -1, -2, -3
+"""What stands in the place of a position in the table for what is no record."""
+
+_decode = json.JSONDecoder(parse_constant={"NaN": nan, "Infinity": inf, "-Infinity": -inf}.__getitem__).decode
+"""One NaN, which is equal to itself as part of a record."""
+
+
+def pack(value: Any, *, places: bool = True) -> str:
+    """A record, or tuples of records, numbers and texts, as one line that means something to `unpack` of the same version only.
+
+    Without `places`, records no longer say where they stand.
+    """
+    return json.dumps(flat(value, places=places), separators=(",", ":"))
+
+
+def unpack(data: str) -> Any:
+    """What was packed. It must be whole: the store has a checksum of it."""
+    return built(_decode(data))
+
+
+def flat(value: Any, *, places: bool = True) -> Any:
+    """Records, tuples and sets (of tuples of texts) become lists that begin with a number; everything else is left as it is.
+
+    Half of all records are places. At the end of a record, where they stand, those that say nothing are left out.
+    """
+    kind = value.__class__
+    if kind is tuple:
+        return [_TUPLE, *[part if part.__class__ in _PLAIN else flat(part, places=places) for part in value]]
+    if kind is ast.Span:
+        return [0, value.start, value.end] if places and value.end else _NOWHERE
+    found = _NUMBERS.get(kind)
+    if found is None:
+        return [_SET, *sorted(value)] if kind is frozenset else [_ELLIPSIS] if value is ... else value
+    values = [part if part.__class__ in _PLAIN else flat(part, places=places) for part in found[1](value)]
+    while values and values[-1] is _NOWHERE:
+        values.pop()
+    return [found[0], *values]
+
+
+def built(value: Any) -> Any:
+    """What was flat."""
+    if type(value) is not list:
+        return value
+    number = value[0]
+    if number == 0:
+        return ast.Span(value[1], value[2])
+    if number == _SET:
+        return frozenset([tuple(part) for part in value[1:]])
+    parts = [built(part) if type(part) is list else part for part in value[1:]]
+    return _KINDS[number](*parts) if number > 0 else tuple(parts) if number == _TUPLE else ...
+
+
+class PackedTrees:
+    """The trees of the rules of an entry: read together, as soon as somebody looks at one of them.
+
+    Most runs look at few rules, and need nothing of them but what decides whether they may match, which is packed apart. So the
+    trees, which take ten times as much room, are the tail of the entry and mostly never read.
+    """
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self._packed: list[str] | None = None
+
+    def tree(self, number: int, code: str, source: diagnostics.SourceText) -> ast.Rule:
+        """The tree of a rule. If the entry has gone since it was read, or is damaged, the rule is parsed again.
+
+        Raises:
+            RewriterError: then its file, too, is another one now.
+        """
+        if self._packed is None:
+            data = store.read_tail("rules", self.key)
+            self._packed = [] if data is None else data.split("\n")
+        if number < len(self._packed):
+            packed: ast.Rule = unpack(self._packed[number])
+            return packed
+        store.discard("rules", self.key)
+        from rewriter.core.language.parse import parse
+        from rewriter.core.language.rule_files import SharedDefines
+
+        rules, _ = parse(source.text, source.path, SharedDefines().of(source.path))
+        return next(rule for rule in rules.rules if rule.code == code)

@@ -1,0 +1,182 @@
+"""Texts that take long to make, in files of the user's own cache folder.
+
+The compiler keeps here what every process needs and seldom changes: compiled rules, operator schemas, tables of the grammar.
+An entry belongs to a key, and to everything beside the texts of rules that decides what the compiler makes of them, so that it
+is never out of date. No other user can write to the folder, and no process reads half of a file.
+
+The store saves time and nothing else: without a folder, or with one that cannot be written, everything works as it does with an
+empty one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import stat
+import sys
+from binascii import crc32
+from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import BinaryIO
+
+import rewriter
+from rewriter.core.resources import resource
+
+MAX_ENTRIES = 64
+SEAL = 12
+
+
+def read_or_make(kind: str, make: Callable[[], str], key: str = "") -> str:
+    """The text that `make` returned in the first process that asked for this key, whichever process that was."""
+    text = read(kind, key)
+    if text is None:
+        text = make()
+        write(kind, key, text)
+    return text
+
+
+def read(kind: str, key: str = "") -> str | None:
+    """The text of an entry; None if it is missing, not this user's alone, or damaged."""
+    found = _open(kind, key)
+    if found is None:
+        return None
+    file, text = found
+    file.close()
+    with contextlib.suppress(OSError):
+        os.utime(file.name)  # the entries that were used last stay
+    return text
+
+
+def read_tail(kind: str, key: str = "") -> str | None:
+    """The tail of an entry, which `read` leaves where it is; None like `read`."""
+    found = _open(kind, key)
+    if found is None:
+        return None
+    with found[0] as file:
+        return _read_sealed(file)
+
+
+def write(kind: str, key: str, text: str, tail: str = "") -> None:
+    """Adds an entry, of ASCII, and removes what has not been used for longest.
+
+    The file is written beside its final name and renamed, so that no other process ever reads half of it. If that is not
+    possible, nothing is written, and nothing is said.
+    """
+    folder = own_folder()
+    if folder is None:
+        return
+    from tempfile import mkstemp
+
+    full, path = _full_key(kind, key), _path(folder, kind, key)
+    with contextlib.suppress(OSError):
+        handle, name = mkstemp(prefix=f".{path.name}-", dir=folder)  # readable and writable by the user alone
+        try:
+            with os.fdopen(handle, "wb") as file:
+                for part in (full, text, tail):
+                    data = part.encode("ascii")
+                    file.write(_seal(data) + data)
+            os.replace(name, path)
+        except OSError:
+            os.unlink(name)
+        for old in sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)[MAX_ENTRIES:]:
+            old.unlink(missing_ok=True)
+
+
+def discard(kind: str, key: str) -> None:
+    """Removes an entry that turned out to be damaged."""
+    with contextlib.suppress(OSError):
+        if (folder := own_folder()) is not None:
+            _path(folder, kind, key).unlink(missing_ok=True)
+
+
+def own_folder() -> Path | None:
+    """The user's cache folder for this program, made when it is missing; None when it is not theirs alone to write."""
+    try:
+        home = os.environ.get("XDG_CACHE_HOME")
+        base = Path(home) if home and os.path.isabs(home) else Path.home() / ".cache"
+        folder = base / "rewriter"
+        if not folder.is_dir():
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (OSError, RuntimeError):
+        return None
+    return folder if _is_ours(folder) else None
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether the file or folder exists, is no link, belongs to this user, and is writable by nobody else."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    if stat.S_ISLNK(found.st_mode):
+        return False
+    if not hasattr(os, "getuid"):  # Windows: the user's profile is protected by its access list
+        return True
+    return found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _open(kind: str, key: str) -> tuple[BinaryIO, str] | None:
+    """The file of an entry, read up to its tail, and its text."""
+    folder = own_folder()
+    if folder is None or not _is_ours(path := _path(folder, kind, key)):
+        return None
+    with contextlib.suppress(OSError):
+        file = open(path, "rb")  # noqa: SIM115 - whoever calls this closes it
+        if _read_sealed(file) == _full_key(kind, key) and (text := _read_sealed(file)) is not None:
+            return file, text
+        file.close()
+    return None
+
+
+def _path(folder: Path, kind: str, key: str) -> Path:
+    """Different keys may have the same checksum: the file says itself which one it is for."""
+    return folder / f"{kind}-{crc32(_full_key(kind, key).encode()):08x}"
+
+
+def _full_key(kind: str, key: str) -> str:
+    return json.dumps((kind, key)) + _versions()
+
+
+@cache
+def _versions() -> str:
+    """Everything beside the texts of rules that decides what the compiler makes of them.
+
+    Of this package's own files and of the compiled part of ONNX, size and time stand for the content, as they do for Python
+    itself when it decides whether a compiled module is still good.
+    """
+    package = Path(rewriter.__file__).parent
+    parts = [sys.version, rewriter.__version__, resource("grammar/rules.lark").read_text(encoding="utf-8")]
+    parts += [stamp for folder in (package, package / "core", package / "rule_tools") for stamp in _stamps(folder, ".py")]
+    for top in (package / "core" / "language", package / "rule_tools" / "checks"):
+        for folder in sorted(folder for folder, _, _ in os.walk(top)):
+            parts += _stamps(Path(folder), ".py")
+    spec = find_spec("onnx")
+    if spec is not None and spec.origin is not None:
+        onnx = Path(spec.origin).parent
+        parts += sorted(name for name in os.listdir(onnx.parent) if name.startswith("onnx") and name.endswith(".dist-info"))
+        parts += [stamp for stamp in _stamps(onnx, "") if "cpp2py" in stamp]
+    return json.dumps(parts)
+
+
+def _stamps(folder: Path, ending: str) -> list[str]:
+    with os.scandir(folder) as listing:
+        files = [(entry.name, entry.stat()) for entry in listing if entry.name.endswith(ending)]
+    return sorted(f"{name} {found.st_size} {found.st_mtime_ns}" for name, found in files)
+
+
+def _seal(data: bytes) -> bytes:
+    """Nobody else can write here, so that a checksum will do; importing a digest takes longer than reading an entry."""
+    return len(data).to_bytes(8, "little") + crc32(data).to_bytes(4, "little")
+
+
+def _read_sealed(file: BinaryIO) -> str | None:
+    """The next part of a file; None if it is not whole."""
+    seal = file.read(SEAL)
+    size = int.from_bytes(seal[:8], "little")
+    if size > os.fstat(file.fileno()).st_size:  # a damaged length may be any number
+        return None
+    data = file.read(size)
+    return str(data, "ascii") if data.isascii() and _seal(data) == seal else None

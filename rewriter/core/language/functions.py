@@ -1,0 +1,188 @@
+"""The closed table of functions that expressions may call, with their static types.
+
+A rule file can call these and nothing else: that is what makes it data. The checks read the types here; what the functions
+compute stands, under the same names, in the engine.
+
+Types of arguments and results are words: bool, int, float, number, string, ints (list of int), list, dtype, array (a constant
+known while rewriting), tensor (a value of the graph), tensors (`*parts`), node (a label), any; `a|b` accepts either. A
+captured constant (`const w`) is a tensor and an array at once. Four words describe results only: `numeric` is a number
+when all arguments are scalars and an array otherwise, `truths` likewise a bool or an array, `reduced` is a number for a single
+argument, and `same` is the type of the first argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from rewriter.core.record import record
+
+
+@record(frozen=True, slots=True)
+class ExpressionFunction:
+    """One function. An argument type ending in `?` may be left out; the last may end in `...` and be repeated or absent."""
+
+    name: str
+    args: tuple[str, ...]
+    result: str
+    doc: str
+
+    @property
+    def minimum(self) -> int:
+        """How many arguments a call needs."""
+        return sum(1 for arg in self.args if not arg.endswith(("?", "...")))
+
+    @property
+    def maximum(self) -> int | None:
+        """How many arguments a call may have; None: any number."""
+        return None if self.args and self.args[-1].endswith("...") else len(self.args)
+
+    def argument(self, position: int) -> str:
+        """The type that the argument at `position` must have."""
+        word = self.args[min(position, len(self.args) - 1)]
+        return word.removesuffix("...").removesuffix("?")
+
+    @property
+    def signature(self) -> str:
+        """`dim(tensor, int) -> int`."""
+        return f"{self.name}({', '.join(self.args)}) -> {self.result}"
+
+
+_TABLE = """
+rank(tensor|array) -> int                         : number of dimensions
+shape(tensor|array) -> list                       : the dimensions; symbolic or unknown ones are unknown
+dim(tensor|array, int) -> int                     : one dimension; negative positions count from the end
+size(tensor|array, int|range?) -> int             : product of all dimensions, of those in a range, or of one
+dtype(tensor|array) -> dtype                      : element type
+declared_dtype(tensor) -> dtype                   : element type that the model itself writes down
+declared_rank(tensor) -> int                      : rank that the model itself writes down
+declared_shape(tensor) -> list                    : shape that the model itself writes down
+value(tensor) -> any                              : integers that a shape computation is known to give, some possibly unknown
+is_const(tensor) -> bool                          : a compile-time constant
+constant(tensor) -> array                         : what a compile-time constant holds, also a computed one; else unknown
+computed(tensor) -> array                         : what its node computes from constants, rounded once; else unknown
+fill(tensor) -> number                            : the one number that all elements are known to be, of whatever shape
+present(tensor) -> bool                           : the optional operand is there
+matched(node) -> bool                             : the node is there: one that may be absent, or one of several alternatives
+uses(tensor) -> int                               : number of nodes that read it
+users(tensor) -> list                             : operator names of the nodes that read it
+producer(tensor) -> string                        : operator name of the node that makes it, "" for none
+is_output(tensor) -> bool                         : an output of its graph
+is_input(tensor) -> bool                          : an input of its graph
+name(tensor|node) -> string                       : its name in the model
+op(node) -> string                                : operator name of a matched node
+domain(node) -> string                            : operator domain of a matched node
+has(node, string) -> bool                         : the attribute is written on the node
+metadata(node, string) -> string                  : entry of the node's metadata_props, "" where it has none of this key
+model_metadata(string) -> string                  : entry of the model's metadata_props, likewise
+n_inputs(node) -> int                             : number of inputs, absent ones inside the list included
+n_outputs(node) -> int                            : number of outputs
+source(node, string, any?) -> any                 : attribute in the framework's own file, else the last argument
+source_op(node) -> string                         : operator name in the framework's own file
+source_input(node, int) -> string                 : name of the node that makes an operand in the framework's own file
+source_index(node, int) -> int                    : output index of an operand in the framework's own file
+source_is_output(node) -> bool                    : the framework's own graph has the node among its outputs
+source_outputs() -> list                          : names of the tensors that the framework's own graph gives out, in its order
+source_nodes() -> list                            : names of all nodes of the framework's own graph
+source_has(node) -> bool                          : the framework's own file describes the node
+in_node_order(list) -> list                       : names of tensors in the order of the nodes that make them; inputs come first
+opset(string?) -> int                             : version that the model imports of a domain; 0 where it imports none
+keeps_meaning(int, string?) -> bool               : no node of the model means something else at this version of the domain
+exporter() -> string                              : name of the program that wrote the model
+exporter_version() -> string                      : its version
+ir_version() -> int                               : the model's ir_version
+known(any) -> bool                                : the value is not unknown
+known_but_one(list) -> bool                       : at most one item is unknown
+maybe(bool) -> bool                               : true or unknown
+axis(int, tensor|array) -> int                    : an axis counted from the front
+reshape_target(tensor, list) -> ints              : a constant shape for Reshape that means the same as a computed one
+expand_target(tensor, list) -> ints               : a constant shape for Expand that means the same as a computed one
+broadcast(list, list) -> list                     : the shape that two shapes broadcast to
+can_broadcast(list, list) -> bool                 : two shapes broadcast
+default(any, any) -> any                          : the first, or the second where the first is absent
+all(array|list|number|bool) -> bool               : every element is true
+any(array|list|number|bool) -> bool               : some element is true
+abs(array|list|number) -> numeric                 : magnitude
+sqrt(array|list|number) -> numeric                : square root
+exp(array|list|number) -> numeric                 : exponential
+log(array|list|number) -> numeric                 : natural logarithm
+floor(array|list|number) -> numeric               : round down
+ceil(array|list|number) -> numeric                : round up
+round(array|list|number) -> numeric               : round half to even
+sign(array|list|number) -> numeric                : -1, 0 or 1
+clip(array|list|number, number, number) -> numeric : limit to a range
+isfinite(array|list|number) -> truths             : neither infinite nor NaN, element by element
+isnan(array|list|number) -> truths                : NaN, element by element
+sum(array|list, int|ints?) -> reduced             : sum of all elements, or along axes
+prod(array|list, int|ints?) -> reduced            : product of all elements, or along axes
+mean(array|list, int|ints?) -> reduced            : mean of all elements, or along axes
+min(array|list|number, array|list|number...) -> reduced : least element, or element by element of several values
+max(array|list|number, array|list|number...) -> reduced : greatest element, or element by element of several values
+len(list|array|string|tensors) -> int             : number of items
+range(int, int?, int?) -> ints                    : whole numbers from start (0) to before stop, by step
+sorted(list|array) -> same                        : ascending
+reversed(list|array) -> same                      : back to front
+set(list|array) -> list                           : the distinct items, ascending
+index(list|array, any) -> int                     : position of an item; an error where it is not there
+count(list|array, any) -> int                     : how often an item occurs
+take(list|array, int|list|array|range, int?) -> same : the items at these positions or in this range; of arrays, along an axis
+without(list, list) -> list                       : the items of the first that are not in the second
+array(array|list|number|bool) -> array            : as an array, on which arithmetic goes element by element
+nonzero(array|list) -> ints                       : positions of what is not zero or false
+argsort(array|list) -> ints                       : positions in ascending order of their items
+concat(array|list, array|list|int...) -> array    : joined along the axis given last
+reshape(array|list|number, int|list) -> array     : the same elements in another shape
+transpose(array, list?) -> array                  : axes permuted; reversed when no permutation is given
+expand_dims(array|list|number, int|ints) -> array : new axes of length 1
+squeeze(array, int|ints?) -> array                : without axes of length 1
+zeros(int|list, dtype?) -> array                  : all 0; float unless a dtype is given
+ones(int|list, dtype?) -> array                   : all 1; float unless a dtype is given
+full(int|list, number|bool, dtype?) -> array      : all the same
+zeros_like(array) -> array                        : zeros of the same shape and element type
+ones_like(array) -> array                         : ones of the same shape and element type
+full_like(array, number|bool) -> array            : one number in the same shape and element type
+cast(array|list|number|bool, dtype) -> array      : in another element type
+to_list(array|list) -> list                       : a one-dimensional constant as a list
+where(array|list|bool, array|list|number, array|list|number) -> array : the second where the first is true, else the third
+matmul(array, array) -> array                     : matrix product
+tile(array|list, int|list) -> array               : repeated along its axes
+repeat(array|list, int, int?) -> array            : each element repeated, along an axis
+pad(array|list, list, number?) -> array           : padded with a constant; ONNX order: all begins, then all ends
+flatten(array) -> array                           : one-dimensional
+float(number|string|bool|array) -> float          : as a floating-point number
+int(number|string|bool|array) -> int              : as a whole number, towards zero
+str(any) -> string                                : as text
+startswith(string, string) -> bool                : text begins with
+endswith(string, string) -> bool                  : text ends with
+contains(string|list, any) -> bool                : text or list contains
+glob(string, string) -> bool                      : text fits a pattern, in which `*` is any text and `?` one letter
+lower(string) -> string                           : text in lower case
+replace(string, string, string) -> string         : text with every occurrence of one part replaced
+last_part(string, string) -> string               : text after the last occurrence of a separator; all of it where there is none
+einsum_simple(string) -> bool                     : one or two operands, no ellipsis, no letter twice in an operand
+einsum_perm(string, int) -> ints                  : transposition of an operand that makes the equation a product of matrices
+einsum_unsqueezed(string, int) -> ints            : axes of length 1 to insert into that operand after the transposition
+einsum_summed(string) -> ints                     : axes of the product to be summed
+einsum_output(string) -> ints                     : transposition of what is left into the order of the output
+"""
+
+
+def _read(line: str) -> ExpressionFunction:
+    head, doc = line.split(" : ", 1)
+    call, result = head.rsplit("->", 1)
+    name, args = call.strip().removesuffix(")").split("(", 1)
+    return ExpressionFunction(name, tuple(arg.strip() for arg in args.split(",") if arg.strip()), result.strip(), doc.strip())
+
+
+FUNCTIONS: Mapping[str, ExpressionFunction] = MappingProxyType(
+    {function.name: function for function in map(_read, filter(None, _TABLE.splitlines()))}
+)
+"""Name → function."""
+
+OF_ABSENT = frozenset({"known", "known_but_one", "maybe", "default", "present", "matched"})
+"""What can be asked of an operand or a value that is not there, or not known."""
+
+SOURCE_FUNCTIONS = frozenset(
+    {"source", "source_op", "source_input", "source_index", "source_is_output", "source_outputs", "source_nodes", "source_has"}
+)
+"""What only the framework's own file can answer."""

@@ -1,0 +1,142 @@
+"""Whether a node means the same at another version of its operator domain.
+
+Nearly every operator has a new version every few opsets, mostly since more element types are allowed. Where the schemas of two
+versions show no other difference that a node could notice, and the tables below know of none that schemas do not show, the
+node means the same. All doubt means that it does not.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Mapping
+from functools import cache
+from types import MappingProxyType
+
+from rewriter.core.language import schema
+from rewriter.core.language.dtypes import DTYPE_NAMES
+
+SETTLED = 7
+"""The first opset of ONNX's own operators that is looked at: below, broadcasting and training were attributes."""
+
+_AS_TENSOR = {"base_values_as_tensor", "nodes_hitrates_as_tensor", "nodes_values_as_tensor"}
+_ADDED: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "ArgMax": frozenset({"select_last_index"}),
+        "ArgMin": frozenset({"select_last_index"}),
+        "AveragePool": frozenset({"ceil_mode"}),
+        "BatchNormalization": frozenset({"training_mode"}),
+        "Cast": frozenset({"saturate", "round_mode"}),
+        "CastLike": frozenset({"saturate", "round_mode"}),
+        "Constant": frozenset(
+            {"sparse_value", "value_float", "value_floats", "value_int", "value_ints", "value_string", "value_strings"}
+        ),
+        "DepthToSpace": frozenset({"mode"}),
+        "DequantizeLinear": frozenset({"axis", "block_size", "output_dtype"}),
+        "GRU": frozenset({"layout"}),
+        "GatherND": frozenset({"batch_dims"}),
+        "LSTM": frozenset({"layout"}),
+        "LpPool": frozenset({"ceil_mode", "dilations"}),
+        "MaxPool": frozenset({"ceil_mode", "dilations", "storage_order"}),
+        "QuantizeLinear": frozenset({"axis", "block_size", "output_dtype", "precision", "saturate"}),
+        "RNN": frozenset({"layout"}),
+        "ReduceL1": frozenset({"noop_with_empty_axes"}),
+        "ReduceL2": frozenset({"noop_with_empty_axes"}),
+        "ReduceLogSum": frozenset({"noop_with_empty_axes"}),
+        "ReduceLogSumExp": frozenset({"noop_with_empty_axes"}),
+        "ReduceMax": frozenset({"noop_with_empty_axes"}),
+        "ReduceMean": frozenset({"noop_with_empty_axes"}),
+        "ReduceMin": frozenset({"noop_with_empty_axes"}),
+        "ReduceProd": frozenset({"noop_with_empty_axes"}),
+        "ReduceSum": frozenset({"noop_with_empty_axes"}),
+        "ReduceSumSquare": frozenset({"noop_with_empty_axes"}),
+        "Reshape": frozenset({"allowzero"}),
+        "ScatterElements": frozenset({"reduction"}),
+        "ScatterND": frozenset({"reduction"}),
+        "Shape": frozenset({"start", "end"}),
+        "TopK": frozenset({"largest", "sorted"}),
+        "LabelEncoder": frozenset({"keys_tensor", "values_tensor", "default_tensor"}),
+        "TreeEnsembleClassifier": frozenset(_AS_TENSOR | {"class_weights_as_tensor"}),
+        "TreeEnsembleRegressor": frozenset(_AS_TENSOR | {"target_weights_as_tensor"}),
+    }
+)
+"""Attributes that came later and whose absence means what the operator did before."""
+
+_CHANGED: Mapping[str, frozenset[int]] = MappingProxyType(
+    {
+        "AveragePool": frozenset({19}),  # which padding the last window counts when the size is rounded up
+        "ConvTranspose": frozenset({11}),  # where auto_pad puts an odd row
+        "OneHot": frozenset({11}),  # a negative index was off, and counts from the end since
+        "Resize": frozenset({11, 18, 19}),  # coordinates and interpolation
+        "Split": frozenset({18}),  # without sizes, their number has to be written
+        "Clip": frozenset({11}),  # the bounds that go without saying were the largest finite numbers
+        "Dropout": frozenset({7, 10, 12}),  # when it trains, and what its mask is
+    }
+)
+"""Versions that changed the meaning of nodes to which the schema shows no difference."""
+
+
+def keeps_meaning(op: str, domain: str, written: Collection[str], inputs: int, outputs: int, first: int, then: int) -> bool:
+    """Whether a node means the same in two versions of its domain, in either order. Element types are not looked at.
+
+    Args:
+        op, domain: the operator; of one without a schema nothing is known, and no version changes it.
+        written: names of the attributes that the node has.
+        inputs, outputs: how many it has, without omitted ones at the end.
+        first, then: the versions.
+    """
+    low, high = sorted((first, then))
+    history = schema.history(op, domain)
+    if not history or low == high:
+        return True
+    if schema.schema(op, domain, low) == schema.schema(op, domain, high) is not None:
+        return True
+    if not schema.exists(op, domain, low) or not schema.exists(op, domain, high):
+        return False
+    steps = [operator for operator in history if operator.since <= high]
+    steps = steps[max(i for i, operator in enumerate(steps) if operator.since <= low) :]
+    if len(steps) > 1 and not schema.normal(domain) and low < SETTLED:
+        return False
+    pairs = itertools.pairwise(steps)
+    return all(_same(op, domain, old.since, new.since, frozenset(written), inputs, outputs) for old, new in pairs)
+
+
+@cache
+def _same(op: str, domain: str, first: int, then: int, written: frozenset[str], inputs: int, outputs: int) -> bool:
+    """Whether a node notices nothing of one step from a version to the next."""
+    old, new = schema.schema(op, domain, first), schema.schema(op, domain, then)
+    if old is None or new is None or new.since in _CHANGED.get(new.name, ()) or new.deprecated:
+        return False
+    before, after = old.attributes, new.attributes
+    if any(name not in before and name not in _ADDED.get(new.name, ()) for name in after):
+        return False
+    common = [name for name in before if name in after]
+    if any((before[name].kind, before[name].default) != (after[name].kind, after[name].default) for name in common):
+        return False
+    return all(fits(op, domain, version, written, inputs, outputs) for version in (first, then))
+
+
+def fits(op: str, domain: str, version: int, written: Collection[str], inputs: int, outputs: int) -> bool:
+    """Whether a version has the operator with these attributes and so many operands; element types are not looked at."""
+    found = schema.schema(op, domain, version)
+    if found is None or found.deprecated or any(name not in found.attributes for name in written):
+        return False
+    if any(attribute.required and name not in written for name, attribute in found.attributes.items()):
+        return False
+    most, widest = found.max_inputs, found.max_outputs
+    return found.min_inputs <= inputs and (most is None or inputs <= most) and (widest is None or outputs <= widest)
+
+
+@cache
+def takes(op: str, domain: str, version: int, outputs: bool, position: int, kind: int | str) -> bool:
+    """Whether an operator takes (or, with `outputs`, gives) tensors of an element type at a position, or what ONNX calls
+    `seq(tensor(float))`.
+    """
+    found = schema.registered_at(op, domain, version)
+    formals = () if found is None else found.outputs if outputs else found.inputs
+    if found is None or not formals:
+        return False
+    formal = formals[min(position, len(formals) - 1)]
+    allowed = next(
+        (c.allowed_type_strs for c in found.type_constraints if c.type_param_str == formal.type_str), [formal.type_str]
+    )
+    return (kind if isinstance(kind, str) else f"tensor({DTYPE_NAMES.get(kind)})") in allowed

@@ -1,0 +1,226 @@
+"""A checked rule: its tree, what its header says, and where it stands."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from rewriter.core.language import ast as tree
+from rewriter.core.language.ast import Kind, OpsetRange
+from rewriter.core.language.diagnostics import SourceText
+from rewriter.core.language.header import Header, read_header
+from rewriter.core.language.walk import canonical, pattern_nodes
+from rewriter.core.record import replace
+
+if TYPE_CHECKING:
+    from rewriter.core.language.cache.pack import PackedTrees
+
+FRONT = ("code", "slug", "doc", "header", "digest", "wanted")
+Front = tuple[str, str, str, Header, str, tuple[frozenset[tuple[str, str]], ...]]
+_LAYOUT = frozenset({"table", "row", "doc"})
+"""What does not change what a rule does: comments, and that it is a row of a table."""
+
+Place = tuple["PackedTrees", int, str]
+"""Where the tree of a rule from the cache is, and its part that decides whether the rule may match, packed."""
+
+
+class Rule:
+    """One rule that the compiler has accepted.
+
+    Attributes:
+        path: the file that it stands in, as it was named when loading.
+        source: the text of that file.
+    """
+
+    def __init__(self, ast: tree.Rule, path: str, source: SourceText) -> None:
+        self.path = path
+        self.source = source
+        self._tree: tree.Rule | Place = ast
+
+    @classmethod
+    def from_cache(cls, place: Place, front: Front, source: SourceText) -> Rule:
+        """A rule whose tree is read when it is asked for; what `front` says is known without it."""
+        rule = cls.__new__(cls)
+        rule.path = source.path
+        rule.source = source
+        rule._tree = place
+        rule.__dict__.update(zip(FRONT, front, strict=True))
+        return rule
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Rule) and (self.path, self.digest, self.ast) == (other.path, other.digest, other.ast)
+
+    def __hash__(self) -> int:
+        return hash((self.path, self.code))
+
+    def __repr__(self) -> str:
+        return f"Rule({self.code}, {self.path!r})"
+
+    @property
+    def front(self) -> Front:
+        """What is asked of every rule, in the order of `FRONT`."""
+        return (self.code, self.slug, self.doc, self.header, self.digest, self.wanted)
+
+    @property
+    def ast(self) -> tree.Rule:
+        """The rule as it was written."""
+        if isinstance(self._tree, tuple):
+            trees, number, _ = self._tree
+            self._tree = trees.tree(number, self.code, self.source)
+        return self._tree
+
+    @cached_property
+    def variants(self) -> tuple[Rule, ...]:
+        """A rule for each pattern that it stands for: itself, and where its pattern has a choice, one for each other form."""
+        forms = (replace(one, doc=self.ast.doc) for one in self.ast.variants)  # the doc comment is written once
+        return tuple(Rule(one, self.path, self.source) for one in forms) or (self,)
+
+    @property
+    def question(self) -> tree.Rule:
+        """Its pattern, conditions, values and parameters, which decide whether it may match; maybe nothing else."""
+        if isinstance(self._tree, tuple):
+            from rewriter.core.language.cache.pack import unpack
+
+            question: tree.Rule = unpack(self._tree[2])
+            return question
+        return self._tree
+
+    @cached_property
+    def code(self) -> str:
+        return self.ast.code
+
+    @cached_property
+    def slug(self) -> str:
+        return self.ast.slug
+
+    @property
+    def text(self) -> str:
+        """The rule as it is written; the row of a table as it would be without the table."""
+        from rewriter.core.language.syntax.code_table import row_text
+
+        span, row = self.ast.span, self.ast.row
+        return self.source.text[span.start : span.end] if row is None else row_text(self.source.text, self.ast, row)
+
+    def words(self, span: tree.Span) -> str:
+        """What the rule says in one place, on one line."""
+        row = self.ast.row
+        text = self.source.text[span.start : span.end]
+        if row is not None and "@" in text:
+            from rewriter.core.language.syntax.code_table import filled_words
+
+            text = filled_words(text, row)
+        return " ".join(text.split())
+
+    @property
+    def title(self) -> str:
+        """The first line of the doc comment, or the slug in words."""
+        first = next((line.strip() for line in self.doc.split("\n") if line.strip()), "")
+        return first or self.slug.replace("-", " ")
+
+    @cached_property
+    def doc(self) -> str:
+        """The doc comment."""
+        return "\n".join(self.ast.doc)
+
+    @cached_property
+    def header(self) -> Header:
+        return read_header(self.ast.meta)
+
+    @property
+    def kind(self) -> Kind:
+        return self.header.kind
+
+    @property
+    def evidence(self) -> tree.Evidence | None:
+        """What makes a repair certain; None for the other kinds."""
+        return self.header.evidence
+
+    @property
+    def guess(self) -> bool:
+        """True when the model cannot tell whether the repair is due, so that it runs only when it is selected."""
+        return self.header.evidence is not None and self.header.evidence.name == "guess"
+
+    @property
+    def runtimes(self) -> tuple[str, ...]:
+        """The runtime whose missing kernels the rule is about; empty: none."""
+        evidence = self.header.evidence
+        return (evidence.runtime,) if evidence is not None and evidence.runtime else ()
+
+    @property
+    def phase(self) -> str:
+        return self.header.phase
+
+    @property
+    def severity(self) -> str:
+        return self.header.severity
+
+    @property
+    def exporters(self) -> tuple[str, ...]:
+        """Names of the exporters whose models the rule is for; empty: any."""
+        return self.header.exporters
+
+    @property
+    def versions(self) -> str | None:
+        """The exporter versions that it is for, as comparisons: ">=1.3,<1.9"."""
+        return self.header.versions
+
+    @property
+    def opset(self) -> OpsetRange:
+        return self.header.opset
+
+    @property
+    def ir(self) -> OpsetRange:
+        return self.header.ir
+
+    @property
+    def needs_source(self) -> bool:
+        return self.header.needs_source
+
+    @property
+    def before(self) -> tuple[str, ...]:
+        """Codes of the rules that this one goes before where both match."""
+        return self.header.before
+
+    @property
+    def issues(self) -> tuple[str, ...]:
+        return self.header.issues
+
+    @property
+    def default(self) -> bool:
+        """True when the rule runs without being asked for."""
+        return self.header.default
+
+    @property
+    def optimizes(self) -> bool:
+        """True when the rule makes models smaller or faster for every consumer, and keeps their numbers within its bound."""
+        return self.kind.name in ("exact", "approx") and self.phase in ("optimize", "cleanup") and not self.targets
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Consumers for which the rule is; empty: for all."""
+        return self.header.targets
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of what the rule says, in hexadecimal; layout and comments do not change it."""
+        from hashlib import sha256
+
+        return sha256(canonical(self.ast, _LAYOUT).encode()).hexdigest()
+
+    @cached_property
+    def wanted(self) -> tuple[frozenset[tuple[str, str]], ...]:
+        """Operators, as (domain, name), of which a model must have one of each set for the rule to match anywhere.
+
+        What a parameter names is not among them. Nothing is said of a rule with a parameter that has to be set, so that its
+        being missed does not depend on the model.
+        """
+        if any(param.default is None for param in self.ast.params):
+            return ()
+        wanted, *others = [_wanted(tree) for tree in self.ast.variants or (self.ast,)]
+        return tuple(ops for ops in wanted if all(ops in other for other in others))
+
+
+def _wanted(rule: tree.Rule) -> list[frozenset[tuple[str, str]]]:
+    """The operators of each node of a pattern, but for nodes whose operator a parameter names, or which may have any."""
+    nodes = (node for node in pattern_nodes(rule.match) if not any(op.param or op.is_any for op in node.ops))
+    return [frozenset(("" if op.domain == "ai.onnx" else op.domain, op.name) for op in node.ops) for node in nodes]

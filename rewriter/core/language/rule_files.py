@@ -1,0 +1,201 @@
+"""Finding and reading rule files, and the defines that the files of a folder share."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+
+from rewriter.core.errors import RewriterError, reason
+from rewriter.core.language import ast
+from rewriter.core.language.diagnostics import SourceText
+from rewriter.core.language.syntax.words import MAX_FILE_BYTES
+from rewriter.core.resources import resource
+
+ENDING = ".rules"
+MAX_FILES = 10_000
+MAX_FOLDERS = 10_000
+
+State = tuple[str, int, int, int, int]
+"""Of a file: path, size, times of the last change of content and of anything in nanoseconds, number on its disk."""
+
+
+def find_rule_files(paths: Iterable[Path | str] | None) -> list[str]:
+    """The files named, and all `*.rules` below the folders named, sorted within each folder; None: the rules that are shipped.
+
+    A file or folder that is reached twice, also over symbolic links, counts once. Hidden folders are skipped.
+
+    Raises:
+        RewriterError: a path does not exist or cannot be listed, or there are too many files.
+    """
+    files: dict[str, str] = {}
+    folders: set[str] = set()
+    for path in _shipped() if paths is None else map(Path, paths):
+        try:
+            if path.is_dir():
+                for real, found in _below(path, folders):
+                    files.setdefault(real, found)
+            else:
+                files.setdefault(os.path.realpath(path, strict=True), str(path))
+        except (FileNotFoundError, NotADirectoryError):
+            raise RewriterError(f"{path}: no such file or directory") from None
+        except (OSError, RuntimeError, ValueError) as error:
+            raise RewriterError(f"{path}: {reason(error)}") from None
+        if len(files) > MAX_FILES:
+            raise RewriterError(f"{path}: more than {MAX_FILES} rule files")
+    return list(files.values())
+
+
+def check_rule_path(path: str, origin: str) -> str:
+    """The path, which a plan or a configuration of a stranger may name: messages about a rule file quote its lines.
+
+    Raises:
+        RewriterError: it leads to a file whose name does not end in .rules.
+    """
+    real = os.path.realpath(path)
+    if os.path.lexists(real) and not os.path.isdir(real) and not real.endswith(ENDING):
+        raise RewriterError(
+            f"{origin}: {path} does not end in {ENDING}, so it is not read as a rule file; name such a file with --rules"
+        )
+    return path
+
+
+def read_rule_file(path: str) -> str:
+    """The text of a rule file.
+
+    Raises:
+        RewriterError: it is no regular file, too big, or not UTF-8.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        try:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise RewriterError(f"{path}: not a file")
+            data = os.read(descriptor, MAX_FILE_BYTES + 1)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise RewriterError(f"{path}: {reason(error)}") from None
+    if len(data) > MAX_FILE_BYTES:
+        raise RewriterError(f"{path}: more than {MAX_FILE_BYTES} bytes, too big for a rule file")
+    try:
+        return data.removeprefix(codecs.BOM_UTF8).decode().replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise RewriterError(f"{path}:{line}: not UTF-8 text; save the file in this encoding") from None
+
+
+def state_of(path: str) -> State:
+    """What changes when somebody writes to a file, or puts another in its place. Raises RewriterError."""
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        raise RewriterError(f"{path}: {reason(error)}") from None
+    return path, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+
+
+def read_unchanged(state: State) -> str:
+    """The text of a rule file that was in this state before. Raises RewriterError."""
+    text = read_rule_file(state[0])
+    if state_of(state[0]) != state:
+        raise RewriterError(f"{state[0]}: the file was changed after it was read")
+    return text
+
+
+def is_shipped(path: str) -> bool:
+    """Whether a rule file is one of those that come with this program; found out once, since each changed model asks it."""
+    return _is_shipped(os.path.abspath(path))
+
+
+@lru_cache(maxsize=1 << 12)
+def _is_shipped(path: str) -> bool:
+    real = os.path.realpath(path)
+    return any(real.startswith(os.path.realpath(folder) + os.sep) for folder in _shipped())
+
+
+def _shipped() -> list[Path]:
+    folder = resource("rules")
+    if isinstance(folder, Path):
+        return [folder]
+    return [child for child in folder.iterdir() if isinstance(child, Path)]  # a folder without __init__.py comes as a list
+
+
+def _below(folder: Path, seen: set[str]) -> Iterator[tuple[str, str]]:
+    """The rule files below a folder: where each really lies, and how it was reached.
+
+    Only links are resolved, since asking the system about every part of every path takes longer than reading the files.
+    """
+    stack = [str(folder)]
+    while stack:
+        here = stack.pop()
+        real = os.path.realpath(here, strict=True)
+        if real in seen:
+            continue
+        seen.add(real)
+        if len(seen) > MAX_FOLDERS:
+            raise RewriterError(f"{folder}: more than {MAX_FOLDERS} folders")
+        with os.scandir(here) as listing:
+            entries = sorted(listing, key=lambda entry: entry.name)
+        for entry in entries:
+            if entry.name.endswith(ENDING) and entry.is_file():
+                linked = entry.is_symlink()
+                found = os.path.realpath(entry.path, strict=True) if linked else os.path.join(real, entry.name)
+                yield found, check_rule_path(entry.path, here) if linked else entry.path
+        stack.extend(entry.path for entry in reversed(entries) if entry.is_dir() and not entry.name.startswith("."))
+
+
+# Which defines the rules of a file may call besides its own: those of `defines.rules` in its folder, and of the one in the
+# folder above, where a pack has what all its folders share. The nearer one wins.
+
+NAME = "defines.rules"
+_NONE: Mapping[str, ast.Define] = MappingProxyType({})
+
+
+def with_defines(paths: Iterable[str]) -> list[str]:
+    """Rule files, and the files of defines that they read."""
+    found = list(paths)
+    listed = {os.path.realpath(path) for path in found if os.path.basename(path) == NAME}
+    for path in _defining(dict.fromkeys(map(os.path.dirname, found))):
+        if os.path.realpath(path) not in listed:
+            listed.add(os.path.realpath(path))
+            found.append(path)
+    return found
+
+
+def _defining(folders: Iterable[str]) -> Iterable[str]:
+    for folder in folders:
+        for path in (os.path.join(folder, os.pardir, NAME), os.path.join(folder, NAME)):
+            if os.path.isfile(path):
+                yield os.path.normpath(path)
+
+
+class SharedDefines:
+    """The defines that files share; each file of them is read once. `sources` are texts that were read before."""
+
+    def __init__(self, sources: Iterable[SourceText] = ()) -> None:
+        self._sources = {os.path.realpath(source.path): source for source in sources if os.path.basename(source.path) == NAME}
+        self._of_folders: dict[str, Mapping[str, ast.Define]] = {}
+
+    def of(self, path: str) -> Mapping[str, ast.Define]:
+        """What a rule file may call. Raises RewriterError where a file of defines cannot be read."""
+        folder = os.path.dirname(path)
+        found = self._of_folders.get(folder)
+        if found is None:
+            found = _NONE
+            for other in _defining([folder]):
+                found = self._read(other, found)
+            self._of_folders[folder] = found
+        return found
+
+    def _read(self, path: str, above: Mapping[str, ast.Define]) -> Mapping[str, ast.Define]:
+        from rewriter.core.language.expand.define_calls import settled
+        from rewriter.core.language.parse import parse
+
+        source = self._sources.get(os.path.realpath(path))
+        text = read_rule_file(path) if source is None else source.text
+        return settled(parse(text, path)[0].defines, above)[0]  # what is wrong there is told of that file

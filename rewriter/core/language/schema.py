@@ -1,0 +1,345 @@
+"""What ONNX says of its operators, asked once and remembered.
+
+The checks ask for attributes, operand counts and defaults of every operator for every opset that a rule claims, and the
+engine asks for defaults while matching; `onnx.defs` answers with freshly converted C++ objects each time, so this module keeps
+plain records.
+
+The records come from the cache, so that rules are compiled without importing `onnx`, which takes longer than thirty rules.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from rewriter.core.language.cache.store import read_or_make
+from rewriter.core.record import record
+
+if TYPE_CHECKING:
+    from onnx.defs import OpSchema
+
+Value = bool | int | float | str | list[int] | list[float] | list[str] | None
+
+OLDEST_OPSET = 7
+"""Where a rule's range begins when the rule does not say: older operators broadcast by attributes and few models use them."""
+
+COMMUTATIVE = frozenset(
+    {"Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Equal", "Max", "Mean", "Min", "Mul", "Or", "Sum", "Xor"}
+)
+"""Operators of the default domain whose operands are tried in every order."""
+
+DRAWS = frozenset({"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"})
+"""Operators of the default domain that give other numbers each time; a Dropout does in training."""
+
+_WINDOW = {"pads": "zeros", "strides": "ones", "dilations": "ones"}
+_CONVOLUTION = {**_WINDOW, "kernel_shape": "shape of the weight"}
+_ALL_AXES = {"axes": "all axes"}
+COMPUTED: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        **dict.fromkeys(("Conv", "ConvInteger", "QLinearConv", "DeformConv"), _CONVOLUTION),
+        "ConvTranspose": {**_CONVOLUTION, "output_padding": "zeros"},
+        **dict.fromkeys(("MaxPool", "AveragePool", "LpPool", "Col2Im"), _WINDOW),
+        "MaxUnpool": {"pads": "zeros", "strides": "ones"},
+        "Transpose": {"perm": "axes reversed"},
+        "Slice": {"axes": "one for each start"},
+        "Split": {"split": "equal parts"},
+        "Squeeze": {"axes": "axes of length 1"},
+        "Resize": _ALL_AXES,
+        "CenterCropPad": _ALL_AXES,
+        **{f"Reduce{of}": _ALL_AXES for of in (
+            "L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")},
+        "ConstantOfShape": {"value": "float 0"},
+        **{op: {"dtype": "element type of the input"} for op in (
+            "RandomNormalLike", "RandomUniformLike", "EyeLike", "Bernoulli")},
+    }
+)  # fmt: skip
+"""Operator → attribute → its default in words, for those defaults that the specification states in prose only."""
+
+COMPUTED_FROM_OPERANDS = frozenset(("pads", "strides", "dilations", "perm", "kernel_shape"))
+"""Attributes whose default in words is worked out for a node; of the others it stays words, and they are absent."""
+
+_BEFORE: Mapping[tuple[str, str], Value] = MappingProxyType(
+    {
+        ("Resize", "coordinate_transformation_mode"): "asymmetric",
+        ("Resize", "nearest_mode"): None,
+        ("RoiAlign", "coordinate_transformation_mode"): "output_half_pixel",
+    }
+)
+"""Attributes whose operator behaved otherwise, before they existed, than their later default says (None: unspecified)."""
+
+_KINDS = {
+    "INT": "int", "INTS": "ints", "FLOAT": "float", "FLOATS": "floats", "STRING": "string", "STRINGS": "strings",
+    "TENSOR": "tensor", "TENSORS": "tensors", "GRAPH": "graph", "GRAPHS": "graphs", "SPARSE_TENSOR": "sparse tensor",
+    "SPARSE_TENSORS": "sparse tensors", "TYPE_PROTO": "type", "TYPE_PROTOS": "types",
+}  # fmt: skip
+
+_UNBOUNDED = 1_000_000  # onnx.defs writes 2**31 - 1 for "any number"
+
+
+@record(frozen=True, slots=True)
+class Formal:
+    """An input or output as the specification declares it; `variadic` is the last one, which stands for any number."""
+
+    name: str
+    optional: bool
+    variadic: bool
+
+
+@record(frozen=True, slots=True)
+class Attribute:
+    """`kind` is int, float, string, ints, floats, strings, tensor, graph, type ...; `default` None: none is declared."""
+
+    name: str
+    kind: str
+    required: bool
+    default: Value
+
+
+@record(frozen=True, slots=True)
+class Operator:
+    """One version of one operator. `max_inputs` and `max_outputs` None: any number."""
+
+    name: str
+    domain: str
+    since: int
+    deprecated: bool
+    inputs: tuple[Formal, ...]
+    outputs: tuple[Formal, ...]
+    min_inputs: int
+    max_inputs: int | None
+    min_outputs: int
+    max_outputs: int | None
+    attributes: Mapping[str, Attribute]
+
+    @property
+    def signature(self) -> str:
+        """`Gemm(A, B, C?)`."""
+        marks = ((formal.name, "..." if formal.variadic else "?" if formal.optional else "") for formal in self.inputs)
+        return f"{self.name}({', '.join(name + mark for name, mark in marks)})"
+
+
+def normal(domain: str) -> str:
+    """The default domain has two names; everywhere else in this program it is the empty one."""
+    return "" if domain == "ai.onnx" else domain
+
+
+def qualified(op: str, domain: str) -> str:
+    """The operator as rules and models print it: `Gemm`, `ai.onnx.ml.Scaler`."""
+    return f"{domain}.{op}" if normal(domain) else op
+
+
+@cache
+def _registry() -> Mapping[tuple[str, str], tuple[OpSchema, ...]]:
+    from onnx import defs
+
+    found: dict[tuple[str, str], list[OpSchema]] = {}
+    for schema in defs.get_all_schemas_with_history():
+        found.setdefault((schema.domain, schema.name), []).append(schema)
+    return {key: tuple(sorted(group, key=lambda s: s.since_version)) for key, group in found.items()}
+
+
+def registered(op: str, domain: str = "") -> tuple[OpSchema, ...]:
+    """Every version of an operator as `onnx.defs` has it, oldest first."""
+    return _registry().get((normal(domain), op), ())
+
+
+@cache
+def registered_at(op: str, domain: str, version: int) -> OpSchema | None:
+    """The schema as `onnx` itself has it, deprecated or not, for what `Operator` leaves out; None where there is none.
+
+    The version is a model's own word, which may be of any size.
+    """
+    from onnx import defs
+
+    try:
+        return defs.get_schema(op, version, normal(domain))
+    except (defs.SchemaError, TypeError):  # no such version, or none of 32 bits
+        return None
+
+
+@cache
+def _schemas() -> Any:
+    return json.loads(read_or_make("schemas", _make))
+
+
+def _make() -> str:
+    from onnx import defs
+
+    latest: dict[str, int] = {}
+    versions: dict[str, dict[str, list[Any]]] = {}
+    for (domain, name), group in _registry().items():
+        latest[domain] = max(latest.get(domain, 1), group[-1].since_version)
+        versions.setdefault(domain, {})[name] = [_plain(schema) for schema in group]
+    return json.dumps({"latest": {**latest, "": defs.onnx_opset_version()}, "operators": versions})
+
+
+def _plain(schema: OpSchema) -> list[Any]:
+    """What `_operator` makes a record of."""
+    counts = schema.min_input, _bounded(schema.max_input), schema.min_output, _bounded(schema.max_output)
+    attributes = {
+        name: (_KINDS.get(str(found.type).rpartition(".")[2], "unknown"), found.required, _value(found.default_value))
+        for name, found in schema.attributes.items()
+    }
+    return [schema.since_version, schema.deprecated, _formals(schema.inputs), _formals(schema.outputs), *counts, attributes]
+
+
+def _formals(parameters: Iterable[Any]) -> list[tuple[str, bool, bool]]:
+    return [(formal.name, formal.option.name == "Optional", formal.option.name == "Variadic") for formal in parameters]
+
+
+def _bounded(count: int) -> int | None:
+    return None if count > _UNBOUNDED else count
+
+
+def _operator(op: str, domain: str, plain: list[Any]) -> Operator:
+    since, deprecated, inputs, outputs, low, high, few, many, attributes = plain
+    known = {name: Attribute(name, *found) for name, found in attributes.items()}
+    taken, given = (tuple([Formal(*one) for one in found]) for found in (inputs, outputs))
+    return Operator(op, domain, since, deprecated, taken, given, low, high, few, many, MappingProxyType(known))
+
+
+@cache
+def history(op: str, domain: str = "") -> tuple[Operator, ...]:
+    """Every version of an operator, oldest first; empty when ONNX does not know it."""
+    domain = normal(domain)
+    return tuple([_operator(op, domain, plain) for plain in _names().get(domain, {}).get(op, ())])
+
+
+@cache
+def schema(op: str, domain: str, version: int) -> Operator | None:
+    """The operator as opset `version` of its domain defines it, deprecated or not; None where there is none (yet)."""
+    found = None
+    for operator in history(op, domain):
+        if operator.since > version:
+            break
+        found = operator
+    return found
+
+
+def versions(op: str, domain: str = "") -> tuple[int, ...]:
+    """The opsets in which the operator was introduced or changed, ascending."""
+    return tuple(operator.since for operator in history(op, domain))
+
+
+def exists(op: str, domain: str, version: int) -> bool:
+    """True when a model of that opset may use the operator."""
+    found = schema(op, domain, version)
+    return found is not None and not found.deprecated
+
+
+def deprecated_since(op: str, domain: str = "") -> int | None:
+    """The opset from which on the operator must not be used, or None."""
+    return next((operator.since for operator in history(op, domain) if operator.deprecated), None)
+
+
+def is_known_domain(domain: str) -> bool:
+    """True for the domains whose operators have schemas here."""
+    return normal(domain) in _domains()
+
+
+def _domains() -> Mapping[str, int]:
+    latest: dict[str, int] = _schemas()["latest"]
+    return latest
+
+
+def _names() -> Mapping[str, Mapping[str, Any]]:
+    """The operators that each domain has or had."""
+    names: dict[str, dict[str, Any]] = _schemas()["operators"]
+    return names
+
+
+def latest_opset(domain: str = "") -> int:
+    """The newest version of a known domain; 1 for all others."""
+    return _domains().get(normal(domain), 1)
+
+
+def domains() -> tuple[str, ...]:
+    """The domains whose operators have schemas here."""
+    return tuple(_domains())
+
+
+def operators(domain: str = "") -> tuple[str, ...]:
+    """All operators that a domain has or had, sorted; material for "did you mean"."""
+    return tuple(sorted(_names().get(normal(domain), ())))
+
+
+def domains_of(op: str) -> tuple[str, ...]:
+    """The known domains that have an operator of this name."""
+    return tuple(sorted(domain for domain, names in _names().items() if op in names))
+
+
+def attributes(op: str, domain: str, within: Iterable[int]) -> Mapping[str, tuple[int, ...]]:
+    """Attribute → those opsets of `within` that have it, for all attributes that any of them has."""
+    found: dict[str, list[int]] = {}
+    for version in within:
+        operator = schema(op, domain, version)
+        for name in operator.attributes if operator else ():
+            found.setdefault(name, []).append(version)
+    return {name: tuple(having) for name, having in found.items()}
+
+
+def all_attributes(op: str, domain: str = "") -> frozenset[str]:
+    """The attributes that any version of the operator has."""
+    return frozenset(name for operator in history(op, domain) for name in operator.attributes)
+
+
+def attribute(op: str, domain: str, version: int, name: str) -> Attribute | None:
+    """The attribute in that opset; None where the operator or the attribute does not exist there."""
+    operator = schema(op, domain, version)
+    return operator.attributes.get(name) if operator else None
+
+
+def attribute_kinds(op: str, domain: str, name: str) -> frozenset[str]:
+    """The types that an attribute has or had; more than one where a version changed it, as with `Cast.to`."""
+    return frozenset(operator.attributes[name].kind for operator in history(op, domain) if name in operator.attributes)
+
+
+def subgraphs(op: str, domain: str) -> tuple[str, ...]:
+    """The attributes of an operator that hold a graph, sorted."""
+    return tuple(sorted(a for a in all_attributes(op, domain) if "graph" in attribute_kinds(op, domain, a)))
+
+
+@cache
+def effective_default(op: str, domain: str, version: int, name: str) -> Value:
+    """The value that an operator of that opset works with when the attribute is not written.
+
+    That is the declared default or, in an opset before the attribute was introduced, the default that it was introduced with
+    (which is always what the operator did before, save for the exceptions in a small table here). None when nothing is
+    declared; `computed_default` then says whether the specification describes a default in prose.
+    """
+    found = attribute(op, domain, version, name)
+    if found is not None:
+        return found.default
+    if schema(op, domain, version) is None:
+        return None
+    if any(name in operator.attributes for operator in history(op, domain) if operator.since <= version):
+        return None  # it existed and was taken away: nothing can be said of it any more
+    if (op, name) in _BEFORE and not normal(domain):
+        return _BEFORE[op, name]
+    later = (operator.attributes.get(name) for operator in history(op, domain) if operator.since > version)
+    return next((attr.default for attr in later if attr is not None), None)
+
+
+def computed_default(op: str, domain: str, name: str) -> str | None:
+    """In words, the default that the specification describes in prose ("zeros", "axes reversed"), or None."""
+    return COMPUTED.get(op, {}).get(name) if not normal(domain) else None
+
+
+def is_commutative(op: str, domain: str = "") -> bool:
+    return op in COMMUTATIVE and not normal(domain)
+
+
+def _value(proto: Any) -> Value:
+    from onnx import helper
+
+    if not proto.type:
+        return None
+    value = helper.get_attribute_value(proto)
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, list):
+        return [item.decode() if isinstance(item, bytes) else item for item in value]
+    return value if isinstance(value, (int, float, str)) else None

@@ -1,0 +1,311 @@
+"""What is said about text that the grammar does not accept: what stands there and what could, in the words of rule writers.
+
+lark knows which terminals the parser would have taken. They are gathered into phrases ("an operator call such as `Relu(x)`").
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING
+
+from rewriter.core.language.ast import Span
+from rewriter.core.language.diagnostics import Diagnostic, suggest
+from rewriter.core.language.syntax.grammar import grammar
+from rewriter.core.language.syntax.scan import Chunk, open_brackets
+from rewriter.core.language.syntax.words import PARTS, reserved
+
+if TYPE_CHECKING:
+    from lark import Token
+    from lark.exceptions import UnexpectedInput
+
+
+# How to mend text that the grammar does not accept, where the mistake is one that people make.
+#
+# Most of them write what another language has: Python's ranges and keyword arguments, C's `&&`, a comment of JavaScript. A help
+# line says what is written here instead.
+
+_NEAR = 200
+"""Characters before the mistake that tell what was meant."""
+
+_FIXED = {
+    "&&": "write `and`",
+    "||": "write `or`",
+    "!": "write `not`",
+    "'": "texts stand in double quotes",
+    "//": "a comment begins with `#`",
+    ";": "lines need no separator",
+    "is": "write `==`",
+    "table": "a table stands below the header, before `match`",
+    "None": "write `none`",
+    **dict.fromkeys("\u201c\u201d\u201e\u2018\u2019", 'texts stand in straight quotes: "reflect"'),
+}
+
+# What stands before the mistake, what was found, a terminal that could stand there (or none), and the help.
+_MISTAKES: tuple[tuple[str, str, str, str], ...] = (
+    (r"\b(where|let|match|rewrite|private|param)\s*", ":", "", "a part of a rule has no colon: where rank(x) > 2"),
+    (r"\[[^][]*", ":", "", "a range has two dots and includes both its ends: p[1..], p[0..2]"),
+    (r"rule [^<>{]*<[^<>]*", "=", "COLON", "a key of the header has a colon: <kind: exact>"),
+    (r"opset\s*:\s*", "[<>]=?", "", "a range of opsets is written `13..`, `..12` or `9..13`"),
+    (r"opset\s*:\s*\d+\s*", "-", "", "a range of opsets is written `13..`, `..12` or `9..13`"),
+    (r"<[^<>]*", ":", "EQUAL", "an attribute has `=`: Softmax<axis=1>(x)"),
+    (r"\w<", r"\[", "", "an attribute has a name: Transpose<perm=[1, 0]>(x)"),
+    (r"\blet\s+\w+\s*=", "=", "", "`=` gives a value its name: let r = rank(x)"),
+    (r"\blet\s+\w+\s*", ",", "", "one `let` names one value"),
+    (r"[(,]\s*\w+\s*", "=", "PLUS", "arguments have no names: sum(x, 0)"),
+    (r"[(,]\s*\w+\s*", "=", "", "attributes stand before the operands: Softmax<axis=1>(x)"),
+    ("", "=", "COMPARE", "`==` compares"),
+    ("", "==|!=|<=?|>=?|in", "AND", "comparisons do not chain; write `a < b and b < c`"),
+    (r"[\w\]]\s*", ",", "SPREAD", "lines need no separator"),
+    (r"[)}]\s*", ",", "SPREAD|DEL", "lines need no separator"),
+    (r"\binside\s+[\w.]+\s*", ",", "", "a pattern is inside of one kind of body; without `inside`, a rule is tried in all"),
+    (r"(?:[^\w\s]|\b(?:in|not|and|or))\s*\((?:[^()]|\([^()]*\))*", ",", "PLUS", "a list stands in brackets: [1, 2]"),
+    (r"[(,]\s*", r'[\d"-].*', "LBRACE", "a constant stands in braces: Mul(x, {2.0})"),
+    (r"<[^<>]*=\s*", r"\{", "FLOAT", "a value of an attribute has no braces; a tensor is made by a function: full([1], 2.0)"),
+    ("", r"\{", "FLOAT", "braces are for patterns and rewrites; here, a list is [1, 2], and all(c == 1) compares a constant"),
+    (r"\bconst\s*", r"\w+", "EQUAL", "a constant is written where it is used: Mul(x, {2.0})"),
+    (r">\s*", ".*", "only LPAR", "`>` ends the attributes; put a comparison in parentheses: <axis=(1 if a > b else 0)>"),
+    (r"\w\s*", r"\[", "_TOUCHING", "an index touches what it indexes: p[0]"),
+    (
+        "",
+        r"\(",
+        "CELL",
+        "a cell in parentheses ends on its line, and they nest six deep; name a part of it by `let`, or as a node",
+    ),
+    (r"=\s*outline\s+[\w.]+", r"\(", "", "`outline` begins the line: outline y = acme.Swish(x)"),
+    (r"\boutline\s[^=]*=\s*[\w.]+\s*", ".*", "LPAR", "`outline` makes a call: outline y = acme.Swish(x)"),
+    (r"\w\.\w+", r"\(", "", "a function has no prefix: all(c == 1)"),
+    ("", r"\(", "LBRACE|WHERE", "operator calls stand in `match` and `rewrite` only; conditions call functions"),
+    ("", "for", "", "a condition on several is `all x in xs: dtype(x) == float`"),
+    ("", r"\|", "", "alternatives have a line of their own: h = Relu(x) | Abs(x)"),
+    ("", "if|when", "WHERE", "a condition stands behind `where`"),
+    (r"\bdefine\b.*", "match|where|let|rewrite", "", "a `define` stands above a rule, not in it"),
+    (r"\btest\s+", "~~~", "", 'a test has a title: test "one node less" ~~~'),
+    (r"\btest\s+", "with", "", '`with` stands behind the title: test "one node less" with OPT003 ~~~'),
+    ("", r"\S+", "SLUG", "a rule has a code and a name: rule MX001 gemm-input-not-flattened"),
+    ("", r"\S+", "CODE", "a code is capital letters and a number: MX001"),
+)
+
+
+def helps_for(text: str, at: int, found: str, possible: frozenset[str]) -> tuple[str, ...]:
+    """How to mend the mistake `found` at an offset, where the terminals `possible` could stand; at most one line."""
+    if found in _FIXED:
+        return (_FIXED[found],)
+    words = {literals()[terminal] for terminal in possible if terminal in literals()}
+    near = suggest(found, [word for word in words if word.isalpha()])
+    if near and found.isidentifier() and found not in ("for", "if", "when"):
+        return (f"did you mean `{near}`?",)
+    before = text[max(0, at - _NEAR) : at]
+    return tuple(
+        advice
+        for pattern, wrong, terminal, advice in _MISTAKES
+        if _could_stand(terminal, possible) and re.fullmatch(wrong, found) and re.search(rf"(?:{pattern})\Z", before, re.DOTALL)
+    )[:1]
+
+
+def _could_stand(terminal: str, possible: frozenset[str]) -> bool:
+    if terminal.startswith("only "):
+        return possible == {terminal[5:]}
+    return not terminal or any(one in possible for one in terminal.split("|"))
+
+
+@cache
+def literals() -> dict[str, str]:
+    """What is written for each terminal that is always written the same."""
+    return {terminal.name: terminal.pattern.value for terminal in grammar().terminals if terminal.pattern.type == "str"}
+
+
+_FOUND = re.compile(r'\d+\.\d+|\w+|"(?:[^"\\\n]|\\.)*"?|~~~|\.{2,3}|[=!<>]=|\*\*|//|&&|\|\||.', re.DOTALL)
+_OPERATORS = frozenset(
+    (
+        *("PLUS", "MINUS", "TIMES", "DIVIDE", "POWER", "COMPARE", "IN", "NOT", "LESSTHAN", "MORETHAN", "AND", "OR", "IF"),
+        *("_TOUCHING", "DOT", "RANGE"),
+    )
+)
+_CONTINUATIONS = frozenset(["LPAR", "LESSTHAN", "DOT", "OPTIONAL", "_TOUCHING", "RANGE", "VBAR", "TIMES", "TILDE"])
+"""What can go on with a name or a call; not worth telling where something else can follow."""
+
+_BEFORE_NAMES = ("const", "ordered", "tensor")
+_AFTER_NAMES = tuple(",)?=")
+_CLOSING = {"(": ")", "[": "]", "{": "}"}
+_LITERALS = frozenset(["INT", "FLOAT", "STRING", "TRUE", "FALSE", "NONE"])
+
+# What stands for a group of terminals: all of the first must be possible, then all of the second are covered.
+_PHRASES: tuple[tuple[frozenset[str], frozenset[str], str], ...] = (
+    (
+        frozenset(["FLOAT", "NAME", "RANGE", "NOT"]),
+        _LITERALS | {"NAME", "LPAR", "LSQB", "NOT", "MINUS", "DTYPE", "RANGE", "QUANTIFIER"},
+        "an expression, a range",
+    ),
+    (
+        frozenset(["FLOAT", "NAME", "LBRACE", "LPAR"]),
+        _LITERALS | {"NAME", "LPAR", "LSQB", "NOT", "MINUS", "DTYPE", "LBRACE", "QUANTIFIER"},
+        "an expression or a constant such as `{0}`",
+    ),
+    (
+        frozenset(["FLOAT", "NAME"]),
+        _LITERALS | {"NAME", "LPAR", "LSQB", "NOT", "MINUS", "DTYPE", "QUANTIFIER"},
+        "an expression",
+    ),
+    (
+        frozenset(["CONST", "ORDERED"]),
+        frozenset(
+            ["NAME", "CONST", "DTYPE", "TENSOR", "LBRACE", "TIMES", "ANY", "MORE", "LSQB", "LPAR", "COLUMN", "ORDERED", "MAYBE"]
+        ),
+        "an operand such as `const w`",
+    ),
+    (
+        frozenset(["ORDERED", "NAME"]),
+        frozenset(["NAME", "LPAR", "COLUMN", "ORDERED", "MAYBE", "LSQB"]),
+        "an operator call such as `Relu(x)`",
+    ),
+    (
+        frozenset(["ANY", "LBRACE", "NAME", "COLUMN"]),
+        frozenset(["NAME", "LBRACE", "DTYPE", "TIMES", "ANY", "LSQB", "COLUMN"]),
+        "an operand such as `x` or `{2.0}`",
+    ),
+    (
+        frozenset(["COLUMN", "LBRACE", "NAME"]),
+        frozenset(["NAME", "LBRACE", "DTYPE", "COLUMN"]),
+        "an operator call such as `Relu(x)`",
+    ),
+    (
+        frozenset(["DEL", "NAME"]),
+        frozenset(["NAME", "LSQB", "SPREAD", "ANY", "DEL", "INLINE", "MEND", "COLUMN", "EACH", "OUTLINE", "ADD_OUTPUT"]),
+        "a statement such as `y = Relu(x)`",
+    ),
+    (
+        frozenset(["SPREAD", "NAME", "LSQB"]),
+        frozenset(["NAME", "LSQB", "SPREAD", "ANY"]),
+        "a pattern line such as `y = Relu(x)`",
+    ),
+    (
+        frozenset(["WHERE"]),
+        frozenset([*(part.upper() for part in PARTS), "TABLE", "$END"]),
+        "another part of the rule such as `where`",
+    ),
+    (frozenset(["INPUT", "OUTPUT"]), frozenset(["INPUT", "OUTPUT"]), "`input x` or `output y`"),
+    (frozenset(["BANG", "NAME"]), frozenset(["BANG", "NAME"]), "an attribute such as `axis=1`"),
+    (frozenset(["INT", "ANY", "NAME"]), frozenset(["INT", "ANY", "NAME", "MORE", "OPTIONAL"]), "a dimension"),
+    (frozenset(["INT", "STRING", "NAME"]), frozenset(["INT", "STRING", "NAME", "LSQB", "RANGE"]), "a value"),
+    (frozenset(["INT", "RANGE"]), frozenset(["INT", "RANGE"]), "a range such as `13..`"),
+    (frozenset(["INT", "FLOAT"]), frozenset(["INT", "FLOAT"]), "a number"),
+    (frozenset(["RANGE", "NAME"]), frozenset(["RANGE", "NAME"]), "an attribute such as `axis=1` or `..node`"),
+    (frozenset(["TENSOR", "NAME"]), frozenset(["TENSOR", "DTYPE", "NAME"]), "a name or a type such as `float[N, 3]`"),
+)
+_NAMES = {
+    "NAME": "a name",
+    "CODE": "a code such as `MX001`",
+    "CELL": "a cell such as `Relu`",
+    "COLUMN": "a column such as `@from`",
+    "SLUG": "a name in small letters such as `drop-dropout`",
+    "STRING": "a text in double quotes",
+    "INT": "a whole number",
+    "FLOAT": "a number",
+    "FENCE": "a text between `~~~`",
+    "_TOUCHING": "`[`",
+    "SPREAD": "`*`",
+    "DTYPE": "an element type",
+    "DOC": "`///`",
+    "$END": "the end of the rule",
+}
+
+
+def explain(text: str, chunk: Chunk, error: UnexpectedInput) -> Diagnostic:
+    """The message for the first place of a rule that the grammar does not accept."""
+    at, possible, misread = _place(text[chunk.start : chunk.end], error)
+    at += chunk.start
+    match = _FOUND.match(text, at, chunk.end)
+    found = match[0] if match else ""
+    stack = open_brackets(text, chunk.start, at)
+    where = Span(at, at + len(found))
+    if found in _CLOSING.values() and not stack:
+        return Diagnostic("E002", f"`{found}` closes nothing", where, "nothing is open here")
+    if stack and (not found or (found in PARTS and chunk.unclosed) or _closes_another(text[stack[-1]], found)):
+        return _not_closed(text, stack[-1], found)
+    wanted = _wanted(possible)
+    if "NAME" in possible and found.isidentifier() and reserved(found) and not misread:
+        message = f"`{found}` {reserved(found)} and cannot be used as a name"
+        return Diagnostic("E008", message, where, "not a name", (), (f"choose another name, for instance `{found}_`",))
+    if not found:
+        where = _last_word(text, chunk)
+        return Diagnostic("E001", f"the rule ends too early: expected {wanted}", where, "nothing after this")
+    message = f"expected {wanted}, found {_quoted(found)}"
+    return Diagnostic("E001", message, where, "not expected here", (), helps_for(text, at, found, possible))
+
+
+def _place(text: str, error: UnexpectedInput) -> tuple[int, frozenset[str], bool]:
+    """Where the parser had to stop, every terminal that it would have taken there, and whether it misread a word.
+
+    A word such as `where` can be read as a name; when the next token shows that it began a part, the error is at the word.
+    So it is where a word such as `const` was meant as a name.
+    """
+    token = getattr(error, "token", None)
+    at = error.pos_in_stream
+    if at is None or (token is not None and token.type == "$END"):
+        at = len(text)
+    last, possible = _parse_until(text, at)
+    if last is not None and last.type == "NAME" and last in PARTS:
+        at = last.start_pos or 0
+        return at, _parse_until(text, at)[1], True
+    if last is not None and last in _BEFORE_NAMES and text[at : at + 1] in _AFTER_NAMES:
+        at = last.start_pos or 0
+        possible = _parse_until(text, at)[1]
+    return at, possible, False
+
+
+def _parse_until(text: str, end: int) -> tuple[Token | None, frozenset[str]]:
+    """The last token before `end`, and every terminal that can follow it."""
+    from lark.exceptions import UnexpectedInput
+
+    parser = grammar().parse_interactive(text)
+    last: Token | None = None
+    with suppress(UnexpectedInput):
+        for token in parser.iter_parse():  # a token is fed when the next one is asked for
+            if (token.start_pos or 0) >= end:
+                break
+            last = token
+    return last, frozenset(parser.accepts())  # type: ignore[no-untyped-call]
+
+
+def _wanted(possible: frozenset[str]) -> str:
+    """The possible terminals in words: "a, b or c"."""
+    rest = set(possible - {"DOC"})
+    phrases = []
+    if "PLUS" in rest:
+        phrases.append("an operator")
+        rest -= _OPERATORS
+    for needed, covered, phrase in _PHRASES:
+        if needed <= rest:
+            phrases.append(phrase)
+            rest -= covered
+    if phrases or len(rest) > 1:
+        rest.discard("COLUMN")  # it can stand nearly everywhere, in a rule with a table
+    rest = rest if rest <= _CONTINUATIONS and not phrases else rest - _CONTINUATIONS
+    names = [_NAMES.get(terminal) or f"`{literals().get(terminal, terminal.lower())}`" for terminal in sorted(rest)]
+    phrases.extend(sorted(set(names), key=lambda name: (name.startswith("`"), name)))
+    return phrases[0] if len(phrases) == 1 else f"{', '.join(phrases[:-1])} or {phrases[-1]}"
+
+
+def _not_closed(text: str, at: int, found: str) -> Diagnostic:
+    before = f" before `{found}`" if found else ""
+    helps = (f"a `{_CLOSING[text[at]]}` is missing",)
+    return Diagnostic("E002", f"`{text[at]}` is not closed{before}", Span(at, at + 1), "opened here", (), helps)
+
+
+def _closes_another(opening: str, found: str) -> bool:
+    return found in _CLOSING.values() and _CLOSING[opening] != found
+
+
+def _last_word(text: str, chunk: Chunk) -> Span:
+    """The last line's end that holds more than a comment, for a rule that ends too early."""
+    words = list(re.finditer(r"#[^\n]*|(\w+|[^\s\w])", text[chunk.start : chunk.end]))
+    last = next((word for word in reversed(words) if word[1]), None)
+    return Span(chunk.start + last.start(), chunk.start + last.end()) if last else Span(chunk.start, chunk.start + 1)
+
+
+def _quoted(found: str) -> str:
+    if found.startswith('"'):
+        return "a text"
+    return f"`{found}`" if len(found) <= 40 else f"`{found[:40]}...`"

@@ -1,0 +1,335 @@
+"""What a rule needs to find in a model at all: operators, and element types. A rule that cannot find them is not tried
+anywhere.
+
+Most rules of a large set are about operators or element types that a given model has not got, and asking that once for the
+model costs nothing beside asking it at each node. What is asked before and after is told in `rewriter.core.matching`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import onnx_graphsurgeon as gs
+
+from rewriter.core.graph.index import GraphIndex
+from rewriter.core.graph.objects import Function, Graph, has_written, with_attributes
+from rewriter.core.graph.scopes import NodesByOperator
+from rewriter.core.graph.values import Variable, elem_type
+from rewriter.core.language import ast
+from rewriter.core.language.dtypes import DTYPES
+from rewriter.core.language.pattern import ANY_OPERATOR, Pattern, operator_names
+from rewriter.core.language.schema import latest_opset, registered_at
+from rewriter.core.language.walk import walk
+from rewriter.core.record import record
+
+# Which attributes are written in a model, by operator: what few nodes of old exports have, and some rules ask for.
+#
+# `has(n, "axis")` on Add is true of no model of the last years. Where no Add has it, the rule needs not be tried at any.
+
+OpKey = tuple[str, str]
+Wanted = tuple[frozenset[OpKey], str]  # one of these operators must have this attribute
+
+
+class WrittenAttributes:
+    """Attributes of a model. What is asked is looked up once, and only at the operators in question."""
+
+    def __init__(self, by_operator: NodesByOperator) -> None:
+        self._by_operator = by_operator
+        self._with_any: dict[OpKey, list[gs.Node]] = {}
+        self._known: dict[tuple[OpKey, str], bool] = {}
+
+    def has(self, wanted: Wanted) -> bool:
+        """Whether any node of one of these operators has the attribute."""
+        ops, name = wanted
+        return any(self._at(op, name) for op in ops.intersection(self._by_operator.keys))
+
+    def _at(self, op: OpKey, name: str) -> bool:
+        found = self._known.get((op, name))
+        if found is None:
+            nodes = self._with_any.get(op)
+            if nodes is None:
+                nodes = self._with_any[op] = with_attributes(self._by_operator.of(op))
+            found = self._known[op, name] = any(has_written(node, name) for node in nodes)
+        return found
+
+
+def wanted_attributes(rule: ast.Rule, pattern: Pattern | None) -> tuple[Wanted, ...]:
+    """What must be written somewhere for a rule to fire: attributes that its pattern or its conditions ask to be there."""
+    if pattern is None:
+        return ()
+    asked = {name for where in rule.wheres for name in _has_conjuncts(where.condition)}
+    found: list[Wanted] = []
+    for node in pattern.nodes:
+        found += [(node.ops, attr.name) for attr in node.source.attrs if attr.mode == "present"]
+        found += [(node.ops, name) for label, name in sorted(asked) if label == node.source.label]
+    return tuple(found)
+
+
+def _has_conjuncts(condition: ast.Expr) -> Iterator[tuple[str, str]]:
+    """(label, attribute) of each `has(label, "attribute")` that has to hold."""
+    if isinstance(condition, ast.Logic) and condition.op == "and":
+        for operand in condition.operands:
+            yield from _has_conjuncts(operand)
+    elif isinstance(condition, ast.Call) and condition.function == "has" and len(condition.args) == 2:
+        node, name = condition.args
+        if isinstance(node, ast.Name) and isinstance(name, ast.Literal):
+            yield node.id, str(name.value)
+
+
+def made_attributes(rewrites: Iterable[ast.Rewrite]) -> frozenset[str] | None:
+    """Attributes that a rule may write to nodes that had not got them; None where it may be any."""
+    found: set[str] = set()
+    for part in walk(rewrites):
+        if isinstance(part, ast.AttrCopy):
+            return None
+        if isinstance(part, ast.AttrSet):
+            found.add(part.name)
+        elif isinstance(part, ast.Edit) and part.place.field is not None:
+            if part.place.field == "op":
+                return None
+            found.add(part.place.field)
+    return frozenset(found)
+
+
+_PLAIN = {DTYPES[name] for name in ("float", "int64", "bool", "string")}  # what a number or text without a type can become
+_TYPED_BY_ATTRIBUTE = {"Cast": ("to",), "ConstantOfShape": ("value",), "Constant": (), "EyeLike": ("dtype",)}
+
+
+@record(frozen=True, slots=True)
+class Inventory:
+    """What a model has.
+
+    Attributes:
+        ops: operators by (domain, name).
+        dtypes: element types that its tensors can have; None: cannot be told.
+        written: attributes of its nodes; None: cannot be told.
+        made: attributes that rules may write to any operator.
+    """
+
+    ops: frozenset[OpKey]
+    dtypes: frozenset[int] | None
+    written: WrittenAttributes | None = None
+    made: frozenset[str] = frozenset()
+
+    def has_attribute(self, wanted: Wanted) -> bool:
+        """Whether the attribute may be written at one of the operators."""
+        return self.written is None or wanted[1] in self.made or self.written.has(wanted)
+
+
+def take_inventory(index: GraphIndex) -> Inventory:
+    """The operators, and every element type that is declared somewhere or that an operator makes by itself."""
+    versions: dict[str, int] = {}
+    for scope in index.scopes:
+        for domain, version in scope.opsets.items():
+            versions[domain] = max(version, versions.get(domain, 1))
+    ops = frozenset(index.by_operator.keys)
+    return Inventory(ops, _dtypes(index, versions), WrittenAttributes(index.by_operator))
+
+
+def _dtypes(index: GraphIndex, versions: Mapping[str, int]) -> frozenset[int] | None:
+    functions = {(f.domain, f.name) for f in index.graph.functions}
+    found: set[int] = set()
+    for domain, op in index.by_operator.keys - functions:
+        if op in _TYPED_BY_ATTRIBUTE and not domain:
+            continue
+        made = _made_types(op, domain, versions.get(domain, latest_opset(domain)))
+        if made is None:
+            return None
+        found |= made
+    for key in index.by_operator.keys:
+        for node in index.by_operator.of(key) if key[1] in _TYPED_BY_ATTRIBUTE else ():
+            dtype = _attribute_type(node)
+            if dtype is None:
+                return None
+            found.add(dtype)
+    for scope in index.scopes:
+        if isinstance(scope.graph, Graph | Function):
+            found.update(info.type.tensor_type.elem_type for info in scope.graph.origin.proto.value_info)
+    found.update(elem_type(tensor) or 0 for tensor in _declared(index))
+    return frozenset(found - {0})
+
+
+def _declared(index: GraphIndex) -> Iterator[gs.Tensor]:
+    """Tensors that may declare an element type: inputs, outputs and constants of all scopes, and those of value_info that are
+    no plain tensors, or that got another type since.
+    """
+    yield from index.by_operator.constants(index.novelty)
+    for scope in index.scopes:
+        yield from scope.graph.inputs
+        yield from scope.graph.outputs
+        if isinstance(scope.graph, Graph | Function):
+            origin = scope.graph.origin
+            for tensor, info in zip(origin.infos, origin.proto.value_info, strict=True):
+                if tensor is not None and (
+                    (isinstance(tensor, Variable) and tensor.typed) or not info.type.HasField("tensor_type")
+                ):
+                    yield tensor
+        else:
+            yield from (tensor for node in index.nodes_of(scope) for tensor in node.outputs)
+
+
+@cache
+def _made_types(op: str, domain: str, version: int) -> frozenset[int] | None:
+    """Element types that an operator may give its outputs whatever its inputs are; None for an operator without a schema."""
+    found = registered_at(op, domain, version)
+    if found is None:
+        return None
+    given = {formal.type_str for formal in found.inputs}
+    own = {formal.type_str for formal in found.outputs} - given
+    if not own:
+        return frozenset()  # as mostly; asking a schema for its constraints takes long
+    allowed = {one.type_param_str: one.allowed_type_strs for one in found.type_constraints if one.type_param_str in own}
+    texts = (text for kind in own for text in allowed.get(kind, [kind]))
+    return frozenset(DTYPES.get(text.rpartition("tensor(")[2].rstrip(")"), 0) for text in texts)
+
+
+def _attribute_type(node: gs.Node) -> int | None:
+    """The element type that a node's attribute chooses; None when it cannot be told."""
+    if node.op == "Constant":
+        return _constant_type(node.attrs)
+    value = node.attrs.get(_TYPED_BY_ATTRIBUTE[node.op][0])
+    if isinstance(value, int):
+        return value
+    if isinstance(value, gs.Tensor):
+        return elem_type(value)
+    return DTYPES["float"] if node.op == "ConstantOfShape" and value is None else None
+
+
+def _constant_type(attributes: Mapping[str, Any]) -> int | None:
+    for name, value in attributes.items():
+        if name == "value" and isinstance(value, gs.Tensor):
+            return elem_type(value)
+        for kind, dtype in (("float", "float"), ("int", "int64"), ("string", "string")):
+            if name in (f"value_{kind}", f"value_{kind}s"):
+                return DTYPES[dtype]
+    return None
+
+
+def needed_dtypes(rule: ast.Rule) -> list[frozenset[int]]:
+    """Sets of element types of which the model must have one each, for the rule to fire anywhere."""
+    found: list[frozenset[int]] = []
+    for part in walk(rule.match):
+        if isinstance(part, ast.TypePattern) and part.dtype is not None:
+            found.append(frozenset({DTYPES[part.dtype]}))
+    for where in rule.wheres:
+        found += _conjuncts(where.condition)
+    return found
+
+
+def _conjuncts(condition: ast.Expr) -> list[frozenset[int]]:
+    if isinstance(condition, ast.Logic) and condition.op == "and":
+        return [types for operand in condition.operands for types in _conjuncts(operand)]
+    types = _types(condition)
+    return [] if types is None else [types]
+
+
+def _types(condition: ast.Expr) -> frozenset[int] | None:
+    """Element types of which one is needed for `dtype(x) == t`, `dtype(x) in [t, u]`, or what is made of such; None for all
+    else.
+    """
+    if isinstance(condition, ast.Logic):
+        parts = [_types(operand) for operand in condition.operands]
+        known = [part for part in parts if part is not None]
+        if condition.op == "or":
+            return frozenset().union(*known) if len(known) == len(parts) else None
+        return min(known, key=len, default=None)
+    if isinstance(condition, ast.Quantified) and condition.quantifier == "any":
+        return _types(condition.condition)
+    if not isinstance(condition, ast.Compare) or condition.op not in ("==", "in"):
+        return None
+    if not isinstance(condition.left, ast.Call) or condition.left.function != "dtype":
+        return None
+    right = condition.right
+    items = right.items if isinstance(right, ast.ListOf) and condition.op == "in" else (right,)
+    names = [item.id for item in items if isinstance(item, ast.Name)]
+    if len(names) < len(items) or any(name not in DTYPES for name in names):
+        return None
+    return frozenset(DTYPES[name] for name in names)
+
+
+@record(frozen=True, slots=True)
+class Needs:
+    """What one rule cannot do without, and what it may bring into a model."""
+
+    ops: tuple[frozenset[OpKey], ...]
+    dtypes: tuple[frozenset[int], ...]
+    made_ops: frozenset[OpKey]
+    made_dtypes: frozenset[int] | None
+    attributes: tuple[Wanted, ...] = ()
+    made_attributes: frozenset[str] | None = frozenset()
+
+    def met(self, inventory: Inventory) -> bool:
+        if any(map(inventory.ops.isdisjoint, self.ops)) or not all(map(inventory.has_attribute, self.attributes)):
+            return False
+        return inventory.dtypes is None or all(types & inventory.dtypes for types in self.dtypes)
+
+    def added(self, inventory: Inventory) -> Inventory:
+        """The inventory of a model in which the rule has fired; the same one where it brings nothing new."""
+        if self._brings_nothing(inventory):
+            return inventory
+        unknown = inventory.dtypes is None or self.made_dtypes is None
+        dtypes = None if unknown else (inventory.dtypes or frozenset()) | (self.made_dtypes or frozenset())
+        written = inventory.written if self.made_attributes is not None else None
+        return Inventory(inventory.ops | self.made_ops, dtypes, written, inventory.made | (self.made_attributes or frozenset()))
+
+    def _brings_nothing(self, inventory: Inventory) -> bool:
+        known, made, written = inventory.dtypes, self.made_dtypes, self.made_attributes
+        types = known is None or (made is not None and made <= known)
+        attributes = inventory.written is None if written is None else written <= inventory.made
+        return types and attributes and self.made_ops <= inventory.ops
+
+
+def needs(rule: ast.Rule, pattern: Pattern | None, given: Mapping[str, Any]) -> Needs:
+    """What a compiled rule needs and makes. `given` are the values of its parameters."""
+    ops: set[OpKey] = set()
+    dtypes: set[int] | None = set()
+    for part in walk(rule.rewrites):
+        made: frozenset[int] | None = frozenset()
+        if isinstance(part, ast.Build):
+            domain, op = operator_names(part.op, given)
+            ops.add((domain, op))
+            made = _built_types(op, domain, part)
+        elif isinstance(part, ast.Constant):
+            made = frozenset({DTYPES[part.dtype]} if part.dtype else _PLAIN)
+        elif isinstance(part, ast.Edit):
+            made = _edited(part, ops)
+        dtypes = None if dtypes is None or made is None else dtypes | made
+    wanted = () if pattern is None else tuple(node.ops for node in pattern.nodes if node.ops is not ANY_OPERATOR)
+    return Needs(
+        wanted,
+        tuple(needed_dtypes(rule)),
+        frozenset(ops),
+        None if dtypes is None else frozenset(dtypes),
+        wanted_attributes(rule, pattern),
+        made_attributes(rule.rewrites),
+    )
+
+
+def _built_types(op: str, domain: str, build: ast.Build) -> frozenset[int] | None:
+    """Element types that a new node may introduce."""
+    if op not in _TYPED_BY_ATTRIBUTE or domain:
+        return _made_types(op, domain, latest_opset(domain))
+    values = [item.value for item in build.attrs if isinstance(item, ast.AttrSet) and item.name in _TYPED_BY_ATTRIBUTE[op]]
+    return _named_type(values[0]) if len(values) == 1 and len(build.attrs) == 1 else None
+
+
+def _named_type(value: Any) -> frozenset[int] | None:
+    """The type of `to=float`; nothing new for `to=dtype(x)`; None for what is only known while rewriting."""
+    if isinstance(value, ast.Name) and value.id in DTYPES:
+        return frozenset({DTYPES[value.id]})
+    if isinstance(value, ast.Literal) and isinstance(value.value, int):
+        return frozenset({value.value})
+    return frozenset() if isinstance(value, ast.Call) and value.function == "dtype" else None
+
+
+def _edited(edit: ast.Edit, ops: set[OpKey]) -> frozenset[int] | None:
+    """Notes the operator that `n.op = "..."` makes; the element types that an edit may introduce."""
+    if edit.place.field == "op":
+        if not isinstance(edit.value, ast.Literal):
+            return None
+        domain, _, op = str(edit.value.value).replace("::", ".").rpartition(".")
+        ops.add((domain, op))
+        return _made_types(op, domain, latest_opset(domain))
+    return _named_type(edit.value) if edit.place.field in ("to", "dtype") else frozenset()

@@ -1,0 +1,168 @@
+"""What a model is made of, read off its bytes: operators, attributes, names and declared types, without protobuf or numpy.
+
+Most models need no repair, and most of those can be told from this alone, in less time than it takes to import ONNX. These are
+the records of it; `take_census` reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import Any, Protocol, TypeVar
+
+from rewriter.core.record import field, record
+
+Node = tuple["NodeKind", list[bytes], list[bytes]]
+"""Its kind, names of operands, names of outputs."""
+
+OPAQUE = object()
+"""An attribute that is there but not read: a tensor, a graph, a reference to an attribute of a function."""
+
+
+class Form:
+    """Operator and plain attributes, one object for all models of this process: what follows from them alone is found once."""
+
+    __slots__ = ("attrs", "domain", "op")
+
+    def __init__(self, op: str, domain: str, attrs: dict[str, Any]) -> None:
+        self.op = op
+        self.domain = domain
+        self.attrs = attrs
+
+    def kind(self) -> NodeKind:
+        """The kind of it in one more model."""
+        return NodeKind(self.op, self.domain, self.attrs, form=self)
+
+
+LONGEST, MOST_KEPT = 1 << 8, 1 << 14
+"""Bytes of a piece of a model that is known again in others, and how many such pieces."""
+known_forms: dict[bytes, Form] = {}
+"""By the bytes behind the names of a node."""
+known_types: dict[bytes, tuple[int, int | None]] = {}
+"""Element type and rank, by the bytes of a type."""
+
+Piece = TypeVar("Piece")
+
+
+def keep(pieces: dict[bytes, Piece], octets: bytes, piece: Piece) -> Piece:
+    """What these bytes mean, for other models, too, if they are few: most models are made of the same pieces."""
+    if len(octets) > LONGEST:
+        return piece
+    if len(pieces) >= MOST_KEPT:
+        pieces.clear()
+    return pieces.setdefault(octets, piece)
+
+
+@record(eq=False, slots=True)
+class NodeKind:
+    """Nodes that have operator and attributes in common.
+
+    Attributes:
+        form: what the kind shares with those of other models, attributes included; None where one of these is not read.
+        attrs: by name, what `Node.attrs` would say, or `OPAQUE`.
+        dtype: element type of the tensor or sparse tensor among the attributes, 0 without one; `rank` is that of the tensor.
+        bodies: subgraphs in the order of their attributes; a kind with some stands for one node.
+        arities: numbers of operands that occur, each with and without those left out at the end.
+        made: what `dtype_flow` found: element types of the outputs by those of the operands, as sets of bits.
+        handed: which outputs are outputs of their graph in some node, and what types are declared there, as sets of bits.
+        ranks: what `rank_flow` found: the rank of the first output by those of the operands; None for an unknown one.
+    """
+
+    op: str
+    domain: str
+    attrs: dict[str, Any]
+    dtype: int = 0
+    rank: int | None = None
+    form: Form | None = None
+    bodies: dict[str, Body] = field(default_factory=dict)
+    arities: set[tuple[int, int]] = field(default_factory=set)
+    made: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)
+    handed: dict[int, int] = field(default_factory=dict)
+    ranks: dict[tuple[int | None, ...], int | None] = field(default_factory=dict)
+
+
+class InColumns(Protocol):
+    """Nodes as columns of numbers (`columns.Columns`, which needs numpy)."""
+
+    kinds: list[NodeKind]
+
+    def __len__(self) -> int: ...
+
+    def nodes(self) -> Iterator[Node]: ...
+
+
+@record(eq=False, slots=True)
+class Body:
+    """A graph or function: nodes, and element types by name, 0 for unknown ones.
+
+    Attributes:
+        listed: the nodes in their order, unless they are in `columns`.
+        inner: bodies of the nodes.
+        ranks: of the inputs and constants, by name; None for unknown ones.
+        names: of the listed nodes that have one; `naming` has the operators of those that have one and of those that have none.
+        orderly: each name of a tensor is known to be defined once, and before it is read.
+        distinct: no two nodes are known to have one name.
+    """
+
+    listed: list[Node] = field(default_factory=list)
+    columns: InColumns | None = None
+    inner: list[Body] = field(default_factory=list)
+    orderly: bool = False
+    distinct: bool = False
+    inputs: list[tuple[bytes, int]] = field(default_factory=list)
+    outputs: list[tuple[bytes, int]] = field(default_factory=list)
+    infos: list[tuple[bytes, int]] = field(default_factory=list)
+    constants: list[tuple[bytes, int]] = field(default_factory=list)
+    ranks: dict[bytes, int | None] = field(default_factory=dict)
+    names: list[bytes] = field(default_factory=list)
+    name: str = ""
+    naming: set[tuple[str, bool]] = field(default_factory=set)
+    imports: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> Iterator[Node]:
+        """All nodes in their order."""
+        return iter(self.listed) if self.columns is None else self.columns.nodes()
+
+    @property
+    def kinds(self) -> Iterable[NodeKind]:
+        """Those of the nodes; one may come several times."""
+        return (kind for kind, _, _ in self.listed) if self.columns is None else self.columns.kinds
+
+
+@record(eq=False)
+class Census:
+    """A model as far as it was read.
+
+    Attributes:
+        imports: opset version by domain; ONNX's own is "".
+        functions: (domain, name) of the local ones, with their bodies.
+        refers: whether a tensor may have its data in a file of their own.
+        latest_type: the largest number of an element type that stands in a tensor or a declaration.
+    """
+
+    graph: Body
+    kinds: list[NodeKind]
+    ir_version: int | None = None
+    producer_name: str = ""
+    producer_version: str = ""
+    imports: dict[str, int] = field(default_factory=dict)
+    functions: dict[tuple[str, str], Body] = field(default_factory=dict)
+    refers: bool = False
+    latest_type: int = 0
+
+    @cached_property
+    def bodies(self) -> list[Body]:
+        """The graph, the functions, and the bodies in them."""
+        found: list[Body] = []
+        waiting = [*self.functions.values(), self.graph]
+        while waiting:
+            found.append(waiting.pop())
+            waiting.extend(found[-1].inner)
+        return found
+
+    @property
+    def versions(self) -> set[int]:
+        """Of ONNX's own operators, in the model and in its functions."""
+        given = [self.imports or {"": 1}, *(body.imports for body in self.functions.values())]
+        return {imports[""] for imports in given if "" in imports}

@@ -1,0 +1,224 @@
+r"""Nodes of a large graph as columns of numbers, read off its bytes by numpy.
+
+A loop that looks into every node of a large model costs several times as much as protobuf's own parsing. Here what stands in
+them is read column by column: the first operands of all nodes, the second ones, and so on. It is strict: nodes that are not
+written as exporters write them (fields in another order, names that are not ASCII) are for the caller, who reads all nodes of
+such a graph one by one.
+
+The bytes of node_cutter.py, `y = Relu(x)` and `z = Neg(y)`. All first operands are read at once: the byte at 2 and at 16 is the
+key 0a of `input` in both nodes, the next one a length, and what follows the name. The same at 5 and 19, where the key of
+`output` stands, and what is left of each node (operator and attributes) is its kind:
+
+>>> data = bytes.fromhex("0a0c 0a0178 120179 220452656c75 0a0b 0a0179 12017a 22034e6567 120167")
+>>> read, stop = read_columns(data, 0, len(data))
+>>> [(column.starts.tolist(), column.sizes.tolist()) for column in (*read.operands, *read.outputs)]
+[([4, 18], [1, 1]), ([7, 21], [1, 1])]
+>>> read.rests, read.rest_of.tolist(), stop
+([b'"\x04Relu', b'"\x03Neg'], [0, 1], 27)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from rewriter.core.onnxfile.census import Body, NodeKind
+from rewriter.core.onnxfile.name_index import PADDING, IntArray, NameIndex, Numbers, number, number_of
+from rewriter.core.onnxfile.node_cutter import cut
+from rewriter.core.record import field, record
+
+_INPUT, _OUTPUT, _NAME, _OPERATOR = 10, 18, 26, 34  # keys of the fields of a NodeProto
+_COMPARED = 256  # bytes of a text that are worth comparing many at once
+
+
+class Column(NamedTuple):
+    """One name at most of each node: which nodes have it, where it stands, and its number. One of no length is left out."""
+
+    nodes: IntArray
+    starts: IntArray
+    sizes: IntArray
+    numbers: Numbers
+
+
+@record(eq=False, slots=True)
+class Links:
+    """Which tensor each operand means.
+
+    Attributes:
+        seeds: names of the tensors that no node makes: inputs and constants. They are the first ones; behind them stand the
+            outputs, column by column.
+        made: the columns of outputs without those that are left out.
+        read: by position, the tensor that each operand means; -1 for one that is left out, or that nothing defines.
+        index: finds a tensor by its name.
+    """
+
+    seeds: list[bytes]
+    made: list[Column]
+    read: list[IntArray]
+    index: NameIndex
+
+
+MOST_LISTED = 1 << 12
+
+
+@record(eq=False, slots=True)
+class Columns:
+    """The nodes of one graph in their order.
+
+    Attributes:
+        octets: the bytes of the model, with some to spare behind them.
+        operands, outputs: by position.
+        names: of the nodes; not all need have one.
+        rests: what stands behind the names (operator, attributes, domain), each once; `rest_of`: which one a node has.
+        kinds: those of `rests`.
+        links: what the operands mean; None until `settle`.
+        listed: the nodes one by one, once somebody went through them and where they are few.
+    """
+
+    octets: bytes
+    operands: list[Column]
+    outputs: list[Column]
+    names: Column
+    rests: list[bytes]
+    rest_of: IntArray
+    kinds: list[NodeKind] = field(default_factory=list)
+    links: Links | None = None
+    listed: list[tuple[NodeKind, list[bytes], list[bytes]]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.rest_of)
+
+    def nodes(self) -> Iterator[tuple[NodeKind, list[bytes], list[bytes]]]:
+        """The nodes one by one."""
+        if self.listed is not None:
+            return iter(self.listed)
+        columns: list[list[list[bytes]]] = [[[] for _ in range(len(self))] for _ in range(2)]
+        for lists, parts in zip(columns, (self.operands, self.outputs), strict=True):
+            for column in parts:
+                for node, start, size in zip(*(values.tolist() for values in column[:3]), strict=True):
+                    lists[node].append(self.octets[start : start + size])
+        found = zip(map(self.kinds.__getitem__, self.rest_of.tolist()), *columns, strict=True)
+        if len(self) > MOST_LISTED:
+            return found
+        self.listed = list(found)
+        return iter(self.listed)
+
+    def arities(self) -> Iterable[tuple[int, int, int]]:
+        """Which kinds (by number) stand with how many operands, with and without those left out at the end."""
+        listed, given = np.zeros(len(self), np.intp), np.zeros(len(self), np.intp)
+        for position, column in enumerate(self.operands, 1):
+            listed[column.nodes] = position
+            given[column.nodes[column.sizes > 0]] = position
+        most = len(self.operands) + 1
+        keys = (self.rest_of * most + listed) * most + given
+        distinct = np.flatnonzero(np.bincount(keys)) if len(self.rests) * most * most < 2 * len(keys) else np.unique(keys)
+        return [(key // most // most, key // most % most, key % most) for key in distinct.tolist()]
+
+
+def read_columns(data: bytes, i: int, end: int) -> tuple[Columns | None, int]:
+    """The nodes of a graph from the first one on, and where the next thing begins; None when they are out of the ordinary.
+
+    Raises:
+        MalformedError, IndexError: a length is wrong.
+    """
+    bounds = cut(data, i, end)
+    if bounds is None:
+        return None, i
+    stop = int(bounds[1][-1])
+    reader = _ColumnReader(data if stop + len(PADDING) <= len(data) else data + PADDING, *bounds)
+    operands, outputs = reader.several(_INPUT), reader.several(_OUTPUT)
+    names = reader.one(_NAME)
+    if not reader.plain or not reader.all_at(_OPERATOR):
+        return None, i
+    rests, rest_of = reader.rests()
+    return Columns(reader.octets, operands, outputs, names, rests, rest_of), stop
+
+
+class _ColumnReader:
+    """Reads the fields of all nodes side by side, from the first one on.
+
+    Attributes:
+        places: how far it has come in each node.
+        plain: False when a name is longer than any exporter makes it, or not ASCII; then all else means nothing.
+    """
+
+    def __init__(self, octets: bytes, starts: IntArray, stops: IntArray) -> None:
+        self.octets = octets
+        self.plain = True
+        self.places = starts
+        self._stops = stops
+        self._bytes = np.frombuffer(octets, np.uint8)
+
+    def all_at(self, key: int) -> bool:
+        """Whether all nodes go on with this field."""
+        return bool(((self._bytes[self.places] == key) & (self.places < self._stops)).all())
+
+    def several(self, key: int) -> list[Column]:
+        """A field that may be repeated."""
+        found: list[Column] = []
+        column = self.one(key)
+        while len(column.nodes):
+            found.append(column)
+            column = self.one(key, column.nodes)
+        return found
+
+    def one(self, key: int, among: IntArray | None = None) -> Column:
+        """A field of some nodes, as far as they have it here."""
+        places, stops = self.places, self._stops
+        if among is not None:
+            places, stops = places[among], stops[among]
+        there = np.flatnonzero((self._bytes[places] == key) & (places < stops))
+        nodes = there if among is None else among[there]
+        places = places[there] + 1
+        sizes: IntArray = self._bytes[places].astype(np.intp)
+        places += 1
+        if (sizes > 127).any():
+            long = np.flatnonzero(sizes > 127)
+            more = self._bytes[places[long]].astype(np.intp)
+            self.plain &= not (more > 127).any()
+            sizes[long] += (more << 7) - 128
+            places[long] += 1
+        self.places[nodes] = places + sizes
+        numbers, ascii = number(self.octets, places, sizes)
+        self.plain &= ascii
+        return Column(nodes, places, sizes, numbers)
+
+    def rests(self) -> tuple[list[bytes], IntArray]:
+        """What is left of the nodes from here on, each text once, and which one each node has."""
+        sizes = self._stops - self.places
+        numbers = number(self.octets, self.places, np.minimum(sizes, _COMPARED)).numbers
+        for node in np.flatnonzero(sizes > _COMPARED).tolist():
+            numbers[node] ^= hash(self.octets[self.places[node] : self._stops[node]]) & 0xFFFF_FFFF_FFFF_FFFF
+        examples = NameIndex(numbers).find(numbers)
+        there = np.zeros(len(examples), bool)
+        there[examples] = True
+        order = np.cumsum(there) - 1
+        places = zip(self.places[there].tolist(), self._stops[there].tolist(), strict=True)
+        return [self.octets[start:stop] for start, stop in places], order[examples]
+
+
+def settle(body: Body) -> None:
+    """Finds which tensor each operand means, and tells what can be told of all names of a graph at once."""
+    columns = body.columns
+    assert isinstance(columns, Columns)
+    named = columns.names.sizes > 0
+    body.distinct = not NameIndex(columns.names.numbers[named]).repeated
+    seeds = list(dict.fromkeys(name for part in (body.inputs, body.constants) for name, _ in part))
+    made = [_given(column) for column in columns.outputs]
+    index = NameIndex(np.concatenate([number_of(seeds), *(column.numbers for column in made)]))
+    columns.links = Links(seeds, made, [index.find(column.numbers) for column in columns.operands], index)
+    makers = np.concatenate([np.full(len(seeds), -1), *(column.nodes for column in made)])
+    body.orderly = not index.repeated
+    for column, read in zip(columns.operands, columns.links.read, strict=True):
+        given = column.sizes > 0
+        read[~given] = -1
+        body.orderly = body.orderly and bool((((read >= 0) & (makers[read] < column.nodes)) | ~given).all())
+
+
+def _given(column: Column) -> Column:
+    given = column.sizes > 0
+    if given.all():
+        return column
+    return Column(column.nodes[given], column.starts[given], column.sizes[given], column.numbers[given])

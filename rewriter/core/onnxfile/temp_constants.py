@@ -1,0 +1,88 @@
+"""Large new constants wait in a temporary file until the model is saved, so that memory does not limit how many there are."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import weakref
+
+import numpy as np
+import onnx
+
+from rewriter.core.onnxfile.tensors import NUMPY_NATIVE, Array, dtype_number
+from rewriter.core.onnxfile.weights_in_files import Payload, WeightFile
+from rewriter.core.onnxfile.write import write_all
+
+LEAST = 1 << 20
+"""Bytes of a constant from which on it may be put aside."""
+
+MOST_HELD = 1 << 25
+"""Bytes of such constants that are held in memory at a time; what goes beyond is put aside."""
+
+_RAW_DATA = 9
+
+
+def put_aside(array: Array) -> tuple[onnx.TensorProto, WeightFile] | None:
+    """The message of an array whose data went to a temporary file, and this file, which has to be held as long as the message.
+
+    None for what stays in memory: it is small, little is held there as yet, or there is no room on the disk.
+    """
+    if array.nbytes < LEAST:
+        return None
+    if array.base is None and _state.held + array.nbytes <= MOST_HELD:  # a view holds what it is a view of
+        _state.held += array.nbytes
+        weakref.finalize(array, _state.release, array.nbytes)
+        return None
+    if dtype_number(array.dtype) not in NUMPY_NATIVE or array.dtype.hasobject or sys.byteorder != "little":
+        return None
+    try:
+        file = _state.file()
+        place = file.add(array)
+    except OSError:  # the disk is full, or there is none
+        return None
+    message = onnx.TensorProto(data_type=dtype_number(array.dtype), dims=array.shape)
+    message.MergeFromString(place.mark())
+    return message, file
+
+
+class _GrowingFile(WeightFile):
+    """A file without a name that grows; it is gone when no constant refers to it any more."""
+
+    def __init__(self) -> None:
+        with tempfile.TemporaryFile(prefix="rewriter-") as file:
+            super().__init__(os.dup(file.fileno()), "the temporary file of new weights")
+
+    def check(self) -> None:
+        """It grows, and nobody else can write to it."""
+
+    def add(self, array: Array) -> Payload:
+        """Appends an array, a piece at a time where its bytes are not in their order. Raises OSError when there is no room."""
+        offset = self.size
+        os.lseek(self.descriptor, offset, os.SEEK_SET)
+        pieces = [array] if array.flags.c_contiguous else np.array_split(array, min(len(array), -(-array.nbytes // LEAST)))
+        for piece in pieces:
+            write_all(self.descriptor, np.ascontiguousarray(piece).reshape(-1).view(np.uint8).data)
+        self.size += array.nbytes
+        return Payload(self, offset, array.nbytes, _RAW_DATA)
+
+
+class _State:
+    """What is held in memory, in bytes, and the file in use."""
+
+    def __init__(self) -> None:
+        self.held = 0
+        self._file: weakref.ref[_GrowingFile] | None = None
+
+    def release(self, size: int) -> None:
+        self.held -= size
+
+    def file(self) -> _GrowingFile:
+        file = None if self._file is None else self._file()
+        if file is None:
+            file = _GrowingFile()
+            self._file = weakref.ref(file)
+        return file
+
+
+_state = _State()

@@ -1,0 +1,241 @@
+"""Taking the weights out of a model before protobuf reads it, and putting them back after protobuf wrote it.
+
+What comes out at the end are the very bytes that protobuf would have written had it seen the weights: each message writes its
+fields in the order of their numbers, and those it does not know last.
+
+A model that is one initializer of 1024 floats, and the same with a mark in place of the floats. The lengths around it change:
+
+    3a 86 20         graph, 4102 bytes                   3a 2f         graph, 47 bytes
+    2a 83 20         initializer, 4099 bytes             2a 2d         initializer, 45 bytes
+    4a 80 20 00 ...  raw_data, 4096 bytes from 9 on      82 e2 09 29   field 20000, 41 bytes: a secret of this process, and
+                                                                       file, field 9, offset 9 and length 4096
+
+>>> model = bytes.fromhex("3a8620 2a8320 4a8020") + bytes(4096)
+>>> with tempfile.TemporaryFile() as stored:
+...     _ = stored.write(model)
+...     stored.flush()
+...     file = WeightFile(os.dup(stored.fileno()), "tiny.onnx")
+>>> small = without_weights(file)
+>>> small[:8].hex(" "), len(small)
+('3a 2f 2a 2d 82 e2 09 29', 49)
+>>> [piece if isinstance(piece, bytes) else (piece.field, piece.offset, piece.length) for piece in with_weights(small)]
+[b':\x86 ', b'*\x83 ', b'J\x80 ', (9, 9, 4096)]
+>>> joined(with_weights(small)) == model
+True
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from rewriter.core.errors import RewriterError
+from rewriter.core.onnxfile import external_data, wire
+from rewriter.core.onnxfile.weights_in_files import FIELDS, MARK, PREFIX, Payload, WeightFile, payload, payload_of
+from rewriter.core.onnxfile.wire import LENGTH_DELIMITED, MalformedError, Piece, Pieces, Source, Walk, fields, varint
+from rewriter.core.onnxfile.write import transfer, write_all
+from rewriter.core.record import record
+
+LEAST_FIELD = 1 << 12
+"""Bytes of a field of a tensor from which on it is left out."""
+
+_UNIT = {4: 4, 9: 1, 10: 8}  # bytes of one item of the fields that can be left out
+_WIRES = {1: (0, 2), 2: (0,), 3: (2,), 4: (2, 5), 5: (0, 2), 6: (2,), 7: (0, 2), 8: (2,), 9: (2,), 10: (1, 2), 11: (0, 2)}
+"""How the fields of a tensor are written; protobuf moves to the end what is written otherwise."""
+
+_SMALL = 1 << 16  # bytes of weights that pass through memory, together with what stands around them
+_CHUNK = 1 << 18  # bytes of weights that are digested at once: few enough to stay in a processor's own memory
+_MANY = 64  # such pieces are written at once
+
+
+def without_weights(file: WeightFile) -> bytes:
+    """A serialised model without its large tensor data, in whose place there are marks.
+
+    Raises:
+        MalformedError: the file holds no model, or one that must be read as a whole.
+        RewriterError: the file was changed meanwhile.
+    """
+    source = Source(file.size, lambda place, count: file.read(place, min(count, file.size - place)))
+    least = LEAST_FIELD
+
+    def tensor(start: int, stop: int) -> Pieces | None:
+        large: list[wire.Field] = []
+        numbers: list[int] = []
+        for field in fields(source, start, stop):
+            number, kind, _, value, end = field
+            if number in _WIRES and kind not in _WIRES[number]:
+                return None
+            numbers.append(number)
+            if number in FIELDS and end - value >= least:
+                large.append(field)
+        if len(large) != 1 or numbers.count(large[0][0]) != 1:
+            return None
+        number, kind, at, value, end = large[0]
+        if kind != LENGTH_DELIMITED or (end - value) % _UNIT[number]:
+            return None
+        pieces = Pieces()
+        pieces.copy_range(start, at)
+        pieces.copy_range(end, stop)
+        pieces.add(Payload(file, value, end - value, number).mark())
+        return pieces
+
+    pieces = Walk(source, wire.LAZY, lambda start, stop: stop - start >= least, tensor, least).rewritten(wire.MODEL)
+    parts: list[Piece] = [(0, file.size)] if pieces is None else pieces
+    return b"".join(part if isinstance(part, bytes) else file.read(part[0], part[1] - part[0]) for part in parts)
+
+
+def with_weights(data: bytes, kind: int = wire.MODEL) -> list[bytes | Payload]:
+    """A serialised message, in pieces: bytes, and where the marks stood, what they refer to.
+
+    Args:
+        data: as protobuf wrote it, its fields in the order of their numbers.
+        kind: of message, a constant of `wire`.
+    Raises:
+        RewriterError: the file of some weights is closed, or a mark stands where there should be no tensor.
+    """
+    marks = _places(data)
+    if not marks:
+        return [data]
+    source = Source.of(data)
+
+    def worth(start: int, stop: int) -> bool:
+        i = bisect_left(marks, start)
+        return i < len(marks) and marks[i] < stop
+
+    try:
+        pieces = Walk(source, wire.ALL, worth, lambda start, stop: _filled(source, start, stop)).rewritten(kind)
+    except MalformedError:
+        pieces = None
+    if pieces is None or sum(isinstance(piece, Payload) for piece in pieces) != len(marks):
+        raise RewriterError("weights of a large file stand where they cannot be written")
+    return [data[piece[0] : piece[1]] if isinstance(piece, tuple) else piece for piece in pieces]
+
+
+def completed(message: onnx.TensorProto) -> onnx.TensorProto:
+    """A copy of a tensor's message that holds its data; errors as for `with_weights`, and when they cannot be read."""
+    data = joined(with_weights(message.SerializeToString(deterministic=True), wire.TENSOR))
+    complete: onnx.TensorProto = onnx.TensorProto.FromString(data)
+    return complete
+
+
+def joined(pieces: Sequence[bytes | Payload]) -> bytes:
+    """All pieces in memory. Raises RewriterError when the weights cannot be read."""
+    if len(pieces) == 1 and isinstance(pieces[0], bytes):
+        return pieces[0]
+    return b"".join(piece if isinstance(piece, bytes) else piece.read() for piece in pieces)
+
+
+def length(pieces: Iterable[bytes | Payload]) -> int:
+    """Bytes of all pieces together."""
+    return sum(len(piece) if isinstance(piece, bytes) else piece.length for piece in pieces)
+
+
+def digest(pieces: Iterable[bytes | Payload]) -> str:
+    """SHA-256 of all pieces together, in hexadecimal. Raises RewriterError when the weights cannot be read."""
+    found, buffer = sha256(), memoryview(bytearray(_CHUNK))
+    for piece in pieces:
+        if isinstance(piece, bytes):
+            found.update(piece)
+            continue
+        end = piece.offset + piece.length
+        for offset in range(piece.offset, end, _CHUNK):
+            part = buffer[: min(_CHUNK, end - offset)]
+            piece.file.read_into(part, offset)
+            found.update(part)
+    return found.hexdigest()
+
+
+def write_pieces(descriptor: int, pieces: Iterable[bytes | Payload]) -> None:
+    """Writes pieces to a file. Raises RewriterError when a file of weights was changed, OSError when the system refuses."""
+    waiting: list[bytes] = []
+    for piece in pieces:
+        if isinstance(piece, bytes) or piece.length <= _SMALL:
+            waiting.append(piece if isinstance(piece, bytes) else piece.read())
+            if len(waiting) < _MANY:
+                continue
+        write_all(descriptor, b"".join(waiting))
+        waiting.clear()
+        if isinstance(piece, Payload) and piece.length > _SMALL:
+            piece.file.check()
+            try:
+                transfer(piece.file.descriptor, piece.offset, piece.length, descriptor)
+            finally:
+                piece.file.check()
+    write_all(descriptor, b"".join(waiting))
+
+
+def _filled(source: Source, start: int, stop: int) -> Pieces | None:
+    """The pieces of a tensor with a mark."""
+    found = mark = None
+    for number, kind, at, value, end in fields(source, start, stop):
+        if number == MARK and kind == LENGTH_DELIMITED and found is None:
+            found, mark = payload(source.bytes(value, end)), (at, end)
+    if found is None or mark is None:
+        return None
+    place = next(at for number, _, at, _, _ in fields(source, start, stop) if number > found.field)  # the mark at last
+    pieces = Pieces()
+    pieces.copy_range(start, place)
+    pieces.add(varint(found.field << 3 | LENGTH_DELIMITED) + varint(found.length))
+    pieces.add(found)
+    pieces.copy_range(place, mark[0])
+    pieces.copy_range(mark[1], stop)
+    return pieces
+
+
+def _places(data: bytes) -> list[int]:
+    """Where marks stand."""
+    places = []
+    place = data.find(PREFIX)
+    while place >= 0:
+        places.append(place)
+        place = data.find(PREFIX, place + 1)
+    return places
+
+
+# A model without its weights, for programs that judge it: they find in their place references to external data.
+#
+# Such a program looks for the files that are referred to, and for their size, but not into them. So files of the right size
+# with nothing in them stand in for the weights, however many gigabytes they are.
+
+
+@record(frozen=True, slots=True)
+class Outline:
+    """A serialised model, and what stands in for the weights that were left out.
+
+    Attributes:
+        data: the model.
+        files: size of each file that stands in, by location; empty when nothing was left out.
+    """
+
+    data: bytes
+    files: Mapping[str, int]
+
+    def put_files(self, folder: Path) -> None:
+        """Makes the files, which take no room on the disk."""
+        for location, size in self.files.items():
+            with open(folder / location, "wb") as file:
+                file.truncate(size)
+
+
+def outline(data: bytes) -> Outline:
+    """The outline of a serialised model with marks. Raises RewriterError when the file of some weights is closed."""
+    if PREFIX not in data:
+        return Outline(data, {})
+    message = onnx.ModelProto.FromString(data)
+    files: dict[str, int] = {}
+    for tensor in external_data.tensors_of(message):
+        found = payload_of(tensor)
+        if found is not None and not external_data.is_external(tensor):
+            location = f"left-out-weights-{found.file.number}"
+            files[location] = max(files.get(location, 0), found.offset + found.length)
+            place: Mapping[str, Any] = {"location": location, "offset": found.offset, "length": found.length}
+            tensor.DiscardUnknownFields()
+            tensor.data_location = onnx.TensorProto.EXTERNAL
+            for key, value in place.items():
+                tensor.external_data.add(key=key, value=str(value))
+    return Outline(message.SerializeToString(deterministic=True), files)

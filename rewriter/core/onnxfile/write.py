@@ -1,0 +1,367 @@
+"""Writing files: nobody sees half of one, nothing existing is lost by accident, and large data is copied by the system."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from rewriter.core.errors import RewriterError, reason
+from rewriter.core.onnxfile.temporary import LOCKS, TemporaryFile, collect
+
+# Bytes from one file to another, by the system where it can, so that they need not pass through this process.
+
+_AT_ONCE = 1 << 17  # bytes that are written in one call: with a megabyte or more, it takes up to five times as long
+_MOST_AT_ONCE = 1 << 30  # what the system is asked for in one call
+
+
+def transfer(source: int, offset: int, length: int, target: int) -> None:
+    """Writes a part of a file to another, at its present position.
+
+    Where the file system can share blocks between files, nothing is copied at all. Holes stay holes: a file may claim to be
+    larger than any disk and take no room.
+
+    Args:
+        source, target: descriptors; the position of `source` does not matter and stays.
+        offset, length: of the part.
+    Raises:
+        OSError: the system refuses, or the source ends before.
+    """
+    for start, count in data_parts(source, offset, length):
+        if start > offset:
+            _leave_hole(target, start - offset)
+        _transfer(source, start, count, target)
+        offset, length = start + count, length - (start + count - offset)
+    if length:
+        _leave_hole(target, length)
+
+
+def data_parts(source: int, offset: int, length: int) -> Iterator[tuple[int, int]]:
+    """Where there are data in a part of a file; what is not covered is a hole. Without holes, or where they cannot be asked
+    for, that is the part as it is.
+    """
+    end = offset + length
+    found = os.fstat(source)
+    if not hasattr(os, "SEEK_DATA") or end > found.st_size or found.st_blocks * 512 >= found.st_size:
+        yield offset, length
+        return
+    before = os.lseek(source, 0, os.SEEK_CUR)
+    try:
+        while offset < end:
+            try:
+                start = os.lseek(source, offset, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno != errno.ENXIO:  # there are no more data
+                    yield offset, end - offset
+                return
+            if start >= end:
+                return
+            stop = min(os.lseek(source, start, os.SEEK_HOLE), end)
+            yield start, stop - start
+            offset = stop
+    finally:
+        os.lseek(source, before, os.SEEK_SET)
+
+
+def _leave_hole(target: int, length: int) -> None:
+    os.lseek(target, length, os.SEEK_CUR)
+    if os.fstat(target).st_size < (end := os.lseek(target, 0, os.SEEK_CUR)):
+        os.ftruncate(target, end)
+
+
+def _transfer(source: int, offset: int, length: int, target: int) -> None:
+    for way in (_copy_file_range, _sendfile, _read_and_write):
+        done = _with(way, source, offset, length, target)
+        offset, length = offset + done, length - done
+        if not length:
+            return
+    raise OSError("the file became shorter while it was read")
+
+
+def write_all(target: int, data: bytes | memoryview) -> None:
+    """Writes bytes completely; the system may take them in parts."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(target, view[:_AT_ONCE]) :]
+
+
+def _with(way: Callable[[int, int, int, int], int], source: int, offset: int, length: int, target: int) -> int:
+    """How many bytes one way could transfer; it is left at the first refusal, which the last way tells the reason of."""
+    done = 0
+    while done < length:
+        try:
+            count = way(source, offset + done, length - done, target)
+        except OSError:
+            if way is _read_and_write:
+                raise
+            break
+        if not count:
+            break
+        done += count
+    return done
+
+
+def _copy_file_range(source: int, offset: int, length: int, target: int) -> int:
+    if not hasattr(os, "copy_file_range"):
+        return 0
+    return os.copy_file_range(source, target, min(length, _MOST_AT_ONCE), offset_src=offset)
+
+
+def _sendfile(source: int, offset: int, length: int, target: int) -> int:
+    if not hasattr(os, "sendfile"):
+        return 0
+    return os.sendfile(target, source, offset, min(length, _MOST_AT_ONCE))
+
+
+def _read_and_write(source: int, offset: int, length: int, target: int) -> int:
+    data = os.pread(source, min(length, _AT_ONCE), offset)
+    write_all(target, data)
+    return len(data)
+
+
+def check_target(path: Path, force: bool) -> os.stat_result | None:
+    """What stands at `path` now, or None. RewriterError when it may not be replaced.
+
+    A symbolic link is refused even with `force`: whether the link or what it points to is meant, only its owner knows.
+    """
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        if not os.path.isdir(os.path.dirname(path) or "."):
+            raise RewriterError(f"{path}: there is no folder {path.parent}") from None
+        return None
+    except (OSError, ValueError) as error:
+        raise RewriterError(f"{path}: {reason(error)}") from error
+    if stat.S_ISLNK(found.st_mode):
+        raise RewriterError(f"{path} is a symbolic link and is not written through; name the file itself")
+    if not stat.S_ISREG(found.st_mode):
+        raise RewriterError(f"{path} exists and is not a regular file")
+    if not force:
+        raise RewriterError(f"{path} exists; --force overwrites it")
+    return found
+
+
+def write_file(path: Path, fill: Callable[[int], None], force: bool) -> None:
+    """Creates `path` with what `fill` writes to the descriptor it is given, at once and completely, or not at all.
+
+    The bytes go to a temporary file in the same folder, which then takes the name; on any failure it is removed, and what a
+    process left that was killed is removed by the next one. A file that is replaced keeps its permissions. The bytes are on the
+    disk before they have the name, and the name is, too, when this returns.
+    Raises RewriterError when the target may not be replaced or the system refuses.
+    """
+    _write(path, fill, force)
+
+
+class NewFile:
+    """A file with all its bytes, which has only a temporary name yet.
+
+    Args:
+        path: the name that it is to have.
+        file: the temporary one, in the same folder.
+        before: the file that it replaces; None for none.
+        force: one that came meanwhile may be replaced.
+
+    Attributes:
+        place: the temporary name.
+    """
+
+    __slots__ = ("_before", "_file", "_force", "_path", "place")
+
+    def __init__(self, path: Path, file: TemporaryFile, before: os.stat_result | None, force: bool) -> None:
+        self._path = path
+        self.place = file.place
+        self._file = file
+        self._before = before
+        self._force = force
+
+    def begin_sync(self) -> None:
+        """Has the system begin to write the bytes to the disk, where it can: those of several files then arrive together."""
+        with contextlib.suppress(AttributeError, OSError):
+            os.posix_fadvise(self._file.descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+
+    def sync(self) -> None:
+        """Waits until the bytes are on the disk. Raises RewriterError."""
+        try:
+            os.fsync(self._file.descriptor)
+        except OSError as error:
+            raise RewriterError(f"{self._path}: {reason(error)}") from error
+
+    def name(self) -> None:
+        """Gives the file its name, after its bytes are on the disk. Raises RewriterError."""
+        try:
+            if not LOCKS:  # a system that renames no open file
+                os.close(self._file.descriptor)
+            if self._before is not None:
+                os.chmod(self.place, stat.S_IMODE(self._before.st_mode))
+                self._rename()
+            elif self._force:
+                self._rename()
+            else:
+                self._take_name()
+        except (OSError, ValueError) as error:
+            raise RewriterError(f"{self._path}: {reason(error)}") from error
+
+    def _rename(self) -> None:
+        os.replace(self.place, self._path)
+        self._file.renamed = True
+
+    def _take_name(self) -> None:
+        """Gives the file its name unless somebody else took it meanwhile; a link fails then, a rename would not."""
+        try:
+            os.link(self.place, self._path)
+        except FileExistsError:
+            raise RewriterError(f"{self._path} exists; --force overwrites it") from None
+        except OSError:  # a file system without hard links
+            check_target(self._path, force=False)
+            self._rename()
+
+
+@contextlib.contextmanager
+def new_file(path: Path, content: bytes | Callable[[int], None], force: bool) -> Iterator[NewFile]:
+    """Writes a file that is to have a name later; without one it is removed at the end.
+
+    Args:
+        path: the name.
+        content: its bytes, or what writes them to a descriptor.
+        force: an existing file may be replaced.
+
+    Raises:
+        RewriterError: the target may not be replaced, or the system refuses.
+    """
+    before = check_target(path, force)
+    folder = os.path.dirname(path) or "."
+    collect(folder)
+    file = TemporaryFile(folder)
+    try:
+        try:
+            file.open()
+            if isinstance(content, bytes):
+                write_all(file.descriptor, content)
+            else:
+                content(file.descriptor)
+        except (OSError, ValueError) as error:
+            raise RewriterError(f"{path}: {reason(error)}") from error
+        yield NewFile(path, file, before, force)
+    finally:
+        file.close()
+
+
+def write_bytes(path: Path, data: bytes, force: bool) -> None:
+    """`write_file` for bytes."""
+    _write(path, data, force)
+
+
+def _write(path: Path, content: bytes | Callable[[int], None], force: bool) -> None:
+    with new_file(path, content, force) as file:
+        file.sync()
+        file.name()
+    try:
+        sync_folder(os.path.dirname(path) or ".")
+    except OSError as error:
+        raise RewriterError(f"{path}: {reason(error)}") from error
+
+
+def sync_folder(folder: str | os.PathLike[str]) -> None:
+    """Has the names in a folder written to the disk, where the system can. Raises OSError when it fails to."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # a file system that knows no such thing
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def make_folder(folder: str | os.PathLike[str]) -> None:
+    """A folder with those around it, unless it is there. Raises RewriterError."""
+    if os.path.isdir(folder):
+        return
+    folder = Path(folder)
+    try:
+        made = [folder, *(above for above in folder.parents if not above.exists())]
+        folder.mkdir(parents=True, exist_ok=True)
+        for one in made:
+            sync_folder(one.parent)
+    except OSError as error:
+        raise RewriterError(f"{folder}: the folder cannot be made: {reason(error)}") from None
+
+
+@contextlib.contextmanager
+def sole_run(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """Keeps other processes from writing results into a folder, which is made for it. The lock ends with this process, however
+    that ends. A folder that stays empty since the input is bad is removed again.
+
+    Raises:
+        RewriterError: another process has the lock, or the folder cannot be made.
+    """
+    is_new = not os.path.isdir(folder)
+    make_folder(folder)
+    descriptor = -1
+    try:
+        if LOCKS:
+            descriptor = _locked(folder)
+        yield
+    except RewriterError:
+        if is_new:
+            with contextlib.suppress(OSError):
+                os.rmdir(folder)  # the system refuses if something is in it
+        raise
+    finally:
+        if descriptor >= 0:
+            _unlock(descriptor)
+
+
+def _unlock(descriptor: int) -> None:
+    """Gives the lock up also for child processes that were forked in the meantime and have the descriptor as well."""
+    import fcntl
+
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
+
+
+def _locked(folder: str | os.PathLike[str]) -> int:
+    import fcntl
+
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise RewriterError(f"{folder}: {reason(error)}") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise RewriterError(
+            f"{folder}: another run writes its results there; wait for its end, or name another folder"
+        ) from None
+    except OSError:  # a file system without locks
+        pass
+    return descriptor
+
+
+@contextlib.contextmanager
+def signals_deferred() -> Iterator[None]:
+    """Has signals that would interrupt this process wait, for steps of which all are done or none."""
+    import signal
+    import threading
+
+    came: list[int] = []
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGINT", "SIGTERM", "SIGALRM"):
+            number = getattr(signal, name, None)
+            if number is not None and callable(handler := signal.getsignal(number)):
+                before[number] = handler
+                signal.signal(number, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in dict.fromkeys(came):
+            signal.raise_signal(number)

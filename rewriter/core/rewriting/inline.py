@@ -1,0 +1,197 @@
+"""`inline n.then_branch` and `inline n`: a subgraph body, or the body of a local function, takes the place of the node that
+holds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import onnx_graphsurgeon as gs
+
+from rewriter.core.conditions.rule_values import Failure
+from rewriter.core.graph.objects import Graph, new_node, new_variable
+from rewriter.core.graph.scopes import Scope, bodies, opset_versions
+from rewriter.core.language import ast
+from rewriter.core.rewriting.stale_types import nodes_behind
+from rewriter.core.rewriting.transaction import Refused, Rewriting
+
+
+def inline(rewriting: Rewriting, statement: ast.Inline) -> None:
+    """Raises Failure when the body cannot stand in the scope of its node."""
+    node = rewriting.node(statement.label)
+    if statement.attr is None:
+        function = _function(rewriting, node)
+        _same_opsets(function, rewriting.index.scope(node))
+        inline_function(rewriting, node, function)
+    else:
+        _inline_body(rewriting, node, statement.attr)
+
+
+def _inline_body(rewriting: Rewriting, node: gs.Node, attribute: str) -> None:
+    """Moves the nodes of a body without inputs (a branch of If) into the scope of its node; tensors keep their identity.
+
+    Nodes that hold bodies stay: what is inside them reads tensors that would get new names.
+    """
+    index, edits = rewriting.index, rewriting.edits
+    scope = index.body(node, attribute)
+    if scope is None or scope.graph.inputs:
+        raise Failure(f"`{attribute}` is no body without inputs")
+    if len(scope.graph.outputs) < len(node.outputs):
+        raise Failure(f"`{attribute}` has fewer outputs than its node")
+    moved = index.members(scope)
+    if any(True for inner in moved for _ in bodies(inner)):
+        raise Refused(f"`{attribute}` contains a subgraph of its own, which is not moved")
+    pairs = list(zip(node.outputs, scope.graph.outputs, strict=False))
+    for outer, inner in pairs:
+        _agree(rewriting, outer, inner)
+    for tensor in _declared_behind(
+        rewriting, [outer for outer, _ in pairs if outer.name and _hides_rank(rewriting, node, outer)]
+    ):
+        _agree(rewriting, tensor, tensor)
+    outside = [t for inner in moved for t in inner.inputs]
+    keys = index.keys_before(node, outside, len(moved) + len(node.outputs)) if moved or node.outputs else []
+    constants = _own_constants(rewriting, scope, moved)
+    for inner, key in zip(moved, keys, strict=False):
+        _rename(rewriting, [inner, *inner.outputs])
+        edits.remove_only(inner)
+        edits.add(inner, index.scope(node), key)
+    for other in index.scopes:
+        if other.parent is scope:
+            edits.later(setattr, other, "parent", scope.parent)
+            other.parent = index.scope(node)
+    _rename(rewriting, constants.values())
+    results = [(outer, inner) for outer, inner in zip(node.outputs, scope.graph.outputs, strict=False) if outer.name]
+    _hand_over(rewriting, node, results, set(map(id, moved)), keys[len(moved) :])
+
+
+def _hides_rank(rewriting: Rewriting, node: gs.Node, result: gs.Tensor) -> bool:
+    """Whether the branches give a result different ranks, so that a checker knows none of it as long as the node is there."""
+    place = node.outputs.index(result)
+    shapes = {rewriting.context.facts.shape(body.outputs[place]) for _, body in bodies(node) if place < len(body.outputs)}
+    return None in shapes or len({len(shape) for shape in shapes if shape is not None}) > 1
+
+
+def _declared_behind(rewriting: Rewriting, tensors: list[gs.Tensor]) -> list[gs.Tensor]:
+    """Outputs of graphs that tensors lead to; what the tensors between declare is put right afterwards."""
+    index = rewriting.index
+    made = (tensor for node in nodes_behind(index, tensors) for tensor in node.outputs)
+    return [tensor for tensor in made if index.output_of(tensor)]
+
+
+def _agree(rewriting: Rewriting, outer: gs.Tensor, inner: gs.Tensor) -> None:
+    """Raises Refused where the shape that the model declares for a result is not that of the body."""
+    declared, found = rewriting.context.facts.declared(outer)[1], rewriting.context.facts.shape(inner)
+    if declared is None or found is None:
+        return
+    pairs = [(a, b) for a, b in zip(declared, found, strict=False) if isinstance(a, int) and isinstance(b, int)]
+    if len(declared) != len(found) or any(a != b for a, b in pairs):
+        raise Refused(f"{outer.name!r} is declared with another shape than it has")
+
+
+def _own_constants(rewriting: Rewriting, scope: Scope, moved: list[gs.Node]) -> dict[int, gs.Constant]:
+    """The constants of a body, which its nodes read or it gives; those of a graph around it keep their names."""
+    index = rewriting.index
+    read = [t for inner in moved for t in inner.inputs]
+    found = {id(t): t for t in (*read, *scope.graph.outputs) if isinstance(t, gs.Constant) and index.producer(t) is None}
+    if isinstance(scope.graph, Graph):
+        own = set(map(id, scope.graph.initializers))
+    else:  # of graphsurgeon, which does not say whose a constant is
+        inside = set(map(id, moved))
+        own = {number for number, t in found.items() if index.users(t).keys() <= inside}
+    return {number: t for number, t in found.items() if number in own}
+
+
+def _rename(rewriting: Rewriting, parts: Iterable[gs.Node | gs.Tensor]) -> None:
+    """Fresh names: the other branch, and scopes beside, may use the same ones."""
+    index = rewriting.index
+    for part in parts:
+        if part.name and id(part) not in rewriting.renamed:
+            rewriting.renamed.add(id(part))
+            rewriting.edits.later(setattr, part, "name", part.name)
+            part.name = (index.node_names if isinstance(part, gs.Node) else index.names).fresh(part.name)
+
+
+def _hand_over(
+    rewriting: Rewriting, node: gs.Node, results: list[tuple[gs.Tensor, gs.Tensor]], moved: set[int], keys: list[int]
+) -> None:
+    """The node's outputs get the body's results as their values: by taking their place where they are made inside, else by
+    Identity.
+    """
+    index, edits = rewriting.index, rewriting.edits
+    spare = [new_variable("") for _ in node.outputs]
+    edits.set_outputs(node, spare)
+    replaced: dict[int, gs.Tensor] = {}
+    for (outer, inner), key in zip(results, keys, strict=False):
+        maker = index.producer(inner)
+        if maker is not None and id(maker) in moved and id(inner) not in replaced:
+            replaced[id(inner)] = outer
+            edits.replace_uses(inner, outer)
+            edits.set_outputs(maker, [outer if made is inner else made for made in maker.outputs])
+            continue
+        identity = new_node("Identity", "", index.node_names.fresh(outer.name), {}, [], [])
+        list.append(identity.inputs, replaced.get(id(inner), inner))
+        list.append(identity.outputs, outer)
+        edits.add(identity, index.scope(node), key)
+        rewriting.new_nodes.append(identity)
+    edits.remove(node)
+
+
+def inline_function(rewriting: Rewriting, call: gs.Node, function: gs.Function) -> None:
+    """Copies the body of the local function that a node calls, its attributes filled in. Raises Failure for one with
+    subgraphs.
+    """
+    index, edits = rewriting.index, rewriting.edits
+    if any(True for node in function.nodes for _ in bodies(node)):
+        raise Failure(f"function {function.name} contains subgraphs, which are not inlined")
+    tensors: dict[int, gs.Tensor] = {}
+    for position, formal in enumerate(function.inputs):
+        tensors[id(formal)] = call.inputs[position] if position < len(call.inputs) else new_variable("")
+    copies = []
+    for inner in function.nodes:
+        operands = [tensors.get(id(t), t) for t in inner.inputs]
+        outputs = [
+            tensors.setdefault(id(t), new_variable(index.names.fresh(f"{call.name}_{t.name}") if t.name else ""))
+            for t in inner.outputs
+        ]
+        name = index.node_names.fresh(f"{call.name}_{inner.name or inner.op}")
+        overload = getattr(inner, "overload", "")
+        copy = new_node(inner.op, inner.domain, name, _attributes(inner, call, function), [], [], overload)
+        list.extend(copy.inputs, operands)
+        list.extend(copy.outputs, outputs)
+        copies.append(copy)
+    keys = index.keys_before(call, list(call.inputs), len(copies) + len(call.outputs))
+    for copy, key in zip(copies, keys, strict=False):
+        edits.add(copy, index.scope(call), key)
+        rewriting.new_nodes.append(copy)
+    results = [(o, tensors.get(id(f), f)) for o, f in zip(call.outputs, function.outputs, strict=False) if o.name]
+    _hand_over(rewriting, call, results, set(map(id, copies)), keys[len(copies) :])
+
+
+def _function(rewriting: Rewriting, call: gs.Node) -> gs.Function:
+    overload = getattr(call, "overload", "")
+    for function in rewriting.index.graph.functions:
+        if (function.domain, function.name) == (call.domain or "", call.op) and getattr(function, "overload", "") == overload:
+            return function
+    raise Failure(f"{call.op} is no local function of the model")
+
+
+def _same_opsets(function: gs.Function, scope: Scope) -> None:
+    for domain, version in opset_versions(function).items():
+        if scope.opsets.get(domain, version) != version:
+            raise Failure(
+                f"function {function.name} is of opset {version} of domain {domain!r}, the model of {scope.opsets[domain]}"
+            )
+
+
+def _attributes(node: gs.Node, call: gs.Node, function: gs.Function) -> dict[str, Any]:
+    """A body node's attributes, references filled from the call or the function's defaults; without either they are left
+    out.
+    """
+    found: dict[str, Any] = {}
+    for name, value in node.attrs.items():
+        if isinstance(value, gs.Node.AttributeRef):
+            value = call.attrs.get(value.name, (function.attrs or {}).get(value.name))
+        if value is not None:
+            found[name] = value
+    return found

@@ -1,0 +1,239 @@
+"""Edits of what belongs to the model as a whole: its interface, its opset imports, its ir_version and metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import onnx
+import onnx_graphsurgeon as gs
+
+from rewriter.core.conditions.context import Context, label
+from rewriter.core.conditions.model_fields import MODEL_TEXTS
+from rewriter.core.conditions.rule_values import Failure
+from rewriter.core.conditions.value_functions import element_type
+from rewriter.core.graph.edits import Edits
+from rewriter.core.graph.index import GraphIndex
+from rewriter.core.graph.metadata import HISTORY, RULES
+from rewriter.core.graph.objects import new_variable
+from rewriter.core.graph.scopes import Scope
+from rewriter.core.language import schema
+from rewriter.core.rewriting.transaction import Refused, Rewriting, Undecided
+
+# Which versions of which operator domains a model imports.
+
+
+def set_opset(index: GraphIndex, edits: Edits, scope: Scope, domain: str, version: int) -> None:
+    """Sets or adds the import of a domain for the graph or function that a scope belongs to, with all inside of it."""
+    while scope.parent is not None:
+        scope = scope.parent
+    graph = scope.graph if scope.opsets is not index.scopes[0].opsets else index.graph
+    if scope.opsets.get(domain) == version:
+        return
+    edits.declare("opset", domain or "ai.onnx", scope.opsets.get(domain), version)
+    before = list(graph.import_domains or ())
+    same = [entry for entry in before if ("" if entry.domain == "ai.onnx" else entry.domain) != domain]
+    imports = [*same, onnx.OperatorSetIdProto(domain=domain, version=version)]
+    edits.later(setattr, graph, "import_domains", graph.import_domains)
+    graph.import_domains = imports
+    if domain == "":
+        edits.later(setattr, graph, "opset", graph.opset)
+        graph.opset = version
+    edits.later(_set_version, scope.opsets, domain, scope.opsets.get(domain))
+    scope.opsets[domain] = version  # the scopes inside share this table
+
+
+def _set_version(versions: dict[str, int], domain: str, version: int | None) -> None:
+    if version is None:
+        versions.pop(domain, None)
+    else:
+        versions[domain] = version
+
+
+def import_domain(index: GraphIndex, edits: Edits, scope: Scope, domain: str) -> None:
+    """Adds the import that a new operator needs: the newest known version of its domain, 1 for unknown domains."""
+    set_opset(index, edits, scope, domain, schema.latest_opset(domain))
+
+
+# Which tensors the model gives out, and what the framework's own graph says of it.
+#
+# Exporters lose outputs, add inner tensors to them, or list them in another order; the framework's file has them right. Outputs
+# are named by their tensors, in a list: `model.outputs = source_outputs()`.
+
+
+def set_outputs(rewriting: Rewriting, names: list[Any]) -> None:
+    """Makes these tensors the outputs of the main graph.
+
+    A tensor that takes the place of one that is no output any more takes over its name, since callers rely on that.
+
+    Raises:
+        Failure: a name is no tensor of the main graph that a node makes, or stands twice.
+    """
+    index, graph = rewriting.index, rewriting.index.graph
+    before = list(graph.outputs)
+    made = index.made_in(index.scopes[0]) | {tensor.name: tensor for tensor in before}
+    if len(set(names)) != len(names) or not names or any(name not in made for name in names):
+        raise Failure(f"{names} are not different tensors of the main graph")
+    after = [made[name] for name in names]
+    dropped = [tensor for tensor in before if not _among(tensor, after)]
+    gained = [tensor for tensor in after if not _among(tensor, before)]
+    if len(dropped) == len(gained):
+        for old, new in zip(dropped, gained, strict=True):
+            _hand_over(rewriting, old, new)
+            after = [old if tensor is new else tensor for tensor in after]
+        dropped, gained = [], []
+    _put(rewriting, after)
+    for tensor in dropped:
+        index.unlist_output(tensor)
+        rewriting.edits.later(index.list_output, tensor)
+        rewriting.edits.released[id(tensor)] = tensor
+    for tensor in gained:
+        _gain(rewriting, tensor)
+
+
+def add_output(rewriting: Rewriting, name: str) -> None:
+    """`output t`: makes a tensor of the main graph an output, the last one; nothing happens where it is one.
+
+    Raises:
+        Refused: it stands in a body or a function, no node makes it, or its element type is not known.
+    """
+    context, index, graph = rewriting.context, rewriting.index, rewriting.index.graph
+    tensor = rewriting.made.get(name, rewriting.names.bound.get(name))
+    if not isinstance(tensor, gs.Tensor):
+        raise Refused(f"`{name}` is not there")
+    if _among(tensor, graph.outputs):
+        return
+    if rewriting.scope is not index.scopes[0]:
+        raise Refused("only tensors of the main graph can be outputs of the model")
+    if index.producer(tensor) is None:
+        raise Refused(f"{label(tensor)} is made by no node, which an output of the model is")
+    if name not in rewriting.made and not context.facts.dtype(tensor):
+        raise Undecided(f"element type of {label(tensor)} is unknown", "run shape inference")
+    _put(rewriting, [*graph.outputs, tensor])
+    _gain(rewriting, tensor)
+
+
+def _put(rewriting: Rewriting, after: list[gs.Tensor]) -> None:
+    graph = rewriting.index.graph
+    before = list(graph.outputs)
+    rewriting.edits.later(setattr, graph, "outputs", before)
+    rewriting.edits.declare("model", "outputs", [tensor.name for tensor in before], [tensor.name for tensor in after])
+    graph.outputs = after
+
+
+def _gain(rewriting: Rewriting, tensor: gs.Tensor) -> None:
+    index = rewriting.index
+    index.list_output(tensor)
+    rewriting.edits.later(index.unlist_output, tensor)
+    rewriting.context.gained[id(tensor)] = tensor
+
+
+def _hand_over(rewriting: Rewriting, old: gs.Tensor, new: gs.Tensor) -> None:
+    """The node that makes `new` makes the output `old` instead; what made `old` goes on under another name for its readers."""
+    index, edits = rewriting.index, rewriting.edits
+    makers = index.producer(old), index.producer(new)
+    if makers[0] is None or makers[1] is None:
+        raise Failure(f"output {old.name!r} is made by no node")
+    spare = new_variable(index.names.fresh(f"{old.name}_before"))
+    edits.set_outputs(makers[0], [spare if tensor is old else tensor for tensor in makers[0].outputs])
+    edits.replace_uses(old, spare)
+    edits.replace_uses(new, old)
+    edits.set_outputs(makers[1], [old if tensor is new else tensor for tensor in makers[1].outputs])
+
+
+def complete_outputs(context: Context) -> None:
+    """Outputs that a rule added declare what is known of them now that the run is over; a valid model must say it."""
+    for tensor in context.gained.values():
+        if context.index.output_of(tensor) and isinstance(tensor, gs.Variable):
+            dtype, shape = context.facts.dtype(tensor), context.facts.shape(tensor)
+            tensor.dtype = element_type(dtype) if dtype else tensor.dtype
+            tensor.shape = tensor.shape if shape is None else list(shape)
+
+
+def _among(tensor: gs.Tensor, tensors: list[gs.Tensor]) -> bool:
+    return any(tensor is other for other in tensors)
+
+
+def set_model_field(rewriting: Rewriting, field: str, at: Any, value: Any) -> None:
+    """`model.ir_version = 8`, `model.opset["ai.onnx.ml"] = 3`, `model.producer_name = "..."`, `model.outputs = [...]`.
+    Raises Failure for other fields.
+    """
+    graph = rewriting.index.graph
+    if field == "opset" and isinstance(value, int):
+        set_opset(rewriting.index, rewriting.edits, rewriting.scope, "" if at is None else str(at), value)
+    elif field == "outputs" and at is None and isinstance(value, list):
+        set_outputs(rewriting, value)
+    elif field == "metadata_props" and isinstance(at, str) and isinstance(value, str):
+        _set_metadata(rewriting, at, value)
+    elif (field == "ir_version" and isinstance(value, int)) or _is_text(graph, field, value):
+        kept = MODEL_TEXTS.get(field, field)
+        before = getattr(graph, kept, None)
+        if before != value:
+            rewriting.edits.later(setattr, graph, kept, before)
+            rewriting.edits.declare("model", field, before, value)
+            setattr(graph, kept, value)
+    else:
+        raise Failure(f"model.{field} cannot be set to this")
+
+
+def changed_entry(entries: Mapping[str, str], key: str, value: str) -> dict[str, str]:
+    """Entries with another value, or without the key where the value is empty. Raises Failure for keys that rewriter writes."""
+    if key in (HISTORY, RULES):
+        raise Failure(f"metadata_props[{key!r}] is written by rewriter itself")
+    return {name: text for name, text in {**entries, key: value}.items() if text or name != key}
+
+
+def _set_metadata(rewriting: Rewriting, key: str, value: str) -> None:
+    graph = rewriting.index.graph
+    entries = vars(graph).get("model_metadata")
+    if entries is None:
+        raise Failure("this graph is not that of a model, and has no metadata_props")
+    before = dict(entries)
+    after = changed_entry(before, key, value)
+    if after != before:
+        rewriting.edits.later(_replace_entries, entries, before)
+        rewriting.edits.declare("model", f'metadata_props["{key}"]', before.get(key, ""), value)
+        _replace_entries(entries, after)
+
+
+def _replace_entries(entries: dict[str, str], now: Mapping[str, str]) -> None:
+    entries.clear()
+    entries.update(now)
+
+
+def _is_text(graph: gs.Graph, field: str, value: Any) -> bool:
+    """Whether a text of the model is set to one. A plain graph of graphsurgeon's has no place for all of them."""
+    return field in MODEL_TEXTS and isinstance(value, str) and hasattr(graph, MODEL_TEXTS[field])
+
+
+def drop_input(rewriting: Rewriting, tensor: gs.Tensor) -> bool:
+    """Removes a graph input that nothing reads; False when it is no input. Raises Failure when it is read."""
+    graph = rewriting.index.graph
+    if not any(item is tensor for item in graph.inputs):
+        return False
+    if rewriting.index.is_used(tensor):
+        raise Failure(f"input {tensor.name!r} is still used")
+    _replace(rewriting, graph, "inputs", tensor)
+    return True
+
+
+def drop_output(rewriting: Rewriting, tensor: gs.Tensor) -> bool:
+    """Removes a graph output, and what nobody needs without it; False when it is no output."""
+    graph = rewriting.index.graph
+    if not any(item is tensor for item in graph.outputs):
+        return False
+    if len(graph.outputs) == 1:
+        raise Failure("the last output of a graph cannot be removed")
+    _replace(rewriting, graph, "outputs", tensor)
+    rewriting.index.unlist_output(tensor)
+    rewriting.edits.later(rewriting.index.list_output, tensor)
+    rewriting.edits.released[id(tensor)] = tensor
+    return True
+
+
+def _replace(rewriting: Rewriting, graph: gs.Graph, side: str, tensor: gs.Tensor) -> None:
+    before = list(getattr(graph, side))
+    rewriting.edits.later(setattr, graph, side, before)
+    rewriting.edits.retyped[id(tensor)] = tensor
+    rewriting.edits.declare(side.removesuffix("s"), tensor.name, (tensor.dtype, tensor.shape), None)
+    setattr(graph, side, [item for item in before if item is not tensor])

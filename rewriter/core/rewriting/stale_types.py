@@ -1,0 +1,117 @@
+"""Mends declared types that rewriting has made wrong.
+
+A value_info entry that contradicts what its node now gives makes runtimes refuse the model. Only what lies downstream of a
+change is looked at, and only as far as declarations disagree; declared outputs of the graph are the model's interface and stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import onnx_graphsurgeon as gs
+
+from rewriter.core.facts.facts import Facts, refresh
+from rewriter.core.graph.edits import Edits, NodeState
+from rewriter.core.graph.index import GraphIndex
+from rewriter.core.graph.objects import Function, Graph
+from rewriter.core.onnxfile.tensors import Dim, gs_dtype
+
+
+def mend_stale_types(index: GraphIndex, facts: Facts, changed: Iterable[gs.Node]) -> None:
+    """Declares anew every inner tensor behind `changed` nodes whose declaration is contradicted.
+
+    A tensor that declares nothing says nothing about those behind it; one that declares what is true vouches for them.
+    """
+    if not declares_inner(index):
+        return
+    waiting = [node for node in changed if node in index]
+    seen = {id(node) for node in waiting}
+    edits = Edits(index)
+    while waiting:
+        node = waiting.pop()
+        for tensor in node.outputs:
+            dtype, shape = facts.declared(tensor)
+            if (dtype is not None or shape is not None) and not index.output_of(tensor):
+                now, dims = facts.dtype(tensor), facts.shape(tensor)
+                if agrees(dtype, shape, now, dims):
+                    continue
+                edits.set_type(tensor, gs_dtype(now) if now else None, None if dims is None else list(dims))
+            for follower in index.uses(tensor):
+                if id(follower) not in seen:
+                    seen.add(id(follower))
+                    waiting.append(follower)
+
+
+def changed_types(index: GraphIndex, facts: Facts, done: Iterable[Edits]) -> Iterator[gs.Node]:
+    """The nodes that edits made, and those that they changed otherwise than by handing them operands of the same types."""
+    declares = declares_inner(index)
+    for edits in done if declares else ():
+        yield from edits.added.values()
+        for number, node in edits.edited.items():
+            state = edits.before.get(number)
+            if state is None or not _reads_alike(facts, state, node):
+                yield node
+
+
+def _reads_alike(facts: Facts, state: NodeState, node: gs.Node) -> bool:
+    """Whether a node is what it was but for operands that are declared just as those before them.
+
+    Only of operands of rank 2 or more, since the values of others may decide what comes out.
+    """
+    if not state.differs_in_operands_alone(node):
+        return False
+    for before, now in zip(state.inputs, node.inputs, strict=True):
+        if before is not now:
+            known = facts.declared(now)
+            if known[0] is None or known[1] is None or len(known[1]) < 2 or known != facts.declared(before):
+                return False
+    return True
+
+
+def declare_anew(index: GraphIndex, facts: Facts, changed: Iterable[gs.Tensor]) -> None:
+    """Declares everything behind inputs whose type an interface rule changed, outputs of the graph included, as it follows now.
+
+    What a declaration said before cannot be used to find it: a fixed length would outlive the input that it came from.
+    """
+    edits = Edits(index)
+    told = {id(tensor): tensor for tensor in changed}
+    for node in nodes_behind(index, told.values()):
+        for tensor in node.outputs:
+            dtype, shape = facts.declared(tensor)
+            if (dtype is None and shape is None) or id(tensor) in told:
+                continue
+            edits.set_type(tensor, None, None)
+            refresh(facts, [tensor])
+            now, dims = facts.dtype(tensor) or dtype, facts.shape(tensor)
+            edits.set_type(tensor, gs_dtype(now) if now else None, None if dims is None else list(dims))
+            refresh(facts, [tensor])
+
+
+def nodes_behind(index: GraphIndex, tensors: Iterable[gs.Tensor]) -> list[gs.Node]:
+    """All nodes that tensors lead to, in execution order."""
+    found = {id(user): user for tensor in tensors for user in index.uses(tensor)}
+    waiting = list(found.values())
+    while waiting:
+        for tensor in waiting.pop().outputs:
+            for user in index.uses(tensor):
+                if id(user) not in found:
+                    found[id(user)] = user
+                    waiting.append(user)
+    return sorted(found.values(), key=index.position)
+
+
+def declares_inner(index: GraphIndex) -> bool:
+    """Whether any tensor but inputs and outputs may declare a type; a graph that was not loaded here may."""
+    return any(not isinstance(s.graph, Graph | Function) or s.graph.origin.infos for s in index.scopes)
+
+
+def agrees(dtype: int | None, shape: tuple[Dim, ...] | None, found: int | None, found_shape: tuple[Dim, ...] | None) -> bool:
+    """Whether a declared element type and shape can be those that were found; what is unknown agrees with all."""
+    if dtype and found and dtype != found:
+        return False
+    if shape is None or found_shape is None:
+        return True
+    if len(shape) != len(found_shape):
+        return False
+    pairs = zip(shape, found_shape, strict=True)
+    return not any(isinstance(one, int) and isinstance(other, int) and one != other for one, other in pairs)

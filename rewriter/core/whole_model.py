@@ -1,0 +1,73 @@
+"""What rules ask of a model as a whole, and the core does not contain: faults such as `model.unsorted_nodes`, and what follows
+when a dimension gets a name.
+
+The core knows these by name only. Who puts the program together says where they are (`rewriter/__init__.py`), so that the core
+runs every rule that needs none of them by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rewriter.core.errors import RewriterError
+
+if TYPE_CHECKING:
+    import onnx_graphsurgeon as gs
+
+
+class DoesNotFlow(Exception):
+    """A dimension cannot be followed through a node; the text says which and why."""
+
+    @classmethod
+    def through(cls, node: gs.Node, reason: str) -> DoesNotFlow:
+        """It does not flow through a node."""
+        name = node.name or next((tensor.name for tensor in node.outputs if tensor.name), node.op)
+        return cls(f"it does not flow through {node.op} {name!r}{reason}")
+
+
+class Repairs(Protocol):
+    """Repairs of a model as a whole; a `context` is a `Context`, `rewriting` a `Rewriting`, `edits` are `Edits` of a firing."""
+
+    def find(self, fault: str, context: Any) -> list[str]:
+        """The names of what has the fault; empty where nothing has."""
+
+    def mend(self, fault: str, rewriting: Any) -> None:
+        """Puts the fault right."""
+
+    def named_dimensions(self, group: Any) -> dict[str, int]:
+        """What dimensions were to which firings, each with its edits, have given names.
+
+        Raises:
+            DoesNotFlow: one name would stand for two sizes, or there are too many names.
+        """
+
+    def follow(self, context: Any, edits: Any, sizes: dict[str, int]) -> None:
+        """Edits what has to follow where these dimensions are not of one size any more.
+
+        Raises:
+            DoesNotFlow: a node does not take them.
+        """
+
+
+_import: Callable[[], Repairs] | None = None
+
+
+def use(import_repairs: Callable[[], Repairs]) -> None:
+    """Says where the repairs come from: `import_repairs` is called when a rule first needs one."""
+    global _import
+    _import = import_repairs
+
+
+def repairs() -> Repairs:
+    """The repairs.
+
+    Raises:
+        RewriterError: this program has none.
+    """
+    try:
+        if _import is not None:
+            return _import()
+    except ModuleNotFoundError as error:
+        raise RewriterError(f"a rule repairs the model as a whole, and {error.name} is not here") from None
+    raise RewriterError("a rule repairs the model as a whole, and rewriter.repairs was not imported")

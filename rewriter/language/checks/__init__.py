@@ -1,1 +1,0 @@
-"""What the compiler asks of a rule before a model is seen, one concern a file; `language.check` is the way in."""

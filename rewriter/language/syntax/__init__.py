@@ -1,1 +1,0 @@
-"""Text to tree and back: what `language.parse` and `language.format` are made of."""

@@ -1,0 +1,179 @@
+"""Goes through the graph behind dimensions that got a name, and lets it follow them.
+
+A dimension of a result that does not depend on them may stay, and one that grows as they do as well (`follower`); everything
+else is a node that holds the old size or cannot have another, and is mended or refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import onnx_graphsurgeon as gs
+
+from rewriter.core.conditions.context import label
+from rewriter.core.graph.edits import Edits
+from rewriter.core.graph.scopes import bodies
+from rewriter.core.onnxfile.tensors import Dim, gs_dtype
+from rewriter.core.whole_model import DoesNotFlow
+from rewriter.repairs.dim_follow.any_size import keeps_order, takes_any_size
+from rewriter.repairs.dim_follow.follower import PRIMES, Follower
+from rewriter.repairs.dim_follow.mend import MENDERS
+
+READERS = frozenset({"Shape", "Size"})
+"""What may read a tensor that depends on a dimension and give one whose type does not."""
+
+ALONG = frozenset({"Softmax", "LogSoftmax", "Hardmax", "CumSum", "TopK", "LpNormalization"})
+"""What keeps the length of an axis and computes each element from all of it."""
+
+
+SCATTERS = frozenset({"Scatter", "ScatterElements", "ScatterND"})
+
+
+def named_dimensions(group: Iterable[Edits]) -> dict[str, int]:
+    """What dimensions were that inputs of the graph now have names for.
+
+    Raises:
+        DoesNotFlow: one name is to stand for two sizes, or there are more names than can be followed at once.
+    """
+    sizes: dict[str, int] = {}
+    for edits in group:
+        for (what, tensor), told in edits.declared.items():
+            if what != "type":
+                continue
+            before, after = (shape or () for _, shape in told)
+            for size, name in zip(before, after, strict=False):
+                if isinstance(size, int) and isinstance(name, str) and sizes.setdefault(name, size) != size:
+                    raise DoesNotFlow(f"{name!r} would stand for {sizes[name]} and, in {tensor!r}, for {size}")
+    if len(sizes) > len(PRIMES) or any(size < 1 for size in sizes.values()):
+        raise DoesNotFlow(f"{len(sizes)} dimensions are named at once, and at most {len(PRIMES)} of 1 or more are followed")
+    return sizes
+
+
+class DimensionWalk(Follower):
+    """Goes through a graph, and has repairs made where the dimensions do not flow by themselves."""
+
+    def follow(self) -> None:
+        """Mends what has to be mended.
+
+        Raises:
+            DoesNotFlow: the dimension does not reach the outputs through every node on its way.
+        """
+        for node in self.index.members(self.index.scopes[0]):
+            if node in self.index:
+                self._pass(node)
+        for tensor in self.index.graph.outputs:
+            if self.ratios(tensor) is None and self.grows(tensor) and not self.any_size:
+                raise DoesNotFlow(f"what becomes of it in the output {label(tensor)} cannot be told")
+        self._declare()
+
+    # --- nodes -------------------------------------------------------------------------------------------------------------
+
+    def _pass(self, node: gs.Node) -> None:
+        if any(True for _ in bodies(node)):
+            self._around(node)
+            return
+        self.tell(node)
+        if not any(self.grows(tensor) for tensor in node.inputs) and not self._depends(node):
+            return
+        self._stays_inside(node)
+        mender = MENDERS.get(node.op) if (node.domain or "") in ("", "ai.onnx") else None
+        if mender is not None and not (self.any_size and self._uneven(node)) and mender(self, node):
+            self.tell(node)
+        if (reason := self._wrong(node)) is not None:
+            raise DoesNotFlow.through(node, f": {reason}")
+
+    def _uneven(self, node: gs.Node) -> bool:
+        """Whether the node reads something that does not grow in proportion, which repairs cannot reckon with."""
+        return any(self.grows(tensor) and self.ratios(tensor) is None for tensor in node.inputs)
+
+    def _depends(self, node: gs.Node) -> bool:
+        return any(self.old.value(tensor) != self.new.value(tensor) for tensor in node.inputs)
+
+    def _around(self, node: gs.Node) -> None:
+        """A node with bodies is believed as long as nothing that it reads depends on the dimensions."""
+        inside = [tensor for inner in self.index.inside(node) for tensor in inner.inputs]
+        for tensor in (*node.inputs, *inside):
+            if self.grows(tensor) or self.old.value(tensor) != self.new.value(tensor):
+                raise DoesNotFlow.through(node, ": its bodies are not followed")
+        self.old.keep(node)
+        self.new.keep(node)
+
+    def _wrong(self, node: gs.Node) -> str | None:
+        """Why the outputs of a node are not what they have to be."""
+        if not node.outputs:
+            return None
+        growing = False
+        for tensor in node.outputs:
+            if not tensor.name:
+                continue
+            old, new = self.old.shape(tensor), self.new.shape(tensor)
+            if old is None:
+                return "what it gives cannot be told"
+            ratios = self.ratios(tensor)
+            if ratios is not None and (twice := {ratio for ratio in ratios if ratio != 1 and ratios.count(ratio) > 1}):
+                return f"it is in {ratios.count(twice.pop())} dimensions of the result {_shown(old)}"
+            if ratios is None:
+                if new is None:
+                    return f"what becomes of its result {_shown(old)} cannot be told"
+                return f"its result {_shown(old)} does not change in proportion to the size"
+            growing = growing or self.grows(tensor) or None in old
+        if growing or node.op in READERS or self.old.value(node.outputs[0]) != self.new.value(node.outputs[0]):
+            return None
+        if not any(self.grows(tensor) for tensor in node.inputs):
+            return None
+        return f"its result {_shown(self.old.shape(node.outputs[0]))} is the same for every size"
+
+    def _stays_inside(self, node: gs.Node) -> None:
+        """Raises where elements along the dimension would be mixed, or places along it are named."""
+        if node.op in SCATTERS and len(node.inputs) > 1 and self.grows(node.inputs[0]) and not self.grows(node.inputs[1]):
+            raise DoesNotFlow.through(node, ", whose indices are for the old size")
+        if self.any_size or node.op not in ALONG or not node.inputs:
+            return
+        ratios, shape = self.ratios(node.inputs[0]), self.old.shape(node.inputs[0])
+        if ratios is None or shape is None:
+            return
+        opset = self.index.scope(node).opsets.get("", 1)
+        flat = opset < 13 and node.op in ("Softmax", "LogSoftmax", "Hardmax")
+        axis = node.attrs.get("axis", 1 if flat else -1)
+        if node.op == "CumSum":
+            value = self.old.value(node.inputs[1])
+            axis = value.items[0] if value is not None else 0
+        if not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
+            return
+        axis %= len(shape)
+        if any(ratio != 1 for ratio in (ratios[axis:] if flat else ratios[axis : axis + 1])):
+            raise DoesNotFlow.through(node, ", which computes along it")
+
+    # --- declarations ------------------------------------------------------------------------------------------------------
+
+    def _declare(self) -> None:
+        """Outputs of the graph say the name where they have the dimension, and nothing where they have another size of it."""
+        for tensor in self.index.graph.outputs:
+            ratios, shape = self.dimension_ratios(tensor), self.context.facts.declared(tensor)[1]
+            if ratios is None or shape is None or len(ratios) != len(shape) or all(ratio == 1 for ratio in ratios):
+                continue
+            old = self.old.shape(tensor)
+            assert old is not None
+            dims: list[Dim] = []
+            for ratio, size, said in zip(ratios, old, shape, strict=True):
+                name = None if ratio is None else self._names.get(ratio)
+                whole = name is not None and size == self._sizes[name]
+                dims.append(said if ratio == 1 else name if whole else None)
+            dtype = self.context.facts.dtype(tensor)
+            self.edits.set_type(tensor, gs_dtype(dtype) if dtype else tensor.dtype, dims)
+
+
+class SizeWalk(DimensionWalk):
+    """The same for heights, widths and lengths, which need not reach the results."""
+
+    any_size = True
+
+    def _wrong(self, node: gs.Node) -> str | None:
+        if node.op == "Reshape" and not keeps_order(self, node):
+            return "the shape that it is given holds the old size"
+        reason = super()._wrong(node)
+        return None if reason is None or takes_any_size(self, node) else reason
+
+
+def _shown(shape: tuple[Dim, ...] | None) -> str:
+    return "of unknown rank" if shape is None else f"[{','.join('?' if dim is None else str(dim) for dim in shape)}]"

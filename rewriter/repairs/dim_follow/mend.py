@@ -1,0 +1,407 @@
+"""Repairs of nodes that hold the old size of a dimension, one function an operator.
+
+Each looks whether the node needs a repair, edits it through the follower's transaction and says whether it did. Where it finds
+no way it leaves the node, and the follower refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+import numpy as np
+import onnx_graphsurgeon as gs
+
+from rewriter.core.conditions.context import label
+from rewriter.core.facts.shape_values import ShapeValue
+from rewriter.core.onnxfile.tensors import Dim
+from rewriter.core.whole_model import DoesNotFlow
+from rewriter.repairs.dim_follow.constant_copies import (
+    constant,
+    counted,
+    integers,
+    made,
+    one_of,
+    repeat,
+    sizes_of,
+    tiled,
+    values,
+)
+from rewriter.repairs.dim_follow.follower import Follower
+
+# Where a dimension goes in a Reshape.
+#
+# A Reshape keeps the order of elements, so a dimension is found again where the product of the dimensions before it is the
+# same: [8, 12, 64] with a batch of 8 in front becomes [8, 768], or [96, 64] with the batch in the first dimension, and not [12,
+# 512].
+
+Product = tuple[int, tuple[str, ...]]
+
+
+def aligned(
+    before: Sequence[Dim], ratios: Sequence[Fraction], units: Sequence[int], after: Sequence[Dim], *, behind: bool = False
+) -> list[Fraction] | None:
+    """By what each dimension of the result grows.
+
+    Args:
+        before: the operand's shape at the old sizes.
+        ratios: by what each of its dimensions grows (1: not at all).
+        units: the old size of what makes it grow; a dimension of 24 may hold a batch of 8 and 3 more.
+        after: the result's shape at the old sizes.
+        behind: whether a dimension may also hold the growing one behind others, as [5, 8, 64] with a batch of 8 becomes
+            [40, 64]. Its size is told so, and no longer that the first of the batch come first in it.
+
+    Returns:
+        A factor for each dimension of `after`; None where there is no place for one, or unknown dimensions hide it.
+    """
+    found = [Fraction(1)] * len(after)
+    for position, (ratio, unit) in enumerate(zip(ratios, units, strict=True)):
+        if ratio == 1:
+            continue
+        place = _place(before, position, unit, after, behind=behind)
+        if place is None:
+            return None
+        found[place] *= ratio
+    return found
+
+
+def _place(before: Sequence[Dim], position: int, unit: int, after: Sequence[Dim], *, behind: bool) -> int | None:
+    """The dimension of `after` that holds what makes dimension `position` of `before` grow.
+
+    There may be several: before a size of 1 and behind it the product is the same, and inside of a dimension the growing part
+    may come first or last. The same position is the likeliest, then one that has exactly this size, then the outermost.
+    """
+    size, start = before[position], _product(before[:position])
+    if start is None or not isinstance(size, int) or size % unit:
+        return None
+    places = []
+    for place, dim in enumerate(after):
+        outer = _product(after[:place])
+        if outer is None or not isinstance(dim, int) or dim % unit or not dim or outer[1] != start[1]:
+            continue
+        if behind and outer[0] < start[0] and start[0] % outer[0] == 0 and (outer[0] * dim) % (start[0] * unit) == 0:
+            places.append(place)
+            continue
+        inside, rest = divmod(outer[0], start[0])
+        if not rest and inside and (size // unit) % inside == 0:
+            places.append(place)
+    if position in places and before[: position + 1] == after[: position + 1]:
+        return position
+    exact = [place for place in places if after[place] == unit]
+    return next(iter(exact or places), None)
+
+
+def _product(dims: Sequence[Dim]) -> Product | None:
+    number, names = 1, []
+    for dim in dims:
+        if dim is None:
+            return None
+        if isinstance(dim, int):
+            number *= dim
+        else:
+            names.append(dim)
+    return number, tuple(sorted(names))
+
+
+# Repairs of nodes that take elements by their places, which a model counted for the old size.
+
+
+def gather(follower: Follower, node: gs.Node) -> bool:
+    """Places in a dimension that holds the growing one and others: the same others are taken of each.
+
+    The indices of the first, with the length of the others added for each further one, are what the node has.
+    """
+    data, axis = node.inputs[0], node.attrs.get("axis", 0)
+    ratios, shape = follower.ratios(data), follower.old.shape(data)
+    if ratios is None or shape is None or not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
+        return False
+    axis %= len(shape)
+    size, indices = shape[axis], values(follower, node.inputs[1])
+    others = [dim for i, dim in enumerate(shape) if i != axis and isinstance(dim, int) and ratios[i] == 1]
+    if ratios[axis] == 1 or not isinstance(size, int) or len(others) != len(shape) - 1 or indices is None or not indices.ndim:
+        return False
+    unit = follower.unit(ratios[axis])
+    length = size // unit
+    numbers = (np.arange(unit) * length).reshape(-1, *[1] * (indices.ndim - 1))
+    if len(indices) != unit or indices.dtype.kind != "i" or not (indices[0] >= 0).all() or not (indices[0] < length).all():
+        return False
+    if not (indices == indices[:1] + numbers).all():
+        return False
+    wanted = [*shape[:axis], -1, length, *shape[axis + 1 :]]
+    target = integers(follower, node, "shape", *(dim for dim in wanted if isinstance(dim, int)))
+    follower.edits.set_input(node, 0, made(follower, node, "Reshape", [data, target], {}, "each"))
+    follower.edits.set_input(node, 1, constant(follower, node, "places", indices[0]))
+    follower.edits.set_attribute(node, "axis", axis + 1)
+    return True
+
+
+def gather_nd(follower: Follower, node: gs.Node) -> bool:
+    """Indices that count the dimension, as those of attention masks do: each of it is asked for by its own number.
+
+    What is taken of each is the same; then it is taken with a Gather, which leaves the dimension alone.
+    """
+    data, indices = node.inputs[0], values(follower, node.inputs[1])
+    ratios, shape = follower.ratios(data), follower.old.shape(data)
+    if indices is None or not ratios or not shape or ratios[0] == 1 or node.attrs.get("batch_dims", 0) or indices.ndim < 2:
+        return False
+    depth = indices.shape[-1]
+    counts = np.arange(len(indices)).reshape(-1, *[1] * (indices.ndim - 2))
+    same = bool((indices == indices[:1])[..., 1:].all())
+    if depth < 2 or len(indices) != shape[0] or not (indices[..., 0] == counts).all() or not same:
+        return False
+    if depth == 2:
+        follower.edits.set_op(node, "Gather", node.domain)
+        follower.edits.set_attribute(node, "batch_dims", None)
+        follower.edits.set_attribute(node, "axis", 1)
+        follower.edits.set_input(node, 1, constant(follower, node, "places", indices[0, ..., 1]))
+        return True
+    one = constant(follower, node, "places", indices[:1, ..., 1:])
+    sizes = sizes_of(follower, node, data, [*one.shape], [0, *[None] * (indices.ndim - 1)])
+    follower.edits.set_attribute(node, "batch_dims", 1)
+    follower.edits.set_input(node, 1, made(follower, node, "Expand", [one, sizes], {}, "places"))
+    return True
+
+
+def gather_elements(follower: Follower, node: gs.Node) -> bool:
+    """Indices, or data, that are the same for each of the dimension are repeated for it."""
+    position = 1 if follower.grows(node.inputs[0]) else 0
+    lead = node.inputs[1 - position]
+    ratios, axis = follower.ratios(lead), node.attrs.get("axis", 0)
+    if ratios is None or not isinstance(axis, int) or not -len(ratios) <= axis < len(ratios):
+        return False
+    places = [i for i, ratio in enumerate(ratios) if ratio != 1]
+    if axis % len(ratios) in places and position:
+        raise DoesNotFlow.through(node, ", which takes places along it")
+    places = [place for place in places if place != axis % len(ratios)]
+    if not places or follower.grows(node.inputs[position]):
+        return False
+    if not repeat(follower, node, position, lead, dict(zip(places, places, strict=True))):
+        raise DoesNotFlow.through(node, f", whose {'indices' if position else 'data'} are for the old size")
+    return True
+
+
+Mender = Callable[[Follower, gs.Node], bool]
+INT64 = 7
+LARGEST = {6: 2**31 - 1, 7: 2**63 - 1}
+"""What Slice takes for "to the end", by element type."""
+
+
+def reshape(follower: Follower, node: gs.Node) -> bool:
+    """A fixed size becomes 0 (as the operand has it) or -1 (what is left)."""
+    data, target = node.inputs[0], node.outputs[0]
+    ratios, before, after = follower.ratios(data), follower.old.shape(data), follower.old.shape(target)
+    if len(node.inputs) < 2 or ratios is None or before is None or after is None or None in after:
+        return False
+    factors = aligned(before, ratios, [follower.unit(ratio) for ratio in ratios], after, behind=True)
+    wanted = follower.old.value(node.inputs[1])
+    if factors is None or wanted is None:
+        return False
+    grown = follower.new.shape(target)
+    expected = [_grown(size, factor) for size, factor in zip(after, factors, strict=True)]
+    if grown is not None and list(grown) == expected:
+        return False
+    if follower.old.value(node.inputs[1]) != follower.new.value(node.inputs[1]):
+        return False  # computed from the dimension, and wrongly
+    items = _target(before, after, ratios, factors, wanted.items, copies=not node.attrs.get("allowzero", 0))
+    if items is None:
+        return False
+    if follower.any_size:  # what is open or copied may be so for another dimension
+        items = [0 if said == 0 else item for said, item in zip(wanted.items, items, strict=True)]
+        if any(said == -1 != item for said, item in zip(wanted.items, items, strict=True)):
+            return False
+    follower.edits.set_input(node, 1, constant(follower, node, "shape", np.array(items, np.int64)))
+    return True
+
+
+def _grown(size: Dim, factor: Fraction) -> Dim:
+    return int(size * factor) if isinstance(size, int) else size
+
+
+def _target(
+    before: Sequence[Dim],
+    after: Sequence[Dim],
+    ratios: Sequence[Fraction],
+    factors: Sequence[Fraction],
+    wanted: Sequence[Dim],
+    *,
+    copies: bool,
+) -> list[int] | None:
+    """What the Reshape is to be given; None where two dimensions would have to be left open."""
+    items: list[int] = []
+    for i, (size, factor) in enumerate(zip(after, factors, strict=True)):
+        same = i < len(before) and before[i] == size and ratios[i] == factor
+        if factor == 1 and isinstance(size, int) and size > 0:
+            items.append(size)
+        elif copies and same:
+            items.append(0)
+        else:
+            items.append(-1)
+    if items.count(-1) > 1:
+        return None
+    open_before = next((i for i, item in enumerate(wanted) if item == -1), None)
+    if -1 not in items and open_before is not None and factors[open_before] == 1:
+        items[open_before] = -1  # as it was
+    return items
+
+
+def expand(follower: Follower, node: gs.Node) -> bool:
+    """A fixed size becomes 1, which leaves the operand's; or the operand becomes one copy of what it holds several times."""
+    if len(node.inputs) < 2:
+        return False
+    data, wanted = node.inputs[0], follower.old.value(node.inputs[1])
+    ratios, shape = follower.ratios(data), follower.old.shape(data)
+    items = None if wanted is None else wanted.known()
+    if wanted is None or items is None or ratios is None or shape is None:
+        return False
+    if wanted != follower.new.value(node.inputs[1]):
+        return _one_copy(follower, node, items, follower.new.value(node.inputs[1]))
+    changed = list(items)
+    for i, (ratio, size) in enumerate(zip(reversed(ratios), reversed(shape), strict=True), start=1):
+        if ratio != 1 and i <= len(items) and changed[-i] == size:
+            changed[-i] = 1
+    if changed == items:
+        return False
+    follower.edits.set_input(node, 1, constant(follower, node, "shape", np.array(changed, np.int64)))
+    return True
+
+
+def _one_copy(follower: Follower, node: gs.Node, items: list[int], grown: ShapeValue | None) -> bool:
+    """An Expand whose shape follows already, of a constant that does not."""
+    data, shape = node.inputs[0], follower.old.shape(node.inputs[0])
+    if grown is None or shape is None or follower.grows(data):
+        return False
+    for i, (old, new) in enumerate(zip(reversed(items), reversed(grown.items), strict=False), start=1):
+        if old != new and i <= len(shape) and shape[-i] == old != 1:
+            first = one_of(follower, node, data, len(shape) - i)
+            if first is None:
+                return False
+            follower.edits.set_input(node, 0, first)
+            return True
+    return False
+
+
+def slice_(follower: Follower, node: gs.Node) -> bool:
+    """Everything of a dimension was asked for by its old size; now it is asked for to the end."""
+    data = node.inputs[0]
+    shape, ratios = follower.old.shape(data), follower.ratios(data)
+    if shape is None or ratios is None:
+        return False
+    if "ends" in node.attrs:
+        starts, ends = list(node.attrs["starts"]), list(node.attrs["ends"])
+        axes, steps = list(node.attrs.get("axes", range(len(ends)))), [1] * len(ends)
+        largest = LARGEST[6]
+    else:
+        values = [_known(follower, node, i) for i in (1, 2, 3, 4)]
+        if values[0] is None or values[1] is None:
+            return False
+        starts, ends = values[0], values[1]
+        axes, steps = values[2] or list(range(len(ends))), values[3] or [1] * len(ends)
+        largest = LARGEST.get(follower.context.facts.dtype(node.inputs[2]) or 0, LARGEST[7])
+    changed = [
+        largest if ratios[axis] != 1 and start == 0 and step == 1 and end == shape[axis] else end
+        for start, end, axis, step in zip(starts, ends, axes, steps, strict=False)
+    ]
+    if changed == ends:
+        return False
+    if "ends" in node.attrs:
+        follower.edits.set_attribute(node, "ends", changed)
+    else:
+        dtype = np.int32 if largest == LARGEST[6] else np.int64
+        follower.edits.set_input(node, 2, constant(follower, node, "ends", np.array(changed, dtype)))
+    return True
+
+
+def _known(follower: Follower, node: gs.Node, position: int) -> list[int] | None:
+    if position >= len(node.inputs) or not node.inputs[position].name:
+        return None
+    value = follower.old.value(node.inputs[position])
+    same = value is not None and value == follower.new.value(node.inputs[position])
+    return value.known() if value is not None and same else None
+
+
+def resize(follower: Follower, node: gs.Node) -> bool:
+    """Sizes that name the old size get it from the operand when the model runs."""
+    sizes = _known(follower, node, 3)
+    data = node.inputs[0]
+    ratios, shape = follower.ratios(data), follower.old.shape(data)
+    if sizes is None or ratios is None or shape is None or len(sizes) != len(shape):
+        return False
+    sources: list[int | None] = []
+    for size, ratio, before in zip(sizes, ratios, shape, strict=True):
+        if ratio != 1 and size != before:
+            return False
+        sources.append(len(sources) if ratio != 1 else None)
+    follower.edits.set_input(node, 3, sizes_of(follower, node, data, sizes, sources))
+    return True
+
+
+def widen(follower: Follower, node: gs.Node) -> bool:
+    """Operands that hold one copy for each of the old size: where broadcasting does it they get a dimension of 1."""
+    shapes = [follower.old.shape(tensor) for tensor in node.inputs]
+    rank = max((len(shape) for shape in shapes if shape is not None), default=0)
+    leads: dict[int, tuple[gs.Tensor, int]] = {}
+    for tensor, shape in zip(node.inputs, shapes, strict=True):
+        for i, ratio in enumerate(follower.ratios(tensor) or ()):
+            if ratio != 1 and shape is not None:
+                leads[rank - len(shape) + i] = tensor, i
+    matrix = 2 if node.op in ("MatMul", "Gemm") else 0  # the last two are no dimensions to broadcast along
+    changed = False
+    for position, (tensor, shape) in enumerate(zip(node.inputs, shapes, strict=True)):
+        if shape is None or follower.grows(tensor):
+            continue
+        for i, size in enumerate(shape[: len(shape) - matrix] if position < 2 else shape):
+            lead, axis = leads.get(rank - len(shape) + i, (tensor, i))
+            if lead is tensor or not isinstance(size, int) or size == 1 or (follower.old.shape(lead) or ())[axis] != size:
+                continue
+            first = one_of(follower, node, tensor, i)
+            first = first or tiled(follower, node, tensor, i, lead, axis) or counted(follower, node, tensor, i, lead, axis)
+            if first is None:
+                raise DoesNotFlow.through(node, f": {label(tensor)} holds something for each of the old size, {size}")
+            follower.edits.set_input(node, position, first)
+            changed = True
+    return changed
+
+
+def concat(follower: Follower, node: gs.Node) -> bool:
+    """Operands that do not grow are repeated as often as the others are long."""
+    lead = next((tensor for tensor in node.inputs if follower.grows(tensor)), None)
+    ratios = None if lead is None else follower.ratios(lead)
+    axis = node.attrs.get("axis")
+    if lead is None or ratios is None or not isinstance(axis, int) or not -len(ratios) <= axis < len(ratios):
+        return False
+    places = [i for i, ratio in enumerate(ratios) if ratio != 1 and i != axis % len(ratios)]
+    axes = dict(zip(places, places, strict=True))
+    if not axes:
+        raise DoesNotFlow.through(node, ", which puts something else beside it")
+    return sum(repeat(follower, node, position, lead, axes) for position in range(len(node.inputs))) > 0
+
+
+def recurrent(follower: Follower, node: gs.Node) -> bool:
+    """First states and lengths of sequences, which have an entry for each of the batch."""
+    data, layout = node.inputs[0], int(node.attrs.get("layout", 0))
+    batch = 0 if layout else 1
+    ratios = follower.ratios(data)
+    if ratios is None or len(ratios) != 3 or ratios[batch] == 1:
+        return False
+    places = {4: {0: batch}, 5: {0 if layout else 1: batch}, 6: {0 if layout else 1: batch}}
+    return sum(repeat(follower, node, position, data, axes) for position, axes in places.items()) > 0
+
+
+_BROADCASTING = (
+    "Add", "And", "BitShift", "Div", "Equal", "Gemm", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "MatMul", "Max",
+    "Mean", "Min", "Mod", "Mul", "Or", "PRelu", "Pow", "Sub", "Sum", "Where", "Xor",
+)  # fmt: skip
+
+MENDERS: dict[str, Mender] = {
+    "Reshape": reshape,
+    "Expand": expand,
+    "Slice": slice_,
+    "Resize": resize,
+    "Concat": concat,
+    "Gather": gather,
+    "GatherND": gather_nd,
+    "GatherElements": gather_elements,
+    **dict.fromkeys(("LSTM", "GRU", "RNN"), recurrent),
+    **dict.fromkeys(_BROADCASTING, widen),
+}
+"""Repairs by operator."""

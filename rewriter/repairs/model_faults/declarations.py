@@ -1,0 +1,228 @@
+"""Faults of what a model declares: types and shapes, branch inputs, listed initializers, node order, operator domains.
+
+Each fault is a pair of functions, one that finds it and one that repairs it; `fault_table` has them by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import onnx_graphsurgeon as gs
+
+from rewriter.core.conditions.context import Context
+from rewriter.core.facts.facts import refresh
+from rewriter.core.graph.index import GraphIndex, operator_key
+from rewriter.core.graph.node_text import node_name
+from rewriter.core.graph.objects import Graph
+from rewriter.core.graph.save import newest_import
+from rewriter.core.graph.scopes import Scope
+from rewriter.core.graph.tidy import unused_domains
+from rewriter.core.language import schema
+from rewriter.core.onnxfile.tensors import Dim, gs_dtype
+from rewriter.core.rewriting.model_edits import set_opset
+from rewriter.core.rewriting.stale_types import agrees, declares_inner
+from rewriter.core.rewriting.transaction import Refused, Rewriting
+
+# Branches of If that declare inputs, which the operator does not give them: a branch reads what is around it by its name.
+
+
+def branch_inputs(context: Context) -> list[str]:
+    return [tensor.name for scope in _branches(context.index) for tensor in scope.graph.inputs]
+
+
+def read_around(rewriting: Rewriting) -> None:
+    """Raises Refused where nobody can tell which tensor an input stands for."""
+    index, edits = rewriting.index, rewriting.edits
+    owners: dict[int, gs.Node] = {}
+    for scope in list(_branches(index)):
+        assert scope.owner is not None
+        owners[id(scope.owner)] = scope.owner
+        for position, tensor in enumerate(list(scope.graph.inputs)):
+            if index.is_used(tensor):
+                edits.replace_uses(tensor, _meant(index, scope, position, tensor))
+            edits.retyped[id(tensor)] = tensor  # a node that reads another tensor of the same name looks as it did
+        edits.later(setattr, scope.graph, "inputs", scope.graph.inputs)
+        scope.graph.inputs = []
+    for owner in owners.values():
+        edits.set_inputs(owner, owner.inputs[:1])
+
+
+def _branches(index: GraphIndex) -> Iterator[Scope]:
+    for scope in index.scopes:
+        if scope.owner is not None and operator_key(scope.owner) == ("", "If") and scope.graph.inputs:
+            yield scope
+
+
+def _meant(index: GraphIndex, scope: Scope, position: int, tensor: gs.Tensor) -> gs.Tensor:
+    """What a branch reads by one of its inputs: the tensor of that name around it, else the operand of If in that place."""
+    owner = scope.owner
+    assert owner is not None
+    if index.output_of(tensor):
+        raise Refused(f"input {tensor.name!r} of a branch of {node_name(owner)!r} is its output, too")
+    around = scope.parent
+    while around is not None:
+        known = {one.name: one for one in around.graph.inputs} | index.made_in(around)
+        known |= {one.name: one for one in vars(around.graph).get("initializers", ())}
+        if tensor.name in known:
+            return known[tensor.name]
+        around = around.parent
+    if len(owner.inputs) == 1 + len(scope.graph.inputs):
+        return owner.inputs[1 + position]
+    raise Refused(f"there is no tensor {tensor.name!r} around the branches of {node_name(owner)!r}")
+
+
+# Initializers that are listed among the inputs, and are therefore no constants to those who load the model.
+
+FREE_SINCE = 4  # the ir_version from which on initializers need not be listed
+
+
+def listed_initializers(context: Context) -> list[str]:
+    return [tensor.name for tensor in _listed(context.index)]
+
+
+def unlist_initializers(rewriting: Rewriting) -> None:
+    graph, edits = rewriting.index.graph, rewriting.edits
+    for tensor in list(_listed(rewriting.index)):
+        edits.later(setattr, tensor, "listed", True)
+        edits.declare("input", tensor.name, (tensor.dtype, tensor.shape), None)
+        tensor.listed = False
+    if 0 < (graph.ir_version or 0) < FREE_SINCE:
+        edits.later(setattr, graph, "ir_version", graph.ir_version)
+        edits.declare("model", "ir_version", graph.ir_version, FREE_SINCE)
+        graph.ir_version = FREE_SINCE
+
+
+def _listed(index: GraphIndex) -> Iterator[gs.Tensor]:
+    if isinstance(index.graph, Graph):
+        yield from (tensor for tensor in index.graph.initializers if getattr(tensor, "listed", False))
+
+
+# Nodes that stand before what they need. The order in which they can run is known since the model was indexed.
+
+
+def unsorted_nodes(context: Context) -> list[str]:
+    index = context.index
+    return [node_name(node) for scope in index.scopes for node in index.misplaced(scope)]
+
+
+def sort_nodes(rewriting: Rewriting) -> None:
+    index = rewriting.index
+    for scope in index.scopes:
+        for node in index.misplaced(scope):
+            rewriting.edits.declare("order", node_name(node), None, f"{node_name(node)} behind what it reads")
+        if index.misplaced(scope):
+            rewriting.edits.reorder(scope)
+
+
+# Operator domains that a model uses and does not import, or imports and does not use.
+
+
+def missing_imports(context: Context) -> list[str]:
+    return sorted({domain for _, domain in _missing(context.index)})
+
+
+def add_imports(rewriting: Rewriting) -> None:
+    for scope, domain in _missing(rewriting.index):
+        version = newest_import(domain, int(getattr(rewriting.index.graph, "ir_version", None) or 0))
+        set_opset(rewriting.index, rewriting.edits, scope, domain, version)
+
+
+def _missing(index: GraphIndex) -> list[tuple[Scope, str]]:
+    """Domains by the main graph or function that needs them, where it cannot matter which version is meant."""
+    domains = {domain for domain, _ in index.by_operator.keys}
+    if all(domains <= scope.opsets.keys() for scope in index.scopes):
+        return []
+    wanted: dict[tuple[int, str], Scope] = {}
+    doubtful: set[tuple[int, str]] = set()
+    for scope in index.scopes:
+        for node in index.nodes_of(scope):
+            domain, op = operator_key(node)
+            if domain in scope.opsets:
+                continue
+            root = scope
+            while root.parent is not None:
+                root = root.parent
+            wanted.setdefault((root.number, domain), root)
+            if not domain or len(schema.history(op, domain)) > 1:
+                doubtful.add((root.number, domain))
+    return [(root, domain) for (number, domain), root in wanted.items() if (number, domain) not in doubtful]
+
+
+def unused_imports(context: Context) -> list[str]:
+    return unused_domains(context.index)
+
+
+def drop_imports(rewriting: Rewriting) -> None:
+    graph, gone = rewriting.index.graph, unused_domains(rewriting.index)
+    before: Any = graph.import_domains
+    rewriting.edits.later(setattr, graph, "import_domains", before)
+    graph.import_domains = [entry for entry in before if entry.domain not in gone]
+    for entry in before:
+        if entry.domain in gone:
+            rewriting.edits.declare("opset", entry.domain, entry.version, None)
+
+
+Shape = tuple[Dim, ...]
+
+
+def misdeclared_tensors(context: Context) -> list[str]:
+    return [tensor.name for tensor in _inner(context)]
+
+
+def declare_inner(rewriting: Rewriting) -> None:
+    facts = rewriting.context.facts
+    for tensor in list(_inner(rewriting.context)):
+        dtype, shape = facts.dtype(tensor), facts.shape(tensor)
+        rewriting.edits.correct_type(tensor, gs_dtype(dtype) if dtype else None, None if shape is None else list(shape))
+
+
+def _inner(context: Context) -> Iterator[gs.Tensor]:
+    index, facts = context.index, context.facts
+    if not declares_inner(index):
+        return
+    for scope in index.scopes:
+        for node in index.nodes_of(scope):
+            for tensor in node.outputs:
+                dtype, shape = facts.declared(tensor)
+                if (dtype is None and shape is None) or index.output_of(tensor):
+                    continue
+                if not agrees(dtype, shape, facts.dtype(tensor), facts.shape(tensor)):
+                    yield tensor
+
+
+def misdeclared_outputs(context: Context) -> list[str]:
+    return [tensor.name for tensor, _ in _outputs(context)]
+
+
+def declare_outputs(rewriting: Rewriting) -> None:
+    for tensor, shape in list(_outputs(rewriting.context)):
+        rewriting.edits.correct_type(tensor, tensor.dtype, list(shape))
+
+
+def _outputs(context: Context) -> Iterator[tuple[gs.Tensor, Shape]]:
+    """Outputs of the model with the shape that they should declare; names are only changed to names that others bear."""
+    for tensor in context.index.graph.outputs:
+        if context.index.producer(tensor) is None or not isinstance(tensor, gs.Variable):
+            continue
+        declared, found = context.facts.declared(tensor)[1], _without_declaration(context, tensor)
+        if declared is None or found is None:
+            continue
+        if len(declared) != len(found):
+            yield tensor, found
+            continue
+        wanted = tuple(is_now if is_now is not None else was for was, is_now in zip(declared, found, strict=True))
+        if wanted != declared:
+            yield tensor, wanted
+
+
+def _without_declaration(context: Context, tensor: gs.Variable) -> Any:
+    """The shape of a tensor as its node gives it, whatever it declares itself."""
+    dtype, shape = tensor.dtype, tensor.shape
+    try:
+        tensor.dtype, tensor.shape = None, None
+        refresh(context.facts, [tensor])
+        return context.facts.shape(tensor)
+    finally:
+        tensor.dtype, tensor.shape = dtype, shape
+        refresh(context.facts, [tensor])

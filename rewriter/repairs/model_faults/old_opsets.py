@@ -1,0 +1,232 @@
+"""Faults of opsets: operators that the imported version lost, lacks or does not have yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx
+import onnx_graphsurgeon as gs
+
+from rewriter.core.conditions.context import Context
+from rewriter.core.conditions.graph_functions import given, obstacle, takes_types
+from rewriter.core.conditions.old_kernels import FIRST_KERNEL, SETTLED
+from rewriter.core.graph.index import GraphIndex, operator_key
+from rewriter.core.graph.node_text import node_name
+from rewriter.core.graph.save import newest_import
+from rewriter.core.graph.values import elem_type
+from rewriter.core.language import schema
+from rewriter.core.language.meaning import fits, keeps_meaning
+from rewriter.core.rewriting.model_edits import set_opset
+from rewriter.core.rewriting.transaction import Refused, Rewriting
+
+IMPORTS = 3
+"""The first ir_version whose models import opsets."""
+
+_DEFAULTS = frozenset({("Clip", "min"), ("Clip", "max")})
+"""Attributes whose default was written down later without changing what the operator does."""
+
+_TRAINED = frozenset({"BatchNormalization", "Dropout"})
+_RECURRENT = frozenset({"GRU", "LSTM", "RNN"})
+
+
+def old_nodes(context: Context) -> list[str]:
+    return [node_name(node) for node in _old_nodes(context) if _lacks_kernel(context, node)]
+
+
+def raise_old_opset(rewriting: Rewriting) -> None:
+    """Raises Refused where a node would mean something else at opset 7, or where nobody can tell."""
+    context, index = rewriting.context, rewriting.index
+    if index.graph.functions:
+        raise Refused("the functions of the model are written for its opset")
+    for node in _old_nodes(context):
+        why = _obstacle(context, node)
+        if why:
+            raise Refused(f"{node.op} {node_name(node)!r} {why}")
+    set_opset(index, rewriting.edits, index.scopes[0], "", SETTLED)
+
+
+def _version(context: Context) -> int | None:
+    """The opset of the model; None where it imports none, unless its format is older than imports, which means opset 1."""
+    graph = context.index.graph
+    if not graph.import_domains and int(getattr(graph, "ir_version", None) or 0) >= IMPORTS:
+        return None
+    return context.index.scopes[0].opsets.get("")
+
+
+def _old_nodes(context: Context) -> Iterator[gs.Node]:
+    """The nodes of ONNX's own operators, where the model's opset is an old one."""
+    version = _version(context)
+    if version is None or version >= SETTLED:
+        return
+    for scope in context.index.scopes:
+        for node in context.index.nodes_of(scope):
+            if not operator_key(node)[0]:
+                yield node
+
+
+def _lacks_kernel(context: Context, node: gs.Node) -> bool:
+    found = schema.schema(node.op, "", _version(context) or 0)
+    return found is not None and found.since < FIRST_KERNEL.get(node.op, 0)
+
+
+def _obstacle(context: Context, node: gs.Node) -> str:
+    """What would be another meaning of a node at opset 7; "" where there is none, or where the node is not valid there."""
+    was, then = schema.schema(node.op, "", _version(context) or 0), schema.schema(node.op, "", SETTLED)
+    if was is None or then is None or was.since == then.since:
+        return ""
+    if node.op in _TRAINED and not node.attrs.get("is_test"):
+        return "does not say is_test=1, so that it may be in training"
+    if node.op == "PRelu" and _slope_for_channels(context, node) is not False:
+        return "may have one slope for each channel, which would be aligned with the last axis"
+    if node.op in _RECURRENT and node.outputs and node.outputs[0].name and not node.attrs.get("output_sequence"):
+        return "gives a sequence out that it does not have"
+    for name, attribute in was.attributes.items():
+        later = then.attributes.get(name)
+        changed = later is not None and later.default != attribute.default and (node.op, name) not in _DEFAULTS
+        if changed and name not in node.attrs:
+            return f"has another default of {name}"
+    return ""
+
+
+def _slope_for_channels(context: Context, node: gs.Node) -> bool | None:
+    """Whether the slope is one-dimensional, of several numbers, and not along the last axis; None where that is unknown."""
+    if len(node.inputs) < 2:
+        return False
+    data, slope = context.facts.shape(node.inputs[0]), context.facts.shape(node.inputs[1])
+    if slope is None:
+        return None
+    if len(slope) != 1 or slope[0] == 1:
+        return False
+    return None if data is None else len(data) != 2
+
+
+# A model that imports no version of ONNX's own operators, though its format has imports: the version that is meant is lost.
+#
+# It can be told where it cannot matter: the versions that have all nodes, with their attributes, operands and element types,
+# and that were there when the model's format was, all mean the same by every node.
+
+
+def lost_opset(context: Context) -> list[str]:
+    """The nodes of which nobody knows the version."""
+    graph = context.index.graph
+    if graph.import_domains or _format(context) < IMPORTS:
+        return []
+    return [node_name(node) for node in _onnx_nodes(context)]
+
+
+def import_opset(rewriting: Rewriting) -> None:
+    """Raises Refused where versions that fit differ in what a node means, or where none fits."""
+    context, index = rewriting.context, rewriting.index
+    if index.graph.functions:
+        raise Refused("the functions of the model are written for its opset")
+    nodes = _onnx_nodes(context)
+    versions = [v for v in range(SETTLED, newest_import("", _format(context)) + 1) if all(_has(context, n, v) for n in nodes)]
+    if not versions:
+        raise Refused("no opset of its time has all of its nodes")
+    low, high = versions[0], versions[-1]
+    for node in nodes:
+        if not keeps_meaning(node.op, "", node.attrs.keys(), given(node.inputs), given(node.outputs), low, high):
+            raise Refused(
+                f"{node.op} {node_name(node)!r} has another meaning at opset {low} than at {high}; both have all nodes"
+            )
+    set_opset(index, rewriting.edits, index.scopes[0], "", high)
+
+
+def _format(context: Context) -> int:
+    return int(getattr(context.index.graph, "ir_version", None) or 0)
+
+
+def _onnx_nodes(context: Context) -> list[gs.Node]:
+    """The nodes of ONNX's own operators, those aside that ONNX never had."""
+    index = context.index
+    nodes = (node for scope in index.scopes if not scope.is_function for node in index.nodes_of(scope))
+    return [node for node in nodes if not operator_key(node)[0] and schema.history(node.op, "")]
+
+
+def _has(context: Context, node: gs.Node, version: int) -> bool:
+    fitting = fits(node.op, "", version, node.attrs.keys(), given(node.inputs), given(node.outputs))
+    return fitting and takes_types(context, node, "", version)
+
+
+# Nodes that the imported opset does not have yet: operators, or element types of operators, that came later.
+#
+# Such a model says an older opset than it was written for. It is raised to the first opset that has all of these nodes, and
+# only when no other node means something else there.
+
+_LATE = frozenset(
+    getattr(onnx.TensorProto, name)
+    for name in (
+        "BFLOAT16", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "UINT4", "INT4", "FLOAT4E2M1",
+        "FLOAT8E8M0", "UINT2", "INT2",
+    )
+    if hasattr(onnx.TensorProto, name)
+)  # fmt: skip
+"""Element types that the operators were given one after the other; the others they have had from the beginning."""
+
+
+def early_nodes(context: Context) -> list[str]:
+    return [node_name(node) for node, _ in _early(context)]
+
+
+def raise_opset(rewriting: Rewriting) -> None:
+    """Raises Refused where that would change what the model computes, or where nobody can tell."""
+    index = rewriting.index
+    version = max(first for _, first in _early(rewriting.context))
+    why = obstacle(rewriting.context, "", version)
+    if why:
+        raise Refused(why)
+    set_opset(index, rewriting.edits, index.scopes[0], "", version)
+
+
+def _early(context: Context) -> Iterator[tuple[gs.Node, int]]:
+    """Nodes of ONNX's own operators that the model's opset lacks, each with the first opset that has it."""
+    index = context.index
+    now = index.scopes[0].opsets.get("")
+    if now is None:
+        return
+    late = _has_late_types(context)
+    if not late and all(domain or schema.schema(op, "", now) for domain, op in index.by_operator.keys):
+        return
+    for scope in index.scopes:
+        if scope.is_function:
+            continue
+        for node in index.nodes_of(scope):
+            domain, op = operator_key(node)
+            found = None if domain else schema.schema(op, "", now)
+            if domain or (found and (found.deprecated or not late or takes_types(context, node, "", now, _LATE))):
+                continue  # a deprecated operator is one that this opset has: a later one of its name means something else
+            first = _first(context, node, now)
+            if first is not None and first > now:
+                yield node, first
+
+
+def _has_late_types(context: Context) -> bool:
+    """Whether such an element type stands anywhere; asked again only after something new came."""
+    index = context.index
+    if context.absent.get("late types") == index.novelty:
+        return False
+    if any(elem_type(tensor) in _LATE for tensor in _typed(index)):
+        return True
+    casts = (node for key in index.by_operator.keys if key[1] == "Cast" for node in index.by_operator.of(key))
+    if any(node.attrs.get("to") in _LATE for node in casts):
+        return True
+    context.absent["late types"] = index.novelty
+    return False
+
+
+def _typed(index: GraphIndex) -> Iterator[gs.Tensor]:
+    """Tensors that say their element type themselves."""
+    yield from index.by_operator.constants(index.novelty)
+    for scope in index.scopes:
+        yield from scope.graph.inputs
+        yield from scope.graph.outputs
+
+
+def _first(context: Context, node: gs.Node, now: int) -> int | None:
+    """The first opset from the model's on that has the operator with the element types it is used with; None without one."""
+    versions = [max(since, now) for since in schema.versions(node.op) if since > now or schema.exists(node.op, "", now)]
+    for version in dict.fromkeys(versions):
+        fitting = fits(node.op, "", version, node.attrs.keys(), given(node.inputs), given(node.outputs))
+        if fitting and takes_types(context, node, "", version):
+            return version
+    return None

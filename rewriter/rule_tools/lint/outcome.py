@@ -1,0 +1,484 @@
+"""The graph that a rule leaves behind, as far as the rule itself tells.
+
+What the rule makes or edits is shown exactly; matched nodes that it does not touch are shown as the pattern asks for them. From
+this follow the two questions of ending: may a rule find work in what a rule has made, and does something grow less each time?
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rewriter.core.language import ast
+from rewriter.core.language.schema import computed_default, normal
+from rewriter.core.language.walk import pattern_nodes, walk
+from rewriter.core.record import field, record, replace
+from rewriter.rule_tools.lint.overlay import OpKey, Overlay, RuleGraph, RuleNode, RuleSubject, default
+from rewriter.rule_tools.lint.terms import ABSENT, Branch, Claim, Domain, Term, TermRef, compare, fold, heads, is_constant
+from rewriter.rule_tools.lint.terms import replace_parts as rename
+
+_PASSING = frozenset({"uses", "users", "is_output", "is_input"})  # facts that a rewrite may change about old tensors
+_OF_TENSORS = frozenset(
+    {"is_const", "present", "producer", "name", "value", "constant", "fill"}
+)  # what is asked of a constant as a tensor
+_TRUTHS = frozenset({"Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Equal", "And", "Or", "Xor", "Not", "IsNaN", "IsInf"})
+_COUNTS = frozenset({"Shape", "Size", "ArgMax", "ArgMin", "NonZero"})
+_KEEPS_RANK = frozenset({
+    "Abs", "Cast", "Ceil", "Clip", "Dropout", "Elu", "Erf", "Exp", "Floor", "Identity", "LeakyRelu", "Log", "Neg", "Reciprocal",
+    "Relu", "Sigmoid", "Slice", "Softmax", "Sqrt", "Tanh", "Tile", "Transpose",
+})  # fmt: skip
+_KEEPS_TYPE = (_KEEPS_RANK - {"Cast"}) | {
+    "Add", "Concat", "Div", "Expand", "Flatten", "Gather", "Gemm", "MatMul", "Max", "Min", "Mod", "Mul", "Pow", "Reshape",
+    "Split", "Squeeze", "Sub", "Sum", "Unsqueeze",
+}  # fmt: skip
+_RANKS = {"Flatten": 2, "Gemm": 2, "Shape": 1, "Size": 0}
+
+
+@record(slots=True)
+class Written:
+    """Attributes of a node that the rewrite made or edited. `copied` is the node that all others come from."""
+
+    values: dict[str, Term] = field(default_factory=dict)
+    deleted: set[str] = field(default_factory=set)
+    copied: TermRef | None = None
+
+
+@record(slots=True)
+class CountChange:
+    """Nodes that a firing adds, and those that it removes for sure, by the operators that they may have: none named for any."""
+
+    added: Counter[OpKey] = field(default_factory=Counter)
+    removed: list[frozenset[OpKey]] = field(default_factory=list)
+
+    def of(self, ops: frozenset[OpKey] | None) -> int:
+        """How many nodes more of these operators (None: of all) there are at most after a firing."""
+        more = sum(count for op, count in self.added.items() if ops is None or op in ops)
+        return more - sum(1 for gone in self.removed if ops is None or (gone and gone <= ops))
+
+
+@record(slots=True)
+class RewriteResult:
+    """What one rewrite block leaves. `touched` are new and edited nodes; `change` is None where it cannot be told."""
+
+    picture: RuleGraph
+    touched: frozenset[TermRef]
+    change: CountChange | None
+
+
+def outcomes(of: RuleSubject) -> list[RewriteResult]:
+    """One for each rewrite block of a rule that matches nodes."""
+    return [_ResultWriter(of, block).outcome() for block in of.rule.ast.rewrites] if of.picture is not None else []
+
+
+def consumes_root(of: RuleSubject) -> bool:
+    """Whether every firing takes the root away from its readers for good."""
+    return of.picture is not None and all(of.picture.root in _taken(of, block) for block in of.rule.ast.rewrites)
+
+
+def _redefined(block: ast.Rewrite) -> set[str]:
+    names = {s.output for s in block.statements if isinstance(s, ast.Redirect)}
+    return names | {o.name for s in block.statements if isinstance(s, ast.Build) for o in s.outputs if o.name}
+
+
+def _tensors_read(block: ast.Rewrite) -> set[str]:
+    """Names of tensors that what the block makes reads; what it computes from a tensor reads it no more."""
+    edited = [s.value for s in block.statements if isinstance(s, ast.Edit) and s.place.field == "inputs"]
+    names = {value.id for value in edited if isinstance(value, ast.Name)}
+    return names | {one.name for one in walk(block) if isinstance(one, ast.Ref | ast.AddOutput)}
+
+
+def _taken(of: RuleSubject, block: ast.Rewrite) -> set[TermRef]:
+    """Matched nodes that nothing reads any more: all outputs redefined, none of the old values read again."""
+    assert of.pattern is not None
+    gone: set[int] = set()
+    redefined, reads = _redefined(block), _tensors_read(block)
+    private = {name for item in of.rule.ast.privates for name in item.names}
+    before = None
+    while before != gone:  # a private result stays as long as a node that reads it does
+        before = set(gone)
+        for node in of.pattern.nodes:
+            names = {output.name for output in node.source.outputs}
+            free = redefined | (private - reads if gone.issuperset(node.uses) else set())
+            if names and names <= free and not names & reads:
+                gone.add(node.number)
+    deleted = {s.place.base for s in block.statements if isinstance(s, ast.Delete) and s.place.field is None}
+    taken = {TermRef("node", of.names.side, number) for number in gone}
+    return taken | {ref for name in deleted if isinstance(ref := of.names.known.get(name), TermRef) and ref.kind == "node"}
+
+
+class _ResultWriter:
+    def __init__(self, of: RuleSubject, block: ast.Rewrite) -> None:
+        assert of.picture is not None
+        self._of = of
+        self._block = block
+        self._before = of.picture
+        self._side = of.names.side
+        self._reach = [v for v in of.reach if block.opset is None or v in block.opset]
+        self._nodes = dict(self._before.nodes)
+        self._written: dict[TermRef, Written] = {}
+        self._made: dict[str, TermRef | Term] = {}
+        self._labels: dict[str, TermRef] = {}
+        self._arrays: dict[TermRef, Term] = {}
+        self._dtypes: dict[TermRef, Term] = {}
+        self._wrapped: dict[TermRef, tuple[str, ...]] = {}
+        self._change = CountChange()
+        self._known = True
+
+    def outcome(self) -> RewriteResult:
+        taken = _taken(self._of, self._block)
+        for statement in self._block.statements:
+            _STATEMENTS[type(statement)](self, statement)
+        self._wrap(taken)
+        for ref in taken:
+            node = self._nodes.pop(ref)
+            if not node.more_outputs:  # else another output may still be used
+                self._change.removed.append(node.ops or frozenset())
+        wrapped = [TermRef("node", self._side, made.at) for made in self._wrapped]
+        touched = frozenset([*self._written, *wrapped]) & frozenset(self._nodes)
+        self._settle()
+        facts = [self._old(literal) for literal in self._before.facts if self._stays(literal)]
+        facts.append(Claim(("opset",), Domain(only=frozenset(self._reach))))
+        facts += [compare(("name", made), "<>", ("name", TermRef("node", made.side, made.at))) for made in self._wrapped]
+        branches: list[Branch] = [tuple(self._old(q) for q in branch if self._stays(q)) for branch in self._before.branches]
+        constants = self._before.constants | set(self._arrays)
+        root = next(iter(touched), self._before.root)
+        picture = replace(
+            self._before,
+            nodes=self._nodes,
+            root=root,
+            facts=facts,
+            branches=branches,
+            constants=constants,
+            resolve=self._resolve,
+        )
+        return RewriteResult(picture, touched, self._change if self._known else None)
+
+    def _stays(self, literal: Claim) -> bool:
+        return not heads(literal.term) & _PASSING
+
+    def _wrap(self, taken: set[TermRef]) -> None:
+        """`y = Cast<to=float>(y)`: the root stays, under a new name, and only what is new reads it."""
+        for name in _redefined(self._block):
+            made = self._of.names.known.get(name)
+            if (
+                isinstance(made, TermRef)
+                and TermRef("node", made.side, made.at) not in taken
+                and made.at == self._before.root.at
+            ):
+                readers = [node for ref, node in self._nodes.items() if ref in self._written and made in node.inputs]
+                self._wrapped[made] = tuple(op for node in readers for _, op in node.ops or ())
+
+    def _old(self, literal: Claim) -> Claim:
+        """A fact of the pattern tells of an edited node as it was."""
+        return replace(literal, term=rename(literal.term, self._were))
+
+    def _settle(self) -> None:
+        """What was written is said in terms of the nodes as they were."""
+        for written in self._written.values():
+            written.values = {name: rename(value, self._were) for name, value in written.values.items()}
+            written.copied = None if written.copied is None else self._were(written.copied)
+        self._arrays = {ref: rename(array, self._were) for ref, array in self._arrays.items()}
+
+    def _were(self, term: Term) -> Term:
+        if not isinstance(term, TermRef) or term.kind not in ("node", "made"):
+            return term
+        written = self._written.get(TermRef("node", term.side, term.at))
+        edited = written is not None and not str(term.at).startswith("new")
+        return TermRef(term.kind, term.side, f"before {term.at}", term.part) if edited else term
+
+    # --- statements --------------------------------------------------------------------------------------------------------
+
+    def _redirect(self, redirect: ast.Redirect) -> None:
+        self._made[redirect.output] = self._operand(redirect.target)
+
+    def _delete(self, delete: ast.Delete) -> None:
+        if (ref := self._node_of(delete.place.base)) is not None and delete.place.field is not None:
+            written = self._touch(ref)
+            written.deleted.add(delete.place.field)
+            written.values.pop(delete.place.field, None)
+
+    def _unforeseen(self, statement: ast.Inline | ast.Mend) -> None:
+        """What it leaves depends on the model."""
+        self._known = False
+
+    def _add_output(self, statement: ast.AddOutput) -> None:
+        """No node comes or goes."""
+
+    def _each(self, each: ast.Each) -> None:
+        """How many nodes it adds, and which operands they replace, depends on the model."""
+        self._known = False
+        if each.inputs and (ref := self._node_of(each.base)) is not None:
+            self._touch(ref)
+            self._nodes[ref] = replace(self._nodes[ref], inputs=(), open=True)
+
+    def _node_of(self, label: str) -> TermRef | None:
+        found = self._labels.get(label, self._of.names.known.get(label))
+        return found if isinstance(found, TermRef) and found.kind == "node" else None
+
+    def _touch(self, ref: TermRef) -> Written:
+        if ref not in self._written:
+            self._written[ref] = Written(copied=ref)
+        return self._written[ref]
+
+    def _edit(self, edit: ast.Edit) -> None:
+        ref = self._node_of(edit.place.base)
+        name = edit.place.field
+        if ref is None or name in (None, "doc_string", "metadata_props"):
+            return
+        assert name is not None
+        written = self._touch(ref)
+        node = self._nodes[ref]
+        if name == "inputs":
+            position = edit.place.index.value if isinstance(edit.place.index, ast.Literal) else None
+            value = self._operand(edit.value)
+            if not isinstance(position, int) or not 0 <= position < 64:
+                self._nodes[ref] = replace(node, inputs=(), open=True)
+                return
+            filled = (*node.inputs, *(ABSENT for _ in range(position + 1 - len(node.inputs))))
+            self._nodes[ref] = replace(node, inputs=(*filled[:position], value, *filled[position + 1 :]))
+        elif name == "op":
+            self._rename(node, edit.value)
+        elif not isinstance(edit.value, ast.Constant | ast.Absent | ast.Build):
+            written.values[name] = self._of.names.term(edit.value)
+            written.deleted.discard(name)
+
+    def _rename(self, node: RuleNode, value: object) -> None:
+        """`n.op = "..."`: a node fewer of the old and one more of the new operator."""
+        ops = None
+        if isinstance(value, ast.Literal) and isinstance(value.value, str):
+            ops = frozenset({("", value.value)})
+            self._change.added.update(ops)
+            self._change.removed.append(node.ops or frozenset())
+        self._known = self._known and ops is not None
+        self._nodes[node.ref] = replace(node, ops=ops)
+
+    def _build(self, build: ast.Build) -> TermRef:
+        ref = TermRef("node", self._side, f"new {len(self._written)}")
+        self._written[ref] = Written()  # nested nodes are numbered after this one
+        inputs = tuple(self._operand(operand) for operand in build.inputs)
+        values = {attr.name: self._of.names.term(attr.value) for attr in build.attrs if isinstance(attr, ast.AttrSet)}
+        copied = next((self._node_of(attr.label) for attr in build.attrs if isinstance(attr, ast.AttrCopy)), None)
+        self._written[ref] = Written(values, set(), copied)
+        key = (normal(build.op.domain), build.op.name)
+        self._change.added[key] += 1
+        if build.op.param:
+            self._known = False
+        ops = None if build.op.param else frozenset({key})
+        self._nodes[ref] = RuleNode(ref, ops, inputs, outputs=max(1, len(build.outputs)), exact=True, span=build.op.span)
+        for part, output in enumerate(build.outputs):
+            if output.name:
+                self._made[output.name] = TermRef("made", self._side, ref.at, part)
+        if build.label:
+            self._labels[build.label] = ref
+        return ref
+
+    def _operand(self, operand: ast.NewOperand | ast.Expr) -> TermRef | Term:
+        if isinstance(operand, ast.Absent):
+            return ABSENT
+        if isinstance(operand, ast.Build):
+            return TermRef("made", self._side, self._build(operand).at)
+        if isinstance(operand, ast.Constant):
+            ref = TermRef("const", self._side, f"new {len(self._arrays)}")
+            self._arrays[ref] = self._of.names.term(operand.value)
+            if operand.dtype is not None:
+                self._dtypes[ref] = ("element", operand.dtype)
+            return ref
+        name = operand.name if isinstance(operand, ast.Ref) else operand.id if isinstance(operand, ast.Name) else ""
+        if isinstance(operand, ast.Ref) and operand.spread:
+            return TermRef("run", self._side, name)
+        redefined = name in _redefined(self._block)
+        found = self._made.get(name) if name not in self._of.names.known or not redefined else None
+        found = self._of.names.known.get(name) if found is None else found
+        return found if isinstance(found, TermRef) or found == ABSENT else TermRef("open", self._side, name)
+
+    # --- what terms of new things amount to ----------------------------------------------------------------------------------
+
+    def _resolve(self, term: Term) -> Term:
+        term = fold(term)
+        subject = term[1] if isinstance(term, tuple) and len(term) > 1 else None
+        if not isinstance(subject, TermRef):
+            return term
+        if subject.kind == "node" and subject in self._written:
+            return self._of_node(term, subject, self._written[subject])
+        if subject.kind == "const" and subject in self._arrays:
+            return self._of_constant(term, subject)
+        if subject in self._wrapped and term[0] in _PASSING:
+            readers = ("list", *self._wrapped[subject])
+            return fold({"users": readers, "uses": len(readers) - 1}.get(term[0], False))
+        if subject.kind == "made":
+            node = self._nodes.get(TermRef("node", subject.side, subject.at))
+            if node is not None and node.ref in self._written and subject.part == 0:
+                return self._of_output(term, node)
+        return term
+
+    def _of_node(self, term: Term, ref: TermRef, written: Written) -> Term:
+        node, copied = self._nodes.get(ref), written.copied
+        if term[0] == "op":
+            return next(iter(node.ops))[1] if node is not None and node.ops is not None and len(node.ops) == 1 else term
+        if term[0] == "attr":
+            return self._attribute(term, written, node)
+        if term[0] == "has":
+            if term[2] in written.values or term[2] in written.deleted:
+                return term[2] in written.values
+            return False if copied is None else ("has", copied, term[2])
+        edited = copied is not None and not str(ref.at).startswith("new")
+        return (term[0], copied, *term[2:]) if edited and (term[0] == "name" or term[0].startswith("source")) else term
+
+    def _attribute(self, term: Term, written: Written, node: RuleNode | None) -> Term:
+        if term[2] in written.values:
+            return written.values[term[2]]
+        if written.copied is not None and term[2] not in written.deleted:
+            return ("attr", written.copied, term[2])
+        ops = node.ops if node is not None and node.ops is not None else frozenset()
+        found = {default(domain, op, version, term[2]) for domain, op in ops for version in self._reach}
+        if found == {None} and not any(computed_default(op, domain, term[2]) for domain, op in ops):
+            return ABSENT
+        return found.pop() if len(found) == 1 and found != {None} else term
+
+    def _of_constant(self, term: Term, ref: TermRef) -> Term:
+        if term[0] == "dtype" and ref in self._dtypes:
+            return self._dtypes[ref]
+        array = self._arrays[ref]
+        if term[0] == "content":
+            single = isinstance(array, tuple) and array[0] == "list" and len(array) == 2
+            return (array[1] if single else array) if is_constant(array) else term
+        if term[0] in ("rank", "dtype", "size", "len", "dim", "shape") and not isinstance(array, tuple):
+            return term
+        return term if term[0] in _OF_TENSORS else fold((term[0], array, *term[2:]))
+
+    def _of_output(self, term: Term, node: RuleNode) -> Term:
+        (_, op) = next(iter(node.ops)) if node.ops is not None and len(node.ops) == 1 else ("", "")
+        first = node.inputs[0] if node.inputs else None
+        if term[0] == "dtype":
+            if op in _TRUTHS:
+                return ("element", "bool")
+            if op in _COUNTS:
+                return ("element", "int64")
+            if op == "Cast":
+                return self._written[node.ref].values.get("to", term)
+            return self._resolve(("dtype", first)) if op in _KEEPS_TYPE and isinstance(first, TermRef) else term
+        if term[0] == "rank":
+            if op in _RANKS:
+                return _RANKS[op]
+            return self._resolve(("rank", first)) if op in _KEEPS_RANK and isinstance(first, TermRef) else term
+        return term
+
+
+_STATEMENTS: Mapping[type, Callable[[_ResultWriter, Any], Any]] = {
+    ast.Build: _ResultWriter._build,
+    ast.Redirect: _ResultWriter._redirect,
+    ast.Edit: _ResultWriter._edit,
+    ast.Delete: _ResultWriter._delete,
+    ast.Inline: _ResultWriter._unforeseen,
+    ast.Mend: _ResultWriter._unforeseen,
+    ast.Each: _ResultWriter._each,
+    ast.AddOutput: _ResultWriter._add_output,
+}
+
+
+# Two rules that fit the same node though it does not matter which goes first: neither reads what the other writes.
+#
+# Many repairs change one attribute or one operand and keep the rest. Such rules need no `before`.
+
+Place = tuple[TermRef, str, int]
+"""A node, the name of an attribute or "inputs", and the operand's position (0 for attributes)."""
+
+ALL = "*"
+
+
+def independent(one: RuleSubject, other: RuleSubject, overlay: Overlay) -> bool:
+    """Whether the order of two firings at this place makes no difference."""
+    mine, theirs = _writes(one), _writes(other)
+    if mine is not None and theirs is not None:
+        reads, others = {_there(place, overlay) for place in _reads(one)}, _reads(other)
+        moved = {_there(place, overlay) for place in mine}
+        return not (_touch(moved, theirs) or _touch(moved, others) or _touch(theirs, reads))
+    if mine is not None and consumes_root(other):
+        return _root_only(one, mine) and not _touch({_there(place, overlay) for place in mine}, _reads(other))
+    if theirs is not None and consumes_root(one):
+        return _root_only(other, theirs) and not _touch(theirs, {_there(place, overlay) for place in _reads(one)})
+    return False
+
+
+def _root_only(subject: RuleSubject, writes: set[Place]) -> bool:
+    return subject.picture is not None and {place[0] for place in writes} <= {subject.picture.root}
+
+
+def _there(place: Place, overlay: Overlay) -> Place:
+    return overlay.nodes.get(place[0], place[0]), place[1], place[2]
+
+
+def _touch(written: set[Place], read: set[Place]) -> bool:
+    return any({(node, name, at), (node, ALL, 0), (node, name, -1)} & read for node, name, at in written)
+
+
+def _writes(subject: RuleSubject) -> set[Place] | None:
+    """The places that a rule edits; None when it does anything else to the matched nodes."""
+    known = subject.names.known
+    found: set[Place] = set()
+    for block in subject.rule.ast.rewrites:
+        for statement in block.statements:
+            if isinstance(statement, ast.Build) and not any(output.name in known for output in statement.outputs):
+                continue
+            place = statement.place if isinstance(statement, ast.Edit | ast.Delete) else None
+            node = known.get(place.base) if place is not None else None
+            if place is None or place.field in (None, "op") or not (isinstance(node, TermRef) and node.kind == "node"):
+                return None
+            if place.field != "inputs":
+                found.add((node, str(place.field), 0))
+            elif isinstance(place.index, ast.Literal) and isinstance(place.index.value, int):
+                found.add((node, "inputs", place.index.value))
+            else:
+                return None
+    return found
+
+
+def _reads(subject: RuleSubject) -> set[Place]:
+    """Everything that the rule's firing depends on at matched nodes: tested attributes, operands that it speaks of."""
+    assert subject.pattern is not None
+    known, side = subject.names.known, subject.names.side
+    found: set[Place] = set()
+    spoken = _spoken(subject)
+    for node in subject.pattern.nodes:
+        ref = TermRef("node", side, node.number)
+        found |= {(ref, attr.name, 0) for attr in node.source.attrs}
+        for position, operand in enumerate(node.source.inputs):
+            plain = isinstance(operand, ast.Capture) and not (operand.const or operand.type or operand.optional)
+            if not (
+                isinstance(operand, ast.Wildcard) or (plain and isinstance(operand, ast.Capture) and operand.name not in spoken)
+            ):
+                found.add((ref, "inputs", position))
+        if spoken & {output.name for output in node.source.outputs}:
+            found.add((ref, ALL, 0))  # what is true of its output depends on all of the node
+    for part in _said(subject):
+        if isinstance(part, ast.Field) and isinstance(part.value, ast.Name):
+            node_ref = known.get(part.value.id)
+            found.add((node_ref, part.name, -1 if part.name == "inputs" else 0)) if isinstance(node_ref, TermRef) else None
+        elif isinstance(part, ast.Call) and len(part.args) > 1 and isinstance(part.args[0], ast.Name):
+            node_ref, name = known.get(part.args[0].id), part.args[1]
+            if isinstance(node_ref, TermRef) and isinstance(name, ast.Literal) and isinstance(name.value, str):
+                found.add((node_ref, name.value, 0))
+        elif isinstance(part, ast.AttrCopy) and isinstance(node_ref := known.get(part.label), TermRef):
+            found.add((node_ref, ALL, 0))
+    return found
+
+
+def _said(subject: RuleSubject) -> list[object]:
+    """All records of the rule outside of its pattern and its tests."""
+    rule = subject.rule.ast
+    return [record for part in (*rule.wheres, *rule.lets, *rule.rewrites) for record in walk(part)]
+
+
+def _spoken(subject: RuleSubject) -> set[str | None]:
+    """Names that the rule uses outside of its pattern, or that stand in it more than once."""
+    names: set[str | None] = {record.id for record in _said(subject) if isinstance(record, ast.Name)}
+    names |= {record.name for record in _said(subject) if isinstance(record, ast.Ref)}
+    seen: set[str] = set()
+    for node in pattern_nodes(subject.rule.ast.match):
+        for operand in node.inputs:
+            if isinstance(operand, ast.Capture | ast.Variadic):
+                if operand.name in seen:
+                    names.add(operand.name)
+                seen.add(operand.name)
+    return names

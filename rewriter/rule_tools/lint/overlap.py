@@ -1,0 +1,362 @@
+"""Pairs of rules that fit the same place: the same rule twice, one that never gets its turn, two of which neither is first.
+
+All rules of a phase compete at a root; `before` decides, then how specific they are. What remains equal must be decided by the
+author. Roots are visited from inputs to outputs, so a rule that fits an inner node of another rule's pattern comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, combinations
+
+from rewriter.core.errors import RewriterError
+from rewriter.core.language import ast
+from rewriter.core.language.rule import Rule
+from rewriter.core.language.walk import walk
+from rewriter.core.record import record
+from rewriter.core.versions import Clause, exactly, parse_versions
+from rewriter.rule_tools.lint.outcome import RewriteResult, consumes_root, independent, outcomes
+from rewriter.rule_tools.lint.overlay import OpKey, RuleGraph, RuleSubject, compatible, implies, overlays, subject
+from rewriter.rule_tools.lint.terms import TermRef
+
+# For which models two rules are meant: exporters, versions, opsets, the framework's own file.
+
+
+def meet(one: RuleSubject, other: RuleSubject) -> bool:
+    """Whether some model is meant for both."""
+    mine, theirs = one.rule, other.rule
+    if not one.reach & other.reach or not _ranges_meet(mine, theirs) or _apart(mine, theirs):
+        return False
+    return not (mine.exporters and theirs.exporters) or bool(set(mine.exporters) & set(theirs.exporters))
+
+
+def reaches_all(one: RuleSubject, other: RuleSubject) -> bool:
+    """Whether every run that has the other rule on a model has the first one on it, too."""
+    mine, theirs = one.rule, other.rule
+    if not other.reach <= one.reach or (mine.ir.first, mine.ir.last) not in ((None, None), (theirs.ir.first, theirs.ir.last)):
+        return False
+    if mine.exporters and not (theirs.exporters and set(theirs.exporters) <= set(mine.exporters)):
+        return False
+    if mine.versions is not None and mine.versions != theirs.versions:
+        return False
+    if mine.needs_source and not theirs.needs_source:
+        return False
+    inside, other_inside = mine.ast.match.inside, theirs.ast.match.inside
+    if inside is not None and (
+        other_inside is None or (inside.op.name, inside.attr) != (other_inside.op.name, other_inside.attr)
+    ):
+        return False
+    if mine.targets:  # with any of the other's targets, this one runs, too
+        return mine.header.on_target and bool(theirs.targets) and set(theirs.targets) <= set(mine.targets)
+    return mine.default or not theirs.default
+
+
+def ever_holds(rule: Rule) -> bool:
+    """Whether some version of the exporter satisfies `versions`."""
+    return _satisfiable(_clauses(rule))
+
+
+def _ranges_meet(one: Rule, other: Rule) -> bool:
+    low = max(one.ir.first or 0, other.ir.first or 0)
+    return low <= min(one.ir.last or low, other.ir.last or low)
+
+
+def _apart(one: Rule, other: Rule) -> bool:
+    """Different places in the model, or versions of which none is both."""
+    mine, theirs = one.ast.match.inside, other.ast.match.inside
+    if mine is not None and theirs is not None and (mine.op.name, mine.attr) != (theirs.op.name, theirs.attr):
+        return True
+    return not _satisfiable((*_clauses(one), *_clauses(other)))
+
+
+def _clauses(rule: Rule) -> tuple[Clause, ...]:
+    try:
+        return parse_versions(rule.versions or "")
+    except RewriterError:
+        return ()
+
+
+def _satisfiable(clauses: tuple[Clause, ...]) -> bool:
+    """Where a range begins, one of its clauses names the version or the one before: these are tried, and 0."""
+    tried: set[tuple[int, ...]] = {(0,)}
+    for clause in clauses:
+        release = clause.release
+        tried |= {release, (*release, 0, 0, 1), (*release[:-1], release[-1] + 1)}
+    return any(all(clause.holds(exactly(version)) for clause in clauses) for version in tried)
+
+
+# Rules that find work in what rules have made: one that fits its own result, several that undo each other.
+#
+# An edge leads from a rule to another that fits what the first has just made. It is certain when the pattern lies wholly over
+# the result and its conditions follow from it, possible when the rest of the model would have to help. Going round along edges
+# ends only if something grows less: a count of nodes that no rule of the circle raises.
+
+Edges = Mapping[str, set[str]]
+
+
+@record(frozen=True, slots=True)
+class Circle:
+    """Rules in the order in which they feed each other, the first one fed by the last; one rule alone fits its own result."""
+
+    subjects: tuple[RuleSubject, ...]
+    certain: bool
+
+
+def circles(subjects: Sequence[RuleSubject], possible: bool = False) -> Iterator[Circle]:
+    """Every circle in which nothing falls; with `possible`, also those that the rest of a model would have to close."""
+    known = {s.names.side: s for s in subjects if s.picture is not None}
+    results = {side: outcomes(subject(s.rule, f"{side}'")) for side, s in known.items()}
+    certain = _edges(known, results, certain=True)
+    told: set[frozenset[str]] = set()
+    for ring in _endless(certain, results):
+        told.add(frozenset(ring))
+        yield Circle(tuple(known[code] for code in ring), True)
+    if not possible:
+        return
+    for ring in _endless(_edges(known, results, certain=False), results):
+        if frozenset(ring) not in told:
+            yield Circle(tuple(known[code] for code in ring), False)
+
+
+def _edges(known: Mapping[str, RuleSubject], results: Mapping[str, list[RewriteResult]], certain: bool) -> dict[str, set[str]]:
+    readers: dict[OpKey, list[RuleSubject]] = {}
+    anything: list[RuleSubject] = []
+    for one in known.values():
+        assert one.picture is not None
+        nodes = [one.picture.nodes[one.picture.root]] if certain else list(one.picture.nodes.values())
+        if any(node.ops is None for node in nodes):
+            anything.append(one)
+            continue
+        for op in {op for node in nodes for op in node.ops or ()}:
+            readers.setdefault(op, []).append(one)
+    edges: dict[str, set[str]] = {code: set() for code in known}
+    for code, made in results.items():
+        for outcome in made:
+            ops = {op for ref in _anchors(outcome, certain) for op in outcome.picture.nodes[ref].ops or ()}
+            for reader in chain(*(readers.get(op, ()) for op in sorted(ops)), anything):
+                if reader.names.side in edges[code] or not meet(known[code], reader) or _once(known[code], reader):
+                    continue
+                if _feeds(outcome, reader, certain):
+                    edges[code].add(reader.names.side)
+    return edges
+
+
+def _once(maker: RuleSubject, reader: RuleSubject) -> bool:
+    """Whether one of two rules fires but once in all, or once at a node and never at what it made itself."""
+    times = {maker.rule.header.once, reader.rule.header.once}
+    return "model" in times or ("node" in times and maker.rule.code == reader.rule.code)
+
+
+def _anchors(outcome: RewriteResult, certain: bool) -> list[TermRef]:
+    """Nodes of the result where a pattern may stand: its root anywhere, or any part of it on something new."""
+    return sorted(outcome.picture.nodes if certain else outcome.touched, key=repr)
+
+
+def _feeds(outcome: RewriteResult, reader: RuleSubject, certain: bool) -> bool:
+    pattern, result = reader.picture, outcome.picture
+    assert pattern is not None
+    if certain and pattern.private:
+        return False
+    for at in [pattern.root] if certain else list(pattern.nodes):
+        for place in _anchors(outcome, certain):
+            for overlay in overlays(pattern, at, result, place):
+                if not outcome.touched & set(overlay.nodes.values()):
+                    continue
+                if implies(pattern, result, overlay, some=True) if certain else compatible(pattern, result, overlay):
+                    return True
+    return False
+
+
+# --- circles and what falls along them -----------------------------------------------------------------------------------
+
+
+def _endless(edges: Edges, results: Mapping[str, list[RewriteResult]]) -> Iterator[list[str]]:
+    waiting = _components(edges)
+    while waiting:
+        part = waiting.pop()
+        inner = {code: edges[code] & part for code in part}
+        falling = _falling(part, results)
+        if not falling:
+            yield _ring(inner)
+            continue
+        # A rule along which something falls can be passed finitely often only: the rest must end without it.
+        waiting.extend(_components({code: set() if code in falling else inner[code] for code in part}))
+
+
+def _falling(part: set[str], results: Mapping[str, list[RewriteResult]]) -> set[str]:
+    """The rules along which a count falls that no rule of the part raises; empty when there is no such count."""
+    changes = {code: [outcome.change for outcome in results[code]] for code in part}
+    measures: set[frozenset[OpKey] | None] = {None}
+    for code in part:
+        for change in changes[code]:
+            if change is None:
+                return set()
+            measures |= {frozenset({op}) for gone in change.removed for op in gone} | set(filter(None, change.removed))
+    for measure in measures:
+        most = {code: max((c.of(measure) for c in changes[code] if c is not None), default=0) for code in part}
+        falling = {code for code, more in most.items() if more < 0}
+        if falling and max(most.values()) <= 0:
+            return falling
+    return set()
+
+
+def _components(edges: Edges) -> list[set[str]]:
+    """Sets of rules each of which leads to each other, single ones only when they lead to themselves."""
+    reach = {code: reachable(code, edges) for code in edges}
+    found: list[set[str]] = []
+    placed: set[str] = set()
+    for code in sorted(edges):
+        if code in placed or code not in reach[code]:
+            continue
+        part = {other for other in reach[code] if code in reach[other]}
+        placed |= part
+        found.append(part)
+    return found
+
+
+def reachable(start: str, edges: Mapping[str, Iterable[str]]) -> set[str]:
+    """Whatever edges lead to, one or several of them."""
+    reached: set[str] = set()
+    waiting = list(edges[start])
+    while waiting:
+        code = waiting.pop()
+        if code not in reached:
+            reached.add(code)
+            waiting.extend(edges.get(code, ()))
+    return reached
+
+
+def _ring(edges: Edges) -> list[str]:
+    """A shortest path from the first rule of a component back to itself."""
+    start = min(edges)
+    paths = [[start]]
+    seen: set[str] = set()
+    for path in paths:
+        for code in sorted(edges[path[-1]]):
+            if code == start:
+                return path
+            if code not in seen:
+                seen.add(code)
+                paths.append([*path, code])
+    return sorted(edges)
+
+
+@record(frozen=True, slots=True)
+class Pair:
+    """A finding on two rules. `kind` is duplicate, shadowed (the first by the second), overlap or undecided."""
+
+    kind: str
+    one: RuleSubject
+    other: RuleSubject
+    at: ast.Span = ast.NOWHERE
+
+
+def pairs(subjects: Iterable[RuleSubject]) -> Iterator[Pair]:
+    """Every pair with something wrong, once."""
+    drawn = [subject for subject in subjects if subject.picture is not None]
+    order = _Before(drawn)
+    told: set[tuple[str, str]] = set()
+    for pair in _at_one_root(drawn, order):
+        told.add((pair.one.names.side, pair.other.names.side))
+        yield pair
+    for pair in _inside(drawn):
+        if (pair.one.names.side, pair.other.names.side) not in told:
+            yield pair
+
+
+def _at_one_root(drawn: list[RuleSubject], order: _Before) -> Iterator[Pair]:
+    seen: set[tuple[str, str]] = set()
+    for group in _by_operator(drawn).values():
+        for one, other in combinations(group, 2):
+            key = (one.names.side, other.names.side)
+            if key in seen or one.rule.code == other.rule.code:
+                continue
+            seen.add(key)
+            if (pair := _judge(one, other, order)) is not None:
+                yield pair
+
+
+def _judge(one: RuleSubject, other: RuleSubject, order: _Before) -> Pair | None:
+    mine, theirs = one.picture, other.picture
+    if mine is None or theirs is None or not meet(one, other):
+        return None
+    laid = list(overlays(mine, mine.root, theirs, theirs.root))
+    if not laid:
+        return None
+    more_general = reaches_all(one, other) and any(implies(mine, theirs, overlay) for overlay in laid) and _private(one, other)
+    back = list(overlays(theirs, theirs.root, mine, mine.root))
+    less_general = reaches_all(other, one) and any(implies(theirs, mine, overlay) for overlay in back) and _private(other, one)
+    if more_general and less_general and one.phase == other.phase:
+        return Pair("duplicate", other, one)
+    if more_general and order.first(one, other) and consumes_root(one):
+        return Pair("shadowed", other, one)
+    if less_general and order.first(other, one) and consumes_root(other):
+        return Pair("shadowed", one, other)
+    if one.phase != other.phase or one.specificity != other.specificity or order.decides(one, other):
+        return None
+    sure = [overlay for overlay in laid if compatible(mine, theirs, overlay) and not independent(one, other, overlay)]
+    if not sure:
+        return None
+    return Pair("undecided" if all(overlay.unsure for overlay in sure) else "overlap", one, other)
+
+
+def _private(general: RuleSubject, special: RuleSubject) -> bool:
+    """A rule that forbids other uses of inner tensors fits less often."""
+    return not general.rule.ast.privates or bool(special.rule.ast.privates)
+
+
+def _inside(drawn: list[RuleSubject]) -> Iterator[Pair]:
+    """Rules that always eat an inner node of another rule's pattern first."""
+    groups = _by_operator(drawn)
+    for victim in drawn:
+        picture = victim.picture
+        assert picture is not None
+        for node in picture.nodes.values():
+            if node.ref == picture.root or len(node.ops or ()) != 1:
+                continue
+            for eater in groups.get(next(iter(node.ops or ())), groups[None]):
+                apart = eater.rule.code != victim.rule.code and eater.phase <= victim.phase
+                if apart and _eats(eater, victim, picture, node.ref):
+                    yield Pair("shadowed", victim, eater, node.span)
+
+
+def _eats(eater: RuleSubject, victim: RuleSubject, picture: RuleGraph, at: TermRef) -> bool:
+    if eater.picture is None or not reaches_all(eater, victim) or not consumes_root(eater) or eater.rule.ast.privates:
+        return False
+    records = (record for block in eater.rule.ast.rewrites for record in walk(block))
+    again = {record.op.name for record in records if isinstance(record, ast.Build)}
+    if again & {name for _, name in picture.nodes[at].ops or ()}:
+        return False  # what it makes may stand in the same place
+    return any(implies(eater.picture, picture, overlay) for overlay in overlays(eater.picture, eater.picture.root, picture, at))
+
+
+def _by_operator(drawn: list[RuleSubject]) -> Mapping[OpKey | None, list[RuleSubject]]:
+    """The rules that may fit each operator that one names as its root; under None, those that fit any."""
+    groups: dict[OpKey | None, list[RuleSubject]] = {None: []}
+    for one in drawn:
+        picture = one.picture
+        assert picture is not None
+        ops = picture.nodes[picture.root].ops
+        for op in [None] if ops is None else sorted(ops):
+            groups.setdefault(op, []).append(one)
+    return {op: group if op is None else [*group, *groups[None]] for op, group in groups.items()}
+
+
+class _Before:
+    """What `before`, phases and specificity say of two rules."""
+
+    def __init__(self, subjects: list[RuleSubject]) -> None:
+        direct = {subject.rule.code: subject.rule.before for subject in subjects}
+        self._later = {code: reachable(code, direct) for code in direct}
+
+    def decides(self, one: RuleSubject, other: RuleSubject) -> bool:
+        """Whether `before` leads from one of them to the other."""
+        return other.rule.code in self._later[one.rule.code] or one.rule.code in self._later[other.rule.code]
+
+    def first(self, one: RuleSubject, other: RuleSubject) -> bool:
+        """Whether the one is always tried before the other."""
+        if one.phase != other.phase:
+            return one.phase < other.phase
+        if self.decides(one, other):
+            return other.rule.code in self._later[one.rule.code]
+        return one.specificity > other.specificity

@@ -1,0 +1,500 @@
+"""Two graphs laid over each other: in which ways a node of one and a node of the other can be the same node of some model.
+
+Both graphs are known in part only. Where one of them ends (a captured tensor) the other may go on; a tensor that one leaves
+free can be whatever the other says. Laying one over the other also tells whether the first asks for nothing that the second
+does not have anyway: then it `covers` it, and whatever fits the second fits the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import permutations
+from typing import Any
+
+from rewriter.core.errors import RewriterError
+from rewriter.core.language import ast, schema
+from rewriter.core.language.dtypes import DTYPES
+from rewriter.core.language.header import PHASES
+from rewriter.core.language.pattern import ANY_OPERATOR, Made, Pattern, PatternNode, compile_pattern
+from rewriter.core.language.rule import Rule
+from rewriter.core.language.specificity import specificity
+from rewriter.core.record import field, record
+from rewriter.rule_tools.lint.terms import (
+    ABSENT,
+    Branch,
+    Claim,
+    Domain,
+    Term,
+    TermNames,
+    TermRef,
+    alternatives,
+    compare,
+    consistent,
+    equals,
+    facts_of,
+    fold,
+    implied,
+    is_constant,
+    normal,
+    replace_parts,
+)
+
+# A graph as far as a rule knows it: the nodes of its pattern and what holds of them, ready to be laid over another one.
+
+OpKey = tuple[str, str]
+Facts = tuple[dict[Term, Domain], list[Claim]]
+"""Terms with the values that are left to them, and literals that hold unless something is unknown."""
+
+
+@record(slots=True)
+class RuleNode:
+    """One node. `ops` None: any operator; `open`: it may have more operands; `exact`: made by a rewrite, so nothing is open."""
+
+    ref: TermRef
+    ops: frozenset[OpKey] | None
+    inputs: tuple[TermRef | Term, ...]
+    open: bool = False
+    ordered: bool = False
+    outputs: int = 1
+    more_outputs: bool = False
+    exact: bool = False
+    span: ast.Span = ast.NOWHERE
+
+
+@record(slots=True)
+class RuleGraph:
+    """Nodes and facts. `facts` always hold; one of `branches` holds besides. `constants` and `optional` are refs of operands.
+
+    `resolve` says what a term of a new node amounts to; pictures of patterns leave terms as they are.
+    `told`: what the facts and each branch say together, once somebody asked.
+    """
+
+    side: str
+    nodes: dict[TermRef, RuleNode]
+    root: TermRef
+    facts: list[Claim] = field(default_factory=list)
+    branches: list[Branch] = field(default_factory=lambda: [()])
+    constants: set[TermRef] = field(default_factory=set)
+    optional: set[TermRef] = field(default_factory=set)
+    private: set[TermRef] = field(default_factory=set)
+    resolve: Callable[[Term], Term] = fold
+    told: list[Facts] | None = None
+
+
+@record(slots=True)
+class RuleSubject:
+    """One rule of the set with what the analysis asks of it again and again. `picture` None: it matches the interface."""
+
+    rule: Rule
+    specificity: int
+    reach: frozenset[int]
+    phase: int
+    names: TermNames
+    pattern: Pattern | None
+    picture: RuleGraph | None
+
+
+def subject(rule: Rule, side: str) -> RuleSubject:
+    """The rule with its picture; `side` keeps it apart from others, and from itself."""
+    reach = frozenset(v for v in range(1, schema.latest_opset() + 1) if v in rule.opset)
+    names = TermNames(side, lets={let.name: let.value for let in rule.ast.lets})
+    pattern = None if rule.ast.match.graph else _pattern(rule)
+    found = RuleSubject(rule, specificity(rule.ast), reach, PHASES.index(rule.phase), names, pattern, None)
+    if pattern is not None:
+        found.picture = _RuleGraphBuilder(found, pattern).picture()
+    return found
+
+
+def _pattern(rule: Rule) -> Pattern | None:
+    """Parameters that name operators stand at their defaults; a rule that cannot run without a setting has no picture."""
+    given = {p.name: p.default.value for p in rule.ast.params if isinstance(p.default, ast.Literal)}
+    try:
+        return compile_pattern(rule.ast.match, given)
+    except RewriterError:
+        return None
+
+
+class _RuleGraphBuilder:
+    def __init__(self, of: RuleSubject, pattern: Pattern) -> None:
+        self._rule = of.rule.ast
+        self._side = of.names.side
+        self._reach = of.reach
+        self._names = of.names
+        self._pattern = pattern
+        self._facts: list[Claim] = []
+        self._late: list[tuple[TermRef, ast.AttrPattern]] = []
+        self._constants: set[TermRef] = set()
+        self._optional: set[TermRef] = set()
+
+    def picture(self) -> RuleGraph:
+        for param in self._rule.params:
+            self._names.known[param.name] = ("param", self._side, param.name)
+        self._facts.append(Claim(("opset",), Domain(only=self._reach)))
+        for pattern_node in self._pattern.nodes:
+            self._declare(pattern_node)
+        nodes = {self._ref(n): self._node(n) for n in self._pattern.nodes}
+        for ref, attr in self._late:
+            assert attr.value is not None
+            self._attribute(("attr", ref, attr.name), self._names.term(attr.value))
+        made = [self._names.known.get(name) for private in self._rule.privates for name in private.names]
+        return RuleGraph(
+            self._side,
+            nodes,
+            TermRef("node", self._side, self._pattern.root),
+            self._facts,
+            alternatives((where.condition for where in self._rule.wheres), self._names),
+            self._constants,
+            self._optional,
+            {ref for ref in made if isinstance(ref, TermRef)},
+        )
+
+    def _ref(self, node: PatternNode) -> TermRef:
+        return TermRef("node", self._side, node.number)
+
+    def _declare(self, node: PatternNode) -> None:
+        """Labels and outputs, so that every line may speak of them."""
+        if node.source.label is not None:
+            self._names.known[node.source.label] = self._ref(node)
+        for position, output in enumerate(node.source.outputs):
+            if output.name is not None:
+                kind = "run" if output.variadic else "made"
+                self._names.known[output.name] = TermRef(kind, self._side, node.number, position)
+
+    def _node(self, node: PatternNode) -> RuleNode:
+        source, ref = node.source, self._ref(node)
+        if node.ops is not ANY_OPERATOR:
+            self._facts.append(Claim(("op", ref), Domain(only=frozenset(op for _, op in node.ops))))
+        inputs = tuple(self._operand(node, position, operand) for position, operand in enumerate(node.inputs))
+        for attr in source.attrs:
+            self._attr_pattern(node, attr)
+        listed = [output for output in source.outputs if not output.variadic]
+        runs = len(listed) < len(source.outputs)
+        return RuleNode(
+            ref,
+            None if node.ops is ANY_OPERATOR else node.ops,
+            inputs,
+            source.more_inputs,
+            source.ordered or not node.orders,
+            max(1, len(listed)),
+            source.more_outputs or runs,
+            span=source.ops_span,
+        )
+
+    def _operand(self, node: PatternNode, position: int, operand: Any) -> TermRef:
+        if isinstance(operand, Made):
+            return TermRef("run" if operand.run else "made", self._side, operand.node, operand.output)
+        if isinstance(operand, ast.Variadic):
+            return self._known(operand.name, TermRef("run", self._side, operand.name))
+        if isinstance(operand, ast.Capture):
+            ref = self._known(operand.name, TermRef("capture", self._side, operand.name))
+            self._captured(operand, ref)
+            return ref
+        ref = TermRef("const" if isinstance(operand, ast.ConstPattern) else "any", self._side, node.number, position)
+        if isinstance(operand, ast.ConstPattern):
+            self._constants.add(ref)
+            self._constant(operand, ref)
+        return ref
+
+    def _known(self, name: str, ref: TermRef) -> TermRef:
+        found = self._names.known.setdefault(name, ref)
+        return found if isinstance(found, TermRef) else ref
+
+    def _captured(self, operand: ast.Capture, ref: TermRef) -> None:
+        if operand.const:
+            self._constants.add(ref)
+            self._facts.append(equals(("is_const", ref), True))
+        if operand.optional:
+            self._optional.add(ref)
+        else:
+            self._facts.append(equals(("present", ref), True))
+        if operand.type is not None:
+            self._typed(operand.type, ref)
+
+    def _typed(self, pattern: ast.TypePattern, ref: TermRef) -> None:
+        if pattern.dtype is not None:
+            self._facts.append(equals(("dtype", ref), ("element", pattern.dtype)))
+        if pattern.dims is None:
+            return
+        open_ended = Ellipsis in pattern.dims
+        least = len(pattern.dims) - open_ended
+        rank = ("rank", ref)
+        self._facts.append(Claim(rank, Domain(low=(least, False))) if open_ended else equals(rank, least))
+        for position, dim in enumerate(pattern.dims):
+            if dim is Ellipsis:
+                break
+            term = ("dim", ref, position)
+            if isinstance(dim, int):
+                self._facts.append(equals(term, dim))
+            elif isinstance(dim, str):
+                known = self._names.known.setdefault(dim, term)
+                if known != term:
+                    self._facts.append(compare(term, "=", known))
+
+    def _constant(self, operand: ast.ConstPattern, ref: TermRef) -> None:
+        if operand.dtype is not None:
+            self._facts.append(equals(("dtype", ref), ("element", operand.dtype)))
+        value = self._names.term(operand.value)
+        if isinstance(value, tuple) and value[0] == "list" and len(value) == 2:
+            value = value[1]  # a constant of one element is equal to its element
+        if is_constant(value):
+            self._facts.append(equals(("content", ref), value))
+
+    def _attr_pattern(self, node: PatternNode, attr: ast.AttrPattern) -> None:
+        ref = self._ref(node)
+        term = ("attr", ref, attr.name)
+        if attr.mode != "equals":
+            self._facts.append(equals(("has", ref, attr.name), attr.mode == "present"))
+            default = self._default(node, attr.name)
+            if attr.mode == "absent" and default is not None:
+                self._facts.append(equals(term, default))
+        elif isinstance(attr.value, ast.Name) and attr.value.id not in DTYPES:
+            if self._names.known.setdefault(attr.value.id, term) != term:
+                self._late.append((ref, attr))
+        elif attr.value is not None:
+            self._late.append((ref, attr))
+
+    def _default(self, node: PatternNode, name: str) -> Term:
+        """The one value that the absent attribute stands for in every opset that the rule reaches, or None."""
+        found = {default(domain, op, version, name) for domain, op in node.ops for version in self._reach}
+        return found.pop() if len(found) == 1 else None
+
+    def _attribute(self, term: Term, value: Term) -> None:
+        self._facts.append(equals(term, value) if is_constant(value) else compare(term, "=", value))
+
+
+def default(domain: str, op: str, version: int, name: str) -> Term:
+    """The declared default of an attribute as a term, or None."""
+    value = schema.effective_default(op, domain, version, name)
+    return ("list", *value) if isinstance(value, list) else value
+
+
+def absent(ref: TermRef | Term) -> bool:
+    """Whether an operand is an omitted one."""
+    return bool(ref == ABSENT)
+
+
+MOST_ORDERS = 24  # orders of operands that are tried at one node
+LIMIT = 64  # ways to lay one graph over another that are looked at
+
+
+@record(slots=True)
+class Overlay:
+    """One such way. `nodes` and `tensors` lead from refs of the one to refs of the other, `same` between refs of the other.
+
+    `unsure`: it needs a constant to be a node's result that folds to one, or the like.
+    """
+
+    nodes: dict[TermRef, TermRef]
+    tensors: dict[TermRef, TermRef | Term]
+    same: tuple[tuple[TermRef, TermRef], ...] = ()
+    covers: bool = True
+    unsure: bool = False
+
+    def copy(self) -> Overlay:
+        return Overlay(dict(self.nodes), dict(self.tensors), self.same, self.covers, self.unsure)
+
+
+def overlays(one: RuleGraph, at: TermRef, other: RuleGraph, place: TermRef) -> Iterator[Overlay]:
+    """The ways in which node `at` of the one is node `place` of the other, with everything upwards of them."""
+    laying = _Laying(one, other)
+    for number, overlay in enumerate(laying.node(Overlay({}, {}), at, place)):
+        if number == LIMIT:
+            return
+        overlay.covers = overlay.covers and len(overlay.nodes) == len(one.nodes)
+        yield overlay
+
+
+def compatible(one: RuleGraph, other: RuleGraph, overlay: Overlay) -> bool:
+    """Whether the conditions of both can hold at once."""
+    change = renaming(overlay, other.resolve)
+    facts = [normal(literal, change) for literal in (*one.facts, *other.facts)]
+    if not consistent(facts):
+        return False
+    mine = [[normal(literal, change) for literal in branch] for branch in one.branches]
+    theirs = [[normal(literal, change) for literal in branch] for branch in other.branches]
+    theirs = [branch for branch in theirs if consistent([*facts, *branch])]
+    return any(consistent([*facts, *branch, *more]) for branch in mine for more in theirs)
+
+
+def implies(one: RuleGraph, other: RuleGraph, overlay: Overlay, some: bool = False) -> bool:
+    """Whether the other's conditions leave those of the one no choice; with `some`, in at least one of its alternatives."""
+    if not overlay.covers:
+        return False
+    change = renaming(overlay, other.resolve)
+    known = _told(other, change) if overlay.same else _told_alone(other)
+
+    def follow(asked: Iterable[Claim], facts: Facts) -> bool:
+        return all(implied(normal(literal, change), *facts) for literal in asked)
+
+    answers = (follow(one.facts, facts) and any(follow(branch, facts) for branch in one.branches) for facts in known)
+    return any(answers) if some else bool(known) and all(answers)
+
+
+def _told_alone(picture: RuleGraph) -> list[Facts]:
+    """What the conditions of a picture say, where no two of its tensors are one: the same however another is laid over it."""
+    if picture.told is None:
+        picture.told = _told(picture, renaming(Overlay({}, {}), picture.resolve))
+    return picture.told
+
+
+def _told(picture: RuleGraph, change: Callable[[Term], Term]) -> list[Facts]:
+    """The facts of each alternative that can hold, and what is only said of things that may be unknown."""
+    base = [normal(literal, change) for literal in picture.facts]
+    told = []
+    for branch in picture.branches:
+        known = [*base, *(normal(literal, change) for literal in branch)]
+        if consistent(known):
+            told.append((facts_of(known), [k for k in known if isinstance(k, Claim) and k.maybe]))
+    return told
+
+
+def renaming(overlay: Overlay, resolve: Callable[[Term], Term]) -> Callable[[Term], Term]:
+    """Rewrites terms of the one, and of the other, into terms of the other."""
+    table: dict[Term, Term] = {**overlay.nodes, **overlay.tensors}
+    same = dict(overlay.same)
+
+    def step(term: Term) -> Term:
+        if isinstance(term, TermRef):
+            term = table.get(term, term)
+            return same.get(term, term)
+        return resolve(term) if isinstance(term, tuple) else term
+
+    return lambda term: replace_parts(term, step)
+
+
+class _Laying:
+    def __init__(self, one: RuleGraph, other: RuleGraph) -> None:
+        self._one = one
+        self._other = other
+
+    def node(self, overlay: Overlay, at: TermRef, place: TermRef) -> Iterator[Overlay]:
+        if at in overlay.nodes or place in overlay.nodes.values():
+            if overlay.nodes.get(at) == place:
+                yield overlay
+            return
+        mine, theirs = self._one.nodes[at], self._other.nodes[place]
+        common = theirs.ops if mine.ops is None else mine.ops if theirs.ops is None else mine.ops & theirs.ops
+        if common is not None and not common:
+            return
+        overlay = overlay.copy()
+        overlay.nodes[at] = place
+        overlay.covers = overlay.covers and theirs.ops is not None and (mine.ops is None or theirs.ops <= mine.ops)
+        if not self._outputs(overlay, mine, theirs):
+            return
+        swaps = any(schema.is_commutative(op, domain) for domain, op in common or ())
+        for order in self._orders(mine, theirs, swaps):
+            yield from self._operands(overlay.copy(), mine, theirs, order, 0)
+
+    def _outputs(self, overlay: Overlay, mine: RuleNode, theirs: RuleNode) -> bool:
+        """Outputs that the one does not list must be unused, so the other may not use them."""
+        used = {ref.part for node in self._other.nodes.values() for ref in node.inputs if _is_made(ref, theirs.ref)}
+        if not mine.more_outputs and any(part >= mine.outputs for part in used):
+            return False
+        if theirs.outputs < mine.outputs or (theirs.more_outputs and not mine.more_outputs and not theirs.exact):
+            overlay.covers = False
+        for part in range(max(mine.outputs, theirs.outputs)):
+            overlay.tensors[TermRef("made", mine.ref.side, mine.ref.at, part)] = TermRef(
+                "made", theirs.ref.side, theirs.ref.at, part
+            )
+        return True
+
+    @staticmethod
+    def _orders(mine: RuleNode, theirs: RuleNode, swaps: bool) -> Iterator[Sequence[TermRef | Term]]:
+        several = 1 < len(mine.inputs) <= 4 and not any(isinstance(ref, TermRef) and ref.kind == "run" for ref in mine.inputs)
+        if not (swaps and several and not (mine.ordered and (theirs.ordered or theirs.exact))):
+            yield mine.inputs
+            return
+        for number, order in enumerate(permutations(mine.inputs)):
+            if number < MOST_ORDERS:
+                yield order
+
+    def _operands(
+        self, overlay: Overlay, mine: RuleNode, theirs: RuleNode, order: Sequence[TermRef | Term], position: int
+    ) -> Iterator[Overlay]:
+        if position == 0 and mine.ordered and order is not mine.inputs:
+            overlay.covers = False
+        if position >= max(len(order), len(theirs.inputs)):
+            if theirs.open and not mine.open and not _takes_at_most(theirs, len(order)):
+                overlay.covers = False
+            yield overlay
+            return
+        one = order[position] if position < len(order) else None
+        other = theirs.inputs[position] if position < len(theirs.inputs) else None
+        if _is_run(one) or _is_run(other):
+            last = position == len(order) - 1 and not mine.open  # what stands behind a run is not laid over anything
+            overlay.covers = overlay.covers and last and _is_run(one) and (other is None or one != other)
+            yield overlay
+            return
+        for following in self._pair(overlay, one, other, mine, theirs, position):
+            yield from self._operands(following, mine, theirs, order, position + 1)
+
+    def _pair(
+        self, overlay: Overlay, one: TermRef | Term, other: TermRef | Term, mine: RuleNode, theirs: RuleNode, position: int
+    ) -> Iterator[Overlay]:
+        if one is None:
+            if not mine.open:
+                if not absent(other) and other not in self._other.optional:
+                    return
+                overlay.covers = overlay.covers and absent(other)
+            yield overlay
+        elif other is None or absent(other):
+            yield from self._missing(overlay, one, other, theirs, position)
+        elif isinstance(one, TermRef) and one.kind == "made":
+            yield from self._made(overlay, one, other)
+        else:
+            if other.kind == "made" and one in self._one.constants:
+                overlay.unsure, overlay.covers = True, False
+            if other in self._other.optional and one not in self._one.optional:
+                overlay.covers = False
+            if self._bind(overlay, one, other):
+                yield overlay
+
+    def _missing(
+        self, overlay: Overlay, one: TermRef, other: TermRef | Term, theirs: RuleNode, position: int
+    ) -> Iterator[Overlay]:
+        """The one has an operand where the other has none, or says nothing."""
+        optional = one in self._one.optional
+        if other is None and theirs.open:
+            overlay.covers = overlay.covers and optional
+            if self._bind(overlay, one, TermRef("open", theirs.ref.side, theirs.ref.at, position)):
+                yield overlay
+        elif optional and self._bind(overlay, one, ABSENT):
+            yield overlay
+
+    def _made(self, overlay: Overlay, one: TermRef, other: TermRef) -> Iterator[Overlay]:
+        if other.kind == "made":
+            if TermRef("node", other.side, other.at) not in self._other.nodes:  # its rewrite makes this operand anew, somehow
+                overlay.covers, overlay.unsure = False, True
+                yield overlay
+            elif other.part == one.part:
+                yield from self.node(overlay, TermRef("node", one.side, one.at), TermRef("node", other.side, other.at))
+            return
+        overlay.covers = False
+        overlay.unsure = overlay.unsure or other in self._other.constants
+        if self._bind(overlay, one, other):
+            yield overlay
+
+    def _bind(self, overlay: Overlay, one: TermRef, other: TermRef | Term) -> bool:
+        """The tensor of the one is this tensor of the other; when it was another one before, the two must be the same."""
+        found = overlay.tensors.setdefault(one, other)
+        if found == other:
+            return True
+        if absent(found) or absent(other) or (found.kind == "made" and other.kind == "made"):
+            return False
+        overlay.covers = False
+        overlay.same = (*overlay.same, (other, found))
+        return True
+
+
+def _is_run(ref: TermRef | Term) -> bool:
+    return isinstance(ref, TermRef) and ref.kind == "run"
+
+
+def _is_made(ref: TermRef | Term, by: TermRef) -> bool:
+    return isinstance(ref, TermRef) and ref.kind == "made" and (ref.side, ref.at) == (by.side, by.at)
+
+
+def _takes_at_most(node: RuleNode, count: int) -> bool:
+    """Whether the operators of a node have no more operands than that, in any version."""
+    versions = [op for domain, name in node.ops or () for op in schema.history(name, domain)]
+    return bool(versions) and all(op.max_inputs is not None and op.max_inputs <= count for op in versions)

@@ -1,0 +1,229 @@
+"""What is wrong with rules as a set: `rewriter lint`.
+
+Each rule may be right and the set still wrong: two rules that fit one place, one that never gets its turn, several that undo
+each other. All of it is found without a model, from patterns and conditions alone. What cannot be decided so is said only when
+it is asked for (`pedantic`), as a warning. A repair whose evidence only twins can show, and which has none, is found here, too:
+the compiler must not refuse it, since a rule that is tried out has no tests yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from rewriter.core.language import ast
+from rewriter.core.language.diagnostics import Diagnostic, Related
+from rewriter.core.language.rule import Rule
+from rewriter.rule_tools.lint.overlap import Circle, Pair, circles, ever_holds, pairs
+from rewriter.rule_tools.lint.overlay import RuleSubject, subject
+from rewriter.rule_tools.lint.terms import Claim, alternatives, consistent, fold, normal, replace_parts
+
+TWINNED = frozenset({"source", "exporter"})
+_SHOWN = 8  # rules of a circle that are named
+
+
+def lint(rules: Iterable[Rule], pedantic: bool = False) -> list[Diagnostic]:
+    """Everything wrong with the rules as a set, in the order of their codes; with `pedantic`, also what cannot be decided."""
+    given = list(rules)
+    subjects = [subject(one, _side(rule, number)) for rule in given for number, one in enumerate(rule.variants)]
+    found = [*_never(subjects), *_pairs(subjects, pedantic), *_circles(subjects, pedantic), *_without_twin(given)]
+    place = {rule.path: number for number, rule in enumerate(given)}
+    return sorted(found, key=lambda d: (place.get(d.path, 0), d.path, d.span.start, d.code, d.message))
+
+
+def _side(rule: Rule, number: int) -> str:
+    """What keeps the patterns of one rule apart from each other, and from those of others."""
+    return rule.code if number == 0 else f"{rule.code}/{number + 1}"
+
+
+def _of_rules(subjects: Iterable[RuleSubject]) -> Mapping[str, list[RuleSubject]]:
+    """The patterns of each rule, by its code."""
+    found: dict[str, list[RuleSubject]] = {}
+    for one in subjects:
+        found.setdefault(one.rule.code, []).append(one)
+    return found
+
+
+# --- Rules that can never apply -------------------------------------------------------------------------------------------
+
+
+def _never(subjects: Sequence[RuleSubject]) -> Iterator[Diagnostic]:
+    for one, *others in _of_rules(subjects).values():
+        rule = one.rule
+        if not ever_holds(rule):
+            span = next((item.value_span for item in rule.ast.meta if item.key == "versions"), rule.ast.code_span)
+            yield _report(
+                "E409", f"{rule.code} can never apply: no version is {rule.versions}", rule, span, "contradicts itself"
+            )
+        elif not any(other.picture is None or _possible(other, other.picture.branches) for other in (one, *others)):
+            span, label = _contradiction(one)
+            helps = ("conditions of one rule must hold together; for one or the other, write `or`",)
+            yield _report(
+                "E409", f"{rule.code} can never apply: its conditions exclude each other", rule, span, label, helps=helps
+            )
+
+
+def _possible(one: RuleSubject, branches: Iterable[tuple[Claim, ...]]) -> bool:
+    assert one.picture is not None
+    facts = [_plain(literal) for literal in one.picture.facts]
+    return any(consistent([*facts, *map(_plain, branch)]) for branch in branches)
+
+
+def _plain(literal: Claim) -> Claim | bool:
+    return normal(literal, lambda term: replace_parts(term, lambda part: fold(part)))
+
+
+def _contradiction(one: RuleSubject) -> tuple[ast.Span, str]:
+    """The first `where` line that leaves nothing possible, or the pattern."""
+    wheres = one.rule.ast.wheres
+    for count in range(len(wheres) + 1):
+        if not _possible(one, alternatives((where.condition for where in wheres[:count]), one.names)):
+            if count:
+                return wheres[count - 1].condition.span, "never holds together with what stands above"
+            break
+    return one.rule.ast.match.span, "asks for two things that exclude each other"
+
+
+# --- Pairs ------------------------------------------------------------------------------------------------------------------
+
+
+def _pairs(subjects: Sequence[RuleSubject], pedantic: bool) -> Iterator[Diagnostic]:
+    found = list(pairs(subjects))
+    covered = {pair.one.names.side for pair in found if pair.kind in ("duplicate", "shadowed")}
+    whole = {code: covered.issuperset(one.names.side for one in of) for code, of in _of_rules(subjects).items()}
+    told: set[tuple[str, str, str]] = set()
+    for pair in found:
+        key = (pair.kind, pair.one.rule.code, pair.other.rule.code)
+        if key in told or (pair.kind in ("duplicate", "shadowed") and not whole[pair.one.rule.code]):
+            continue  # of the other patterns of the rule nothing is taken
+        told.add(key)
+        if pair.kind == "duplicate":
+            yield _duplicate(pair)
+        elif pair.kind == "shadowed":
+            yield _shadowed(pair)
+        elif pair.kind == "overlap" or pedantic:
+            yield _overlap(pair)
+
+
+def _duplicate(pair: Pair) -> Diagnostic:
+    one, other = pair.one.rule, pair.other.rule
+    same = _spoken(pair.one) == _spoken(pair.other)
+    text = "are the same rule twice" if same else "fit exactly the same places"
+    helps = ("drop one of them",) if same else ("drop one of them, or say in both what tells their places apart",)
+    return _report(
+        "E404", f"{other.code} and {one.code} {text}", one, _root(pair.one), "again", (), helps,
+        (Related(other.path, _root(pair.other), "the first one"),),
+    )  # fmt: skip
+
+
+def _spoken(one: RuleSubject) -> list[str]:
+    """The rewrite without layout; other names make it another one, which changes no more than a word of the message."""
+    return [one.rule.words(block.span) for block in one.rule.ast.rewrites]
+
+
+def _shadowed(pair: Pair) -> Diagnostic:
+    one, other = pair.one.rule, pair.other.rule
+    inner = pair.at != ast.NOWHERE
+    notes = (f"{other.code} fits every place where {one.code} does, is tried first, and takes the node away",)
+    helps = (f"limit {other.code}, or let {one.code} go first: `before: {other.code}` in its header",)
+    if inner:
+        notes = (f"nodes are visited from inputs to outputs, so {other.code} rewrites this one before {one.code} is tried",)
+        helps = (f"limit {other.code}, or give it a later phase",)
+    elif pair.one.phase != pair.other.phase:
+        notes = (f"{other.code} runs in the earlier phase `{other.phase}`, fits every such place and takes the node away",)
+        helps = (f"limit {other.code}, or give {one.code} an earlier phase",)
+    span = pair.at if inner else _root(pair.one)
+    return _report(
+        "E405", f"{one.code} never gets its turn: {other.code} is always first", one, span, "gone by then", notes, helps,
+        (Related(other.path, _root(pair.other), "fits more"),),
+    )  # fmt: skip
+
+
+def _overlap(pair: Pair) -> Diagnostic:
+    one, other = pair.one.rule, pair.other.rule
+    sure = pair.kind == "overlap"
+    message = f"{one.code} and {other.code} {'fit' if sure else 'may fit'} the same node, and nothing says which goes first"
+    notes = [f"both run in phase `{one.phase}` and are equally specific ({pair.one.specificity})"]
+    if not sure:
+        notes.append("they meet only where a constant is made by the very nodes that the other one matches")
+    helps = (
+        f"`before: {other.code}` in the header of {one.code}, or the other way round",
+        "or conditions that exclude each other",
+    )
+    related = (Related(other.path, _root(pair.other), "fits here, too"),)
+    return _report("E406" if sure else "W406", message, one, _root(pair.one), "fits here", tuple(notes), helps, related)
+
+
+# --- Rules that find work in what rules have made ---------------------------------------------------------------------------
+
+
+def _circles(subjects: Sequence[RuleSubject], pedantic: bool) -> Iterator[Diagnostic]:
+    for circle in circles(subjects, possible=pedantic):
+        yield _alone(circle) if len({one.rule.code for one in circle.subjects}) == 1 else _round(circle)
+
+
+def _alone(circle: Circle) -> Diagnostic:
+    one = circle.subjects[0]
+    rule = one.rule
+    code, verb = ("E407", "matches") if circle.certain else ("W407", "may match")
+    notes = ("a node that it has rewritten fits its pattern and conditions again, and no count of nodes falls",)
+    if not circle.certain:
+        notes = ("its conditions do not say that they fail for what it makes, and no count of nodes falls",)
+    helps = ("say in the pattern or in a `where` line that it is not yet done, or write `once: node` in the header",)
+    return _report(code, f"{rule.code} {verb} its own result", rule, _effect(rule), "makes it", notes, helps, (
+        Related(rule.path, _root(one), "fits it"),))  # fmt: skip
+
+
+def _round(circle: Circle) -> Diagnostic:
+    rules = list({one.rule.code: one.rule for one in circle.subjects}.values())
+    code, verb = ("E408", "undo") if circle.certain else ("W408", "may undo")
+    shown = [rule.code for rule in rules[:_SHOWN]]
+    more = f" and {len(rules) - _SHOWN} more" if len(rules) > _SHOWN else ""
+    notes = (f"{', then '.join(shown)}{more}, then {shown[0]} again; no count of nodes falls on the way",)
+    helps = ("drop one of them, put them in different sets, or let a condition of one exclude what another makes",)
+    related = tuple(Related(rule.path, _effect(rule), f"makes work for {following.code}") for rule, following in zip(
+        rules[1:_SHOWN], [*rules[2:], rules[0]], strict=False))  # fmt: skip
+    label = f"makes work for {rules[1].code}"
+    return _report(code, f"{' and '.join(shown)} {verb} each other", rules[0], _effect(rules[0]), label, notes, helps, related)
+
+
+# --- Evidence that nothing shows ----------------------------------------------------------------------------------------------
+
+
+def _without_twin(rules: Sequence[Rule]) -> Iterator[Diagnostic]:
+    """Repairs that read the framework's file, or what an exporter leaves, and show no correct program that they leave alone."""
+    for rule in rules:
+        if rule.evidence is None or rule.evidence.name not in TWINNED or any(test.twin for test in rule.ast.tests):
+            continue
+        span = next(item.value_span for item in rule.ast.meta if item.key == "evidence")
+        notes = ("a twin is what the exporter makes of a correct program, as near to the pattern as possible",)
+        helps = (
+            'add `test "..." twin ~~~ model ~~~`, with the framework\'s code in a comment above it',
+            "or `evidence: guess` where the model does not tell",
+        )
+        message = f"{rule.code} has no twin, and its evidence is `{rule.evidence.name}`"
+        yield _report("E505", message, rule, span, "what shows that correct programs stay?", notes, helps)
+
+
+# --- Places -----------------------------------------------------------------------------------------------------------------
+
+
+def _report(
+    code: str,
+    message: str,
+    rule: Rule,
+    span: ast.Span,
+    label: str,
+    notes: tuple[str, ...] = (),
+    helps: tuple[str, ...] = (),
+    related: tuple[Related, ...] = (),
+) -> Diagnostic:
+    return Diagnostic(code, message, span, label, notes, helps, rule.path, related)
+
+
+def _root(one: RuleSubject) -> ast.Span:
+    return one.picture.nodes[one.picture.root].span if one.picture is not None else one.rule.ast.match.span
+
+
+def _effect(rule: Rule) -> ast.Span:
+    """The first statement of the rewrite."""
+    return next((statement.span for block in rule.ast.rewrites for statement in block.statements), rule.ast.code_span)

@@ -1,0 +1,149 @@
+"""From rule files to checked rules: what was found right once is in the cache, and is not parsed and checked again."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from rewriter.core.language.ast import Span
+from rewriter.core.language.cache.library import Library, RulesAndWarnings
+from rewriter.core.language.diagnostics import Diagnostic, RuleFileError, SourceText, suggest
+from rewriter.core.language.rule import Rule
+from rewriter.core.language.rule_files import State, find_rule_files
+from rewriter.core.language.rules import RuleSet, code_key
+
+# Codes of rules that are loaded together, whichever files they are in.
+#
+# This is asked at every start, of kept rules too: what is kept of some files holds whatever others they are loaded with. So
+# trees are looked at only where something is wrong.
+
+
+def check_codes(rules: Sequence[Rule]) -> Iterator[Diagnostic]:
+    """Codes are unique across files; `before` names rules and does not go round in circles."""
+    first: dict[str, Rule] = {}
+    for rule in rules:
+        other = first.setdefault(rule.code, rule)
+        if other.path != rule.path:
+            line, _ = other.source.line_col(other.ast.code_span.start)
+            notes = (f"the other one is `{other.slug}` at {other.path}:{line}",)
+            yield Diagnostic("E401", f"two rules have the code {rule.code}", rule.ast.code_span, "again", notes, path=rule.path)
+    for rule in rules:
+        for code in rule.header.replaces:
+            if code in first:
+                message = f"{rule.code} replaces {code}, and there is a rule of this code"
+                yield Diagnostic("E401", message, _value_span(rule, "replaces"), "still there", path=rule.path)
+    for rule in rules:
+        for code in rule.before:
+            if code not in first:
+                yield from _unknown(rule, code, first)
+            elif (circle := _circle(rule.code, code, first)) is not None and rule.code == min(circle):
+                message = f"`before` goes round in a circle: {' before '.join(circle)}"
+                yield Diagnostic("E403", message, _value_span(rule, "before"), "who is first?", path=rule.path)
+
+
+def _unknown(rule: Rule, code: str, known: Iterable[str]) -> Iterator[Diagnostic]:
+    from rewriter.rule_tools.checks.header import CODE
+
+    if CODE.fullmatch(code):
+        near = suggest(code, known)
+        helps = (f"did you mean `{near}`?",) if near else ()
+        message = f"`before: {code}` names no rule that is loaded"
+        yield Diagnostic("W402", message, _value_span(rule, "before"), "without effect", (), helps, rule.path)
+
+
+def _value_span(rule: Rule, key: str) -> Span:
+    return next(item.value_span for item in rule.ast.meta if item.key == key)
+
+
+def _circle(start: str, following: str, rules: Mapping[str, Rule]) -> list[str] | None:
+    """A path along `before` from `following` back to `start`, as codes from start to start."""
+    paths = [[start, following]]
+    seen = {following}
+    while paths:
+        path = paths.pop()
+        if path[-1] == start:
+            return path
+        for code in rules[path[-1]].before if path[-1] in rules else ():
+            if code not in seen:
+                seen.add(code)
+                paths.append([*path, code])
+    return None
+
+
+_loaded: deque[tuple[list[State], RulesAndWarnings]] = deque(maxlen=4)
+"""What this process loaded last, with the states of the files."""
+
+
+def load_rules(paths: Iterable[Path | str] | None = None) -> RuleSet:
+    """Reads, parses and checks rule files; folders are searched for `*.rules`. None: the rules that are shipped.
+
+    What was found right once is in the cache (`Library`), and is not parsed and checked again. Files that this process loaded
+    and that nobody has written to since give the same rules, with all that was made of them.
+
+    Raises:
+        RewriterError: a path does not exist, cannot be read or is too big.
+        RuleFileError: with everything that is wrong in all files, warnings included.
+    """
+    files = find_rule_files(paths)
+    libraries = [Library(part) for part in _apart(files, paths)]
+    read = [_read(library) for library in libraries]
+    sources = {source.path: source for library in libraries for source in library.sources}
+    places = {path: number for number, path in enumerate(dict.fromkeys((*files, *sources)))}
+    rules = sorted((rule for part, _ in read for rule in part), key=lambda rule: places[rule.path])
+    told = (*(diagnostic for _, part in read for diagnostic in part), *check_codes(rules))
+    if any(not diagnostic.is_warning for diagnostic in told):
+        raise RuleFileError(told, sources)
+    doubtful = {diagnostic.path for diagnostic in told}
+    return RuleSet(
+        tuple(sorted(rules, key=lambda rule: code_key(rule.code))),
+        warnings=told,
+        sources={path: source for path, source in sources.items() if path in doubtful},
+    )
+
+
+def _read(library: Library) -> RulesAndWarnings:
+    for states, known in _loaded:
+        if states == library.states:
+            return known
+    found = library.read("checked") or _compiled(library)
+    if library.is_stable:
+        _loaded.append((library.states, found))
+    return found
+
+
+def _apart(files: Sequence[str], paths: Iterable[Path | str] | None) -> list[Sequence[str]]:
+    """The shipped files, and the others: whoever writes rules beside the shipped ones has only his own compiled again."""
+    if paths is None:
+        return [files]
+    shipped = set(find_rule_files(None))
+    parts = [path for path in files if path in shipped], [path for path in files if path not in shipped]
+    return [part for part in parts if part] or [files]
+
+
+def _compiled(library: Library) -> RulesAndWarnings:
+    """Parses and checks each file; what is right goes into the cache."""
+    from rewriter.core.collector import collector_off
+
+    with collector_off():
+        rules, found = _checked(library.texts)
+        if all(diagnostic.is_warning for diagnostic in found):
+            library.write("checked", rules, found)
+    return rules, tuple(found)
+
+
+def _checked(sources: Sequence[SourceText]) -> tuple[list[Rule], list[Diagnostic]]:
+    """The rules of all files, and all that the compiler says of each file."""
+    from rewriter.core.language.parse import parse
+    from rewriter.core.language.rule_files import SharedDefines
+    from rewriter.rule_tools.checks.check import check
+
+    found: list[Diagnostic] = []
+    rules: list[Rule] = []
+    shared = SharedDefines(sources)
+    for source in sources:
+        rule_file, problems = parse(source.text, source.path, shared.of(source.path))
+        found.extend(problems)
+        found.extend(check(rule_file))
+        rules.extend(Rule(rule, source.path, source) for rule in rule_file.rules)
+    return rules, found

@@ -1,0 +1,365 @@
+"""Element types for all tensors of an instance at once: the types that schemas allow, intersected over the whole pattern."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache, lru_cache, partial
+from itertools import accumulate
+from typing import Any
+
+from onnx import defs
+
+from rewriter.core.language import ast, schema
+from rewriter.core.language.dtypes import DTYPES
+from rewriter.core.language.rule import Rule
+from rewriter.core.language.schema import registered_at
+from rewriter.core.language.walk import rebuild, walk
+from rewriter.core.record import field, record
+from rewriter.trust.proof.instances import contrib_operators
+from rewriter.trust.proof.instances.draft import Dims, Draft, Term
+
+# Which element types an operator takes and gives, and which of its operands share theirs.
+
+_TENSOR = re.compile(r"tensor\((\w+)\)")
+RUNNABLE = frozenset(
+    DTYPES[name]
+    for name in (
+        "float", "double", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64",
+        "bool", "string",
+    )
+)  # fmt: skip
+"""Element types that instances are made of."""
+
+
+@record(frozen=True, slots=True)
+class TypedOperand:
+    """One operand or result: the type variable that it shares with others ("" for none) and the types that it allows."""
+
+    variable: str
+    allowed: frozenset[int]
+    variadic: bool
+
+
+@cache
+def formals(op: str, domain: str, version: int) -> tuple[tuple[TypedOperand, ...], tuple[TypedOperand, ...]] | None:
+    """Operands and results of an operator in an opset; None when it has no schema there."""
+    if contrib_operators.known(op, domain):
+        whole = contrib_operators.INTEGER_OPERANDS.get(op, ())
+        operands = [
+            TypedOperand("", contrib_operators.INT32, False)
+            if n in whole
+            else TypedOperand("T", contrib_operators.FLOAT, False)
+            for n in range(9)
+        ]
+        return tuple(operands), tuple(TypedOperand("T", contrib_operators.FLOAT, False) for _ in range(4))
+    schema = registered_at(op, domain, version)
+    if schema is None:
+        return None
+    constraints = {c.type_param_str: frozenset(_numbers(c.allowed_type_strs)) for c in schema.type_constraints}
+    return tuple(tuple(_formal(p, constraints) for p in group) for group in (schema.inputs, schema.outputs))  # type: ignore[return-value]
+
+
+def at(group: tuple[TypedOperand, ...], position: int) -> TypedOperand | None:
+    """The formal of a position, the variadic last one for all beyond it."""
+    if position < len(group):
+        return group[position]
+    return group[-1] if group and group[-1].variadic else None
+
+
+def _formal(parameter: defs.OpSchema.FormalParameter, constraints: dict[str, frozenset[int]]) -> TypedOperand:
+    variadic = parameter.option == defs.OpSchema.FormalParameterOption.Variadic
+    variable = parameter.type_str if parameter.type_str in constraints and parameter.is_homogeneous else ""
+    allowed = constraints.get(parameter.type_str) or frozenset(_numbers([parameter.type_str]))
+    return TypedOperand(variable, allowed, variadic)
+
+
+def _numbers(texts: object) -> set[int]:
+    found = (_TENSOR.fullmatch(text) for text in texts)  # type: ignore[attr-defined]
+    return {DTYPES[match.group(1)] for match in found if match and DTYPES.get(match.group(1)) in RUNNABLE}
+
+
+_LIKELY = {DTYPES["float"]: 24.0, DTYPES["int64"]: 6.0, DTYPES["double"]: 4.0, DTYPES["int32"]: 4.0, DTYPES["bool"]: 2.0}
+
+
+class NoType(Exception):
+    """No element type suits a tensor."""
+
+
+class _Groups:
+    """Tensors that must have one type."""
+
+    def __init__(self) -> None:
+        self._parent: dict[object, object] = {}
+        self.allowed: dict[object, frozenset[int]] = {}
+
+    def find(self, key: object) -> object:
+        self._parent.setdefault(key, key)
+        while self._parent[key] != key:
+            key = self._parent[key]
+        return key
+
+    def join(self, one: object, other: object) -> None:
+        first, second = self.find(one), self.find(other)
+        if first != second:
+            self._parent[second] = first
+            self.allowed[first] = self.allowed.get(first, RUNNABLE) & self.allowed.pop(second, RUNNABLE)
+
+    def restrict(self, key: object, allowed: frozenset[int]) -> None:
+        root = self.find(key)
+        self.allowed[root] = self.allowed.get(root, RUNNABLE) & allowed
+
+
+def assign(drafts: Iterable[Draft], asked: Mapping[int, frozenset[int]], dims: Dims, *, override: bool) -> None:
+    """Gives every term an element type.
+
+    Args:
+        drafts: the nodes.
+        asked: what the rule asks of a term (by id).
+        dims: the source of chance.
+        override: what the rule asks wins over the schemas, as in repairs of models that no schema allows.
+
+    Raises:
+        NoType: the demands contradict each other.
+    """
+    groups = _Groups()
+    terms: dict[int, Term] = {}
+    for number, draft in enumerate(drafts):
+        _demands(groups, terms, number, draft)
+    for key, allowed in asked.items():
+        if key in terms and override and not groups.allowed.get(groups.find(key), RUNNABLE) & allowed:
+            groups.allowed[groups.find(key)] = allowed
+        elif key in terms:
+            groups.restrict(key, allowed)
+    chosen: dict[object, int] = {}
+    for key, term in terms.items():
+        root = groups.find(key)
+        if root not in chosen:
+            chosen[root] = _choose(groups.allowed.get(root, RUNNABLE), dims)
+        term.dtype = chosen[root]
+
+
+def _demands(groups: _Groups, terms: dict[int, Term], number: int, draft: Draft) -> None:
+    known = formals(draft.op, draft.domain, draft.version)
+    both: tuple[list[Term | None], list[Term | None]] = draft.inputs, [*draft.outputs]
+    for side, members in enumerate(both):
+        for position, term in enumerate(members):
+            if term is None:
+                continue
+            terms[id(term)] = term
+            if term.value is not None:
+                groups.restrict(id(term), frozenset({_number(term)}))
+            formal = at(known[side], position) if known else None
+            if formal is None:
+                groups.join((number, "unknown operator"), id(term))
+                continue
+            groups.restrict(id(term), formal.allowed)
+            if formal.variable:
+                groups.join((number, formal.variable), id(term))
+    target = draft.attrs.get("to") if draft.op == "Cast" else None
+    if isinstance(target, int):
+        groups.restrict(id(draft.outputs[0]), frozenset({target}))
+
+
+def _number(term: Term) -> int:
+    import onnx
+
+    assert term.value is not None
+    return int(onnx.helper.np_dtype_to_tensor_dtype(term.value.dtype))
+
+
+def _choose(allowed: frozenset[int], dims: Dims) -> int:
+    if not allowed:
+        raise NoType
+    choices = sorted(allowed)
+    bounds = list(accumulate(_LIKELY.get(choice, 1.0) for choice in choices))
+    return choices[bisect([bound / bounds[-1] for bound in bounds], dims.rng.random())]
+
+
+# What the conditions of a rule ask for so plainly that instances can be made to fulfil it: types, ranks, what equals what.
+#
+# Everything else is left to chance: what violates a condition is thrown away, and how often that happens is counted.
+
+RANKS = range(7)
+_MIRROR = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+_HOLDS = {
+    "==": lambda a, b: a == b, "!=": lambda a, b: a != b, "<": lambda a, b: a < b, "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b, ">=": lambda a, b: a >= b,
+}  # fmt: skip
+
+MOST_ITEMS = 6
+"""Operands of a run that conditions about all of them are read for."""
+
+
+class Unsettled(Exception):
+    """An expression has no value before the model is there."""
+
+
+@record
+class Hints:
+    """By name of a tensor or of a bound attribute: what is asked of it.
+
+    Attributes:
+        same: the tensor with the same contents.
+        alike: the tensor of the same shape.
+        lengths: some of its dimensions, by position.
+    """
+
+    dtypes: dict[str, frozenset[int]] = field(default_factory=dict)
+    ranks: dict[str, frozenset[int]] = field(default_factory=dict)
+    contents: dict[str, Any] = field(default_factory=dict)
+    equal: dict[str, str] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+    same: dict[str, str] = field(default_factory=dict)
+    alike: dict[str, str] = field(default_factory=dict)
+    lengths: dict[str, dict[int, int]] = field(default_factory=dict)
+
+
+def hints(rule: Rule, dims: Dims) -> Hints:
+    """The hints of a rule; where it offers alternatives one is drawn."""
+    found = Hints()
+    any_of = 0
+    for where in rule.ast.wheres:
+        for condition in _conjuncts(where.condition, dims):
+            if isinstance(condition, ast.Quantified):
+                every = condition.quantifier == "all"
+                _read_items(condition, range(MOST_ITEMS) if every else (any_of,), dims, found)
+                any_of += not every  # each `any` is about another operand
+            else:
+                _read(condition, found)
+    return found
+
+
+def _renamed(old: str, new: str, part: Any) -> Any:
+    return ast.Name(new, part.span) if isinstance(part, ast.Name) and part.id == old else part
+
+
+def _read_items(expr: ast.Quantified, items: Iterable[int], dims: Dims, found: Hints) -> None:
+    """The operands of a run `xs` are drawn as `xs0`, `xs1` and so on."""
+    if not isinstance(expr.over, ast.Name):
+        return
+    for item in items:
+        own = rebuild(expr.condition, partial(_renamed, expr.name, f"{expr.over.id}{item}"))
+        for condition in _conjuncts(own, dims):
+            _read(condition, found)
+
+
+def constant(expr: ast.Expr, names: dict[str, Any]) -> Any:
+    """The value of an expression of literals and known names. Raises Unsettled."""
+    if isinstance(expr, ast.Literal):
+        return expr.value
+    if isinstance(expr, ast.Name):
+        if expr.id in names:
+            return names[expr.id]
+        if expr.id in DTYPES:
+            return DTYPES[expr.id]
+    if isinstance(expr, ast.Unary) and expr.op == "-":
+        return -constant(expr.operand, names)
+    if isinstance(expr, ast.ListOf):
+        return [constant(item, names) for item in expr.items]
+    raise Unsettled
+
+
+@lru_cache(maxsize=64)
+def source_questions(rule: Rule) -> tuple[tuple[str, str, list[Any]], ...]:
+    """What the rule asks the framework's own file: (label, attribute, values that it compares the answer with)."""
+    return tuple(_questions(rule))
+
+
+def _questions(rule: Rule) -> Iterator[tuple[str, str, list[Any]]]:
+    literals: list[Any] = [e.value for e in walk(rule.ast) if isinstance(e, ast.Literal) and isinstance(e.value, str | bool)]
+    for expr in walk(rule.ast):
+        if isinstance(expr, ast.Call) and expr.function == "source" and len(expr.args) >= 2:
+            label, key = expr.args[:2]
+            if isinstance(label, ast.Name) and isinstance(key, ast.Literal):
+                yield label.id, str(key.value), [v for v in (True, False, *literals) if v != key.value]
+
+
+@lru_cache(maxsize=64)
+def numbers_of(rule: Rule) -> tuple[float, ...]:
+    """The numbers that stand in the rule, and those that numbers are often compared with: constants that a rule may be for."""
+    literals = (e.value for e in walk(rule.ast) if isinstance(e, ast.Literal))
+    written = [float(value) for value in literals if isinstance(value, int | float) and not isinstance(value, bool)]
+    return tuple(sorted({n for n in (*written, *(-n for n in written), 0.0, 1.0, -1.0, 2.0) if abs(n) < 1e6}))
+
+
+def _conjuncts(expr: ast.Expr, dims: Dims) -> Iterator[ast.Expr]:
+    if isinstance(expr, ast.Logic):
+        parts = expr.operands if expr.op == "and" else (expr.operands[dims.below(len(expr.operands))],)
+        for part in parts:
+            yield from _conjuncts(part, dims)
+    else:
+        yield expr
+
+
+def _read(expr: ast.Expr, found: Hints) -> None:
+    if isinstance(expr, ast.Call) and expr.function == "all" and isinstance(expr.args[0], ast.Compare):
+        compare = expr.args[0]
+        if compare.op == "==" and isinstance(compare.left, ast.Name):
+            if isinstance(compare.right, ast.Name):
+                found.same.update({compare.left.id: compare.right.id, compare.right.id: compare.left.id})
+            _try(lambda: found.contents.__setitem__(compare.left.id, constant(compare.right, {})))
+        return
+    if not isinstance(expr, ast.Compare):
+        return
+    left, right = expr.left, expr.right
+    op: str = expr.op
+    if isinstance(right, ast.Call) and isinstance(left, ast.Literal | ast.Name):
+        left, right, op = right, left, _MIRROR.get(op, op)
+    subject = _asked(left)
+    if subject is not None:
+        function, name = subject
+        _try(lambda: _fact(function, name, op, constant(right, {}), found))
+        if function == "dim" and op == "==" and isinstance(left, ast.Call):
+            position = left.args[1]
+            _try(lambda: found.lengths.setdefault(name, {}).__setitem__(constant(position, {}), constant(right, {})))
+        other = _asked(right)
+        if op == "==" and other is not None and function == other[0] == "shape":
+            found.alike.update({name: other[1], other[1]: name})
+        if op == "==" and other is not None and function == other[0] == "axis":
+            found.equal[other[1]] = name
+    elif isinstance(left, ast.Name) and isinstance(right, ast.Name) and op == "==" and right.id not in DTYPES:
+        found.equal[right.id] = left.id
+    elif isinstance(left, ast.Name) and op in ("==", "in"):
+        _try(lambda: found.values.__setitem__(left.id, [constant(right, {})] if op == "==" else constant(right, {})))
+
+
+def _asked(expr: ast.Expr) -> tuple[str, str] | None:
+    """`dtype(x)`, `rank(x)`, `axis(a, x)`: the function and the name that it is about."""
+    if isinstance(expr, ast.Call) and expr.args and isinstance(expr.args[0], ast.Name):
+        return expr.function, expr.args[0].id
+    return None
+
+
+def _fact(function: str, name: str, op: str, value: Any, found: Hints) -> None:
+    if function == "dtype" and op in ("==", "in"):
+        found.dtypes[name] = frozenset([value] if op == "==" else value)
+    elif function == "rank" and op in _HOLDS:
+        _ranked(name, op, value, found)
+    elif function == "shape" and op == "==" and isinstance(value, list):
+        _ranked(name, "==", len(value), found)
+        found.lengths[name] = dict(enumerate(value))
+
+
+def _ranked(name: str, op: str, value: Any, found: Hints) -> None:
+    before = found.ranks.get(name, frozenset(RANKS))
+    found.ranks[name] = frozenset(rank for rank in before if _HOLDS[op](rank, value))
+
+
+def _try(action: Any) -> None:
+    try:
+        action()
+    except (Unsettled, TypeError):
+        return
+
+
+def any_operators(rule: ast.Rule, operands: int, opset: int) -> list[tuple[str, str]]:
+    """Operators for a node that may have any: those that the conditions speak of, or else common ones of so many operands."""
+    said = {one.value for where in rule.wheres for one in walk(where) if isinstance(one, ast.Literal)}
+    named = [word for word in sorted(said, key=str) if isinstance(word, str) and schema.exists(word, "", opset)]
+    common = _COMMON.get(operands, ("Max", "Min", "Sum"))
+    return [("", op) for op in named or common]
+
+
+_COMMON = {1: ("Neg", "Relu", "Sigmoid", "Softmax", "Transpose"), 2: ("Add", "MatMul", "Mul", "Sub")}

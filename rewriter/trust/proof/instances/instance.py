@@ -1,0 +1,65 @@
+"""One model on which a rule is tried, with what is needed to run it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import onnx
+
+from rewriter.core.record import field, record
+
+Array = np.ndarray[Any, Any]
+MOST_ELEMENTS = 1 << 16
+"""Of one tensor of an instance; what is wrong with a rule shows in small ones."""
+
+IR_VERSIONS = ((24, 11), (23, 11), (21, 10), (19, 9), (15, 8), (12, 7), (11, 6), (10, 5), (9, 4))
+
+
+@record(frozen=True)
+class Instance:
+    """A small model and how to feed it.
+
+    Attributes:
+        model: the model, not to be changed.
+        origin: "pattern", or the title of the inline test that it was made from.
+        source: JSON text of source information, None for none.
+        settings: values of the rule's parameters, by (code, name).
+        fixed: values of inputs that decide shapes and so cannot be drawn freely.
+        sizes: lengths of dimensions that the model only names.
+        plain: its operators, attributes and element types are those that the rule's author or the schemas chose.
+    """
+
+    model: onnx.ModelProto
+    origin: str
+    source: str | None = None
+    settings: Mapping[tuple[str, str], Any] = field(default_factory=dict)
+    fixed: Mapping[str, Array] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    plain: bool = True
+
+    @property
+    def opset(self) -> int:
+        """Version of the default domain; 0 where the model imports none."""
+        return next((o.version for o in self.model.opset_import if o.domain in ("", "ai.onnx")), 0)
+
+
+def ir_version(opset: int) -> int:
+    """An ir_version that models of an opset have and that runtimes of its day read."""
+    return next((ir for least, ir in IR_VERSIONS if opset >= least), 4)
+
+
+def free_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+    """The inputs that a caller must give: those without an initializer."""
+    given = {tensor.name for tensor in graph.initializer}
+    return [info for info in graph.input if info.name not in given]
+
+
+def shape_of(info: onnx.ValueInfoProto, sizes: Mapping[str, int] = MappingProxyType({})) -> list[int | None] | None:
+    """Declared dimensions, None for what is not a number and not among `sizes`; None as a whole where no shape is declared."""
+    tensor = info.type.tensor_type
+    if not tensor.HasField("shape"):
+        return None
+    return [dim.dim_value if dim.HasField("dim_value") else sizes.get(dim.dim_param) for dim in tensor.shape.dim]

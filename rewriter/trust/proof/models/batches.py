@@ -1,0 +1,135 @@
+"""Whether a model whose batch was given a name computes for each half of a batch what it computed for it alone.
+
+That a dimension flows through a graph is told from shapes, and shapes do not tell everything: a normalisation over the batch
+keeps its shape. So the model as it was runs on two feeds, the model as it is runs on both at once, and the results are held
+against each other. Where the dimension is not the first one, or the model before does not run, there is nothing to compare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import onnx
+
+from rewriter.core.errors import RewriterError
+from rewriter.core.log.records import Firing, Verification
+from rewriter.trust.proof.models.guard import Culprit, Replay, ReplayedRun, Variation, Verify
+from rewriter.trust.proof.models.model_inputs import Feed, declared_inputs, random_feeds
+from rewriter.trust.proof.models.model_runs import CannotRun, ModelRun, Outputs, runtimes
+from rewriter.trust.proof.models.output_agreement import Bound, coarsest_eps, differences
+from rewriter.trust.proof.models.validity import Candidate
+
+BOUND = Bound(ulps=64, rtol=1e-4, atol=1e-6)
+"""Kernels add up in another order for another batch."""
+
+
+class BatchCheck:
+    """Checks rules that named a batch, and asks another check afterwards.
+
+    Args:
+        replay: runs the rules anew.
+        further: what else is verified; None for nothing.
+    """
+
+    def __init__(self, replay: Replay, further: Verify | None) -> None:
+        self._replay = replay
+        self._further = further
+
+    def __call__(self, attempt: ReplayedRun, plan: Variation) -> Verification | Culprit | None:
+        """The rule that named a batch which does not flow; or what the other check says."""
+        for start, end in _stretches(attempt.log.firings):
+            reason = self._differs(attempt, plan, start, end)
+            if reason:
+                return Culprit(attempt.log.firings[end - 1], reason, everywhere=True)
+        return None if self._further is None else self._further(attempt, plan)
+
+    def _differs(self, attempt: ReplayedRun, plan: Variation, start: int, end: int) -> str:
+        try:
+            before = self._replay(plan.upto(start)).candidate
+            last = end == len(attempt.log.firings)
+            after = attempt.candidate if last else self._replay(plan.upto(end)).candidate
+            return batch_difference(before, after) or ""
+        except RewriterError:
+            return ""  # the model as it was does not run, or no inputs can be made up: nothing to compare with
+
+
+def _stretches(firings: list[Firing]) -> Iterator[tuple[int, int]]:
+    """(firings before, firings after) of each stretch of firings of one rule on the interface."""
+    position = 0
+    for (kind, _), group in groupby(firings, lambda firing: (firing.kind, firing.rule)):
+        start, position = position, position + len(list(group))
+        if kind == "interface":
+            yield start, position
+
+
+def _named(before: onnx.ModelProto, after: onnx.ModelProto) -> frozenset[str] | None:
+    """Inputs whose first dimension was a number and has one and the same name now; None when that is not all that changed."""
+    now = {info.name: info.type.tensor_type.shape.dim for info in declared_inputs(after)}
+    found, names = set(), set()
+    for info in declared_inputs(before):
+        old, new = info.type.tensor_type.shape.dim, now.get(info.name)
+        if new is None or len(old) != len(new):
+            return None
+        for axis, (one, other) in enumerate(zip(old, new, strict=True)):
+            if one.HasField("dim_value") and other.dim_param:
+                if axis:
+                    return None
+                found.add(info.name)
+                names.add(other.dim_param)
+    return frozenset(found) if found and len(names) == 1 else None
+
+
+def batch_difference(before: Candidate, after: Candidate) -> str | None:
+    """What differs between a batch of two halves and the halves, where a model differs from another by the name of its batch.
+
+    Returns:
+        "" when nothing does; None when no batch was named, or random numbers are drawn.
+
+    Raises:
+        RewriterError: the model as it was does not run, or no inputs can be made up.
+    """
+    named = _named(before.proto, after.proto)
+    if named is None:
+        return None
+    runtime = runtimes()[0]
+    run = ModelRun(before, runtime)
+    feeds = next(random_feeds(before.proto))
+    halves = [run(feed) for feed in feeds[:2]]
+    if any(d.message for d in differences(halves[0], run(feeds[0]), BOUND)):
+        return None  # it draws random numbers
+    eps = max(coarsest_eps(before.proto), coarsest_eps(after.proto))
+    bound = Bound(BOUND.ulps, BOUND.rtol, BOUND.atol, eps)
+    try:
+        whole = ModelRun(after, runtime)(_stacked(feeds, named))
+    except CannotRun as error:
+        return f"with twice the batch it does not run: {error}"
+    for name in halves[0]:
+        if name in whole and (reason := _output(name, halves, whole, bound)):
+            return f"with twice the batch output {name!r} {reason}"
+    return ""
+
+
+def _stacked(feeds: list[Feed], named: frozenset[str]) -> Feed:
+    """Both feeds in one. Inputs without a batch must be the same in both, and are those of the first."""
+    first, second = feeds[0], feeds[1]
+    return {name: np.concatenate([first[name], second[name]]) if name in named else first[name] for name in first}
+
+
+def _output(name: str, halves: list[Outputs], whole: Outputs, bound: Bound) -> str:
+    one, other, both = (np.asarray(outputs[name]) for outputs in (*halves, whole))
+    axes = [axis for axis in range(one.ndim) if both.ndim == one.ndim and _doubled(one.shape, both.shape, axis)]
+    if not axes:
+        same = one.shape == both.shape
+        return _first(name, one, both, bound) if same else f"has shape {list(both.shape)}, and {list(one.shape)} for each half"
+    return _first(name, np.concatenate([one, other], axes[0]), both, bound)
+
+
+def _doubled(half: tuple[int, ...], whole: tuple[int, ...], axis: int) -> bool:
+    return all(2 * a == b if i == axis else a == b for i, (a, b) in enumerate(zip(half, whole, strict=True)))
+
+
+def _first(name: str, wanted: Any, found: Any, bound: Bound) -> str:
+    return next(differences({name: wanted}, {name: found}, bound)).message

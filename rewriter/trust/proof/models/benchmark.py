@@ -1,0 +1,174 @@
+"""How long models take in ONNX Runtime: latencies, and what of it each node takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rewriter.core.errors import RewriterError, install
+from rewriter.core.onnxfile.temporary import temporary_folder
+from rewriter.core.record import record
+from rewriter.trust.proof import onnx_runtime
+from rewriter.trust.proof.judges import judges
+from rewriter.trust.proof.judges.judges import NoAnswer, RefusedError
+from rewriter.trust.proof.judges.native import NodeTime
+from rewriter.trust.proof.models.model_inputs import Feed, declared_inputs, feed_sets, recorded_feed
+from rewriter.trust.proof.models.model_runs import CannotRun, ModelRun, Outputs, runtime_version, runtimes
+from rewriter.trust.proof.models.validity import Candidate
+
+# One run of a model, as `rewriter run` and `bench` have it: on inputs of a file, or on the first made-up ones it accepts.
+
+
+@record(frozen=True, slots=True)
+class SingleRun:
+    """A run.
+
+    Attributes:
+        runtime: what ran the model, with its version.
+        feed, outputs: by name.
+        seconds: that the run took.
+    """
+
+    runtime: str
+    feed: Feed
+    outputs: Outputs
+    seconds: float
+
+
+def single_run(candidate: Candidate, inputs: str | None, drawn: Candidate | None = None) -> SingleRun:
+    """Runs a model once.
+
+    Args:
+        candidate: the model.
+        inputs: an .npz file; None makes inputs up.
+        drawn: a model that says the shapes of made-up inputs; None: that one.
+
+    Raises:
+        RewriterError: no runtime runs it, or no inputs can be made up.
+    """
+    runtime = runtimes()[0]
+    run = _InRuntime(candidate) if runtime == onnx_runtime.NAME else ModelRun(candidate, runtime)
+    if inputs is not None:
+        return _ran(run, recorded_feed(inputs, candidate.proto), runtime)
+    refused: CannotRun | None = None
+    for sets in feed_sets((drawn or candidate).proto):
+        for feed in sets[0].choices():
+            try:
+                return _ran(run, feed, runtime)
+            except CannotRun as error:
+                refused = refused or error
+    raise refused or CannotRun("no input could be made up")
+
+
+class _InRuntime:
+    """A model of any size in ONNX Runtime. Raises CannotRun when that refuses it."""
+
+    def __init__(self, candidate: Candidate) -> None:
+        try:
+            self._session = candidate.session()
+        except (NoAnswer, RefusedError) as error:
+            raise _failed(error) from error
+
+    def __call__(self, feed: Feed) -> Outputs:
+        try:
+            return dict(zip(self._session.outputs, self._session.run(None, feed), strict=True))
+        except (NoAnswer, RefusedError) as error:
+            raise _failed(error) from error
+
+
+def _failed(error: NoAnswer | RefusedError) -> CannotRun:
+    return CannotRun(error.told(onnx_runtime.NAME) if isinstance(error, NoAnswer) else f"{onnx_runtime.NAME}: {error}")
+
+
+def _ran(run: ModelRun | _InRuntime, feed: Feed, runtime: str) -> SingleRun:
+    start = time.perf_counter()
+    outputs = run(feed)
+    return SingleRun(runtime_version(runtime), feed, outputs, time.perf_counter() - start)
+
+
+def described(value: Any) -> dict[str, Any]:
+    """What a tensor is, and what its numbers are: `dtype`, `shape`, and of numbers `min`, `max`, `mean`, `nan`, `inf`."""
+    if not isinstance(value, np.ndarray):
+        count = len(value) if hasattr(value, "__len__") else None
+        return {"dtype": "none" if value is None else "map" if isinstance(value, dict) else "sequence", "shape": [count or 0]}
+    found: dict[str, Any] = {"dtype": "string" if value.dtype.kind in "OU" else str(value.dtype), "shape": list(value.shape)}
+    if value.dtype.kind in "OUS" or not value.size or value.dtype.kind == "c":
+        return found
+    numbers = value.astype(np.float64) if value.dtype.kind not in "iu" else value
+    finite = numbers[np.isfinite(numbers)]
+    if finite.size:
+        found.update(min=finite.min().item(), max=finite.max().item(), mean=float(finite.mean(dtype=np.float64)))
+    if numbers.dtype.kind == "f":
+        found.update(nan=int(np.isnan(numbers).sum()), inf=int(np.isinf(numbers).sum()))
+    return found
+
+
+@record(frozen=True, slots=True)
+class Timing:
+    """How long one model takes.
+
+    Attributes:
+        name: of the model.
+        inputs: `x float32[1,3]`, each.
+        load: seconds to make it ready.
+        times: seconds of each run.
+        nodes: name, operator, microseconds and calls in a run, the longest first.
+    """
+
+    name: str
+    inputs: list[str]
+    load: float
+    times: list[float]
+    nodes: list[NodeTime]
+
+    def quantile(self, part: float) -> float:
+        """Seconds in which this part of the runs is done."""
+        return float(np.quantile(self.times, part))
+
+
+def benchmark(
+    models: Sequence[tuple[str, Path, Candidate, Candidate]],
+    *,
+    inputs: str | None = None,
+    runs: int | None = None,
+    warmup: int = 5,
+    seconds: float = 5.0,
+    threads: int = 0,
+    optimize: bool = True,
+    nodes: bool = True,
+) -> list[Timing]:
+    """Times models in turns.
+
+    Args:
+        models: name, file, what is in it, and what says the shapes of made-up inputs.
+        inputs, runs, warmup, seconds, threads, optimize, nodes: as the options of `rewriter bench`.
+
+    Raises:
+        RewriterError: ONNX Runtime is not there, or refuses a model.
+    """
+    if not onnx_runtime.installed():
+        raise RewriterError(f"bench needs ONNX Runtime; install it with: {install('verify')}")
+    feeds, first = [], None
+    for _, _, candidate, drawn in models:
+        candidate.size()  # data outside of the folder are refused here; the runtime would follow them
+        wanted = {info.name for info in declared_inputs(candidate.proto)}
+        feed = first if first is not None and first.keys() == wanted else single_run(candidate, inputs, drawn).feed
+        feeds.append(feed)
+        first = first or feed
+    with temporary_folder() as folder:
+        question = [(str(path), feed) for (_, path, _, _), feed in zip(models, feeds, strict=True)]
+        try:
+            found = judges.bench(question, runs, warmup, seconds, threads, optimize, str(folder) if nodes else None)
+        except judges.NoAnswer as error:
+            raise RewriterError(error.told(onnx_runtime.NAME)) from error
+    timings = []
+    for (name, *_), feed, one in zip(models, feeds, found, strict=True):
+        if "refused" in one:
+            raise RewriterError(f"{name}: {onnx_runtime.NAME}: {one['refused']}")
+        shown = [f"{key} {np.asarray(value).dtype}[{','.join(map(str, np.shape(value)))}]" for key, value in feed.items()]
+        timings.append(Timing(name, shown, one["load"], one["times"], one["nodes"]))
+    return timings

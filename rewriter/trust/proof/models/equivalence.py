@@ -1,0 +1,406 @@
+"""`fix --verify`: whether a rewritten model computes what it computed before, as far as its rules promise that.
+
+Firings of kind exact and approx promise the same numbers. Each stretch of them is compared from its beginning to its end, so
+that what a repair before it or after it changes on purpose does not count. Where the numbers differ by more than the bounds of
+the stretch, the firing that did it is found by bisection. Repairs, lossy rules and rules on the interface announce a change:
+that numbers changed is reported, and whether the result runs at all. Whether they are now the framework's can be checked only
+against outputs that the framework computed; then, and only then, the findings say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from rewriter.core.errors import RewriterError
+from rewriter.core.language.rules import RuleSet
+from rewriter.core.log.records import Firing, Verification
+from rewriter.core.record import field, record, replace
+from rewriter.trust.proof.models.guard import Culprit, Replay, ReplayedRun, Variation, first_bad
+from rewriter.trust.proof.models.model_inputs import EDGES, INFINITE, LARGE, LIMITS, Feed, FeedSet, feed_sets, recorded_feed
+from rewriter.trust.proof.models.model_runs import CannotRun, GaveUp, ModelRun, Outputs, runtime_version, runtimes
+from rewriter.trust.proof.models.output_agreement import (
+    PROMISING,
+    Bound,
+    FrameworkOutputs,
+    OutputDifference,
+    bound_of,
+    coarsest_eps,
+    differences,
+)
+from rewriter.trust.proof.models.validity import Candidate
+
+# A model that runs, with what it was given and what it answered: other states of it are compared with these answers.
+
+RECORDED = "recorded"
+
+SAYING = {
+    EDGES: " on inputs of 0, 1, -1 and the like",
+    LARGE: " on large inputs",
+    LIMITS: " on inputs near the limits of the type",
+    INFINITE: " on inputs with infinities and NaN",
+}
+"""What is added to a difference that ordinary numbers do not show."""
+
+MOST_BYTES_FOR_ALL = 1 << 28
+"""Of a model with its data, and of the inputs and outputs of one run, for which all sets of inputs are used."""
+
+FEW_SETS = 3
+"""Sets of inputs for a larger model."""
+
+
+@record(frozen=True, slots=True)
+class RunAnswer:
+    """What a model answered to inputs of one sort."""
+
+    sort: str
+    feed: Feed
+    outputs: Outputs
+
+
+class Baseline:
+    """The answers of a model.
+
+    Attributes:
+        runtime: the best one that runs the model.
+        refused: why a better runtime does not; "" when there is none. Another model may run there and not here.
+        random: names of outputs that differ between two runs of the model itself; known as far as it was asked.
+
+    Raises:
+        RewriterError: it cannot be run, or no input for it can be had.
+    """
+
+    def __init__(self, candidate: Candidate, inputs: str | None) -> None:
+        self._candidate = candidate
+        self._eps = coarsest_eps(candidate.proto)
+        self.random: list[str] = []
+        self._asked_twice = False
+        self.refused = ""
+        for runtime in runtimes():
+            try:
+                self.runtime, self.answers = runtime, _answers(candidate, runtime, inputs)
+                return
+            except GaveUp:
+                raise
+            except CannotRun as error:
+                self.refused = self.refused or str(error)
+        raise CannotRun(self.refused)
+
+    def against(self, candidate: Candidate, bound: Bound) -> OutputDifference:
+        """How another model differs.
+
+        Returns:
+            With a message where something exceeds the bound, or where the other model does not run on inputs on which this one
+            does; of several, that on the most ordinary inputs. Otherwise the largest difference on ordinary inputs.
+
+        Raises:
+            GaveUp: the other model takes too long.
+        """
+        bound = replace(bound, eps=self._eps)
+        asked = [answer for answer in self.answers if not (bound.approximate and answer.sort == INFINITE)]
+        try:
+            run = ModelRun(candidate, self.runtime)
+            found = [(answer, run(answer.feed)) for answer in asked]
+        except GaveUp:
+            raise
+        except CannotRun as error:
+            return OutputDifference("", float("inf"), str(error))
+        worst = self._worst(found, bound)
+        if worst.message and not self._asked_twice:
+            self._find_random(bound)
+            worst = self._worst(found, bound)
+        return worst
+
+    def _worst(self, found: list[tuple[RunAnswer, Outputs]], bound: Bound) -> OutputDifference:
+        ordinary = OutputDifference("", 0.0)
+        for answer, outputs in found:
+            allowed = replace(bound, finite=bound.approximate and answer.sort in (LARGE, LIMITS))
+            every = [d for d in differences(answer.outputs, outputs, allowed) if d.output not in self.random]
+            worst = max(every, key=lambda d: (bool(d.message), d.largest), default=ordinary)
+            if worst.message:
+                return replace(worst, message=worst.message + SAYING.get(answer.sort, ""))
+            if answer.sort not in (LARGE, LIMITS) and worst.largest > ordinary.largest:
+                ordinary = worst
+        return ordinary
+
+    def _find_random(self, bound: Bound) -> None:
+        """A model may draw random numbers; an output that differs from itself cannot be compared.
+
+        The same session is asked twice, since a generator with a seed begins anew in each session.
+        """
+        self._asked_twice = True
+        again = ModelRun(self._candidate, self.runtime)
+        for _ in range(2):
+            for answer in self.answers:
+                found = differences(answer.outputs, again(answer.feed), bound)
+                self.random += [d.output for d in found if d.message and d.output not in self.random]
+
+
+def _answers(candidate: Candidate, runtime: str, inputs: str | None) -> list[RunAnswer]:
+    """Answers to the inputs of a file, or to made-up ones: of each set the first choice that the model accepts.
+
+    The ordinary set has to be accepted; of the others, a model may refuse some.
+    """
+    run, model = ModelRun(candidate, runtime), candidate.proto
+    if inputs is not None:
+        feed = recorded_feed(inputs, model)
+        return [RunAnswer(RECORDED, feed, run(feed))]
+    refusals: list[CannotRun] = []
+    for sets in feed_sets(model):
+        first = _answer(run, sets[0], refusals)
+        if first is not None:
+            further = sets[1:] if _is_small(candidate, first) else sets[1:FEW_SETS]
+            return [first, *(answer for one in further if (answer := _answer(run, one, refusals)) is not None)]
+    raise refusals[0] if refusals else CannotRun("no input could be made up")
+
+
+def _answer(run: ModelRun, feeds: FeedSet, refusals: list[CannotRun]) -> RunAnswer | None:
+    for feed in feeds.choices():
+        try:
+            return RunAnswer(feeds.sort, feed, run(feed))
+        except GaveUp:
+            raise
+        except CannotRun as error:
+            refusals.append(error)
+    return None
+
+
+def _is_small(candidate: Candidate, answer: RunAnswer) -> bool:
+    arrays = _arrays([*answer.feed.values(), *answer.outputs.values()])
+    return candidate.size() <= MOST_BYTES_FOR_ALL and sum(array.nbytes for array in arrays) <= MOST_BYTES_FOR_ALL
+
+
+def _arrays(values: list[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, list | tuple):
+            yield from _arrays(list(value))
+        elif isinstance(value, np.ndarray):
+            yield value
+
+
+@record
+class _Findings:
+    """What a verification has found so far; `framework` is what was said of recorded outputs, "" when they are matched."""
+
+    sentences: list[str] = field(default_factory=list)
+    random: list[str] = field(default_factory=list)
+    verified: list[int] = field(default_factory=list)
+    runtime: str = ""
+    inputs: int = 0
+    outputs: int = 0
+    largest: float | None = None
+    differ: bool = False
+    framework: str | None = None
+
+    def take(self, baseline: Baseline) -> None:
+        self.runtime, self.inputs = runtime_version(baseline.runtime), len(baseline.answers)
+        self.outputs = len(baseline.answers[0].outputs) - len(baseline.random)
+        self.random.extend(name for name in baseline.random if name not in self.random)
+
+    @property
+    def ran(self) -> str:
+        return f"{_number(self.inputs, 'set')} of inputs, {self.runtime}"
+
+
+class Verifier:
+    """Compares results of one model with what the model was."""
+
+    def __init__(self, rules: RuleSet, replay: Replay, inputs: str | None = None) -> None:
+        """`inputs` is an .npz file with the model's inputs; None makes them up."""
+        self._rules = rules
+        self._replay = replay
+        self._inputs = inputs
+        self.framework = FrameworkOutputs(inputs) if inputs is not None else None
+
+    def __call__(self, attempt: ReplayedRun, plan: Variation) -> Verification | Culprit:
+        """What the comparison shows, or the firing that broke a promise.
+
+        Args:
+            attempt: the result.
+            plan: what it was made by.
+        """
+        return _NumberComparison(self, attempt, plan).verdict()
+
+    def state(self, attempt: ReplayedRun, plan: Variation, firings: int) -> Candidate:
+        """The model after so many firings."""
+        last = firings == len(attempt.log.firings)
+        return attempt.candidate if last else self._replay(plan.upto(firings)).candidate
+
+    def baseline(self, candidate: Candidate) -> Baseline:
+        return Baseline(candidate, self._inputs)
+
+    def bound(self, firings: Sequence[Firing]) -> Bound:
+        """How much these firings may change together."""
+        return bound_of(rule for firing in firings if (rule := self._rules.get(firing.rule)) is not None)
+
+
+class _NumberComparison:
+    def __init__(self, verifier: Verifier, attempt: ReplayedRun, plan: Variation) -> None:
+        self._verifier = verifier
+        self._attempt = attempt
+        self._plan = plan
+        self._firings = attempt.log.firings
+        self._found = _Findings()
+
+    def verdict(self) -> Verification | Culprit:
+        try:
+            return self._verdict()
+        except GaveUp as error:
+            self._found.sentences.append(f"not verified: {_codes(self._firings)}, since {error}")
+            return self._summary()
+
+    def _verdict(self) -> Verification | Culprit:
+        for start, end in self._stretches():
+            if (culprit := self._promised(start, end)) is not None:
+                return culprit
+        if (culprit := self._framework()) is not None:
+            return culprit
+        announced = [firing for firing in self._firings if firing.kind not in PROMISING]
+        return (self._announced(announced) if announced else None) or self._summary()
+
+    def _state(self, firings: int) -> Candidate:
+        return self._verifier.state(self._attempt, self._plan, firings)
+
+    def _stretches(self) -> Iterator[tuple[int, int]]:
+        """(firings before, firings after) of each stretch whose rules promise the same numbers."""
+        position = 0
+        for promising, group in groupby(self._firings, lambda firing: firing.kind in PROMISING):
+            start, position = position, position + len(list(group))
+            if promising:
+                yield start, position
+
+    def _promised(self, start: int, end: int) -> Culprit | None:
+        found, firings = self._found, self._firings
+        codes = _codes(firings[start:end])
+        try:
+            baseline = self._verifier.baseline(self._state(start))
+        except RewriterError as error:
+            found.sentences.append(f"not verified: {codes}, since the model before does not run ({error})")
+            return None
+
+        def ask(number: int) -> str:
+            return _told(baseline.against(self._state(number), self._verifier.bound(firings[start:number])))
+
+        difference = baseline.against(self._state(end), self._verifier.bound(firings[start:end]))
+        if difference.message and not difference.output and baseline.refused:
+            found.sentences.append(f"not verified: {codes}, since the result does not run ({difference.message})")
+            return None
+        if difference.message:
+            number, reason = first_bad(start, end, _told(difference), ask)
+            return Culprit(firings[number - 1], reason)
+        found.take(baseline)
+        found.largest = max(found.largest or 0.0, difference.largest)
+        found.verified += [firing.number for firing in firings[start:end]]
+        return None
+
+    def _framework(self) -> Culprit | None:
+        """Compares the result with what the framework computed; a culprit when the model gave that before and does not now."""
+        framework, end = self._verifier.framework, len(self._firings)
+        if framework is None or not framework.recorded(self._state(end)):
+            return None
+        reason = framework.off(self._state(end))
+        if reason and end and not framework.off(self._state(0)):
+            number, reason = first_bad(0, end, reason, lambda number: framework.off(self._state(number)))
+            return Culprit(self._firings[number - 1], f"the outputs were those of {framework.path} before: {reason}")
+        self._found.framework = reason
+        return None
+
+    def _announced(self, announced: Sequence[Firing]) -> Culprit | None:
+        """What repairs, lossy and interface rules changed; a culprit when the model ran before and does not now."""
+        found, end = self._found, len(self._firings)
+        says = f"as {_codes(announced)} {'says' if len({firing.rule for firing in announced}) == 1 else 'say'}"
+        try:
+            baseline = self._verifier.baseline(self._state(0))
+        except RewriterError as error:
+            self._ran_not_before(announced, str(error))
+            return None
+        difference = baseline.against(self._state(end), Bound())
+        if difference.message and not difference.output and baseline.refused:
+            self._ran_not_before(announced, baseline.refused)
+            return None
+        if difference.message and not difference.output:
+            if any(firing.kind == "interface" for firing in announced):
+                found.sentences.append(
+                    f"not verified: the result does not accept the inputs of before, {says}: {difference.message}"
+                )
+                return None
+
+            def ask(number: int) -> str:
+                worst = baseline.against(self._state(number), Bound())
+                return worst.message if not worst.output else ""
+
+            number, reason = first_bad(0, end, difference.message, ask)
+            return Culprit(self._firings[number - 1], f"the model ran before: {reason}")
+        found.take(baseline)
+        if difference.message:
+            found.differ = True
+            how = f"differs by up to {difference.largest:.2g}" if difference.largest < float("inf") else difference.message
+            what = f"output {difference.output!r} {how}; {found.ran}"
+            found.sentences.append(f"numbers changed, {says}{self._whose(announced)} ({what})")
+        else:
+            found.sentences.append(f"numbers unchanged, though {_codes(announced)} may change them ({found.ran})")
+        return None
+
+    def _ran_not_before(self, announced: Sequence[Firing], error: str) -> None:
+        found = self._found
+        try:
+            found.take(self._verifier.baseline(self._state(len(self._firings))))
+        except RewriterError as still:
+            found.sentences.append(
+                f"not verified: {_codes(announced)}, since the model before does not run ({error}), nor the result ({still})"
+            )
+            return
+        found.differ = True
+        whose = self._whose(announced, "its numbers")
+        found.sentences.append(f"the result runs after {_codes(announced)}{whose}; the model before did not run: {error}")
+
+    def _whose(self, announced: Sequence[Firing], which: str = "they") -> str:
+        """Whether the numbers are now the framework's, as far as it is known."""
+        if self._found.framework is not None or not any(firing.kind == "repair" for firing in announced):
+            return ""
+        return f"; whether {which} are now the framework's was not checked"
+
+    def _summary(self) -> Verification:
+        found = self._found
+        sentences = list(found.sentences)
+        if found.verified:
+            outputs, agree = _number(found.outputs, "output"), "agrees" if found.outputs == 1 else "agree"
+            how = f"within {found.largest:.2g} on ordinary inputs, and as promised" if found.largest else "exactly"
+            codes = _codes([firing for firing in self._firings if firing.number in found.verified])
+            sentences.append(f"verified: {codes}: {outputs} {agree} {how} on {found.ran}")
+        if found.framework is not None and self._verifier.framework is not None:
+            path = self._verifier.framework.path
+            sentences.append(
+                f"wrong numbers: they are not those of {path}: {found.framework}"
+                if found.framework
+                else f"verified: the numbers are the framework's, as recorded in {path}"
+            )
+        if found.random:
+            sentences.append(f"random and not compared: {', '.join(map(repr, found.random))}")
+        verdict = "not verified" if not found.runtime else "differ" if found.differ else "agree"
+        return Verification(
+            "wrong" if found.framework else verdict,
+            found.runtime,
+            found.inputs,
+            found.outputs,
+            found.largest,
+            tuple(sentences),
+            tuple(found.verified),
+        )
+
+
+def _told(difference: OutputDifference) -> str:
+    if not difference.message:
+        return ""
+    return f"output {difference.output!r} {difference.message}" if difference.output else difference.message
+
+
+def _codes(firings: Sequence[Firing]) -> str:
+    return ", ".join(sorted({firing.rule for firing in firings}))
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,513 @@
+"""Inputs for a whole model: made up for its declared types, or read from a file of arrays."""
+
+from __future__ import annotations
+
+import math
+import os
+import stat
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache, partial
+from math import prod
+from pathlib import Path
+from typing import IO, Any, BinaryIO
+
+import numpy as np
+import onnx
+from numpy.lib.format import MAGIC_PREFIX, read_array_header_1_0, read_array_header_2_0
+
+from rewriter.core.errors import RewriterError, reason
+from rewriter.core.facts.operator_shapes import SIZE_OPERANDS
+from rewriter.core.onnxfile.write import write_file
+from rewriter.core.record import record, replace
+from rewriter.trust.proof.instances.random_arrays import float_types
+from rewriter.trust.proof.judges import child as budget
+from rewriter.trust.proof.judges.child import told
+
+# Arrays in files of NumPy, which people give as inputs, outputs or weights, and what is said of damaged ones.
+
+_NONE = "no .npy or .npz file"
+_ZIP = b"PK"
+_HEADERS = {(1, 0): read_array_header_1_0, (2, 0): read_array_header_2_0}
+
+
+@contextmanager
+def opened_arrays(path: Path) -> Iterator[Any]:
+    """The array of an .npy file, or the `NpzFile` of an .npz file; its arrays are read when they are asked for.
+
+    How much they take is known before: a file of some megabytes may stand for any number of gigabytes.
+
+    Raises:
+        RewriterError: the file, or what is asked of it, cannot be read, or takes more than the memory limit.
+    """
+    try:
+        with open(path, "rb", opener=_not_waiting) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise RewriterError(f"{path}: not a regular file")
+            _check_size(file, path)
+            file.seek(0)
+            found = np.load(file, allow_pickle=False)
+            if isinstance(found, np.ndarray):
+                yield found
+                return
+            with found as arrays:
+                yield arrays
+    except (RewriterError, MemoryError):
+        raise
+    except (OSError, ValueError, EOFError) as error:
+        if "pickle" in str(error):  # NumPy would have the reader trust the file
+            raise RewriterError(f"{path}: {_NONE}, or one of Python objects, which are not read") from None
+        raise RewriterError(f"{path}: {reason(error)}") from error
+    except Exception as error:  # zipfile and NumPy's reader have errors of their own for damaged files
+        raise RewriterError(f"{path}: {_NONE}: {error}") from error
+
+
+def _not_waiting(path: str, flags: int) -> int:
+    """Opens a file; of a pipe, nobody waits for the other end."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _check_size(file: BinaryIO, path: Path) -> None:
+    """Raises RewriterError where the headers of the arrays say that they are none, or take too much memory."""
+    most = budget.current().memory
+    if file.read(len(_ZIP)) != _ZIP:
+        file.seek(0)
+        size = _declared(file, os.fstat(file.fileno()).st_size, str(path), whole=True)
+    else:
+        size = 0
+        with zipfile.ZipFile(file) as archive:
+            for member in archive.infolist():
+                with archive.open(member) as entry:
+                    size += _declared(entry, member.file_size, f"{path}: {member.filename!r} in it", whole=False)
+    if most is not None and size > most:
+        raise RewriterError(f"{path}: its arrays take {told(size)}, more than the memory limit of {told(most)}")
+
+
+def _declared(file: IO[bytes], available: int, name: str, *, whole: bool) -> int:
+    """Bytes of the array that begins here, by its header. Raises RewriterError if there is none, or less than it says."""
+    if (start := file.read(len(MAGIC_PREFIX) + 2))[: len(MAGIC_PREFIX)] != MAGIC_PREFIX:
+        raise RewriterError(f"{name}: {_NONE if whole else 'no array of NumPy'}")
+    read = _HEADERS.get((start[-2], start[-1]))
+    if read is None:
+        raise RewriterError(f"{name}: an array in version {start[-2]}.{start[-1]} of the format, which is not read")
+    shape, _, dtype = read(file)
+    if dtype.hasobject:
+        raise RewriterError(f"{name}: {_NONE}, or one of Python objects, which are not read")
+    size = math.prod(shape) * dtype.itemsize
+    if size > available:
+        raise RewriterError(f"{name}: cut short: its array takes {size:,} bytes, and there are {available:,}")
+    return size
+
+
+def read_inputs(path: str) -> dict[str, Any]:
+    """All arrays of an .npz file by their names.
+
+    Raises:
+        RewriterError: the file cannot be read, is none, or takes more than the memory limit.
+    """
+    with opened_arrays(Path(path)) as arrays:
+        if isinstance(arrays, np.ndarray):
+            raise RewriterError(f"{path}: no .npz file, but a single array")
+        return {name: arrays[name] for name in arrays.files}
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Any], *, force: bool) -> None:
+    """Writes an .npz file, at once or not at all; texts as NumPy's own, since other objects would be pickled.
+
+    Raises:
+        RewriterError: the file exists or cannot be written.
+    """
+
+    def fill(descriptor: int) -> None:
+        with open(descriptor, "wb", closefd=False) as file, zipfile.ZipFile(file, "w") as archive:
+            for name, value in arrays.items():
+                array = np.asarray(value)
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                    np.lib.format.write_array(entry, array.astype(str) if array.dtype == object else array, allow_pickle=False)
+
+    write_file(path, fill, force)
+
+
+# Tensors made up for the inputs of a model: ordinary numbers, and the edges at which wrong rewrites show.
+#
+# The same model always gets the same: a draw depends on the position, name, type and shape of the input and on the number of
+# the draw. Small tensors are not left to chance. A small float tensor has both signs, several draws together go through all
+# edge values, and a tensor of integers or booleans with two elements holds two different ones.
+
+ORDINARY, POSITIVE, EDGES, LARGE, LIMITS, INFINITE = "ordinary", "positive", "edges", "large", "limits", "infinite"
+
+FLOAT_EDGES = (0.0, -1.0, 1.0, -0.0, 0.5, -2.0, 2.0, -0.5, 3.0, -3.0, 1.5, -1.5, 10.0, -10.0, 0.1, -0.1)
+INTEGER_EDGES = (-1, 2, 0, 5, 1, -2, 7, 3, -3, 4)
+NOT_FINITE = (np.inf, -np.inf, np.nan)
+
+MOST_STRATA = 4096
+"""Larger tensors are drawn independently; they hold values of every sort all the same."""
+
+MOST_LARGE = 1e5
+
+
+@record(frozen=True, slots=True)
+class Slot:
+    """An input for which a tensor is made up.
+
+    Attributes:
+        name, position: of the input.
+        code: element type, a TensorProto number.
+        shape: of the tensor.
+        sizing: whether its values decide sizes; then they stay small.
+        limit: the largest finite number of the narrowest floating point type in which the model computes.
+    """
+
+    name: str
+    position: int
+    code: int
+    shape: tuple[int, ...]
+    sizing: bool = False
+    limit: float = np.inf
+
+
+def draw(slot: Slot, style: str, turn: int) -> Any:
+    """A tensor of a style; `turn` numbers the draws of that style.
+
+    Raises:
+        RewriterError: the element type is unknown.
+    """
+    dtype = _dtype(slot)
+    seed = [_STYLES.index(style), turn, slot.position, zlib.crc32(slot.name.encode()), *slot.shape]
+    small = max(seed) < 1 << 32
+    random = np.random.default_rng(np.array(seed, np.uint32) if small else seed)  # the same numbers in half the time
+    if slot.code == onnx.TensorProto.STRING:
+        return _cycled(random, slot, turn, np.array(["a", "b", "c", ""] if style == EDGES else ["a", "b", "c"], dtype=object))
+    if slot.code == onnx.TensorProto.BOOL:
+        return _cycled(random, slot, turn + _STYLES.index(style), np.array([False, True]))
+    with np.errstate(all="ignore"):
+        if not _is_float(dtype):
+            return _integers(random, slot, style, turn, dtype)
+        plain = slot.sizing and style not in (ORDINARY, POSITIVE)
+        values = _FLOATS[ORDINARY if plain else style](random, slot, turn, dtype)
+        return np.asarray(values, dtype=dtype)
+
+
+def narrowest_limit(dtypes: list[Any]) -> float:
+    """The largest finite number that all of these floating point types hold; infinite without any."""
+    return min((float(_finfo(dtype).max) for dtype in dtypes), default=np.inf)
+
+
+def _dtype(slot: Slot) -> Any:
+    try:
+        return onnx.helper.tensor_dtype_to_np_dtype(slot.code)
+    except KeyError:
+        raise RewriterError(f"no value can be made up for input {slot.name!r}: element type {slot.code} is unknown") from None
+
+
+def _finfo(dtype: Any) -> Any:
+    import ml_dtypes
+
+    return ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+
+
+@cache
+def _is_float(dtype: Any) -> bool:
+    try:
+        _finfo(dtype)
+    except ValueError:
+        return False
+    return True
+
+
+# --- integers, booleans, strings ----------------------------------------------------------------------------------------
+
+
+def _integers(random: np.random.Generator, slot: Slot, style: str, turn: int, dtype: Any) -> Any:
+    import ml_dtypes
+
+    bounds = np.iinfo(dtype) if dtype.kind in "iu" else ml_dtypes.iinfo(dtype)  # type: ignore[no-untyped-call]
+    low, high = int(bounds.min), int(bounds.max)
+    if style in (ORDINARY, POSITIVE):
+        values = [0, 1] if style == ORDINARY else [0, 1, 2, 3]
+    elif style == EDGES or slot.sizing:
+        values = list(INTEGER_EDGES)
+    elif style == LARGE:
+        values = random.integers(4, 100, 16).tolist()
+    elif style == LIMITS:  # the least number is left out: divided by -1 it ends the process
+        values = [high, -high, high // 2 + 1, 1, 0, -1]
+    else:
+        values = [0, 1, 2, 3]
+    fitting = [value for value in values if low <= value <= high] or [high]
+    return _cycled(random, slot, turn, np.array(fitting, dtype=dtype))
+
+
+def _cycled(random: np.random.Generator, slot: Slot, turn: int, pool: Any) -> Any:
+    """Elements of a pool, each as often as the others. The first ones of a small tensor depend on turn and position alone."""
+    size = prod(slot.shape)
+    if size > MOST_STRATA:
+        return pool[random.integers(0, len(pool), slot.shape)]
+    places = (np.arange(size) + turn * max(size, 1) + slot.position) % len(pool)
+    return np.reshape(pool[random.permutation(places)], slot.shape)
+
+
+# --- floats -------------------------------------------------------------------------------------------------------------
+
+
+def _uniform(random: np.random.Generator, slot: Slot, low: float, high: float) -> Any:
+    size = prod(slot.shape)
+    if size > MOST_STRATA:
+        return random.uniform(low, high, slot.shape)
+    strata = random.permutation(size) + random.uniform(0.05, 0.95, size)
+    return np.reshape(low + strata / max(size, 1) * (high - low), slot.shape)
+
+
+def _signs(random: np.random.Generator, slot: Slot, first: int) -> Any:
+    """Both signs, as often; those of single numbers alternate with the position of the input."""
+    size = prod(slot.shape)
+    return np.reshape(random.permutation(1 - 2 * ((np.arange(size) + slot.position + first) % 2)), slot.shape)
+
+
+def _ordinary(random: np.random.Generator, slot: Slot, turn: int, dtype: Any) -> Any:
+    if prod(slot.shape) == 1:
+        return _uniform(random, slot, 0.0, 1.0) * _signs(random, slot, 1)
+    return _uniform(random, slot, -1.0, 1.0)
+
+
+def _positive(random: np.random.Generator, slot: Slot, turn: int, dtype: Any) -> Any:
+    return _uniform(random, slot, 0.0, 1.0)
+
+
+def _edges(random: np.random.Generator, slot: Slot, turn: int, dtype: Any) -> Any:
+    return _cycled(random, slot, turn, np.array(FLOAT_EDGES))
+
+
+def _large(random: np.random.Generator, slot: Slot, turn: int, dtype: Any) -> Any:
+    highest = np.log10(min(MOST_LARGE, slot.limit, float(_finfo(dtype).max)))
+    return 10 ** _uniform(random, slot, highest - 3, highest) * _signs(random, slot, 0)
+
+
+def _limits(random: np.random.Generator, slot: Slot, turn: int, dtype: Any) -> Any:
+    info = _finfo(dtype)
+    most, least = min(float(info.max), slot.limit), float(info.tiny)
+    pool = [most, -most, most / 2, -most / 2, np.sqrt(most) * 1.5, -least, least, least / 4, 1.0, -1.0]
+    if most < float(info.max):
+        pool = [most * 1.01, *pool, -most * 1.01]
+    return _mixed(random, slot, turn, pool, _ordinary(random, slot, turn, dtype), most=2)
+
+
+def _infinite(random: np.random.Generator, slot: Slot, turn: int, dtype: Any) -> Any:
+    return _mixed(random, slot, turn, list(NOT_FINITE), _ordinary(random, slot, turn, dtype), most=8)
+
+
+def _mixed(random: np.random.Generator, slot: Slot, turn: int, pool: list[float], ordinary: Any, most: int) -> Any:
+    """Ordinary numbers, and in one place of `most`, but in two of a small tensor, numbers of a pool."""
+    size = prod(slot.shape)
+    count = min(size, max(2, size // most))
+    places = random.permutation(size)[:count]
+    flat = np.ravel(ordinary)
+    flat[places] = np.array(pool)[(np.arange(count) + turn * max(count, 1) + slot.position) % len(pool)]
+    return np.reshape(flat, slot.shape)
+
+
+_FLOATS = {
+    ORDINARY: _ordinary,
+    POSITIVE: _positive,
+    EDGES: _edges,
+    LARGE: _large,
+    LIMITS: _limits,
+    INFINITE: _infinite,
+}
+_STYLES = tuple(_FLOATS)
+
+
+# Which inputs of a model have values that decide how large a tensor is, or how often something is computed.
+#
+# Any number may be given to the other inputs. The number 10^9 as the length of a dimension asks for more memory than there is,
+# and as the number of turns of a loop for more time. The search follows values, not shapes: `Reshape(y, Shape(x))` needs the
+# shape of `x` and none of its values.
+
+SHAPE_ONLY = frozenset({"Shape", "Size", "ConstantOfShape", "EyeLike", "RandomNormalLike", "RandomUniformLike"})
+"""Operators whose results hold nothing of the values of their operands."""
+
+VALUE_OPERANDS = {**SIZE_OPERANDS, "Loop": (0,)}
+"""Operands that decide sizes, or turns. An operator that is not of ONNX itself may have such operands anywhere."""
+
+_ONNX = ("", "ai.onnx", "ai.onnx.ml")
+_BODIES = (onnx.AttributeProto.UNDEFINED, onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)  # old models say no type
+
+
+def sizing_inputs(model: onnx.ModelProto, names: Iterable[str]) -> frozenset[str]:
+    """Those of these inputs whose values reach an operand that decides a size."""
+    if not any(map(_may_decide, model.graph.node)):
+        return frozenset()
+    return frozenset(name for name in names if _decides(model.graph, {name}))
+
+
+def _may_decide(node: onnx.NodeProto) -> bool:
+    """Whether a node has an operand that decides a size, or bodies in which there may be one."""
+    if node.op_type in VALUE_OPERANDS or node.domain not in _ONNX:
+        return True
+    return any(attribute.type in _BODIES for attribute in node.attribute)
+
+
+def _decides(graph: onnx.GraphProto, reached: set[str]) -> bool:
+    """Whether a value in `reached` decides a size in the graph; adds to `reached` what these values lead to."""
+    decides = False
+    for node in graph.node:
+        bodies = [body for attribute in node.attribute for body in (attribute.g, *attribute.graphs) if body.node or body.output]
+        operands = [place for place, name in enumerate(node.input) if name in reached]
+        if not bodies and not operands:
+            continue
+        inner = False
+        for body in bodies:
+            own = reached | ({info.name for info in body.input} if operands else set())
+            decides |= _decides(body, own)
+            inner |= any(output.name in own for output in body.output)
+        if operands:
+            foreign = node.domain not in _ONNX
+            decides |= foreign or any(place in VALUE_OPERANDS.get(node.op_type, ()) for place in operands)
+        if inner or (operands and node.op_type not in SHAPE_ONLY):
+            reached.update(filter(None, node.output))
+    return decides
+
+
+Feed = Mapping[str, Any]
+
+SIZES = ((2, 2), (1, 1), (2, 8), (1, 16), (1, 64), (1, 224))
+"""What unknown dimensions are tried with: the first one of an input, and the others."""
+
+STYLES = ((ORDINARY, 1), (POSITIVE, 1), (EDGES, 3), (LARGE, 1), (LIMITS, 2), (INFINITE, 3))
+"""What a model is run on: the sorts of numbers, and how many feeds of each a model with small inputs gets; others get one."""
+
+MOST_OF_SMALL = 1024
+"""Elements of a small input."""
+
+MOST_ELEMENTS = 1 << 26
+"""Elements of an input that is made up."""
+
+_INDICES = (onnx.TensorProto.INT64, onnx.TensorProto.INT32)
+
+
+def declared_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
+    """What a caller has to give: the graph inputs that no initializer stands for."""
+    given = {tensor.name for tensor in model.graph.initializer} | {s.values.name for s in model.graph.sparse_initializer}
+    return [info for info in model.graph.input if info.name not in given]
+
+
+@record(frozen=True, slots=True)
+class FeedSet:
+    """Inputs of one sort.
+
+    Attributes:
+        sort: one of the styles of `drawn_values`.
+        choices: the same floats with one choice of integers after the other: a model may refuse an integer that is no place of
+            an axis. They are drawn when they are asked for.
+    """
+
+    sort: str
+    choices: Callable[[], Iterator[Feed]]
+
+
+def feed_sets(model: onnx.ModelProto) -> Iterator[list[FeedSet]]:
+    """Lists of feed sets, one list for each choice of the unknown dimensions; the first set of a list holds ordinary numbers.
+
+    What a model declares of its inputs is not enough to be sure that it runs on them; the lists are to be tried one after the
+    other. The same model always gets the same.
+
+    Raises:
+        RewriterError: an input is no tensor, has no known rank or element type, or would be too large.
+    """
+    infos = declared_inputs(model)
+    seen = set()
+    for first, other in SIZES:
+        shapes = tuple(_shape(info, first, other) for info in infos)
+        if shapes not in seen:
+            seen.add(shapes)
+            slots = _Slots(model, infos, shapes)
+            yield [FeedSet(style, partial(_choices, slots, style, turn)) for style, turn in _draws(shapes)]
+
+
+def random_feeds(model: onnx.ModelProto) -> Iterator[list[Feed]]:
+    """Of the lists of `feed_sets` two feeds of ordinary numbers each: some below zero, and none.
+
+    Raises:
+        RewriterError: an input is no tensor, has no known rank or element type, or would be too large.
+    """
+    for sets in feed_sets(model):
+        yield [next(one.choices()) for one in sets[:2]]
+
+
+class _Slots:
+    """The inputs of a model, with what it takes to draw a style of values for them."""
+
+    def __init__(self, model: onnx.ModelProto, infos: Sequence[onnx.ValueInfoProto], shapes: Sequence[tuple[int, ...]]) -> None:
+        self._model = model
+        self._plain = [
+            Slot(info.name, position, info.type.tensor_type.elem_type, shape)
+            for position, (info, shape) in enumerate(zip(infos, shapes, strict=True))
+        ]
+        self._bounded: list[Slot] | None = None
+
+    def of(self, style: str) -> list[Slot]:
+        """Ordinary numbers fit everywhere; what bounds others is looked up in the whole model, once they are wanted."""
+        if style in (ORDINARY, POSITIVE):
+            return self._plain
+        if self._bounded is None:
+            sizing = sizing_inputs(self._model, [slot.name for slot in self._plain])
+            limit = narrowest_limit(float_types(self._model))
+            self._bounded = [replace(slot, sizing=slot.name in sizing, limit=limit) for slot in self._plain]
+        return self._bounded
+
+
+def _draws(shapes: Sequence[tuple[int, ...]]) -> Iterator[tuple[str, int]]:
+    """(style, turn) of each feed. A small tensor holds few of the edge values at a time, and runs on it cost least."""
+    small = all(prod(shape) <= MOST_OF_SMALL for shape in shapes)
+    for style, turns in STYLES:
+        yield from ((style, turn) for turn in range(turns if small else 1))
+
+
+def _choices(every: _Slots, style: str, turn: int) -> Iterator[Feed]:
+    """What is drawn; should the model refuse it, the same with integers that are more likely places of an axis, or divisors."""
+    slots = every.of(style)
+    values = {slot.name: draw(slot, style, turn) for slot in slots}
+    yield values
+    if places := [slot for slot in slots if slot.code in _INDICES]:
+        ordinary = {slot.name: draw(slot, ORDINARY, turn) for slot in places}
+        yield {**values, **ordinary}
+        yield {**values, **{name: np.zeros_like(array) for name, array in ordinary.items()}}
+        yield {**values, **{name: array + array.dtype.type(1) for name, array in ordinary.items()}}
+
+
+def recorded_feed(path: str, model: onnx.ModelProto) -> Feed:
+    """The inputs of a model in an .npz file, under their names, or these with `in_` before them.
+
+    Where a file calls its inputs `in_...` otherwise, and has as many as the model, they are in order.
+
+    Raises:
+        RewriterError: the file cannot be read, or lacks an input.
+    """
+    found = read_inputs(path)
+    feed = {}
+    infos = declared_inputs(model)
+    ordered = [name for name in found if name.startswith("in_")]
+    known = any(info.name in found or f"in_{info.name}" in found for info in infos)
+    for place, info in enumerate(infos):
+        name = info.name if info.name in found else f"in_{info.name}"
+        if not known and len(ordered) == len(infos):
+            name = ordered[place]
+        if name not in found:
+            raise RewriterError(f"{path}: there is no input {info.name!r} in it; it has {', '.join(sorted(found)[:8])}")
+        feed[info.name] = found[name]
+    return feed
+
+
+def _shape(info: onnx.ValueInfoProto, first: int, other: int) -> tuple[int, ...]:
+    tensor = info.type.tensor_type
+    if info.type.WhichOneof("value") != "tensor_type" or not tensor.elem_type:
+        raise RewriterError(f"no value can be made up for input {info.name!r}: it is no tensor of a known type")
+    if not tensor.HasField("shape"):
+        raise RewriterError(f"no value can be made up for input {info.name!r}: its rank is unknown")
+    dims = tensor.shape.dim
+    known = [dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None for dim in dims]
+    shape = tuple((first if i == 0 else other) if size is None else size for i, size in enumerate(known))
+    if prod([size or 1 for size in shape]) > MOST_ELEMENTS:  # NumPy refuses 0 x 2**63, too
+        raise RewriterError(f"no value is made up for input {info.name!r}: its shape is {'x'.join(map(str, shape))}")
+    return shape

@@ -1,0 +1,308 @@
+"""A whole model run on inputs, with its inner tensors if asked; and whether a result runs where the model before ran."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from rewriter.core.errors import RewriterError
+from rewriter.core.record import record
+from rewriter.trust.proof import onnx_runtime
+from rewriter.trust.proof.instances.instance import Array
+from rewriter.trust.proof.judges import child
+from rewriter.trust.proof.judges.child import Crashed, NoAnswer, TooSlow
+from rewriter.trust.proof.judges.judges import PLAIN, RefusedError, Session
+from rewriter.trust.proof.judges.judges import runtime_version as onnx_runtime_version
+from rewriter.trust.proof.judges.native import REFERENCE
+from rewriter.trust.proof.models.model_inputs import Feed, declared_inputs, feed_sets
+from rewriter.trust.proof.models.validity import Candidate
+from rewriter.trust.proof.oracles import ORACLES, Refusal
+
+MOST_BYTES_FOR_REFERENCE = 1 << 25
+"""Of a model that is run by onnx.reference, which is made for tests of single operators and slow."""
+
+Outputs = dict[str, Any]
+
+
+class CannotRun(RewriterError):
+    """A model is refused by a runtime, or fails in it; the text names the runtime."""
+
+
+class GaveUp(CannotRun):
+    """A run did not come to its end; to try another one would take as long."""
+
+
+class ModelRun:
+    """A model made ready in a runtime.
+
+    Args:
+        runtime: one of `runtimes()`.
+        judge: which ONNX Runtime. With its optimizations off the operators alone decide the numbers, which is what two models
+            are compared by; `SESSION` gives the numbers that users get.
+
+    Raises:
+        CannotRun: the runtime refuses it, or it is too large for it.
+    """
+
+    def __init__(self, candidate: Candidate, runtime: str, judge: str = PLAIN) -> None:
+        self.runtime = runtime
+        if why := candidate.too_large():
+            raise CannotRun(f"{runtime}: {why}")
+        try:
+            if runtime == onnx_runtime.NAME:
+                self._session = candidate.session(judge)
+                return
+            data = candidate.data
+            if len(data) > MOST_BYTES_FOR_REFERENCE or candidate.references:
+                raise CannotRun(f"{runtime}: large models and external data are not run there")
+            if candidate.expands:
+                raise CannotRun(f"{runtime}: {candidate.expands}")
+            self._session = Session(data, None, runtime)
+        except CannotRun:
+            raise
+        except TooSlow as error:
+            raise GaveUp(error.told(runtime)) from error
+        except NoAnswer as error:
+            raise CannotRun(error.told(runtime)) from error
+        except (RewriterError, RefusedError) as error:
+            raise CannotRun(f"{runtime}: {onnx_runtime.reason(error)}") from error
+
+    @property
+    def outputs(self) -> list[str]:
+        """The names of the outputs."""
+        return self._session.outputs
+
+    def __call__(self, feed: Feed) -> Outputs:
+        """Outputs by name.
+
+        Raises:
+            CannotRun: it fails.
+            GaveUp: it takes too long.
+        """
+        try:
+            values = self._session.run(None, feed)
+        except TooSlow as error:
+            raise GaveUp(error.told(self.runtime)) from error
+        except NoAnswer as error:
+            raise CannotRun(error.told(self.runtime)) from error
+        except RefusedError as error:
+            raise CannotRun(f"{self.runtime}: {error}") from error
+        return dict(zip(self.outputs, values, strict=True))
+
+
+def runtimes() -> list[str]:
+    """The runtimes to try, the best first."""
+    return [onnx_runtime.NAME, REFERENCE] if onnx_runtime.installed() else [REFERENCE]
+
+
+def runtime_version(runtime: str) -> str:
+    """The runtime with its version."""
+    return onnx_runtime_version() if runtime == onnx_runtime.NAME else f"{REFERENCE} {onnx.__version__}"
+
+
+# Every tensor that a model computes, not only its outputs.
+
+
+def values_of(model: onnx.ModelProto, inputs: Mapping[str, Array], oracle: str) -> dict[str, Array] | Refusal:
+    """Every tensor that a model computes, in the order of its nodes."""
+    wide = onnx.ModelProto()
+    wide.CopyFrom(model)
+    try:
+        known = onnx.shape_inference.infer_shapes(model).graph
+    except Exception:  # a model that cannot be inferred may run nevertheless
+        known = model.graph
+    kinds = {info.name: info.type.tensor_type.elem_type for info in (*known.value_info, *known.output)}
+    listed = {info.name for info in wide.graph.output}
+    for node in wide.graph.node:
+        for name in node.output:
+            if name and name not in listed and kinds.get(name):
+                wide.graph.output.append(helper.make_tensor_value_info(name, kinds[name], None))
+    loaded = next(o for o in ORACLES if o.name == oracle).load(wide)
+    answer = loaded if isinstance(loaded, Refusal) else loaded(inputs)
+    if isinstance(answer, Refusal):
+        return answer
+    order = [name for node in wide.graph.node for name in node.output if name in answer]
+    return {name: answer[name] for name in order}
+
+
+# Whether a model runs: to be loaded is not enough. Asked of a result where the model as it was ran, and of a model in a check.
+#
+# A runtime infers shapes when it loads a model, and meets values only when it runs it: a Reshape to a wrong number of elements,
+# an index outside of its axis, a broadcast that does not fit. So a result is run once on ordinary inputs. Where that fails, the
+# model as it was is run on the same inputs; made-up inputs that do not fit are refused by both.
+#
+# This happens by default to models that changed, so it is bounded: the size of the model and its inputs, and the time of a run.
+# And it happens in a child, since a kernel that meets a value which it does not bear may end the process.
+#
+# In a check there is no other state of the model to compare with, and made-up inputs may be at fault themselves. A failure is a
+# finding where it is the same on all of them and the model leaves nothing to be made up wrongly: its inputs are floats of
+# declared shapes, and no operator in it computes a shape from values or rejects values. Any other failure is only a note.
+
+RUN = f"{onnx_runtime.NAME}, run"
+"""The name of this judge in reports."""
+
+MOST_BYTES = 1 << 24
+"""Of a model with its data that is run by default."""
+
+MOST_BYTES_OF_INPUTS = 1 << 22
+
+SECONDS = 5.0
+"""A run that takes longer is ended, and nothing is concluded from it."""
+
+SECONDS_OF_CHECK = 2.0
+"""For all runs of a model in a check together; where they take longer, nothing is concluded."""
+
+_FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
+_BY_VALUE = frozenset(("NonZero", "NonMaxSuppression", "Compress", "Unique", "If", "Loop", "OneHotEncoder"))
+"""Operators that compute the shape of an output, or whether they fail, from values: of made-up ones, nobody knows."""
+
+
+class Running:
+    """Runs states of one model on ordinary inputs.
+
+    Args:
+        before: the model as it was; asked for only when a result does not run.
+    """
+
+    def __init__(self, before: Callable[[], Candidate]) -> None:
+        self._before = before
+        self._feed: Feed | None = None
+
+    def refusal(self, candidate: Candidate) -> str | None:
+        """Why a state of the model does not run on inputs on which it ran as it was.
+
+        Returns:
+            "" when it runs, or when neither does; None when it was not run.
+        """
+        asked = False
+        try:
+            for feed in self._feeds(candidate):
+                found = _run(candidate, feed)
+                if found is None:
+                    return None
+                if not found:
+                    return ""
+                asked = True
+                if self._feed is feed or _run(self._before(), feed) == "":
+                    self._feed = feed
+                    return found
+        except RewriterError:
+            return None  # nothing can be made up
+        return "" if asked else None
+
+    def _feeds(self, candidate: Candidate) -> Iterator[Feed]:
+        """The inputs on which a state is known to fail, or ordinary ones for each choice of the unknown dimensions.
+
+        Raises:
+            RewriterError: nothing can be made up.
+        """
+        if not (onnx_runtime.installed() and child.possible()) or candidate.size() > MOST_BYTES:
+            return
+        if self._feed is not None:
+            yield self._feed
+            return
+        model = candidate.proto
+        for sets in feed_sets(model):
+            for feed in sets[0].choices():
+                if sum(np.asarray(value).nbytes for value in feed.values()) <= MOST_BYTES_OF_INPUTS:
+                    yield feed
+
+
+def _run(candidate: Candidate, feed: Feed) -> str | None:
+    """Why ONNX Runtime does not run a model; "" when it does, None when there is no answer."""
+    try:
+        candidate.session(candidate.loaded_by).run([], feed, seconds=SECONDS)
+    except (RefusedError, Crashed) as error:
+        return str(error)
+    except NoAnswer:
+        return None
+    return ""
+
+
+@record(frozen=True, slots=True)
+class RunFailure:
+    """A model fails on all made-up inputs that were tried.
+
+    Attributes:
+        reason: why it fails on the first of them.
+        certain: whether no other inputs of its declared types and shapes are likely to be any better.
+    """
+
+    reason: str
+    certain: bool
+
+    @property
+    def refusal(self) -> str:
+        """What stands for a refusal, of a certain failure."""
+        return f"it loads, and fails on made-up inputs: {self.reason}" if self.certain else ""
+
+    @property
+    def note(self) -> str:
+        """What is noted of an uncertain one."""
+        advice = "the inputs may be at fault, and `rewriter check --expect FILE.npz` has it run on others"
+        return "" if self.certain else f"ONNX Runtime loads it, and it fails on made-up inputs: {self.reason}; {advice}"
+
+
+def failure_in_check(candidate: Candidate) -> RunFailure | None:
+    """As `run_failure`, of a model that loads; a large one is not run."""
+    if candidate.loaded_by is None or not child.possible() or candidate.size() > MOST_BYTES:
+        return None
+    try:
+        return run_failure(candidate.session(candidate.loaded_by), candidate.proto)
+    except (RefusedError, RewriterError):
+        return None
+
+
+def run_failure(session: Session, model: onnx.ModelProto) -> RunFailure | None:
+    """How a model fails when it is run on made-up inputs; None when it runs on some, or nothing can be concluded.
+
+    Args:
+        session: the model, loaded.
+        model: the same, without data of other files.
+    """
+    reasons: list[str] = []
+    end = time.monotonic() + SECONDS_OF_CHECK
+    try:
+        for feed in _varied_feeds(model):
+            if (left := end - time.monotonic()) <= 0:
+                return None
+            try:
+                session.run([], feed, seconds=left)
+                return None
+            except (RefusedError, Crashed) as error:
+                reasons.append(str(error))
+    except NoAnswer:
+        return None
+    except RewriterError:
+        pass  # no more can be made up
+    if not reasons:
+        return None
+    same = len(reasons) > 1 and len(set(reasons)) == 1
+    return RunFailure(reasons[0], same and not _inputs_may_be_at_fault(model, reasons[0]))
+
+
+def _varied_feeds(model: onnx.ModelProto) -> Iterator[Feed]:
+    """Small inputs for each choice of the unknown dimensions: ordinary ones, and one without numbers below zero."""
+    for ordinary, positive, *_ in feed_sets(model):
+        for feed in (*ordinary.choices(), next(positive.choices())):
+            if sum(np.asarray(value).nbytes for value in feed.values()) <= MOST_BYTES_OF_INPUTS:
+                yield feed
+
+
+def _inputs_may_be_at_fault(model: onnx.ModelProto, reason: str) -> bool:
+    """Whether inputs that are as the model declares them could differ from made-up ones in more than their floats.
+
+    They may differ in the batch where it is no part of the reason, which a long one does not show.
+    """
+    for info in declared_inputs(model):
+        tensor = info.type.tensor_type
+        first, *others = [dim.HasField("dim_value") for dim in tensor.shape.dim] or [True]
+        if tensor.elem_type not in _FLOATS or not all(others) or (onnx_runtime.is_cut(reason) and not first):
+            return True
+    every = (model.graph, *model.functions)
+    return any(node.op_type in _BY_VALUE for graph in every for node in graph.node)

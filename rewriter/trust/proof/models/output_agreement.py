@@ -1,0 +1,324 @@
+"""Whether two models say the same: outputs of whole models compared.
+
+A difference counts against the largest finite number of the same output, not against its own place: behind the first layers a
+place near zero holds what two large numbers leave of each other, and its relative error says nothing. NaN agrees with NaN at
+the same place and with nothing else; infinity agrees with infinity of the same sign; 0 agrees with -0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+
+from rewriter.core.language.rule import Rule
+from rewriter.core.record import record
+from rewriter.trust.proof.instances.instance import Array
+from rewriter.trust.proof.instances.random_arrays import float_types
+from rewriter.trust.proof.judges.judges import SESSION
+from rewriter.trust.proof.models.model_inputs import read_inputs, recorded_feed
+from rewriter.trust.proof.models.model_runs import CannotRun, GaveUp, ModelRun, runtimes
+from rewriter.trust.proof.models.validity import Candidate
+
+PROMISING = frozenset({"exact", "approx"})
+"""Kinds of rules that promise the same outputs, up to a bound."""
+
+ULPS = 2
+"""What one firing of kind exact may change."""
+
+MOST_FIRINGS = 10
+"""The bounds of firings add up, but to no more than so many times the largest one."""
+
+
+OVERFLOWING = 1e30
+"""A bound on finite numbers asks nothing of larger ones: the sums behind them may have overflowed."""
+
+
+@record(frozen=True, slots=True)
+class Bound:
+    """How far outputs may differ: units in the last place, relative and absolute, which add up.
+
+    `eps` is that of the coarsest floating point type in which the model computes: an output of type float may come out of
+    float16, and ONNX Runtime rounds to float16 between some nodes and not between others. `approximate` is a bound of rules of
+    kind approx, and `finite` compares only the places where the outputs before are finite and below 1e30.
+    """
+
+    ulps: float = 0.0
+    rtol: float = 0.0
+    atol: float = 0.0
+    eps: float = 0.0
+    approximate: bool = False
+    finite: bool = False
+
+
+@record(frozen=True, slots=True)
+class OutputDifference:
+    """How an output of one model differs from that of another.
+
+    Attributes:
+        output: its name.
+        largest: the largest absolute difference; infinite where there is no number for it.
+        message: what exceeds the bound, "" when nothing does.
+    """
+
+    output: str
+    largest: float
+    message: str = ""
+
+
+def bound_of(rules: Iterable[Rule]) -> Bound:
+    """The bound for firings of these rules, one entry a firing; rules of other kinds than exact and approx add nothing."""
+    ulps, rtols, atols = [0.0], [0.0], [0.0]
+    approximate = False
+    for rule in rules:
+        if rule.kind.name in PROMISING:
+            ulps.append(ULPS)
+        if rule.kind.name == "approx":
+            approximate = True
+            rtols.append(rule.kind.rtol or 0.0)
+            atols.append(rule.kind.atol or 0.0)
+    ulp, rtol, atol = (min(sum(values), MOST_FIRINGS * max(values)) for values in (ulps, rtols, atols))
+    return Bound(ulp, rtol, atol, approximate=approximate)
+
+
+def coarsest_eps(model: onnx.ModelProto) -> float:
+    """The largest `eps` among the floating point types that a model names."""
+    return max(map(_eps, float_types(model)), default=0.0)
+
+
+def differences(before: Mapping[str, Any], after: Mapping[str, Any], bound: Bound) -> Iterator[OutputDifference]:
+    """One entry for each output of `before`, in its order. Outputs are arrays, or sequences and maps of them."""
+    for name, old in before.items():
+        if name not in after:
+            yield OutputDifference(name, np.inf, "is no output any more")
+            continue
+        yield _whole(name, old, after[name], bound)
+
+
+def _whole(name: str, old: Any, new: Any, bound: Bound) -> OutputDifference:
+    first, second = list(_leaves(old)), list(_leaves(new))
+    if len(first) != len(second):
+        return OutputDifference(name, np.inf, f"has {len(second)} elements instead of {len(first)}")
+    found = [_arrays(name, np.asarray(a), np.asarray(b), bound) for a, b in zip(first, second, strict=True)]
+    wrong = [difference for difference in found if difference.message]
+    return max(wrong or found, key=lambda difference: difference.largest, default=OutputDifference(name, 0.0))
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        for key in value:
+            yield np.asarray(key)
+            yield from _leaves(value[key])
+    elif isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        for item in value:
+            yield from _leaves(item)
+    elif value is not None:
+        yield value
+
+
+def _arrays(name: str, old: np.ndarray[Any, Any], new: np.ndarray[Any, Any], bound: Bound) -> OutputDifference:
+    if old.dtype != new.dtype:
+        return OutputDifference(name, np.inf, f"is {new.dtype} instead of {old.dtype}")
+    if old.shape != new.shape:
+        return OutputDifference(name, np.inf, f"has shape {list(new.shape)} instead of {list(old.shape)}")
+    if old.dtype.kind in "OUSbiu":
+        steps = bound.atol if old.dtype.kind in "iu" and bound.atol >= 1 else 0.0
+        apart = np.abs(old.astype(np.float64) - new.astype(np.float64)) > steps if steps else old != new
+        wrong = int(np.count_nonzero(apart))
+        return (
+            OutputDifference(name, np.inf, f"differs in {wrong} of {old.size} places") if wrong else OutputDifference(name, 0.0)
+        )
+    wide = np.complex128 if old.dtype.kind == "c" else np.float64
+    eps = _eps(old.dtype)
+    old, new = old.astype(wide), new.astype(wide)
+    if bound.finite:
+        asked = np.abs(old) < OVERFLOWING
+        old, new = old[asked], new[asked]
+    if not np.array_equal(np.isnan(old), np.isnan(new)):
+        return OutputDifference(
+            name, np.inf, f"is not a number in {np.isnan(new).sum()} places instead of {np.isnan(old).sum()}"
+        )
+    infinite = np.isinf(old) | np.isinf(new)
+    if not np.array_equal(old[infinite], new[infinite]):
+        return OutputDifference(name, np.inf, "is infinite in other places")
+    finite = ~(infinite | np.isnan(old))
+    if not finite.any():
+        return OutputDifference(name, 0.0)
+    largest = float(np.max(np.abs(old[finite] - new[finite])))
+    scale = float(np.max(np.abs(old[finite])))
+    allowed = bound.atol + scale * (bound.rtol + bound.ulps * max(eps, bound.eps))
+    if largest <= allowed:
+        return OutputDifference(name, largest)
+    return OutputDifference(
+        name, largest, f"differs by {largest:.3g} where {allowed:.3g} is allowed, beside numbers up to {scale:.3g}"
+    )
+
+
+def _eps(dtype: np.dtype[Any]) -> float:
+    """The distance from 1 to the next number; 0 for what is no floating point type."""
+    import ml_dtypes
+
+    try:
+        return float(ml_dtypes.finfo(dtype).eps)  # type: ignore[no-untyped-call]
+    except ValueError:
+        return 0.0
+
+
+# Outputs that the framework computed, in the .npz file that also holds the inputs: what a repair is measured by.
+
+BOUND = Bound(rtol=2e-3, atol=1e-4)
+"""A framework has other kernels."""
+
+
+class FrameworkOutputs:
+    """The outputs in a file: by the names of the model's outputs, or as `out_0`, `out_1`...
+
+    Raises:
+        RewriterError: the file cannot be read.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._arrays = read_inputs(path)
+
+    def recorded(self, candidate: Candidate) -> dict[str, Any]:
+        """The recorded outputs of a model by its own names."""
+        found = {}
+        for number, output in enumerate(candidate.proto.graph.output):
+            name = f"out_{number}" if f"out_{number}" in self._arrays else output.name
+            if name in self._arrays:
+                found[output.name] = np.asarray(self._arrays[name])
+        return found
+
+    def off(self, candidate: Candidate) -> str:
+        """How the outputs of a model differ from those in the file, or why it does not run; "" when they are the same.
+
+        Raises:
+            RewriterError: an input of the model is missing in the file.
+        """
+        feed, wanted = recorded_feed(self.path, candidate.proto), self.recorded(candidate)
+        try:
+            outputs = ModelRun(candidate, runtimes()[0], SESSION)(feed)
+        except GaveUp:
+            raise
+        except CannotRun as error:
+            return str(error)
+        found = {name: _as(outputs[name], array) for name, array in wanted.items()}
+        return next((f"output {d.output!r} {d.message}" for d in differences(wanted, found, BOUND) if d.message), "")
+
+
+def _as(value: Any, wanted: Any) -> Any:
+    """A recorded array may have another element type than the model gives: npz files know no bfloat16."""
+    return value.astype(wanted.dtype) if isinstance(value, np.ndarray) and value.dtype != wanted.dtype else value
+
+
+# Whether two runs agree, by what the rule promised.
+#
+# NaN agrees with NaN whatever its bits, and with nothing else; zeros of either sign agree. Element types and shapes must match.
+
+_INTEGERS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
+
+
+@record(frozen=True, slots=True)
+class RunBound:
+    """How far results may be off: `ulps` units in the last place, or |a - b| <= atol + rtol * |b|.
+
+    `scale` measures rtol against the largest magnitude of the tensor, since a sum that cancels has no relative precision. No
+    rtol asks for more than 16 units in the last place of the element type. Integers are equal, unless atol allows whole steps.
+    """
+
+    ulps: int = ULPS
+    rtol: float = 0.0
+    atol: float = 0.0
+    scale: bool = False
+
+    def __str__(self) -> str:
+        return f"rtol={self.rtol:g}, atol={self.atol:g}" if self.rtol or self.atol else f"{self.ulps} ulp"
+
+
+@record(frozen=True, slots=True)
+class RunDifference:
+    """How the results of one output differ; `error` is the largest, in the units of the bound."""
+
+    output: str
+    text: str
+
+
+def compare(before: Mapping[str, Array], after: Mapping[str, Array], bound: RunBound) -> tuple[RunDifference | None, float]:
+    """The first output that differs beyond the bound, or None; and the largest error within it (ulps, or relative)."""
+    worst = 0.0
+    for name, wanted in before.items():
+        if name not in after:
+            return RunDifference(name, "is not computed any more"), worst
+        text, error = difference(np.asarray(wanted), np.asarray(after[name]), bound)
+        if text:
+            return RunDifference(name, text), worst
+        worst = max(worst, error)
+    return None, worst
+
+
+def difference(wanted: Array, found: Array, bound: RunBound) -> tuple[str, float]:
+    """What is wrong with `found`, "" for nothing; and the largest error."""
+    if wanted.dtype != found.dtype:
+        return f"has the element type {found.dtype} instead of {wanted.dtype}", 0.0
+    if wanted.shape != found.shape:
+        return f"has the shape {list(found.shape)} instead of {list(wanted.shape)}", 0.0
+    if wanted.dtype.kind not in "fV" and wanted.dtype.name != "bfloat16":
+        wrong = wanted != found
+        if wanted.dtype.kind in "iu" and bound.atol >= 1 and np.any(wrong):  # a promise in whole steps
+            wrong = np.abs(wanted.astype(np.float64) - found.astype(np.float64)) > bound.atol
+        return (_where(wanted, found, wrong) if np.any(wrong) else ""), 0.0
+    if bound.rtol or bound.atol:
+        finest = 16 * {2: 2.0**-10, 4: 2.0**-23}.get(wanted.dtype.itemsize, 2.0**-52)
+        finest *= 8 if wanted.dtype.name == "bfloat16" else 1
+        return _near(wanted.astype(np.float64), found.astype(np.float64), bound, max(bound.rtol, finest))
+    return _ulps(wanted, found, bound.ulps)
+
+
+def _near(wanted: Array, found: Array, bound: RunBound, rtol: float) -> tuple[str, float]:
+    """What was NaN must not become a number; of what has overflowed nothing is asked."""
+    finite = np.isfinite(wanted) & (np.abs(wanted) < 1e30)
+    with np.errstate(all="ignore"):
+        size = np.max(np.abs(wanted[finite]), initial=0.0) if bound.scale else np.abs(wanted)
+        allowed = bound.atol + rtol * size
+        off = np.abs(found - wanted)
+        wrong = (finite & ~(off <= allowed)) | (np.isnan(wanted) & np.isfinite(found))
+        if np.any(wrong):
+            return _where(wanted, found, wrong), 0.0
+        relative = np.where(finite & (np.abs(wanted) > 0), off / np.maximum(size, 1e-30), 0.0)
+    return "", float(np.max(relative, initial=0.0))
+
+
+def _ulps(wanted: Array, found: Array, most: int) -> tuple[str, float]:
+    nans = np.isnan(wanted.astype(np.float64)), np.isnan(found.astype(np.float64))
+    off = np.where(nans[0] & nans[1], 0, _distance(wanted, found))
+    wrong = (nans[0] != nans[1]) | (off > most)
+    if np.any(wrong):
+        return _where(wanted, found, wrong), 0.0
+    return "", float(np.max(off, initial=0))
+
+
+def _distance(one: Array, other: Array) -> Array:
+    """Representable numbers between two, element by element; as floating point, which is exact where it matters."""
+    first, second = _rank(one), _rank(other)
+    apart = (np.maximum(first, second) - np.minimum(first, second)).astype(np.float64)
+    exact = np.asarray(one == other)
+    return np.where(exact, 0.0, np.maximum(apart, 1.0))
+
+
+def _rank(values: Array) -> Array:
+    """The place of each number among all numbers of its type, from the least: bit patterns in the order of what they mean."""
+    bits = np.ascontiguousarray(values).view(_INTEGERS[values.dtype.itemsize]).astype(np.int64)
+    least = np.int64(np.iinfo(np.int64).min)
+    ordered = np.where(bits < 0, np.int64(np.iinfo(_INTEGERS[values.dtype.itemsize]).min) - bits, bits)
+    return np.asarray(ordered ^ least).view(np.uint64)
+
+
+def _where(wanted: Array, found: Array, wrong: Array) -> str:
+    place = tuple(int(i[0]) for i in np.nonzero(np.atleast_1d(wrong)))
+    pair = np.atleast_1d(wanted)[place], np.atleast_1d(found)[place]
+    count = int(np.sum(wrong))
+    rest = f" ({count} of {wanted.size} elements differ)" if count > 1 else ""
+    return f"at {list(place) if wanted.ndim else '[]'} is {pair[1]} instead of {pair[0]}{rest}"

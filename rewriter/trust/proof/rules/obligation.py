@@ -1,0 +1,275 @@
+"""What is made of a counterexample: as small as it stays one, with the condition that a rule lacks, on paper.
+
+`verify_rule` finds it; what is written here lets its reader run it without `rewriter`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+
+import numpy as np
+import onnx
+from onnx import printer
+
+from rewriter.core.language import ast
+from rewriter.core.language.rule import Rule
+from rewriter.core.record import replace
+from rewriter.trust.proof.instances.instance import Array, Instance
+from rewriter.trust.proof.instances.random_arrays import STYLES
+from rewriter.trust.proof.instances.sampling import Stream
+from rewriter.trust.proof.models.model_runs import values_of
+from rewriter.trust.proof.oracles import ORACLES, Refusal
+from rewriter.trust.proof.rules.refused import RunningInstance
+from rewriter.trust.proof.rules.trial import CHANGED, NOT_FIRED, REPAIRED, SAME, STILL, VOID, WRONG, Trial, attempt, run_on
+from rewriter.trust.proof.rules.verdict import Unneeded
+from rewriter.trust.rule_tests import run_test
+
+# Makes a counterexample as small as it stays one: fewer outputs, shorter dimensions, plainer values.
+
+ATTEMPTS = 120
+SHRINK_SECONDS = 3.0
+
+
+def shrink(rule: Rule, trial: Trial, wrong: Callable[[Trial], bool]) -> Trial:
+    """The smallest counterexample that a short search finds.
+
+    Args:
+        rule: the rule.
+        trial: a trial that is `wrong`.
+        wrong: whether a trial still shows the same thing.
+    """
+    best, left, stop = trial, ATTEMPTS, time.monotonic() + SHRINK_SECONDS
+    progress = True
+    while progress and left > 0:
+        progress = False
+        for smaller in _smaller(best.instance):
+            left -= 1
+            if left < 0 or time.monotonic() > stop:
+                return best
+            found = attempt(rule, smaller, np.random.default_rng(0), STYLES)
+            if wrong(found):
+                best, progress = found, True
+                break
+    return best
+
+
+def _smaller(instance: Instance) -> Iterator[Instance]:
+    yield from (replace(instance, model=model) for model in _fewer_outputs(instance.model))
+    lengths = sorted({d for shape in _lengths(instance.model) for d in shape if d > 1}, reverse=True)
+    for length in lengths:
+        for shorter in (1, 2, length - 1):
+            if shorter < length and not (shorter == 2 and length == 3):
+                yield from _shorter(instance, length, shorter)
+
+
+def _fewer_outputs(model: onnx.ModelProto) -> Iterator[onnx.ModelProto]:
+    """Without one of the outputs and what only it needs."""
+    for position in range(len(model.graph.output) if len(model.graph.output) > 1 else 0):
+        copy = onnx.ModelProto()
+        copy.CopyFrom(model)
+        del copy.graph.output[position]
+        while (dead := _dead(copy.graph)) is not None:
+            copy.graph.node.remove(dead)
+        yield copy
+
+
+def _dead(graph: onnx.GraphProto) -> onnx.NodeProto | None:
+    used = {name for node in graph.node for name in node.input} | {info.name for info in graph.output}
+    return next((node for node in graph.node if not used.intersection(node.output)), None)
+
+
+def _lengths(model: onnx.ModelProto) -> list[list[int]]:
+    declared = [[d.dim_value for d in info.type.tensor_type.shape.dim] for info in model.graph.input]
+    return [*declared, *(list(tensor.dims) for tensor in model.graph.initializer)]
+
+
+def _shorter(instance: Instance, old: int, new: int) -> Iterator[Instance]:
+    """With one length replaced wherever it stands in an input, an initializer or a constant shape."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(instance.model)
+    graph = copy.graph
+    for info in graph.input:
+        for dim in info.type.tensor_type.shape.dim:
+            if dim.dim_value == old:
+                dim.dim_value = new
+    for info in graph.output:
+        info.type.tensor_type.ClearField("shape")
+    for tensor in graph.initializer:
+        array = onnx.numpy_helper.to_array(tensor)
+        shape = tuple(new if d == old else d for d in array.shape)
+        if shape != array.shape and array.dtype != object:
+            tensor.CopyFrom(onnx.numpy_helper.from_array(np.resize(array, shape).astype(array.dtype), tensor.name))
+        if array.dtype == np.int64 and array.size < 16:
+            values = np.where(onnx.numpy_helper.to_array(tensor) == old, new, onnx.numpy_helper.to_array(tensor))
+            tensor.CopyFrom(onnx.numpy_helper.from_array(values.astype(np.int64), tensor.name))
+    yield replace(instance, model=copy)
+
+
+# Conditions that matter: without a `where` line something must go wrong, or nobody knows what the line is for.
+
+INSTANCES = 60
+NEGATIVE_SECONDS = 1.5
+
+
+def unneeded(rule: Rule, rejected: Sequence[Instance], seed: int) -> tuple[Unneeded, ...]:
+    """The conditions without which nothing goes wrong.
+
+    Args:
+        rule: the rule.
+        rejected: instances on which it did not fire.
+        seed: of further instances.
+    """
+    found = []
+    for weaker, span in weakened(rule):
+        broke = _broke(rule, weaker, rejected, seed)
+        if broke:
+            line = rule.source.line_col(span.start)[0]
+            found.append(Unneeded(line, rule.words(span), broke))
+    return tuple(found)
+
+
+def weakened(rule: Rule) -> Iterator[tuple[Rule, ast.Span]]:
+    """The rule without each of its conditions, and where the condition stands."""
+    forms = (rule.ast, *rule.ast.variants)
+    parts = dict.fromkeys(part.span for one in forms for part in one.wheres)
+    parts |= dict.fromkeys(part.span for one in forms for part in one.privates)
+    for span in parts:
+        weaker, *variants = (_without(one, span) for one in forms)
+        yield Rule(replace(weaker, variants=tuple(variants)), rule.path, rule.source), span
+
+
+def _without(rule: ast.Rule, span: ast.Span) -> ast.Rule:
+    """A rule without what stands in one place."""
+    wheres = tuple(where for where in rule.wheres if where.span != span)
+    return replace(rule, wheres=wheres, privates=tuple(private for private in rule.privates if private.span != span))
+
+
+def _broke(rule: Rule, weaker: Rule, rejected: Sequence[Instance], seed: int) -> int:
+    """How many drafts broke the condition and came to no harm; 0 where one did, or where none broke it."""
+    broke = 0
+    if any(not run_test(weaker, test).ok for test in rule.ast.tests if test.after is None):
+        return 0
+    stop = time.monotonic() + NEGATIVE_SECONDS
+    stream = Stream(weaker, seed)
+    fresh = (instance for _, instance in islice(stream, INSTANCES) if instance is not None)
+    for number, instance in enumerate((*rejected, *fresh)):
+        if time.monotonic() > stop:
+            break
+        if number >= len(rejected) and not _leaves(rule, instance):
+            continue
+        trial = attempt(weaker, instance, stream.generator(number))
+        if trial.status == NOT_FIRED:
+            if trial.why:
+                return 0  # the line kept a later one from raising
+            continue
+        if trial.status == VOID:
+            continue
+        broke += 1
+        if trial.status in (WRONG, STILL, CHANGED):
+            return 0
+        if rule.kind.name == "repair" and (trial.status == SAME or (trial.status == REPAIRED and trial.agreed is False)):
+            return 0  # a repair of what is sound
+    return broke
+
+
+def _leaves(rule: Rule, instance: Instance) -> bool:
+    """Whether the engine does not fire the rule on an instance."""
+    try:
+        log = run_on(rule, instance)[1]
+    except Exception:  # `attempt` tells of it
+        return False
+    return not log.changed and not log.stops
+
+
+_MOST_ELEMENTS = 24
+
+
+def obligation(rule: Rule, trial: Trial) -> str:
+    """The text of a counterexample."""
+    return "\n".join(_lines(rule, trial))
+
+
+def running(rule: Rule, found: RunningInstance) -> str:
+    """The text of a model that `evidence: refused` says is refused, and what it computes."""
+    return "\n".join(_running(rule, found))
+
+
+def _running(rule: Rule, found: RunningInstance) -> Iterator[str]:
+    instance = found.instance
+    yield f"{rule.code} {rule.slug} claims that such a model is refused"
+    yield f"opset {instance.opset}, instance from: {instance.origin}"
+    yield from _model(instance.model)
+    if instance.source is not None:
+        yield f"source: {instance.source}"
+    yield "inputs:"
+    yield from (f"  {name} = {show(array)}" for name, array in found.inputs.items())
+    computed = values_of(instance.model, found.inputs, ORACLES[0].name)
+    if not isinstance(computed, Refusal):
+        yield "computed:"
+        yield from (f"  {name} = {show(array)}" for name, array in computed.items())
+
+
+def _lines(rule: Rule, trial: Trial) -> Iterator[str]:
+    promise = rule.kind.name + (f"(rtol={rule.kind.rtol:g}, atol={rule.kind.atol:g})" if rule.kind.name == "approx" else "")
+    yield f"{rule.code} {rule.slug} promises: {promise}"
+    yield f"opset {trial.instance.opset}, instance from: {trial.instance.origin}"
+    yield f"but {trial.why}" + (f" ({trial.oracle})" if trial.oracle else "")
+    yield "before:"
+    yield from _model(trial.instance.model)
+    if trial.after is None:
+        return
+    yield "after:"
+    yield from _model(trial.after)
+    if trial.instance.source is not None:
+        yield f"source: {trial.instance.source}"
+    for title, values in (("inputs", trial.inputs), ("constants", _constants(trial.instance.model))):
+        if values:
+            yield f"{title}:"
+            yield from (f"  {name} = {show(array)}" for name, array in values.items())
+    oracle = next((o for o in ORACLES if o.name == trial.oracle), None)
+    if oracle is not None:
+        sides = [values_of(model, trial.inputs, oracle.name) for model in (trial.instance.model, trial.after)]
+        yield from _sides(*sides)
+
+
+def _model(model: onnx.ModelProto) -> Iterator[str]:
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    del copy.metadata_props[:]
+    yield from (f"  {line}" for line in printer.to_text(copy).splitlines())
+
+
+def _constants(model: onnx.ModelProto) -> dict[str, Array]:
+    return {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+
+
+def _sides(before: Mapping[str, Array] | Refusal, after: Mapping[str, Array] | Refusal) -> Iterator[str]:
+    for title, values in (("computed before", before), ("computed after", after)):
+        yield f"{title}:"
+        if isinstance(values, Refusal):
+            yield f"  {values.reason}"
+        else:
+            yield from (f"  {name} = {show(array)}" for name, array in values.items())
+    if isinstance(before, Refusal) or isinstance(after, Refusal):
+        return
+    parted = next((n for n, a in before.items() if n in after and not _alike(a, after[n])), None)
+    if parted is not None:
+        yield f"they part at: {parted}"
+
+
+def _alike(one: Array, other: Array) -> bool:
+    return (
+        one.shape == other.shape
+        and one.dtype == other.dtype
+        and bool(np.array_equal(one, other, equal_nan=one.dtype.kind == "f"))
+    )
+
+
+def show(array: Array) -> str:
+    """A tensor as type, shape and its first elements."""
+    flat = np.asarray(array).ravel()
+    items = ", ".join(str(item) for item in flat[:_MOST_ELEMENTS].tolist())
+    more = ", ..." if flat.size > _MOST_ELEMENTS else ""
+    return f"{flat.dtype}{list(np.shape(array))} {{{items}{more}}}"

@@ -1,0 +1,187 @@
+"""Whether a rule of `evidence: refused` keeps its word: no model on which it fires may be one that is taken and runs.
+
+The claim is about every model of the pattern under its conditions, at every opset. So one model that the checker passes and
+that ONNX Runtime loads and runs refutes it. A model that loads and fails on some inputs runs on others: it counts as refused
+only when it fails on every input that was drawn. A rule about one runtime's missing kernel, `refused(onnxruntime)`, asks that
+runtime about each node before it fires, and does so here; then only the runtime is asked about the model, not the checker.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+import numpy as np
+import onnx
+
+from rewriter.core.conditions.context import HasKernel
+from rewriter.core.errors import RewriterError
+from rewriter.core.language.ast import Evidence
+from rewriter.core.language.rule import Rule
+from rewriter.core.record import field, record, replace
+from rewriter.trust.proof.instances.instance import Array, Instance, ir_version
+from rewriter.trust.proof.instances.random_arrays import STYLES, NoInputs, feed
+from rewriter.trust.proof.instances.sampling import Stream, all_opsets
+from rewriter.trust.proof.instances.seeded_instances import tests_of, written_instance
+from rewriter.trust.proof.kernels import has_kernel
+from rewriter.trust.proof.oracles import ORACLES, Refusal
+from rewriter.trust.proof.rules.trial import checked, run_on, undeclared
+
+CHECKER, LOAD, KERNEL, RUN = "the checker", "loading", "a missing kernel", "every run"
+REFUSED = "refused"
+FIRST = 1 << 20
+"""The number of the first model, so that none has the number of an instance of `verify`."""
+
+
+@record(frozen=True)
+class RunningInstance:
+    """A model that no gate refuses, and what it runs with."""
+
+    instance: Instance
+    inputs: Mapping[str, Array]
+
+
+@record(frozen=True)
+class Effort:
+    """How hard to look.
+
+    Attributes:
+        seed: of the instances.
+        samples: models on which the rule fires, after which it is believed.
+        tries: instances made at most.
+        seconds: after which no more are made.
+        most: models that refute the claim, after which it is given up.
+    """
+
+    seed: int = 0
+    samples: int = 60
+    tries: int = 600
+    seconds: float = 2.0
+    most: int = 1
+
+
+@record
+class Claim:
+    """What was seen of a claim.
+
+    Attributes:
+        gates: how often each gate was the first to refuse a model on which the rule fires.
+        runs: models on which the rule fires and which no gate refuses.
+        opsets: of the models on which the rule fired.
+    """
+
+    gates: Counter[str] = field(default_factory=Counter)
+    runs: list[RunningInstance] = field(default_factory=list)
+    opsets: set[int] = field(default_factory=set)
+
+    @property
+    def fired(self) -> int:
+        """Models on which the rule fired."""
+        return sum(self.gates.values()) + len(self.runs)
+
+
+def claimed(
+    rule: Rule,
+    evidence: Evidence,
+    effort: Effort,
+    *,
+    skip: Collection[int] = (),
+    at: Callable[[int], object] = lambda number: None,
+) -> Claim:
+    """The claim of a rule put to the test.
+
+    Args:
+        rule: the rule.
+        evidence: what it claims; the header of the rule is not asked.
+        effort: how hard to look.
+        skip: numbers of models not to run, since they take the process down.
+        at: is told the number of each model before it runs.
+    """
+    found, started = Claim(), time.monotonic()
+    for number, instance in enumerate(_instances(rule, effort.seed), FIRST):
+        late = time.monotonic() - started > effort.seconds
+        if late or len(found.runs) >= effort.most or found.fired >= effort.samples or number >= FIRST + effort.tries:
+            break
+        if instance is None or number in skip:
+            continue
+        at(number)
+        for variant in _variants(instance):
+            if _fires(rule, variant, has_kernel if evidence.runtime else None):
+                _ask(variant, evidence, np.random.default_rng([effort.seed, number]), found)
+    return found
+
+
+def refuted(evidence: Evidence) -> str:
+    """What a model that runs says of the claim."""
+    how = "ONNX Runtime runs" if evidence.runtime else "the checker passes and ONNX Runtime runs"
+    runtime = f"({evidence.runtime})" if evidence.runtime else ""
+    return f"`evidence: {evidence.name}{runtime}`, but it fires on a model that {how}"
+
+
+def _instances(rule: Rule, seed: int) -> Iterator[Instance | None]:
+    """The rule's tests as they stand and in every opset of its range, then whatever verification tries, None for a draft that
+    came to nothing.
+    """
+    opsets = all_opsets(rule)
+    for test in tests_of(rule, positive=True):
+        written = written_instance(rule, test)
+        yield written
+        yield from (_moved(written, opset) for opset in opsets if opset != written.opset)
+    stream = Stream(rule, seed)
+    stream.forms = [] if rule.ast.match.graph else opsets
+    yield from (instance for _, instance in stream)
+
+
+def _moved(instance: Instance, opset: int) -> Instance:
+    model = onnx.ModelProto()
+    model.CopyFrom(instance.model)
+    for entry in model.opset_import:
+        if entry.domain in ("", "ai.onnx"):
+            entry.version = opset
+            model.ir_version = max(model.ir_version, ir_version(opset))
+    return replace(instance, model=model)
+
+
+def _variants(instance: Instance) -> Iterator[Instance]:
+    """The instance, and the same with its outputs declared as inferred: that a declaration is wrong is no merit of the rule."""
+    yield instance
+    other = undeclared(instance.model)
+    if other != instance.model:
+        yield replace(instance, model=other)
+
+
+def _fires(rule: Rule, instance: Instance, has_kernel: HasKernel | None) -> bool:
+    try:
+        return run_on(rule, instance, has_kernel)[1].changed
+    except RewriterError:
+        return False
+
+
+def _ask(instance: Instance, evidence: Evidence, rng: np.random.Generator, found: Claim) -> None:
+    found.opsets.add(instance.opset)
+    if not evidence.runtime and checked(instance.model):
+        found.gates[CHECKER] += 1
+        return
+    loaded = ORACLES[0].load(instance.model)
+    if isinstance(loaded, Refusal):
+        found.gates[KERNEL if loaded.no_kernel else LOAD] += 1
+        return
+    for inputs in _feeds(instance, rng):
+        if not isinstance(loaded(inputs), Refusal):
+            found.runs.append(RunningInstance(instance, inputs))
+            return
+    found.gates[RUN] += 1
+
+
+def _feeds(instance: Instance, rng: np.random.Generator) -> Iterator[Mapping[str, Array]]:
+    """Inputs of every style; with every dimension that has only a name of length 1, too."""
+    sizes: Sequence[Mapping[str, int]] = (instance.sizes, dict.fromkeys(instance.sizes, 1)) if instance.sizes else ({},)
+    for lengths in sizes:
+        for style in STYLES:
+            try:
+                drawn = feed(replace(instance, sizes=lengths), rng, style)
+            except NoInputs:
+                return
+            yield drawn
+        yield {name: np.zeros_like(array) for name, array in drawn.items()}

@@ -1,0 +1,160 @@
+"""What verification says of a rule, and the lock file that keeps it. Never "proved": what was run is what is known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rewriter.core.errors import RewriterError
+from rewriter.core.onnxfile.write import write_bytes
+from rewriter.core.record import field, record
+
+TESTED, COUNTEREXAMPLE, UNVERIFIED = "tested", "counterexample", "unverified"
+_CODES = {COUNTEREXAMPLE: "E501", UNVERIFIED: "E502"}
+
+
+@record(frozen=True)
+class Unneeded:
+    """A condition without which nothing went wrong (W504): never needed, or the instances are too weak to show it.
+
+    `broke` is the number of drafts that fit the rule but for this condition.
+    """
+
+    line: int
+    text: str
+    broke: int
+
+
+@record
+class Verdict:
+    """The outcome for one rule.
+
+    Attributes:
+        rule, digest: which.
+        status: TESTED, COUNTEREXAMPLE or UNVERIFIED.
+        why: of the last two, in words. For TESTED repairs: what speaks for them.
+        samples: instances on which the rule fired and of which the oracles could say something.
+        tried: instances made.
+        dtypes, opsets, ranks: what these samples covered: element types, opsets, ranks of inputs.
+        error: the largest error seen, in units of `bound`.
+        recorded: recorded exports that the rule repairs.
+        quarantine: operators on which the oracles disagree before any rule has touched the model.
+        unneeded: conditions that never mattered.
+        crashed: instances that took the runtime's process down.
+        raised: an example of a condition that raised.
+        obligation: the counterexample on paper.
+        excused: the rule's author says in its header why it cannot be verified.
+        runs: a model that `evidence: refused` says is refused runs.
+    """
+
+    rule: str
+    digest: str
+    status: str = TESTED
+    why: str = ""
+    samples: int = 0
+    tried: int = 0
+    dtypes: tuple[str, ...] = ()
+    opsets: tuple[int, ...] = ()
+    ranks: tuple[int, ...] = ()
+    error: float = 0.0
+    bound: str = ""
+    recorded: tuple[str, ...] = ()
+    quarantine: tuple[str, ...] = ()
+    unneeded: tuple[Unneeded, ...] = ()
+    crashed: int = 0
+    raised: str = ""
+    obligation: str = ""
+    excused: bool = False
+    runs: bool = False
+    seed: int = 0
+    seconds: float = 0.0
+    locked: bool = False
+    counts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def acceptable(self) -> bool:
+        """Whether the rule may ship: nothing speaks against it, and what is not verified has a written reason."""
+        return self.status == TESTED or (self.status == UNVERIFIED and self.excused)
+
+    @property
+    def code(self) -> str:
+        """The code of the finding, "" where there is none; `rewriter explain` has a page on it."""
+        return "" if self.acceptable else "E503" if self.runs else _CODES[self.status]
+
+    def record(self) -> dict[str, Any]:
+        """What is kept of it in a lock file."""
+        kept = {
+            "digest": self.digest, "status": self.status, "why": self.why, "samples": self.samples, "seed": self.seed,
+            "dtypes": list(self.dtypes), "opsets": list(self.opsets), "ranks": list(self.ranks),
+            "error": float(f"{self.error:.3g}"), "bound": self.bound, "recorded": list(self.recorded),
+            "quarantine": list(self.quarantine), "excused": self.excused,
+        }  # fmt: skip
+        return {key: value for key, value in kept.items() if value not in ("", [], False, 0.0) or key in ("samples", "seed")}
+
+    @classmethod
+    def from_record(cls, rule: str, record: dict[str, Any]) -> Verdict:
+        """A verdict as it was locked."""
+        return cls(
+            rule,
+            str(record.get("digest", "")),
+            str(record.get("status", UNVERIFIED)),
+            str(record.get("why", "")),
+            samples=int(record.get("samples", 0)),
+            dtypes=tuple(record.get("dtypes", ())),
+            opsets=tuple(record.get("opsets", ())),
+            ranks=tuple(record.get("ranks", ())),
+            error=float(record.get("error", 0.0)),
+            bound=str(record.get("bound", "")),
+            recorded=tuple(record.get("recorded", ())),
+            quarantine=tuple(record.get("quarantine", ())),
+            excused=bool(record.get("excused", False)),
+            seed=int(record.get("seed", 0)),
+            locked=True,
+        )
+
+
+# The lock file: verdicts kept beside the rules, so that only rules that changed are verified again.
+
+NAME = "verified.lock.json"
+SCHEMA = 1
+_LEVELS = 3
+
+
+def lock_path(path: Path) -> Path:
+    """Where the lock of a rule file or folder lies: in the nearest folder upwards that has one, else beside the rules."""
+    folder = path if path.is_dir() else path.parent
+    for candidate in [folder, *folder.resolve().parents][:_LEVELS]:
+        if (candidate / NAME).is_file():
+            return candidate / NAME
+    return folder / NAME
+
+
+def read_lock(path: Path) -> dict[str, Verdict]:
+    """The verdicts of a lock file by rule; nothing where there is none.
+
+    Raises:
+        RewriterError: it is no lock file.
+    """
+    if not path.is_file():
+        return {}
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if data["schema"] != SCHEMA:
+            raise RewriterError(f"{path}: written by another version; verify again with --update-lock")
+        return {code: Verdict.from_record(code, record) for code, record in data["rules"].items()}
+    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+        raise RewriterError(f"{path}: not a lock file: {error}") from None
+
+
+def write_lock(path: Path, verdicts: Iterable[Verdict], versions: Mapping[str, str]) -> None:
+    """Writes verdicts, sorted by rule, one line each; at once or not at all."""
+    records = {verdict.rule: verdict.record() for verdict in sorted(verdicts, key=lambda verdict: verdict.rule)}
+    lines = ",\n".join(f"  {json.dumps(code)}: {_compact(record)}" for code, record in records.items())
+    text = f'{{"schema": {SCHEMA}, "oracles": {_compact(dict(versions))}, "rules": {{\n{lines}\n}}}}\n'
+    write_bytes(path, text.encode(), force=True)
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)

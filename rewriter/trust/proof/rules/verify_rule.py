@@ -1,0 +1,251 @@
+"""Verification of one rule: instances until enough of them say something, then the verdict.
+
+A run is deterministic: the seed and the rule decide every instance, so a counterexample can be had again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+import onnx
+
+from rewriter.core.language import schema
+from rewriter.core.language.dtypes import DTYPE_NAMES
+from rewriter.core.language.rule import Rule
+from rewriter.core.record import field, record
+from rewriter.trust.proof.instances.instance import Array, Instance
+from rewriter.trust.proof.instances.random_arrays import STYLES
+from rewriter.trust.proof.instances.sampling import Stream
+from rewriter.trust.proof.models.model_runs import values_of
+from rewriter.trust.proof.models.output_agreement import difference
+from rewriter.trust.proof.oracles import ORACLES, Refusal
+from rewriter.trust.proof.rules.obligation import obligation, running, shrink, unneeded
+from rewriter.trust.proof.rules.refused import REFUSED, Effort, claimed, refuted
+from rewriter.trust.proof.rules.trial import (
+    CHANGED,
+    NOT_FIRED,
+    ORACLES_AGREE,
+    REPAIRED,
+    SAME,
+    STILL,
+    VOID,
+    WRONG,
+    Trial,
+    attempt,
+)
+from rewriter.trust.proof.rules.verdict import COUNTEREXAMPLE, TESTED, UNVERIFIED, Verdict
+from rewriter.trust.rule_tests import run_test
+
+MOST_TRIED = 12
+"""Instances made for each sample wanted, before the generator is taken to be too weak."""
+_KEPT = 60
+_MOST_PARTED = 3  # a repair's numbers differ for a reason where they agree not much more often than so
+_FEW = 5  # one in so many refused models may be read otherwise by an oracle that does not check what it runs
+
+
+@record(frozen=True)
+class VerifyPlan:
+    """How thoroughly to verify one rule: `seconds` bounds its samples, `limit` all that is done, `memory` its process."""
+
+    samples: int = 200
+    seed: int = 0
+    seconds: float = 20.0
+    negatives: bool = True
+    limit: float = 120.0
+    memory: int | None = None
+
+
+@record
+class _Tally:
+    counts: Counter[str] = field(default_factory=Counter)
+    agreed: int = 0
+    parted: list[Trial] = field(default_factory=list)
+    dtypes: set[int] = field(default_factory=set)
+    opsets: set[int] = field(default_factory=set)
+    ranks: set[int] = field(default_factory=set)
+    error: float = 0.0
+    quarantine: set[str] = field(default_factory=set)
+    rejected: list[Instance] = field(default_factory=list)
+    raised: str = ""
+    tried: int = 0
+    wrong: Trial | None = None
+    reason: str = ""
+
+    @property
+    def samples(self) -> int:
+        """Instances of which an oracle could say something."""
+        return self.counts[SAME] + self.counts[REPAIRED] + self.counts[CHANGED]
+
+    def add(self, trial: Trial) -> None:
+        """Counts a trial."""
+        self.counts[trial.status] += 1
+        if trial.status == NOT_FIRED:
+            self.raised = self.raised or trial.why
+            if len(self.rejected) < _KEPT:
+                self.rejected.append(trial.instance)
+            return
+        if trial.status == WRONG:
+            self.wrong = trial
+        if trial.status in (STILL, VOID):
+            self.reason = self.reason or trial.why
+            if trial.quarantined:
+                self.quarantine |= _suspects(trial.instance.model, trial.inputs)
+        if trial.status in (SAME, REPAIRED, CHANGED):
+            self._accept(trial)
+
+    def _accept(self, trial: Trial) -> None:
+        graph = trial.instance.model.graph
+        self.dtypes |= {info.type.tensor_type.elem_type for info in (*graph.input, *graph.output)}
+        self.opsets.add(trial.instance.opset)
+        shaped = [info.type.tensor_type for info in graph.input if info.type.tensor_type.HasField("shape")]
+        self.ranks |= {len(tensor.shape.dim) for tensor in shaped}
+        self.error = max(self.error, trial.error)
+        if trial.quarantined:
+            self.quarantine |= _suspects(trial.instance.model, trial.inputs)
+        if trial.status == CHANGED or trial.agreed is False:
+            self.parted.append(trial)
+        elif trial.agreed or trial.status == SAME:
+            self.agreed += 1
+
+
+def verify_rule(
+    rule: Rule,
+    plan: VerifyPlan,
+    recorded: Sequence[str] = (),
+    *,
+    skip: Collection[int] = (),
+    at: Callable[[int], object] = lambda index: None,
+) -> Verdict:
+    """The verdict on a rule.
+
+    Args:
+        rule: the rule.
+        plan: how thoroughly.
+        recorded: recorded exports that it is known to repair.
+        skip: indices of instances not to run, since they take the process down.
+        at: is told the index of each instance before it runs, and -1 behind the last.
+    """
+    started = time.monotonic()
+    verdict = Verdict(
+        rule.code, rule.digest, seed=plan.seed, recorded=tuple(recorded), crashed=sum(index >= 0 for index in skip)
+    )
+    failed = next((result for test in rule.ast.tests if not (result := run_test(rule, test)).ok), None)
+    if failed is not None:
+        verdict.status, verdict.why = COUNTEREXAMPLE, f"its own test fails: {failed.title!r}"
+        verdict.obligation = failed.message
+        return verdict
+    if _runs_as_it_is(rule, plan, skip, at, verdict):
+        return verdict
+    tally = _sample(rule, plan, skip, at, started)
+    at(-1)
+    _conclude(rule, tally, verdict)
+    if plan.negatives and verdict.status != COUNTEREXAMPLE:
+        verdict.unneeded = unneeded(rule, tally.rejected, plan.seed)
+    verdict.seconds = time.monotonic() - started
+    return verdict
+
+
+def _runs_as_it_is(rule: Rule, plan: VerifyPlan, skip: Collection[int], at: Callable[[int], object], verdict: Verdict) -> bool:
+    """Whether a model that the rule says is refused is not; the verdict then says so."""
+    if rule.evidence is None or rule.evidence.name != REFUSED:
+        return False
+    claim = claimed(rule, rule.evidence, Effort(plan.seed), skip=skip, at=at)
+    if claim.runs:
+        verdict.status, verdict.runs = COUNTEREXAMPLE, True
+        verdict.why = refuted(rule.evidence)
+        verdict.obligation = running(rule, claim.runs[0])
+    return bool(claim.runs)
+
+
+def _sample(rule: Rule, plan: VerifyPlan, skip: Collection[int], at: Callable[[int], object], started: float) -> _Tally:
+    tally = _Tally()
+    stream = Stream(rule, plan.seed)
+    for index, instance in stream:
+        late = time.monotonic() - started > plan.seconds
+        if tally.wrong is not None or tally.samples >= plan.samples or tally.tried >= plan.samples * MOST_TRIED or late:
+            break
+        tally.tried += 1
+        if instance is None or index in skip:
+            continue
+        at(index)
+        styles = (STYLES[0], STYLES[1 + index % 2])
+        trial = attempt(rule, instance, stream.generator(index), styles)
+        tally.add(trial)
+        if trial.status != NOT_FIRED:
+            stream.accepted()
+    return tally
+
+
+# --- the verdict -------------------------------------------------------------------------------------------------------------
+
+
+def _conclude(rule: Rule, tally: _Tally, verdict: Verdict) -> None:
+    verdict.samples, verdict.tried = tally.samples, tally.tried
+    verdict.dtypes = tuple(sorted(DTYPE_NAMES.get(dtype, str(dtype)) for dtype in tally.dtypes))
+    verdict.opsets, verdict.ranks = tuple(sorted(tally.opsets)), tuple(sorted(tally.ranks))
+    verdict.error, verdict.quarantine = tally.error, tuple(sorted(tally.quarantine))
+    verdict.counts, verdict.raised = dict(tally.counts), tally.raised
+    kind = rule.kind.name
+    if tally.wrong is not None:
+        _refute(rule, tally.wrong, verdict, lambda trial: trial.status == WRONG)
+    elif kind == "repair":
+        _conclude_repair(rule, tally, verdict)
+    elif not tally.samples:
+        _leave_open(rule, verdict, f"no instance that an oracle can judge: {tally.reason or 'the rule never fired'}")
+    verdict.bound = {"exact": "ulp", "approx": f"rtol={rule.kind.rtol:g}, atol={rule.kind.atol:g}"}.get(kind, "")
+
+
+def _conclude_repair(rule: Rule, tally: _Tally, verdict: Verdict) -> None:
+    repaired, parted = tally.counts[REPAIRED], len(tally.parted)
+    otherwise = parted if not tally.counts[CHANGED] and parted * _FEW < repaired else 0
+    if parted and not verdict.recorded and rule.header.unverified is None and tally.agreed >= _MOST_PARTED * parted:
+        _refute(rule, tally.parted[0], verdict, lambda trial: trial.status == CHANGED or trial.agreed is False)
+    elif verdict.recorded:
+        verdict.why = f"{repaired} refused and then accepted; {len(verdict.recorded)} recorded exports repaired"
+    elif parted > otherwise:
+        _leave_open(
+            rule, verdict, f"it changes numbers ({parted} of {tally.samples}) and no recorded export shows the right ones"
+        )
+    elif repaired:
+        seen = f", {tally.agreed} of them with the numbers of a lenient oracle" if tally.agreed else ""
+        seen += f"; it reads {otherwise} otherwise" if otherwise else ""
+        verdict.why = f"{repaired} refused and then accepted{seen}"
+    elif tally.samples:
+        _leave_open(rule, verdict, "every instance was sound before, and no recorded export needs the repair")
+    else:
+        reason = f": {tally.reason}" if tally.reason else ""
+        _leave_open(rule, verdict, f"no instance that an oracle accepts after the repair{reason}")
+
+
+def _refute(rule: Rule, trial: Trial, verdict: Verdict, wrong: Callable[[Trial], bool]) -> None:
+    smallest = shrink(rule, trial, wrong)
+    verdict.status, verdict.why = COUNTEREXAMPLE, smallest.why
+    verdict.obligation = obligation(rule, smallest)
+
+
+def _leave_open(rule: Rule, verdict: Verdict, why: str) -> None:
+    verdict.status, verdict.why = UNVERIFIED, rule.header.unverified or why
+    verdict.excused = rule.header.unverified is not None
+
+
+def tested(verdict: Verdict) -> bool:
+    """Whether instances or recorded exports speak for the rule."""
+    return verdict.status == TESTED
+
+
+def _suspects(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> set[str]:
+    """The operator on which one oracle cannot be trusted, since the two disagree before any rule has touched the model: the
+    first one whose results differ, as "BatchNormalization-9" (the version of the operator, not of the model).
+    """
+    one, other = (values_of(model, inputs, oracle.name) for oracle in ORACLES)
+    if isinstance(one, Refusal) or isinstance(other, Refusal):
+        return set()
+    opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
+    for node in model.graph.node:
+        for name in node.output:
+            if name in one and name in other and difference(one[name], other[name], ORACLES_AGREE)[0]:
+                operator = schema.schema(node.op_type, node.domain, opset)
+                return {f"{node.op_type}-{operator.since if operator else opset}"}
+    return set()

@@ -1,0 +1,398 @@
+"""Whether a model is what the record in it says, and what it is without one of the recorded firings.
+
+`audit` runs the recorded rules again and compares; `undo` runs them without some firings, on the model that the record leads
+back to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+from rewriter import __version__
+from rewriter.core.conditions.context import Knowledge
+from rewriter.core.engine.limits import Limits
+from rewriter.core.engine.run import run as run_rules
+from rewriter.core.errors import RewriterError
+from rewriter.core.framework.source_info import SourceInfo
+from rewriter.core.graph.message_text import graphs_by_path
+from rewriter.core.graph.metadata import HISTORY
+from rewriter.core.graph.model import Model, load
+from rewriter.core.graph.objects import rules_of
+from rewriter.core.graph.tidy import fix_shapes, tidy
+from rewriter.core.language.rules import RuleSet
+from rewriter.core.log.records import Firing, Log
+from rewriter.core.onnxfile.files import read_bytes
+from rewriter.core.onnxfile.tensors import text
+from rewriter.core.onnxfile.training import drop_stale_training, named_by_training
+from rewriter.core.onnxfile.wire import MalformedError
+from rewriter.core.record import field, record, replace
+from rewriter.trust.diff.difference import Difference, compare
+from rewriter.trust.proof.kernels import has_kernel
+from rewriter.trust.provenance.stamp import (
+    SHORT,
+    RecordedRun,
+    Unreadable,
+    file_digest,
+    fired_only,
+    history,
+    settings_of,
+    went_back,
+    write,
+)
+from rewriter.trust.source.find import find, load_source
+
+# The rules that a model's nodes say have made or changed them.
+
+
+@record(frozen=True, slots=True)
+class Mark:
+    """A node (of a node without a name: its first output) and its rules, first to last."""
+
+    place: str
+    node: str
+    op: str
+    rules: tuple[str, ...]
+
+
+def marks(model: onnx.ModelProto) -> list[Mark]:
+    """All marked nodes, in the order of the model; none where ir_version is below 10, which has no metadata of nodes."""
+    return [
+        Mark(path, text(node.name) or next(map(text, node.output), ""), text(node.op_type), rules)
+        for path, graph in graphs_by_path(model)
+        for node in graph.node
+        if (rules := rules_of(node))
+    ]
+
+
+@record(slots=True)
+class Audit:
+    """What came of it.
+
+    Attributes:
+        runs: that were done again.
+        findings: why the output is not what the record says, a sentence each; none when it is.
+        notes: what else is to be said.
+        differences: between what the record gives and the output, the former first.
+    """
+
+    runs: list[RecordedRun] = field(default_factory=list)
+    findings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
+
+    @property
+    def true(self) -> bool:
+        return not self.findings
+
+
+def audit(before: Path, after: Path, known: RuleSet, source: Path | None = None) -> Audit:
+    """Does again what the record in `after` says was done to `before`.
+
+    Args:
+        before, after: the files.
+        known: rules, among which the recorded ones are looked for.
+        source: the framework's own file; None: the one beside `before`.
+    Raises:
+        RewriterError: a model or the source file cannot be read.
+    """
+    found = Audit()
+    output = load(after)
+    try:
+        runs = history(output.metadata)
+    except Unreadable as error:
+        raise RewriterError(f"{after}: the record in it cannot be read: {error}") from None
+    model = load(before)
+    digest = model.read_digest()
+    if digest == output.read_digest():
+        found.notes.append("both files are the same")
+        return found
+    if not runs:
+        found.findings.append(f"there is no record in {after}")
+        return found
+    start = next((number for number, run in enumerate(runs) if run.input == digest), None)
+    if start is None:
+        found.findings.append(f"no recorded run began with {before}: its SHA-256 is {digest}")
+        return found
+    return _Replay(model, before, known, source, found).through(runs, start, output)
+
+
+class _Replay:
+    def __init__(self, model: Model, path: Path, known: RuleSet, source: Path | None, found: Audit) -> None:
+        self.model = model
+        self.path = path
+        self.known = known
+        self.source = source
+        self.found = found
+
+    def through(self, runs: tuple[RecordedRun, ...], start: int, output: Model) -> Audit:
+        """All runs from one on, and the comparison at the end."""
+        for number in range(start, len(runs)):
+            run = runs[number]
+            if number > start and self.model.written_digest() != run.input:
+                self.found.findings.append(f"something else changed the model between runs {number} and {number + 1}")
+                return self.found
+            if number > start:
+                self.model = Model.from_proto(self.model.to_proto(), self.model.folder)
+            if not self.once(run, runs[:number]):
+                return self.found
+            self.found.runs.append(run)
+        self.compare(output)
+        return self.found
+
+    def once(self, run: RecordedRun, before: tuple[RecordedRun, ...]) -> bool:
+        """One run; False when it could not be done again as it is recorded."""
+        findings = self.found.findings
+        if run.command:
+            findings.append(f"`rewriter {run.command}` is recorded, which an audit does not repeat")
+            return False
+        if run.version != __version__:
+            self.found.notes.append(f"recorded by version {run.version}, done again by {__version__}")
+        for code, (_, digest) in run.rules.items():
+            rule = self.known.get(code)
+            if rule is None:
+                brought = f"; rules of {', '.join(run.packs)} fired" if run.packs else ""
+                findings.append(f"rule {code} is not among the rules (--rules, --extend){brought}")
+            elif rule.digest[:SHORT] != digest:
+                findings.append(f"rule {code} has changed: recorded {digest}, now {rule.digest[:SHORT]}")
+        source = self.source_of(run)
+        if findings:
+            return False
+        log = replay(self.model, run, self.known, source)
+        for code, (count, _) in run.rules.items():
+            if log.counts[code] != count:
+                findings.append(f"{code} fired {log.counts[code]} times, but {count} times are recorded")
+        write(self.model, (*before, run))
+        return True
+
+    def source_of(self, run: RecordedRun) -> SourceInfo | None:
+        if run.source is None:
+            return None
+        name, digest = run.source
+        path = self.source or find(self.path)
+        if path is None:
+            self.found.findings.append(f"the source file {name} is missing (--source)")
+            return None
+        source = load_source(path)
+        if file_digest(Path(path)) != digest:
+            self.found.findings.append(f"{path} is not the recorded source file {name}, whose SHA-256 is {digest}")
+        return source
+
+    def compare(self, output: Model) -> None:
+        if self.model.written_digest() == output.read_digest():
+            return
+        mine, theirs = self.model.to_proto(), output.to_proto()
+        self.found.differences = list(compare(mine, theirs, self.model.folder, output.folder))
+        if self.found.differences:
+            self.found.findings.append("the output is not what the recorded rules make of the input")
+        else:
+            what = (
+                "a different record"
+                if _without_record(mine) == _without_record(theirs)
+                else "other names, doc strings, types or order"
+            )
+            self.found.findings.append(f"the output computes what the recorded rules make of the input, but has {what}")
+
+
+def replay(model: Model, run: RecordedRun, known: RuleSet, source: SourceInfo | None, *, detail: bool = False) -> Log:
+    """Runs recorded rules on a model, which is edited; with `detail` the log tells what each firing changed."""
+    rules = replace(known, by_id=frozenset(run.asked), settings=settings_of(run.set))
+    if run.constant_inputs is not None:
+        model.constant_inputs = "yes" if run.constant_inputs else "no"
+    fix_shapes(model.graph, run.static)
+    log = run_rules(
+        model.graph,
+        fired_only(rules, frozenset(run.rules)),
+        Knowledge(source, overridable=model.overridable, has_kernel=has_kernel),
+        limits=Limits() if run.firings is None else Limits(firings=run.firings),
+        detail=detail,
+        veto=run.left_out,
+    )
+    if run.tidy:
+        tidy(model.graph, named_by_training(model.training_info))
+    drop_stale_training(model.training_info, model.graph)
+    return log
+
+
+def _without_record(model: onnx.ModelProto) -> bytes:
+    kept = [entry for entry in model.metadata_props if entry.key != HISTORY]
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    del copy.metadata_props[:]
+    copy.metadata_props.extend(kept)
+    return bytes(copy.SerializeToString(deterministic=True))
+
+
+# Taking back firings of the last recorded run: its rules run again without them, on what they ran on.
+#
+# So what another rule did because of a firing is undone with it, and what that had kept another rule from doing is done.
+
+
+@record(slots=True)
+class Undone:
+    """A result without some firings.
+
+    Attributes:
+        model: the result.
+        firings: of the recorded run, as they were.
+        gone: those that are not there any more, what was asked for and what followed from it.
+        new: those that were not there before.
+        before: reads what was rewritten.
+    """
+
+    model: Model
+    firings: list[Firing]
+    gone: list[Firing]
+    new: list[Firing]
+    before: Callable[[], Model]
+
+
+def recorded_firings(result: Path, known: RuleSet, original: Path | None = None, source: Path | None = None) -> list[Firing]:
+    """The firings of the last recorded run, to choose from. Errors as for `undone`."""
+    return _LastRun(result, known, original, source).again().firings
+
+
+def undone(
+    result: Path,
+    wanted: Sequence[str],
+    known: RuleSet,
+    original: Path | None = None,
+    source: Path | None = None,
+    *,
+    stamp: bool = True,
+) -> Undone:
+    """A result without firings of its last recorded run.
+
+    Args:
+        result: the file.
+        wanted: numbers of firings, or codes of rules.
+        known: rules, among which the recorded ones are looked for.
+        original: what the run read; None: the record keeps what it takes.
+        source: the framework's own file, where one was used.
+        stamp: the result has a record as well.
+
+    Raises:
+        RewriterError: something that it takes is missing; the text says what.
+    """
+    last = _LastRun(result, known, original, source)
+    firings = last.again().firings
+    chosen = {one.number for one in firings if {str(one.number), one.rule.lower()} & {word.lower() for word in wanted}}
+    for word in wanted:
+        if not any(word.lower() in (str(one.number), one.rule.lower()) for one in firings):
+            raise RewriterError(f"there is no firing {word!r} in the last run of {result}, which has {len(firings)}")
+    return last.without([one for one in firings if one.number in chosen], stamp=stamp)
+
+
+class _LastRun:
+    def __init__(self, result: Path, known: RuleSet, original: Path | None, source: Path | None) -> None:
+        self._result = result
+        output = load(result)
+        try:
+            self._runs = history(output.metadata)
+        except Unreadable as error:
+            raise RewriterError(f"{result}: the record in it cannot be read: {error}") from None
+        self._digest = output.read_digest()
+        if not self._runs:
+            raise RewriterError(f"there is no record in {result}")
+        self._run = self._runs[-1]
+        if self._run.command:
+            raise RewriterError(f"the last run of {result} was `rewriter {self._run.command}`, and no rules that fired")
+        self._known = self._rules(known)
+        self._source = self._source_file(source, [path.parent for path in (original, result) if path is not None])
+        self._before = self._original(original)
+        self._log: Log | None = None
+
+    def again(self) -> Log:
+        """The run, as it was."""
+        if self._log is None:
+            model = self._before()
+            self._log = replay(model, self._run, self._known, self._source, detail=True)
+            write(model, self._runs)
+            if model.written_digest() != self._digest:
+                raise RewriterError(
+                    f"{self._result} is not what its record says (`rewriter audit` tells how), and undo would lose the rest"
+                )
+        return self._log
+
+    def without(self, firings: Sequence[Firing], *, stamp: bool) -> Undone:
+        before = self.again().firings
+        left_out = (*self._run.left_out, *((one.rule, one.place, one.root) for one in firings))
+        model = self._before()
+        log = replay(model, replace(self._run, left_out=left_out), self._known, self._source, detail=True)
+        kept = {(one.rule, one.place, one.root) for one in log.firings}
+        had = {(one.rule, one.place, one.root) for one in before}
+        if stamp and model.edited:
+            counts = log.counts
+            rules = {code: (counts[code], digest) for code, (_, digest) in self._run.rules.items() if counts[code]}
+            held = tuple(place for place in left_out if place[0] in rules)
+            stops = self._run.firings if self._run.firings is None else len(log.firings)
+            run = replace(self._run, rules=rules, left_out=held, firings=stops, way_back="")
+            write(model, (*self._runs[:-1], run))
+        return Undone(
+            model,
+            before,
+            [one for one in before if (one.rule, one.place, one.root) not in kept],
+            [one for one in log.firings if (one.rule, one.place, one.root) not in had],
+            self._before,
+        )
+
+    # --- what it takes -----------------------------------------------------------------------------------------------------
+
+    def _rules(self, known: RuleSet) -> RuleSet:
+        for code, (_, digest) in self._run.rules.items():
+            rule = known.get(code)
+            if rule is None:
+                raise RewriterError(f"undo needs rule {code}, which is not among the rules (--rules)")
+            if rule.digest[:SHORT] != digest:
+                raise RewriterError(f"undo needs rule {code} as it was, with digest {digest}; it has changed since (--rules)")
+        return known
+
+    def _source_file(self, told: Path | None, folders: Sequence[Path]) -> SourceInfo | None:
+        if self._run.source is None:
+            return None
+        name, digest = self._run.source
+        for path in [told] if told is not None else [folder / name for folder in folders]:
+            if path.is_file() and file_digest(path) == digest:
+                return load_source(path)
+        raise RewriterError(f"undo needs the source file {name} with SHA-256 {digest} (--source)")
+
+    def _original(self, path: Path | None) -> _Before:
+        run = self._run
+        if path is not None:
+            if load(path).read_digest() != run.input:
+                raise RewriterError(f"{path} is not what was rewritten; that has SHA-256 {run.input}")
+            return _Before(path)
+        if not run.way_back:
+            raise RewriterError(
+                f"undo needs the model that was rewritten: name it with --original (its SHA-256 is {run.input}); a result "
+                "of `fix --record full` needs none"
+            )
+        try:
+            data = went_back(run.way_back, read_bytes(self._result))
+            found = _Before(onnx.ModelProto.FromString(data), data, self._result.absolute().parent)
+        except (ValueError, TypeError, RecursionError, zlib.error, DecodeError, MalformedError) as error:
+            raise RewriterError(f"{self._result}: the way back in its record cannot be gone: {error}") from None
+        if found.digest() != run.input:
+            raise RewriterError(f"{self._result} was changed since, so its record does not lead back to what was rewritten")
+        return found
+
+
+class _Before:
+    """What was rewritten, to be read anew each time."""
+
+    def __init__(self, given: Path | onnx.ModelProto, data: bytes = b"", folder: Path | None = None) -> None:
+        self._given = given
+        self._data = data
+        self._folder = folder
+
+    def __call__(self) -> Model:
+        return load(self._given) if isinstance(self._given, Path) else Model.from_proto(self._given, self._folder)
+
+    def digest(self) -> str:
+        """SHA-256 of the bytes."""
+        return hashlib.sha256(self._data).hexdigest()

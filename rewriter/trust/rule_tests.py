@@ -1,0 +1,213 @@
+"""Inline tests of rules: the model of a test is rewritten by its rule and compared with what the test says comes out.
+
+Models are compared by what they compute with what, not by the names of inner tensors, which a test cannot foresee. Where a rule
+does not fire, the nearest misses say why.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from rewriter.core.conditions.context import Context, Knowledge
+from rewriter.core.engine.compile import default_value
+from rewriter.core.engine.limits import Limits
+from rewriter.core.engine.run import run
+from rewriter.core.errors import RewriterError
+from rewriter.core.facts.facts import Facts
+from rewriter.core.graph.index import GraphIndex
+from rewriter.core.graph.model import Model
+from rewriter.core.graph.model_text import canonical_text
+from rewriter.core.language import ast
+from rewriter.core.language.dtypes import DTYPE_NAMES
+from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import RuleSet
+from rewriter.core.log.records import Log
+from rewriter.core.onnxfile.tensors import Dim
+from rewriter.core.record import record
+from rewriter.core.rewriting.stale_types import agrees
+from rewriter.rule_tools.explain.places import Explanation
+from rewriter.rule_tools.explain.why_rules import explain
+from rewriter.rule_tools.load_rules import load_rules
+from rewriter.trust.source.find import parse_source
+
+TIME = 10.0  # seconds for one test
+
+
+@record(frozen=True, slots=True)
+class TestResult:
+    """Outcome of one inline test.
+
+    Attributes:
+        message: explains a failure over several lines.
+        why: what keeps the rule from firing, where it is to fire and does not.
+        made: what became of the test's model, where that is not what the test says.
+    """
+
+    rule: str
+    title: str
+    path: str
+    line: int
+    ok: bool
+    message: str = ""
+    why: Explanation | None = None
+    made: onnx.ModelProto | None = None
+
+
+class FailedTest(RewriterError):
+    """A test that fails, with what is known of the reason."""
+
+    def __init__(self, message: str, why: Explanation | None = None, made: onnx.ModelProto | None = None) -> None:
+        super().__init__(message)
+        self.why, self.made = why, made
+
+
+def run_tests(rules: Iterable[Rule]) -> list[TestResult]:
+    """Runs all inline tests of these rules, in their order, in this process; `limited_tests` is for rules of strangers."""
+    known = tuple(rules)
+    return [run_test(rule, test, known) for rule in known for test in rule.ast.tests]
+
+
+def run_test(rule: Rule, test: ast.Test, known: Iterable[Rule] = ()) -> TestResult:
+    """Runs one test. Rules that run beside this one are looked for among `known`, beside its file, and among those shipped."""
+    message, why, made = "", None, None
+    try:
+        _try(rule, test, known)
+    except FailedTest as failure:
+        message, why, made = str(failure), failure.why, failure.made
+    except RewriterError as error:
+        message = str(error)
+    line = rule.source.line_col(test.span.start)[0]
+    return TestResult(rule.code, test.title, rule.path, line, not message, message, why, made)
+
+
+def read_model(text: str) -> onnx.ModelProto:
+    """A model from ONNX text; bare functions and graphs are not accepted. Raises RewriterError with the parser's position."""
+    try:
+        return onnx.parser.parse_model(text)
+    except (onnx.parser.ParseError, ValueError, RuntimeError) as error:
+        raise RewriterError(f"the test's model is not ONNX text: {_parsed(error)}") from error
+    except IndexError as error:  # C++'s std::out_of_range
+        raise RewriterError("the test's model has a number that is out of range") from error
+
+
+def _parsed(error: Exception) -> str:
+    """What the parser says, which comes as bytes: where in the model's text, what it reads there, and what it expected."""
+    told = error.args[0] if error.args and isinstance(error.args[0], bytes) else str(error).encode()
+    said = told.decode(errors="replace")
+    found = re.fullmatch(
+        r"\[ParseError at position \(line: (\d+) column: (\d+)\)\]\s+Error context:(.*)\n(.*)", said, re.DOTALL
+    )
+    if found is None:
+        return " ".join(said.split())
+    line, column, context, wanted = found.groups()
+    return f"line {line} of it, column {column}: {wanted.strip().rstrip('.')} at `{' '.join(context.split())}`"
+
+
+def _check_whole(model: onnx.ModelProto) -> None:
+    """A rule leaves alone what it cannot read: where a model misses something, a test that it is left alone shows nothing."""
+    if not model.opset_import:
+        raise FailedTest('the test\'s model imports no operators; write <ir_version: 8, opset_import: ["": 13]> before it')
+    if missing := next(_made_by_nothing(model.graph, frozenset()), ""):
+        raise FailedTest(f"the test's model reads {missing!r}, which is no input, no initializer and made by no node")
+
+
+def _made_by_nothing(graph: onnx.GraphProto, around: frozenset[str]) -> Iterator[str]:
+    constants = (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer))
+    known = around.union(
+        (one.name for one in (*graph.input, *constants)), (name for node in graph.node for name in node.output), ("",)
+    )
+    for node in graph.node:
+        yield from (name for name in node.input if name not in known)
+        for attribute in node.attribute:
+            for body in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
+                yield from _made_by_nothing(body, known)
+    yield from (one.name for one in graph.output if one.name not in known)
+
+
+def _try(rule: Rule, test: ast.Test, known: Iterable[Rule]) -> None:
+    """Raises RewriterError, mostly FailedTest, when the test fails."""
+    rules = RuleSet((rule, *_beside(rule, test, known)))
+    before = read_model(test.before)
+    _check_whole(before)
+    model = Model.from_proto(before)
+    source = None if test.source is None else parse_source(test.source, "source of the test")
+    settings = {(rule.code, name): default_value(value) for name, value in test.settings}
+    log = run(
+        model.graph,
+        rules,
+        Knowledge(source, settings, model.overridable),
+        limits=Limits(seconds=TIME),
+    )
+    if log.stops:
+        raise FailedTest(f"the run stopped: {log.stops[0].message}")
+    if test.after is None:
+        return _stays(log)
+    if not any(firing.rule == rule.code for firing in log.firings):
+        raise FailedTest(
+            "the rule did not fire" + "".join(f"\n  {s.reason}" for s in log.skipped), _why(rule, test, source, settings)
+        )
+    made = model.to_proto()
+    wanted = read_model(test.after) if test.after else onnx.ModelProto()
+    expected, found = canonical_text(wanted), canonical_text(made)
+    if expected != found:
+        lines = difflib.unified_diff(expected.splitlines(), found.splitlines(), "expected", "rewritten", lineterm="", n=3)
+        raise FailedTest("\n".join(lines), made=made)
+    contradiction = next(contradictions(Model.from_proto(wanted)), "")
+    if contradiction:
+        raise FailedTest(f"the expected model contradicts itself: {contradiction}")
+    return None
+
+
+def _beside(rule: Rule, test: ast.Test, known: Iterable[Rule]) -> Iterator[Rule]:
+    """The rules that the test has run beside this one. Raises RewriterError."""
+    missing = [code for code in dict.fromkeys(test.beside) if code != rule.code]
+    places: list[Callable[[], Iterable[Rule]]] = [lambda: known, lambda: load_rules([Path(rule.path).parent]), load_rules]
+    for place in places if missing else ():
+        with suppress(RewriterError):  # other files there may be wrong
+            found = {one.code: one for one in place() if one.code in missing}
+            yield from found.values()
+            missing = [code for code in missing if code not in found]
+    if missing:
+        raise RewriterError(
+            f"the test runs with {missing[0]}, and there is no such rule among these, beside the file, or shipped"
+        )
+
+
+def _stays(log: Log) -> None:
+    if log.changed:
+        firing = log.firings[0]
+        changes = (f"\n  - {c.before}" * bool(c.before) + f"\n  + {c.after}" * bool(c.after) for c in firing.changes)
+        raise FailedTest(f"{firing.rule} fired at {firing.root!r} and must not" + "".join(changes))
+
+
+def _why(rule: Rule, test: ast.Test, source: Any, settings: dict[tuple[str, str], Any]) -> Explanation | None:
+    """What keeps the rule from firing in the model of a test."""
+    model = Model.from_proto(read_model(test.before))
+    try:
+        return explain(Context(GraphIndex(model.graph), Knowledge(source, settings, model.overridable)), rule)
+    except RewriterError:
+        return None
+
+
+def contradictions(model: Model) -> Iterator[str]:
+    """What a model declares of tensors that its nodes contradict."""
+    index = GraphIndex(model.graph)
+    facts = Facts(index, model.overridable)
+    for node in index.all_nodes():
+        for tensor in node.outputs:
+            (dtype, shape), known = facts.declared(tensor), facts.fact(tensor).type
+            if not agrees(dtype, shape, known.dtype, known.shape):
+                declared, found = (_type(*one) for one in ((dtype, shape), (known.dtype, known.shape)))
+                yield f"{tensor.name!r} is declared as {declared}, and {node.op} gives {found}"
+
+
+def _type(dtype: int | None, shape: tuple[Dim, ...] | None) -> str:
+    dims = "..." if shape is None else ",".join("?" if dim is None else str(dim) for dim in shape)
+    return f"{DTYPE_NAMES.get(dtype or 0, 'tensor')}[{dims}]"

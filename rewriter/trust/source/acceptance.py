@@ -1,0 +1,748 @@
+"""Whether a source file is the one of this very model, and not that of another network that looks like it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rewriter.core.framework.exports import HELPERS, exported_to
+from rewriter.core.framework.source_info import VARIABLE, NotOfType, SourceInfo, SourceNode, Value, parse_as
+
+if TYPE_CHECKING:
+    import onnx_graphsurgeon as gs
+
+    from rewriter.core.framework.source_info import SourceNode
+
+
+# Whether a framework node and the ONNX node made of it have the same attributes, as far as an exporter writes them.
+#
+# Compared is only what every exporter of MXNet copies. What one of them drops or gets wrong (`fix_gamma`, `exclude`,
+# `pooling_convention`, `temperature`) is what a symbol file is asked for, and cannot tell two networks apart.
+
+Check = Callable[["SourceNode", "gs.Node"], str | None]
+
+# Names of constants and nodes that end with the place of the operator in the symbol file.
+_PLACED = re.compile(
+    r"(?:scalar_op|reshape_attr_tensor|square_tensor|reps_attr_tensor|expand_attr_tensor|flatten_|bias)(\d{1,9})"
+)
+
+
+def disagreement(node: SourceNode, made: gs.Node, *, whole: bool = True, version: tuple[int, ...] = ()) -> str:
+    """What a framework node says otherwise than an ONNX node made of it; "" where they agree.
+
+    Args:
+        node: the framework's.
+        made: the ONNX node that makes its result, or, where not `whole`, one of the others.
+        version: of the framework that wrote the file, which the exporter's is not before; () where it is unknown.
+    """
+    checks = [_place, *(_CHECKS if whole else _PARTS).get(node.operator, ())]
+    for since, more in _SINCE.items():
+        if version >= since:
+            checks.extend(more.get(node.operator, ()))
+    return next((found for check in checks if (found := check(node, made))), "")
+
+
+def _place(node: SourceNode, made: gs.Node) -> str | None:
+    """Exporters number helpers by the place of the operator, which is another one in another network."""
+    for operand in made.inputs:
+        found = _PLACED.fullmatch(operand.name)
+        if found is not None and node.position >= 0 and int(found[1]) != node.position:
+            return f"place {node.position} in the file, in the model {operand.name!r}"
+    return None
+
+
+def _say(attribute: str, told: object, model: object) -> str:
+    return f"{attribute} {told}, in the model {model}"
+
+
+def _told(node: SourceNode, attribute: str, like: Value) -> Any:
+    """The value of an attribute, None where the file does not tell it (or says None)."""
+    text = node.attributes.get(attribute)
+    if text is None:
+        return None
+    try:
+        return parse_as(text, like)
+    except NotOfType:
+        return None
+
+
+def _constant(made: gs.Node, at: int) -> np.ndarray[Any, Any] | None:
+    """The value of an operand that is a constant."""
+    return constant_value(made.inputs[at]) if at < len(made.inputs) else None
+
+
+def is_constant(node: gs.Node) -> bool:
+    """Whether a node does nothing but hold a weight, as other tools write it."""
+    return node.op == "Constant" and not node.domain and len(node.outputs) == 1 and "value" in node.attrs
+
+
+def constant_value(tensor: gs.Tensor) -> np.ndarray[Any, Any] | None:
+    """The value of an initializer, or of a Constant node's output; None for what is computed."""
+    if tensor.inputs:
+        maker = tensor.inputs[0]
+        return getattr(maker.attrs["value"], "values", None) if is_constant(maker) else None
+    return getattr(tensor, "values", None)
+
+
+def _numbers(made: gs.Node, attribute: str, at: int | None = None) -> list[Any] | None:
+    """An attribute, or the constant operand that it became in later opsets, as a list."""
+    found = made.attrs.get(attribute)
+    if found is None and at is not None:
+        value = _constant(made, at)
+        return None if value is None else list(value.flatten().tolist())
+    return None if found is None else list(found) if isinstance(found, (list, tuple)) else [found]
+
+
+def _list(attribute: str, onnx_attribute: str, fill: int | None = None, *, twice: bool = False, at: int | None = None) -> Check:
+    """A list of integers; where one side has none, the other has nothing but `fill` (None: is not compared)."""
+
+    def check(node: SourceNode, made: gs.Node) -> str | None:
+        told, found = _told(node, attribute, [0]) or None, _numbers(made, onnx_attribute, at)
+        told = told + told if told and twice else told
+        if told is None or found is None:
+            one = told or found
+            agree = one is None or fill is None or all(value == fill for value in one)
+        else:
+            agree = told == found
+        return None if agree else _say(attribute, told, found)
+
+    return check
+
+
+def _axis(attribute: str, onnx_attribute: str, default: int | None, at: int | None = None) -> Check:
+    """One integer, which exporters copy as it is."""
+
+    def check(node: SourceNode, made: gs.Node) -> str | None:
+        told, found = _told(node, attribute, 0), _numbers(made, onnx_attribute, at)
+        told = default if told is None else told
+        if told is None or found is None or len(found) != 1:
+            return None
+        return None if told == found[0] else _say(attribute, told, found[0])
+
+    return check
+
+
+def _number(attribute: str, onnx_attribute: str, default: float | None, at: int | None = None) -> Check:
+    def check(node: SourceNode, made: gs.Node) -> str | None:
+        told, found = _told(node, attribute, 0.0), _numbers(made, onnx_attribute, at)
+        told = default if told is None else told
+        if told is None or not found or _close(told, found[0]):
+            return None
+        return _say(attribute, told, found[0])
+
+    return check
+
+
+def _close(told: float, found: float) -> bool:
+    return math.isclose(told, found, rel_tol=2e-3, abs_tol=1e-12) or told == found or abs(told) > 60_000 <= abs(found)
+
+
+def _only(*operators: str) -> Callable[[Check], Check]:
+    """The check holds where the result is made by one of these."""
+
+    def narrowed(check: Check) -> Check:
+        return lambda node, made: check(node, made) if made.op in operators else None
+
+    return narrowed
+
+
+def _flag(attribute: str, onnx_attribute: str, *, default: bool = False) -> Check:
+    def check(node: SourceNode, made: gs.Node) -> str | None:
+        told, found = _told(node, attribute, False), made.attrs.get(onnx_attribute)
+        told = default if told is None else told
+        return None if found is None or bool(found) == told else _say(attribute, told, bool(found))
+
+    return check
+
+
+def _written(attribute: str, value: str, onnx_attribute: str, default: str) -> Check:
+    """Whether an attribute has a value, for an ONNX attribute that some versions write and others never do."""
+
+    def check(node: SourceNode, made: gs.Node) -> str | None:
+        found, told = made.attrs.get(onnx_attribute), node.attributes.get(attribute, default)
+        return None if found is None or bool(found) == (told == value) else _say(attribute, told, f"{onnx_attribute} {found}")
+
+    return check
+
+
+def _weight(attribute: str, at: int, axis: int, factor: str = "") -> Check:
+    """A dimension of a weight."""
+
+    def check(node: SourceNode, made: gs.Node) -> str | None:
+        told = _told(node, attribute, 0)
+        shape = getattr(made.inputs[at], "shape", None) if at < len(made.inputs) else None
+        if told is None or not shape or axis >= len(shape) or not isinstance(shape[axis], int):
+            return None
+        found = shape[axis] * (made.attrs.get(factor, 1) if factor else 1)
+        return None if told == found else _say(attribute, told, found)
+
+    return check
+
+
+def _values(attribute: str, at: int, most: Callable[[Sequence[Any]], bool] = bool) -> Check:
+    """A list that became a constant operand."""
+
+    def check(node: SourceNode, made: gs.Node) -> str | None:
+        told, found = _told(node, attribute, [0]), _constant(made, at)
+        if told is None or found is None or not most(told) or not all(isinstance(value, (int, float)) for value in told):
+            return None
+        return None if told == found.flatten().tolist() else _say(attribute, told, found.flatten().tolist())
+
+    return check
+
+
+def _scalar(node: SourceNode, made: gs.Node) -> str | None:
+    told = _told(node, "scalar", 0.0)
+    for at in range(len(made.inputs)):
+        found = _constant(made, at)
+        if told is not None and found is not None and found.size == 1 and found.dtype.kind == "f" and made.inputs[at].name:
+            return None if _close(told, float(found.flatten()[0])) else _say("scalar", told, float(found.flatten()[0]))
+    return None
+
+
+def _squared(node: SourceNode, made: gs.Node) -> str | None:
+    found = _constant(made, 1)
+    return None if found is None or (found == 2).all() else _say("power", 2, found.flatten().tolist())
+
+
+def _padding(node: SourceNode, made: gs.Node) -> str | None:
+    told, found = _told(node, "pad_width", [0]), _numbers(made, "pads", 1)
+    mode, has = node.attributes.get("mode", "constant"), made.attrs.get("mode", "constant")
+    if mode != has:
+        return _say("mode", mode, has)
+    wanted = None if told is None else told[::2] + told[1::2]
+    return None if wanted is None or found is None or wanted == found else _say("pad_width", told, found)
+
+
+def _parts(node: SourceNode, made: gs.Node) -> str | None:
+    told = _told(node, "num_outputs", 0)
+    if told is None or made.op != "Split" or len(made.outputs) in (told, 1):
+        return None
+    return _say("num_outputs", told, len(made.outputs))
+
+
+def _product(node: SourceNode, made: gs.Node) -> str | None:
+    """Whether the helpers that transpose operands are there; 1.9 names those of `_linalg_gemm2` after the operand."""
+    if made.op != "MatMul" or len(made.inputs) < 2:
+        return None
+    told, found = [], []
+    for operand, suffix in zip(made.inputs, "ab", strict=False):
+        told.append(bool(_told(node, f"transpose_{suffix}", False)))
+        names = (f"{node.name}_{suffix}", f"transpose{node.position}_{suffix}")
+        found.append(operand.name in names or operand.name.endswith("_transposed"))
+    dropped = node.operator == "_linalg_gemm2" and all(told) and not any(found)  # up to 1.8, where both are transposed
+    return None if told == found or dropped else _say("transpose_a and transpose_b", told, found)
+
+
+def _flattened(node: SourceNode, made: gs.Node) -> str | None:
+    """Up to 1.8 a FullyConnected always flattens; 1.9 does so where the file says so, and reads no text as False."""
+    told = node.attributes.get("flatten")
+    if made.op == "Reshape":
+        return _say("flatten", told, "it keeps the axes") if told in ("True", "1") else None
+    written = bool(made.inputs) and made.inputs[0].name == f"{node.name}_data_flattened" and made.outputs[0].name == node.name
+    return _say("flatten", told, "it flattens") if written and told not in ("True", "1") else None
+
+
+def _scaled(node: SourceNode, made: gs.Node) -> str | None:
+    """1.9 multiplies the product where `alpha` is not 1."""
+    if made.outputs[0].name != node.name:
+        return None
+    told = _told(node, "alpha", 0.0)
+    told, factor = 1.0 if told is None else told, _constant(made, 1) if made.op == "Mul" else None
+    found = 1.0 if made.op == "MatMul" else None if factor is None else float(factor.flatten()[0])
+    return None if found is None or _close(told, found) else _say("alpha", told, found)
+
+
+def _squeezed(node: SourceNode, made: gs.Node) -> str | None:
+    told = bool(_told(node, "squeeze_axis", False))
+    return None if told == (made.op == "Squeeze") else _say("squeeze_axis", told, made.op == "Squeeze")
+
+
+def _kept(node: SourceNode, made: gs.Node) -> str | None:
+    """`keepdims` of a search along an axis; without one, 1.9 flattens first."""
+    return _flag("keepdims", "keepdims")(node, made) if _told(node, "axis", 0) is not None else None
+
+
+def _cropped(node: SourceNode, made: gs.Node) -> str | None:
+    """A window of given size; one like another operand, or in the middle, is not compared."""
+    if len(node.inputs) > 1 or _told(node, "center_crop", False):
+        return None
+    (y, x), (h, w) = _told(node, "offset", [0]) or (0, 0), _told(node, "h_w", [0]) or (0, 0)
+    border, starts, ends = made.attrs.get("border"), _constant(made, 1), _constant(made, 2)
+    if border is None and starts is not None and ends is not None and starts.size == ends.size == 2:
+        border = [*starts[::-1].tolist(), *ends[::-1].tolist()]
+    return None if border is None or list(border) == [x, y, x + w, y + h] else _say("offset and h_w", [y, x, h, w], border)
+
+
+def _named(attribute: str, suffix: str) -> Check:
+    """A list that 1.9 keeps in a constant of this name, whatever operator uses it."""
+
+    def check(node: SourceNode, made: gs.Node) -> str | None:
+        at = next((at for at, operand in enumerate(made.inputs) if operand.name == f"{node.name}_{suffix}"), None)
+        return None if at is None else _values(attribute, at)(node, made)
+
+    return check
+
+
+def _plain_shape(shape: Sequence[Any]) -> bool:
+    return all(isinstance(dim, int) and dim >= -1 for dim in shape)
+
+
+def _reshaped(node: SourceNode, made: gs.Node) -> str | None:
+    return None if _told(node, "reverse", False) else _values("shape", 1, _plain_shape)(node, made)
+
+
+def _scales(node: SourceNode, made: gs.Node) -> str | None:
+    told = _told(node, "scale", 0)
+    found = [_constant(made, at) for at in range(1, len(made.inputs))]
+    scales = next((value.flatten().tolist() for value in found if value is not None and value.size >= 3), None)
+    scales = made.attrs.get("scales", scales)
+    return None if told is None or not scales or scales[-1] == told else _say("scale", told, scales[-1])
+
+
+_WINDOW = (_list("kernel", "kernel_shape"), _list("stride", "strides", 1), _list("pad", "pads", 0, twice=True))
+_CONVOLUTION = (*_WINDOW, _list("dilate", "dilations", 1), _axis("num_group", "group", 1))
+_POOLED = _only("MaxPool", "AveragePool", "LpPool")
+_CEILED = (_written("pooling_convention", "full", "ceil_mode", "valid"),)
+_COUNTED = (_written("count_include_pad", "True", "count_include_pad", "True"),)
+_REDUCED = _only(*(f"Reduce{name}" for name in ("Max", "Mean", "Min", "Prod", "Sum", "L1", "L2")))
+_REDUCTION = (_REDUCED(_list("axis", "axes", at=1)), _REDUCED(_flag("keepdims", "keepdims")))
+_SOFTMAX = (_only("Softmax", "LogSoftmax")(_axis("axis", "axis", -1)),)
+
+# Operators that MXNet 1.9 takes apart: what the nodes tell that do not make the result.
+_PARTS: dict[str, tuple[Check, ...]] = {
+    "FullyConnected": (_only("Gemm")(_weight("num_hidden", 1, 0)),),
+    "SliceChannel": (_only("Split")(_parts), _only("Split")(_axis("axis", "axis", 1))),
+    "argmax": (_only("ArgMax")(_axis("axis", "axis", None)),),
+    "argmin": (_only("ArgMin")(_axis("axis", "axis", None)),),
+    "LayerNorm": (_only("ReduceMean")(_list("axis", "axes", at=1)),),
+    "_linalg_gemm2": (_product,),
+    "log_softmax": (_only("ReduceSum")(_axis("axis", "axes", -1, 1)),),
+    "softmax": (_only("ReduceSum")(_axis("axis", "axes", -1, 1)),),
+    "tile": (_named("reps", "reps"),),
+    "topk": (_only("TopK")(_axis("axis", "axis", -1)), _only("TopK")(_axis("k", "k", None, 1))),
+}
+_PARTS |= dict.fromkeys(("max", "mean", "min", "prod", "sum", "norm"), (_REDUCED(_list("axis", "axes", at=1)),))
+
+# What exporters write only since a version: 1.3 keeps the axis of every search, and `alpha` is dropped up to 1.8.
+_SINCE: dict[tuple[int, ...], dict[str, tuple[Check, ...]]] = {
+    (1, 4): {"argmax": (_only("ArgMax")(_kept),), "argmin": (_only("ArgMin")(_kept),)},
+    (1, 9): {"_linalg_gemm2": (_scaled,)},
+}
+
+_CHECKS: dict[str, tuple[Check, ...]] = {
+    "BatchNorm": (_number("eps", "epsilon", 1e-3), _number("momentum", "momentum", 0.9)),
+    "Concat": (_axis("dim", "axis", 1),),
+    "Convolution": (*_CONVOLUTION, _weight("num_filter", 1, 0)),
+    "Crop": (_cropped,),
+    "Deconvolution": (*_CONVOLUTION, _list("adj", "output_padding", 0), _weight("num_filter", 1, 1, "group")),
+    "Dropout": (_number("p", "ratio", 0.5, 1),),
+    "Embedding": (_weight("input_dim", 0, 0), _weight("output_dim", 0, 1)),
+    "FullyConnected": (_only("Gemm")(_weight("num_hidden", 1, 0)), _flattened),
+    "InstanceNorm": (_number("eps", "epsilon", 1e-3),),
+    "L2Normalization": (_axis("axis", "axis", 1),),
+    "LRN": (
+        _number("alpha", "alpha", 1e-4),
+        _number("beta", "beta", 0.75),
+        _number("knorm", "bias", None),
+        _axis("nsize", "size", None),
+    ),
+    "LeakyReLU": (_number("slope", "alpha", 0.25),),
+    "Pad": (_padding, _number("constant_value", "value", 0.0, 2)),
+    "Pooling": (
+        *map(_POOLED, _WINDOW),
+        *map(_only("MaxPool", "AveragePool"), _CEILED),
+        *map(_only("AveragePool"), _COUNTED),
+        _axis("p_value", "p", None),
+    ),
+    "Reshape": (_only("Reshape")(_reshaped),),
+    "SliceChannel": (_parts, _axis("axis", "axis", 1), _squeezed),
+    "UpSampling": (_scales,),
+    "argmax": (_only("ArgMax")(_axis("axis", "axis", None)),),
+    "argmin": (_only("ArgMin")(_axis("axis", "axis", None)),),
+    "_linalg_gemm2": (_product,),
+    "broadcast_to": (_values("shape", 1),),
+    "clip": (_number("a_min", "min", None, 1), _number("a_max", "max", None, 2)),
+    "depth_to_space": (_axis("block_size", "blocksize", None),),
+    "dot": (_product,),
+    "expand_dims": (_axis("axis", "axes", None, 1),),
+    "hard_sigmoid": (_number("alpha", "alpha", 0.2), _number("beta", "beta", 0.5)),
+    "log_softmax": _SOFTMAX,
+    "slice_axis": (_axis("axis", "axes", None, 3), _axis("begin", "starts", None, 1), _axis("end", "ends", None, 2)),
+    "softmax": _SOFTMAX,
+    "space_to_depth": (_axis("block_size", "blocksize", None),),
+    "square": (_only("Pow")(_squared),),
+    "squeeze": (_list("axis", "axes", at=1),),
+    "stack": (_axis("axis", "axis", 0),),
+    "take": (_axis("axis", "axis", 0),),
+    "tile": (_only("Tile")(_values("reps", 1)),),
+    "topk": (_axis("axis", "axis", -1), _axis("k", "k", None, 1)),
+    "transpose": (_list("axes", "perm"),),
+}
+_CHECKS |= dict.fromkeys(("max", "mean", "min", "prod", "sum", "norm"), _REDUCTION)
+_CHECKS |= dict.fromkeys((f"_{name}_scalar" for name in ("mul", "plus", "minus", "rminus", "div", "rdiv", "power")), (_scalar,))
+
+
+Edge = tuple[str, int | None]  # a node of the file and its output; None where the model does not tell which one
+
+_LOSSES = frozenset(
+    [
+        "SoftmaxOutput",
+        "Softmax",
+        "LogisticRegressionOutput",
+        "LinearRegressionOutput",
+        "MAERegressionOutput",
+        "SVMOutput",
+        "MakeLoss",
+    ]
+)
+_SCALAR = frozenset(
+    ["_mul_scalar", "_plus_scalar", "_minus_scalar", "_rminus_scalar", "_div_scalar", "_rdiv_scalar", "_power_scalar"]
+)
+# Helpers of MXNet up to 1.8 that are named by the place of the operator, not after it.
+_PLACED_NAME = re.compile(r"flatten_\d+|transpose\d+_[ab]")
+# Helpers of MXNet 1.9 that are named after the operand and belong to the operator that reads it (linalg_gemm2).
+_NEXT = ("_shape", "_data_8_dim")
+# Operators of MXNet whose operands are those of the ONNX operator, in the same order.
+_PLAIN = frozenset(
+    [
+        "Convolution",
+        "Deconvolution",
+        "BatchNorm",
+        "InstanceNorm",
+        "FullyConnected",
+        "LeakyReLU",
+        "LRN",
+        "Concat",
+        "add_n",
+        "dot",
+        "elemwise_add",
+        "elemwise_sub",
+        "elemwise_mul",
+        "elemwise_div",
+        "broadcast_add",
+        "broadcast_sub",
+        "broadcast_mul",
+        "broadcast_div",
+        "broadcast_power",
+        "_power",
+        "_maximum",
+        "_minimum",
+        "broadcast_equal",
+        "broadcast_greater",
+        "broadcast_lesser",
+        "broadcast_logical_and",
+        "broadcast_logical_or",
+        "broadcast_logical_xor",
+    ]
+)
+
+
+def objection(info: SourceInfo, graph: gs.Graph) -> str:
+    """Why a source file is not that of a model, in one line without the file's name; "" where it is."""
+    joined = _Join(info, graph)
+    if info.framework != "mxnet":
+        absent = next((name for name in info.nodes if name not in joined.parts), None)
+        return "" if absent is None else f"{absent!r} is not in the model"
+    return next(_objections(joined), "")
+
+
+class _Join:
+    """A model and a source file side by side.
+
+    Attributes:
+        parts: the ONNX nodes that stand for a framework node, by its name.
+        made: the nodes of the model by the names of their outputs; `constants` and `inputs` are the tensors that none makes.
+        operators: the nodes of the file that are no variables.
+        folded: names of the constants that scalar operators on a weight became, with those operators.
+        beside: nodes of the model that stand for nothing in the file.
+    """
+
+    def __init__(self, info: SourceInfo, graph: gs.Graph) -> None:
+        self.info = info
+        self.graph = graph
+        self.parts: dict[str, list[gs.Node]] = {}
+        self.made: dict[str, gs.Node] = {}
+        self.owner: dict[int, str] = {}
+        self.beside: list[gs.Node] = []
+        self.outputs = [tensor.name for tensor in graph.outputs]
+        self.inputs = {tensor.name: tensor for tensor in graph.inputs}
+        for node in graph.nodes:
+            key = info.node_for(node.name, [tensor.name for tensor in node.outputs])
+            if is_constant(node) and (key is None or _is_variable(info, node.outputs[0].name)):
+                continue  # a weight, also where 1.9 could have named a helper so
+            self.made.update((tensor.name, node) for tensor in node.outputs)
+            if key is None:
+                self.beside.append(node)
+            else:
+                self.owner[id(node)] = key
+                self.parts.setdefault(key, []).append(node)
+        self.constants = {tensor.name: tensor for tensor in _constants(graph)}
+        self.folded = dict(self._folded())
+        self._behind: dict[str, frozenset[Edge]] = {}
+        self.operators = dict(_operators(info))
+
+    def _folded(self) -> Iterator[tuple[str, str]]:
+        """A scalar operator on a weight is no node: its result is a constant, named after the weight and the place."""
+        for key, node in self.info.nodes.items():
+            if node.operator in _SCALAR and key not in self.parts and node.inputs:
+                for name in (key, f"{node.inputs[0][0]}{node.position}"):
+                    if name in self.constants:
+                        yield name, key
+
+    def finals(self, key: str) -> dict[str, int]:
+        """The tensors of the model that are outputs of a framework node, with their numbers."""
+        if key in self.made:
+            several = self.info.output_count(key) > 1
+            return {key: 0} | (dict(self._numbered(key)) if several else {})
+        return dict(self._numbered(key)) or {name: 0 for name, of in self.folded.items() if of == key}
+
+    def _numbered(self, key: str) -> Iterator[tuple[str, int]]:
+        for node in self.parts.get(key, ()):
+            for tensor in node.outputs:
+                if found := re.fullmatch(re.escape(key) + r"(?:_output)?(\d{1,9})", tensor.name):
+                    yield tensor.name, int(found[1])
+
+    def mains(self, key: str) -> list[gs.Node]:
+        """The nodes that make the outputs of a framework node."""
+        finals = self.finals(key)
+        return [self._worker(key, node) for node in self.parts.get(key, ()) if any(t.name in finals for t in node.outputs)]
+
+    def _worker(self, key: str, node: gs.Node) -> gs.Node:
+        """What made the operand of an Identity that another tool put at the end of a framework node."""
+        while node.op == "Identity" and len(node.inputs) == 1:
+            maker = self.made.get(node.inputs[0].name)
+            if maker is None or maker is node or self.owner.get(id(maker)) != key:
+                break
+            node = maker
+        return node
+
+    def behind(self, name: str) -> frozenset[Edge]:
+        """The outputs of framework nodes that a tensor comes from, seen through nodes that stand for nothing in the file."""
+        if name not in self._behind:
+            self._behind[name] = frozenset(self._sources(name))
+        return self._behind[name]
+
+    def _sources(self, name: str) -> Iterator[Edge]:
+        waiting, seen = [name], {name}
+        while waiting:
+            tensor = waiting.pop()
+            node = self.made.get(tensor)
+            if node is not None and id(node) not in self.owner:
+                more = {operand.name for operand in node.inputs if operand.name} - seen
+                seen |= more
+                waiting.extend(more)
+            elif (edge := self._edge(tensor, node)) is not None:
+                yield edge
+
+    def _edge(self, tensor: str, node: gs.Node | None) -> Edge | None:
+        if node is not None:
+            key = self.owner[id(node)]
+            unparted = tensor == key and len(node.outputs) == 1 < self.info.output_count(key)  # 1.3 writes one output of many
+            return key, None if unparted else self.finals(key).get(tensor)
+        if tensor in self.folded:
+            return self.folded[tensor], 0
+        known = self.info.nodes.get(tensor)
+        if known is None:
+            return None
+        return tensor, 0 if known.operator == VARIABLE else None  # up to 1.8, a tensor that nothing makes stands for a node
+
+
+def _operators(info: SourceInfo) -> Iterator[tuple[str, SourceNode]]:
+    """Those of one name in a file also have names by their place; each is told once."""
+    told: set[int] = set()
+    for key, node in info.nodes.items():
+        if node.operator != VARIABLE and id(node) not in told:
+            told.add(id(node))
+            yield key, node
+
+
+def _constants(graph: gs.Graph) -> Iterator[gs.Tensor]:
+    from onnx_graphsurgeon import Constant  # whether it is one is asked by its class: to ask for its values would read them
+
+    yield from (tensor for tensor in vars(graph).get("initializers", ()))
+    yield from (node.outputs[0] for node in graph.nodes if is_constant(node))
+    yield from (tensor for node in graph.nodes for tensor in node.inputs if isinstance(tensor, Constant) and not tensor.inputs)
+
+
+def _is_variable(info: SourceInfo, name: str) -> bool:
+    known = info.nodes.get(name)
+    return known is not None and known.operator == VARIABLE
+
+
+def _objections(joined: _Join) -> Iterator[str]:
+    yield from _of_variables(joined)
+    yield from _of_operators(joined)
+    yield from _of_the_rest(joined)
+    yield from _of_outputs(joined)
+    for key, node in joined.operators.items():
+        if key in joined.parts:
+            yield from _of_edges(joined, key, node)
+        mains = joined.mains(key)
+        for part in joined.parts.get(key, ()):
+            if found := disagreement(node, part, whole=part in mains, version=joined.info.release):
+                yield f"{key!r} is {node.operator} with {found}"
+
+
+def _of_variables(joined: _Join) -> Iterator[str]:
+    info = joined.info
+    used = {source for node in info.nodes.values() for source, _ in _operands(node)} | {name for name, _ in info.heads}
+    for name, node in info.nodes.items():  # in their order: the first one is told
+        if name in used and node.operator == VARIABLE and name not in joined.inputs and name not in joined.constants:
+            yield f"the variable {name!r} is not in the model"
+    for name, tensor in joined.inputs.items():
+        known = info.nodes.get(name)
+        if known is None or known.operator != VARIABLE:
+            yield f"the input {name!r} of the model is not in the file"
+        elif found := _other_shape(known, tensor.shape):
+            yield found
+    for name, constant in joined.constants.items():
+        known = info.nodes.get(name)
+        if known is not None and (found := _other_shape(known, constant.shape)):
+            yield found
+
+
+def _other_shape(variable: SourceNode, shape: Sequence[int | str | None] | None) -> str:
+    from rewriter.core.framework.source_info import parse_literal
+
+    told = parse_literal(variable.attributes.get("__shape__", ""))
+    if not isinstance(told, list) or shape is None or not told:
+        return ""
+    pairs = zip(told, shape, strict=False)
+    if len(told) != len(shape) or any(isinstance(b, int) and a not in (0, -1, b) and b > 0 for a, b in pairs):
+        return f"the variable {variable.name!r} has the shape {told}, in the model {list(shape)}"
+    return ""
+
+
+def _of_operators(joined: _Join) -> Iterator[str]:
+    """Each operator is there, and makes its result itself: exporters name after it what prepares its operands. What goes on
+    with its result was put there by somebody, who may have repaired it so.
+    """
+    folded = set(joined.folded.values())
+    for key, node in joined.operators.items():
+        if key in folded:
+            continue
+        mains, finals = joined.mains(key), joined.finals(key)
+        if not mains:
+            yield f"{node.operator} {key!r} is not in the model"
+        fitting = exported_to(node)
+        for part in joined.parts.get(key, ()):
+            is_main = part in mains
+            after = not is_main and any(tensor.name in finals for tensor in part.inputs)
+            if after and not any(tensor.name.endswith(_NEXT) for tensor in part.outputs):
+                yield f"{part.op} {part.name or part.outputs[0].name!r} of the model is not in the file"
+            if fitting and part.op not in fitting and (is_main or part.op not in HELPERS):
+                yield f"{key!r} is {_called(node)}, in the model {part.op}"
+
+
+def _called(node: SourceNode) -> str:
+    """ "Activation (relu)"."""
+    kind = node.attributes.get("act_type") or node.attributes.get("pool_type")
+    return f"{node.operator} ({kind})" if kind else node.operator
+
+
+def _of_the_rest(joined: _Join) -> Iterator[str]:
+    for node in joined.beside:
+        output = next((tensor.name for tensor in node.outputs), "")
+        if node.op != "Identity" and not _is_helper(joined, output):
+            yield f"{node.op} {node.name or output!r} of the model is not in the file"
+
+
+def _is_helper(joined: _Join, output: str) -> bool:
+    """Whether a node that no operator of the file is named after is one that MXNet adds: 1.9 names some after a variable."""
+    if _PLACED_NAME.fullmatch(output):
+        return True
+    stem = output
+    while (cut := stem.rfind("_")) > 0:
+        stem = stem[:cut]
+        if _is_variable(joined.info, stem):
+            return True
+    return False
+
+
+def _of_outputs(joined: _Join) -> Iterator[str]:
+    """The model gives out the heads, in the order of the file or in that of the operators, which exporters list them in."""
+    heads = joined.info.heads
+    if not heads:
+        return
+    listed = joined.outputs
+    last = next(reversed(joined.operators), "")
+    only_last = _lists_the_last(joined, last)
+    expected: list[str] = []
+    for key, number in heads:
+        tensors = [name for name, at in joined.finals(key).items() if at == number] or [key] * (key in joined.inputs)
+        if shared := re.fullmatch(r"idx_\d+_(.+)", key):  # 1.9 gives out the first of two nodes of one name
+            tensors += [shared[1]] * (shared[1] in joined.made)
+        if not tensors:
+            yield f"output {number} of {key!r} is not in the model"
+        if not set(tensors) & set(listed) and not only_last:
+            yield f"{key!r} is an output, in the model it is not"
+        expected += tensors
+    for name in listed:
+        if name not in expected and not only_last:
+            yield f"{name!r} is an output of the model, in the file it is not"
+    order = {key: place for place, key in enumerate(joined.operators)}
+    places = [order.get(joined.owner.get(id(joined.made.get(name)), ""), len(order)) for name in listed]
+    if not only_last and places != sorted(places) and [name for name in expected if name in listed] != listed:
+        yield "the outputs of the model are in another order"
+
+
+def _lists_the_last(joined: _Join, last: str) -> bool:
+    """Whether the outputs are what MXNet 1.3 lists: all nodes that the last operator became, and nothing of the other heads."""
+    if joined.info.release >= (1, 4):
+        return False
+    made = {tensor.name for node in joined.parts.get(last, ()) for tensor in node.outputs}
+    others = set(joined.outputs) - made
+    return bool(made) and made <= set(joined.outputs) and all(map(_PLACED_NAME.fullmatch, others))
+
+
+def _operands(node: SourceNode) -> tuple[tuple[str, int], ...]:
+    """The edges that an exporter follows: not the label of a loss."""
+    return node.inputs[:1] if node.operator in _LOSSES else node.inputs
+
+
+def _of_edges(joined: _Join, key: str, node: SourceNode) -> Iterator[str]:
+    wanted = _operands(node)
+    found: set[Edge] = set()
+    for part in joined.parts[key]:
+        for operand in part.inputs:
+            if operand.name:
+                found |= {edge for edge in joined.behind(operand.name) if edge[0] != key}
+    for source, number in wanted:
+        if source not in joined.info.nodes or not _has(found, source, number):
+            yield f"{source!r} is an operand of {key!r}, in the model it is not"
+    for source, at in found:
+        if not any(source == name and at in (None, index) for name, index in wanted):
+            yield f"{source!r} is an operand of {key!r} in the model, in the file it is not"
+    for main in joined.mains(key):
+        yield from _of_order(joined, key, main, [source for source, _ in wanted])
+
+
+def _has(found: set[Edge], source: str, number: int) -> bool:
+    return (source, number) in found or (source, None) in found
+
+
+def _of_order(joined: _Join, key: str, main: gs.Node, wanted: list[str]) -> Iterator[str]:
+    if joined.info.nodes[key].operator not in _PLAIN:
+        return
+    order: list[str] = []
+    for at, operand in enumerate(main.inputs):
+        behind = sorted({source for source, _ in joined.behind(operand.name)} - {key}) if operand.name else []
+        order.extend(behind)
+        if operand.name in joined.constants and not behind and not _added(main, at, key):
+            yield f"{operand.name!r} is an operand of {key!r} in the model, in the file it is not"
+    if main.op != "Reshape" and len(order) == len(wanted) and order != wanted:
+        yield f"the operands of {key!r} are {', '.join(wanted)}, in the model {', '.join(order)}"
+
+
+def _added(main: gs.Node, at: int, key: str) -> bool:
+    """Whether an exporter adds such a constant: the bias of a FullyConnected without one; the oldest files lack statistics."""
+    operand = main.inputs[at]
+    if main.op == "Gemm" and at == 2:
+        value = constant_value(operand)
+        return value is not None and not value.any()
+    return main.op == "Reshape" or operand.name in (f"{key}_moving_mean", f"{key}_moving_var")

@@ -1,0 +1,98 @@
+"""What a rule makes of the model of a test, written into its file as what is expected."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import onnx
+
+from rewriter.core.errors import RewriterError
+from rewriter.core.graph.model import Model
+from rewriter.core.language import ast
+from rewriter.core.language.rule import Rule
+from rewriter.core.language.rule_files import read_rule_file
+from rewriter.core.onnxfile.write import write_bytes
+from rewriter.core.record import record
+from rewriter.rule_tools.format import format_text
+from rewriter.trust.proof.rules.limited_tests import inline_tests, limited_results
+from rewriter.trust.rule_tests import TestResult, contradictions, read_model
+from rewriter.workbench.authoring.new_rule import model_text
+
+
+@record(frozen=True, slots=True)
+class Blessing:
+    """One expected model that is to be another one.
+
+    Attributes:
+        result: how the test ends as it is.
+        before: the text of the file; `span` is that of the expected model in it.
+        text: what is to stand there.
+        diff: lines that show the change.
+    """
+
+    result: TestResult
+    before: str
+    span: ast.Span
+    text: str
+    diff: tuple[str, ...]
+
+
+def blessings(rules: Iterable[Rule]) -> Iterator[Blessing | TestResult]:
+    """Of each test that fails, what it is to expect, or, where that cannot be written, the result with the reason."""
+    known = tuple(rules)
+    tests = inline_tests(known)
+    for (rule, test), result in zip(tests, limited_results(tests, known), strict=True):
+        if not result.ok:
+            yield _blessing(rule, test, result)
+
+
+def _blessing(rule: Rule, test: ast.Test, result: TestResult) -> Blessing | TestResult:
+    made = result.made
+    if made is None:
+        return result
+    span, before = test.after_span, rule.source.text
+    if before[span.start : span.end] != test.after:
+        return _refused(result, "the expected model is shared by the rows of a table; write it by hand")
+    contradiction = next(contradictions(Model.from_proto(made)), None)
+    if contradiction is not None:
+        return _refused(result, f"what the rule makes contradicts itself: {contradiction}")
+    try:
+        text = model_text(_without_new_names(made, read_model(test.before)))
+    except RewriterError as error:
+        return _refused(result, str(error))
+    lines = difflib.unified_diff(str(test.after).splitlines(), text.splitlines(), "expected", "blessed", lineterm="", n=3)
+    return Blessing(result, before, span, text, tuple(lines))
+
+
+def _without_new_names(model: onnx.ModelProto, before: onnx.ModelProto) -> onnx.ModelProto:
+    """The model without the names that the run gave to new nodes."""
+    known = {node.name for node in before.graph.node}
+    for node in model.graph.node:
+        if node.name not in known:
+            node.ClearField("name")
+    return model
+
+
+def _refused(result: TestResult, why: str) -> TestResult:
+    return TestResult(result.rule, result.title, result.path, result.line, False, f"{why}\n{result.message}")
+
+
+def write_blessings(found: Iterable[Blessing]) -> list[str]:
+    """Writes expected models into their files; the files that changed.
+
+    Raises:
+        RewriterError: a file was changed meanwhile, or cannot be written.
+    """
+    by_path: dict[str, list[Blessing]] = {}
+    for one in found:
+        by_path.setdefault(one.result.path, []).append(one)
+    for path, changes in by_path.items():
+        text = read_rule_file(path)
+        if text != changes[0].before:
+            raise RewriterError(f"{path}: the file was changed after it was read; nothing is written")
+        for one in sorted(changes, key=lambda one: -one.span.start):
+            text = f"{text[: one.span.start].rstrip()}\n{one.text}\n{text[one.span.end :].lstrip()}"
+        write_bytes(Path(path), format_text(text, path).encode(), force=True)
+    return list(by_path)

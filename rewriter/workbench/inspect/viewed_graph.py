@@ -1,0 +1,181 @@
+"""What the page shows of a model, as plain data: columns of nodes and tensors of each graph, names told once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from rewriter.core.errors import RewriterError
+from rewriter.core.graph.message_text import attribute_text, graphs_by_path, tensor_text, type_text
+from rewriter.core.graph.objects import rules_of
+from rewriter.core.language.dtypes import DTYPE_NAMES
+from rewriter.core.language.schema import registered_at
+from rewriter.core.onnxfile.read import read_model_file
+from rewriter.core.onnxfile.tensors import read_tensor, text
+from rewriter.core.record import record
+from rewriter.trust.diff.difference import Difference
+from rewriter.workbench.inspect.model_stats import module_of
+
+Graph = onnx.GraphProto | onnx.FunctionProto
+TYPE_ATTRIBUTES = ("to", "dtype", "output_dtype", "stash_type")
+"""Attributes whose integer is an element type."""
+
+MOST_VALUES = 8
+"""Of a constant whose values are shown."""
+
+
+@record(frozen=True, slots=True)
+class NodeNote:
+    """Something to say of a node: `status` is "finding", "rewritten", "added", "removed" or "edited"; `rule` may be ""."""
+
+    place: str
+    node: str
+    status: str
+    rule: str
+    text: str
+
+
+def viewed_model(path: Path, notes: Iterable[NodeNote] = ()) -> dict[str, Any]:
+    """A model as the page takes it.
+
+    Args:
+        path: the model's file; weights are neither read nor shown, but by their type and shape.
+        notes: what is said of its nodes; the place is a path as `rewriter show` has it ("main", "main/If_3.then_branch").
+
+    Raises:
+        RewriterError: the file is missing or no ONNX model.
+    """
+    file = read_model_file(path)
+    model = file.proto
+    by_place: dict[str, dict[str, list[NodeNote]]] = {}
+    for note in notes:
+        by_place.setdefault(note.place, {}).setdefault(note.node, []).append(note)
+    opsets = {text(entry.domain): entry.version for entry in model.opset_import}
+    graphs = [_graph(path, graph, opsets, by_place.get(path, {})) for path, graph in graphs_by_path(model)]
+    about = [
+        ("file", path.name),
+        ("exporter", " ".join(part for part in (text(model.producer_name), text(model.producer_version)) if part)),
+        ("IR", str(model.ir_version)),
+        ("opsets", ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in opsets.items())),
+        ("nodes", f"{sum(len(graph['nodes']) for graph in graphs):,}"),
+        ("graphs", str(len(graphs))),
+    ]
+    return {"about": [entry for entry in about if entry[1]], "graphs": graphs}
+
+
+def _graph(path: str, graph: Graph, opsets: dict[str, int], notes: dict[str, list[NodeNote]]) -> dict[str, Any]:
+    names: dict[str, int] = {}
+
+    def number(name: str | bytes) -> int:
+        """Of a tensor; -1 for an operand that is left out."""
+        return names.setdefault(text(name), len(names)) if name else -1
+
+    nodes = []
+    for node in graph.node:
+        name = text(node.name) or next((text(output) for output in node.output if output), "")
+        found = [*notes.get(name, ()), *(NodeNote(path, name, "rewritten", rule, "") for rule in rules_of(node))]
+        domain = text(node.domain)
+        nodes.append(
+            [
+                text(node.op_type) if domain in ("", "ai.onnx") else f"{domain}::{text(node.op_type)}",
+                name,
+                [number(operand) for operand in node.input],
+                [number(output) for output in node.output],
+                list(_attributes(node, opsets)),
+                module_of(node, name),
+                [[note.status, note.rule, note.text] for note in found],
+            ]
+        )
+    function = isinstance(graph, onnx.FunctionProto)
+    inputs = [number(one if isinstance(one, str | bytes) else one.name) for one in graph.input]
+    outputs = [number(one if isinstance(one, str | bytes) else one.name) for one in graph.output]
+    types = {number(value.name): type_text(value.type) for value in _declared(graph)}
+    weights = {} if function else dict(_weights(graph, number))
+    weights |= {number(node.output[0]): held for node in graph.node if (held := _constant(node)) and node.output}
+    return {
+        "path": path,
+        "nodes": nodes,
+        "inputs": [one for one in inputs if one not in weights],
+        "outputs": outputs,
+        "tensors": list(names),
+        "types": types,
+        "weights": weights,
+    }
+
+
+def _declared(graph: Graph) -> Iterator[onnx.ValueInfoProto]:
+    yield from graph.value_info
+    if isinstance(graph, onnx.GraphProto):
+        yield from graph.input
+        yield from graph.output
+
+
+def _weights(graph: onnx.GraphProto, number: Any) -> Iterator[tuple[int, str]]:
+    for tensor in graph.initializer:
+        yield number(tensor.name), _with_values(tensor)
+    for sparse in graph.sparse_initializer:
+        dense = onnx.TensorProto(data_type=sparse.values.data_type, dims=sparse.dims)
+        yield number(sparse.values.name), f"sparse {tensor_text(dense)}"
+
+
+def _constant(node: onnx.NodeProto) -> str:
+    """What a Constant node holds; "" for other nodes."""
+    if node.op_type != "Constant" or node.domain not in ("", "ai.onnx") or not node.attribute:
+        return ""
+    value = node.attribute[0]
+    return _with_values(value.t) if value.HasField("t") else attribute_text(value)
+
+
+def _with_values(tensor: onnx.TensorProto) -> str:
+    """`int64[2] {0, -1}`, or the type alone when there are many values or they are in another file."""
+    shown = tensor_text(tensor)
+    if math.prod(tensor.dims) > MOST_VALUES or tensor.external_data:
+        return shown
+    try:
+        values = read_tensor(tensor, None).ravel().tolist()
+    except RewriterError:
+        return shown
+    return f"{shown} {{{', '.join(f'{value:g}' if isinstance(value, float) else str(value) for value in values)}}}"
+
+
+def _attributes(node: onnx.NodeProto, opsets: dict[str, int]) -> Iterator[tuple[str, str, int]]:
+    """Name, text, and 1 where the value is the schema's default."""
+    defaults = _defaults(text(node.op_type), text(node.domain), opsets.get(text(node.domain), 0))
+    for attribute in node.attribute:
+        name, shown = text(attribute.name), attribute_text(attribute)
+        same = int(defaults.get(name) == shown)
+        if name in TYPE_ATTRIBUTES and attribute.type == onnx.AttributeProto.INT:
+            shown = DTYPE_NAMES.get(attribute.i, shown)
+        yield name, shown, same
+
+
+@cache
+def _defaults(op: str, domain: str, opset: int) -> dict[str, str]:
+    schema = registered_at(op, domain, opset)
+    if schema is None:
+        return {}
+    return {
+        name: attribute_text(attribute.default_value)
+        for name, attribute in schema.attributes.items()
+        if attribute.default_value.type
+    }
+
+
+def notes_of_differences(differences: Sequence[Difference]) -> tuple[list[NodeNote], list[NodeNote]]:
+    """What `rewriter diff` finds, as notes on the nodes of the first and of the second model."""
+    first: list[NodeNote] = []
+    second: list[NodeNote] = []
+    for one in differences:
+        if one.kind == "node":
+            status, told = ("removed", first) if one.after is None else ("added", second)
+            told.append(NodeNote(one.place, one.name, status, "", one.before or one.after or ""))
+        elif one.kind in ("attribute", "operand", "result"):
+            words = f"{one.kind} {one.part}: {one.before} \u2192 {one.after}"
+            for told in (first, second):
+                told.append(NodeNote(one.place, one.name, "edited", "", words))
+    return first, second

@@ -1,0 +1,259 @@
+"""Weights in other files than the model: found whatever holds them, and moved along with a part or a merged model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_graphsurgeon as gs
+
+from rewriter.core.errors import RewriterError
+from rewriter.core.graph.model import Model
+from rewriter.core.graph.objects import Function, Graph, Node
+from rewriter.core.graph.scopes import find_scopes
+from rewriter.core.graph.values import Constant, LazySparse, LazyTensor
+from rewriter.core.onnxfile import external_data
+from rewriter.core.onnxfile.tensors import numpy_dtype, read_tensor, write_tensor
+from rewriter.core.onnxfile.weights_in_files import payload_of
+from rewriter.core.onnxfile.write import check_target, new_file, signals_deferred, sync_folder, transfer, write_all
+from rewriter.core.record import record
+
+# The weights of a model that are in other files, whatever holds them: one that is overlooked takes its whole file along.
+
+
+def constants(model: Model) -> Iterator[Constant]:
+    """The initializers of a model, those of its bodies with them."""
+    for scope in find_scopes(model.graph):
+        if isinstance(scope.graph, Graph):
+            yield from (tensor for tensor in scope.graph.initializers if isinstance(tensor, Constant))
+
+
+def external(tensor: Any) -> bool:
+    """Whether the data of a constant are in another file."""
+    values = getattr(tensor, "_values", None)
+    return (
+        isinstance(values, LazyTensor)
+        and isinstance(values.proto, onnx.TensorProto)
+        and external_data.is_external(values.proto)
+    )
+
+
+def in_attributes(model: Model) -> list[Constant]:
+    """The tensors with data in other files that are values of attributes, of nodes and of functions, each once."""
+    found = {id(value): value for value in _values(model) if isinstance(value, Constant) and external(value)}
+    return list(found.values())
+
+
+def bring_in_others(model: Model) -> int:
+    """Reads into the model what no reference can be changed of: sparse tensors, lists of tensors, training information.
+
+    Returns:
+        The number of tensors.
+    Raises:
+        RewriterError: data are missing.
+    """
+    count = 0
+    for tensor in constants(model):
+        if isinstance(tensor._values, LazySparse):
+            proto, folder = tensor._values.proto, tensor._values.folder
+            if any(map(external_data.is_external, (proto.values, proto.indices))):
+                copy = onnx.SparseTensorProto()
+                copy.CopyFrom(proto)
+                count += _read((copy.values, copy.indices), folder)
+                tensor._values = LazySparse(copy, folder)
+    lists = [value for value in _values(model) if isinstance(value, onnx.AttributeProto)]
+    graphs = [graph for info in model.training_info for graph in (info.initialization, info.algorithm)]
+    return count + _read(external_data.tensors_in(graphs, lists), model.folder)
+
+
+def _read(tensors: Any, folder: Path | None) -> int:
+    found = [tensor for tensor in tensors if external_data.is_external(tensor)]
+    for tensor in found:
+        tensor.CopyFrom(write_tensor(read_tensor(tensor, folder), tensor.name, tensor, tensor.data_type))
+    return len(found)
+
+
+def _values(model: Model) -> Iterator[Any]:
+    """The values of those attributes that may refer to other files."""
+    for scope in find_scopes(model.graph):
+        if isinstance(scope.graph, Function):
+            yield from scope.graph.attrs.values()
+        for node in scope.graph.nodes:
+            if not isinstance(node, Node) or node._attrs is not None or (node.data is not None and b"location" in node.data):
+                yield from node.attrs.values()
+
+
+ALIGNMENT = 4096
+"""Of tensors in a data file: runtimes map them into memory, and the system does that by pages."""
+
+LEAST = 1024
+"""Bytes of a tensor from which on it may go to a data file."""
+
+_BITS = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2, 27: 6, 28: 6}
+
+
+@record(frozen=True, slots=True)
+class _Place:
+    """Where bytes are now (a data file of a model, or None for those in a message), and where they go."""
+
+    tensor: Constant
+    offset: int
+    length: int
+    shared: bool
+
+
+def save(model: Model, target: Path, *, force: bool = False) -> list[Path]:
+    """Writes a model; what it refers to in other files goes to a file of its own, `NAME.data`. The files that were written.
+
+    Raises:
+        RewriterError: a file exists or cannot be written, or data of the model are missing.
+    """
+    bring_in_others(model)
+    moved = [*filter(external, constants(model)), *in_attributes(model)]
+    if not moved:
+        model.save(target, force=force)
+        return [target]
+    return save_apart(model, target, moved, force=force)
+
+
+def save_apart(
+    model: Model,
+    target: Path,
+    moved: Sequence[Constant],
+    *,
+    force: bool = False,
+    location: str | None = None,
+    judged: Callable[[], None] = lambda: None,
+) -> list[Path]:
+    """Writes a model with the data of some constants in one file beside it, all that are in other files among them. Errors as
+    for `save`.
+
+    `judged` is called when the model refers to the data, which have a temporary name until it returns.
+    """
+    location = location or f"{target.name}.data"
+    data = external_data.resolve(target.parent, location)
+    check_target(target, force)
+    check_target(data, force)
+    places = list(_placed(moved))
+    existed = data.exists()
+    folder = Path(os.path.abspath(target.parent))
+    with new_file(data, lambda descriptor: _fill(descriptor, places), force) as file:
+        model.folder = folder
+        _refer(places, os.path.relpath(file.place, target.parent).replace(os.sep, "/"), folder)
+        judged()
+        _refer(places, location, folder)
+        file.sync()
+        with signals_deferred():
+            file.name()
+            try:
+                sync_folder(data.parent)
+                model.save(target, force=force)
+            except BaseException:
+                if not existed:
+                    data.unlink(missing_ok=True)
+                raise
+    return [target, data]
+
+
+def size_of(tensor: gs.Constant) -> int:
+    """Bytes of the values of a constant, as a file holds them; nothing is read."""
+    values = tensor._values
+    number = values.elem_type if isinstance(values, LazyTensor) else None
+    if number is None:
+        return int(np.asarray(values).nbytes) if not isinstance(values, LazyTensor) else 0
+    if isinstance(values.proto, onnx.SparseTensorProto):
+        return size_of_proto(values.proto.values) + size_of_proto(values.proto.indices)
+    return size_of_proto(values.proto)
+
+
+def size_of_proto(proto: onnx.TensorProto) -> int:
+    """Bytes of the values of a tensor, by its type and shape."""
+    dtype, count = numpy_dtype(proto.data_type), 1
+    for dim in proto.dims:
+        count *= dim
+    return (count * _BITS.get(proto.data_type, 0 if dtype is None else dtype.itemsize * 8) + 7) // 8
+
+
+def _placed(moved: Sequence[Constant]) -> Iterator[_Place]:
+    end, known = 0, dict[tuple[str, str, int, int | None], tuple[int, int]]()
+    for tensor in moved:
+        key = _source_key(tensor)
+        if key is not None and key in known:
+            yield _Place(tensor, *known[key], shared=True)
+            continue
+        offset, length = -(-end // ALIGNMENT) * ALIGNMENT, size_of(tensor)
+        if key is not None:
+            known[key] = offset, length
+        yield _Place(tensor, offset, length, shared=False)
+        end = offset + length
+
+
+def _source_key(tensor: Constant) -> tuple[str, str, int, int | None] | None:
+    if not external(tensor):
+        return None
+    place = external_data.reference(tensor._values.proto)
+    return str(tensor._values.folder), place.location, place.offset, place.length
+
+
+def _fill(descriptor: int, places: Sequence[_Place]) -> None:
+    for place in places:
+        if not place.shared:
+            os.lseek(descriptor, place.offset, os.SEEK_SET)
+            _copy(place, descriptor)
+
+
+def _copy(place: _Place, descriptor: int) -> None:
+    tensor, values = place.tensor, place.tensor._values
+    if not isinstance(values, LazyTensor):
+        write_all(descriptor, np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)
+    elif external(tensor):
+        source = external_data.reference(values.proto)
+        if values.folder is None:
+            raise RewriterError(f"tensor {tensor.name!r}: its data are in {source.location!r}, in a folder that is not known")
+        if source.length is not None and source.length != place.length:
+            raise RewriterError(
+                f"tensor {tensor.name!r}: {source.length} bytes of external data, but its type and shape need {place.length}"
+            )
+        with external_data.opened(values.folder, source.location) as (descriptor_in, size):
+            if source.offset + place.length > size:
+                raise RewriterError(f"tensor {tensor.name!r}: its data end behind the end of {source.location!r}")
+            transfer(descriptor_in, source.offset, place.length, descriptor)
+    elif (found := payload_of(values.proto)) is not None and found.length == place.length:
+        found.file.check()
+        transfer(found.file.descriptor, found.offset, found.length, descriptor)
+    elif values.proto.HasField("raw_data") and len(values.proto.raw_data) == place.length:
+        write_all(descriptor, values.proto.raw_data)
+    else:
+        array = np.ascontiguousarray(values.load())
+        write_all(descriptor, onnx.numpy_helper.from_array(array).raw_data)
+
+
+def _refer(places: Sequence[_Place], location: str, folder: Path) -> None:
+    """Has constants say that their data are in the data file."""
+    for place in places:
+        place.tensor._values = LazyTensor(_reference(place, location), folder)
+
+
+def _reference(place: _Place, location: str) -> onnx.TensorProto:
+    tensor, values = place.tensor, place.tensor._values
+    message = onnx.TensorProto(name=tensor.name)
+    if isinstance(values, LazyTensor):
+        message.data_type = values.elem_type
+        message.dims.extend(values.shape)
+        if values.proto.HasField("doc_string"):
+            message.doc_string = values.proto.doc_string
+        message.metadata_props.extend(values.proto.metadata_props)
+    else:
+        message.data_type = onnx.helper.np_dtype_to_tensor_dtype(np.asarray(values).dtype)
+        message.dims.extend(np.asarray(values).shape)
+    message.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in (("location", location), ("offset", place.offset), ("length", place.length)):
+        message.external_data.add(key=key, value=str(value))
+    return message
+
+
+__all__ = ["ALIGNMENT", "LEAST", "save", "save_apart", "size_of", "size_of_proto"]

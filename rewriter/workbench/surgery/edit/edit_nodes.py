@@ -1,0 +1,426 @@
+"""Edits of nodes and of constants, with the values that people type for them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_graphsurgeon as gs
+
+from rewriter.core.errors import RewriterError
+from rewriter.core.graph.attributes import read_attributes, schema_type
+from rewriter.core.graph.objects import Graph, new_node, new_variable
+from rewriter.core.graph.values import Constant, Variable, elem_type, new_constant
+from rewriter.core.onnxfile.tensors import dtype_number, gs_dtype, numpy_dtype
+from rewriter.core.rewriting.stale_types import agrees, mend_stale_types
+from rewriter.trust.proof.models.model_inputs import opened_arrays
+from rewriter.workbench.style import counted
+from rewriter.workbench.surgery.cut.extract import upstream
+from rewriter.workbench.surgery.edit.editing import Editing, pair
+from rewriter.workbench.surgery.keep import keep_nodes
+from rewriter.workbench.surgery.parts import reads
+from rewriter.workbench.surgery.ports import set_type, shown
+
+# Values that people type: numbers, lists, and arrays in files.
+
+FILE = "@"
+"""What begins the name of a file with a value."""
+
+
+def literal(text: str) -> Any:
+    """A number, a list of these, or a text as it is. Raises RewriterError for a broken list."""
+    shown = text.strip()
+    if shown.startswith("[") or _number(shown) is not None:
+        try:
+            return json.loads(shown)
+        except ValueError:
+            if (number := _number(shown)) is not None:
+                return number
+            raise RewriterError(f'{text!r} is no list of numbers or texts, as [1, 2] or ["a"]') from None
+    return {"true": True, "false": False}.get(shown.lower(), text)
+
+
+def array(text: str, name: str, dtype: np.dtype[Any] | None) -> np.ndarray[Any, Any]:
+    """`@FILE.npy`, `@FILE.npz` (the array of this name), a number or a list.
+
+    Raises:
+        RewriterError: the file cannot be read or does not hold the array, or the text is no value.
+    """
+    if text.startswith(FILE):
+        return _array_of_file(Path(text.removeprefix(FILE)), name)
+    value = literal(text)
+    if isinstance(value, str):
+        raise RewriterError(f"{text!r} is no value for {name!r}; write a number, a list, or @FILE.npy")
+    try:
+        found = np.asarray(value)
+        return found if dtype is None else found.astype(dtype)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise RewriterError(f"{text!r} is no value for {name!r}: {error}") from None
+
+
+def _array_of_file(path: Path, name: str) -> np.ndarray[Any, Any]:
+    with opened_arrays(path) as arrays:
+        if isinstance(arrays, np.ndarray):
+            return arrays
+        if name not in arrays.files:
+            raise RewriterError(f"{path}: there is no array {name!r} in it; it has {', '.join(arrays.files[:8])}")
+        return np.asarray(arrays[name])
+
+
+def _number(text: str) -> float | int | None:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return None
+
+
+A = onnx.AttributeProto
+_CALL = re.compile(r"\s*([A-Za-z_][\w.]*)\s*(<.*>)?\s*(?:\((.*)\))?\s*", re.DOTALL)
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+_LISTS = {int(A.INTS): int, int(A.FLOATS): float, int(A.STRINGS): str}
+_SINGLE = {int(A.INT): int, int(A.FLOAT): float, int(A.STRING): str}
+
+
+def drop(editing: Editing, text: str) -> None:
+    """Takes nodes out: who read one reads what it read instead, or goes as well with `with_children`.
+
+    Raises:
+        RewriterError: there is no such node, or nothing can take its place.
+    """
+    nodes = editing.parts.nodes_of([text])
+    if editing.with_children:
+        _drop_behind(editing, nodes)
+        return
+    before = len(editing.graph.nodes)
+    touched: list[gs.Node] = []
+    for node in nodes:
+        if node in editing.index:
+            touched += _bypass(editing, node)
+    editing.settle()
+    editing.same = False
+    _mend(editing, touched)
+    shown = ", ".join(f"{node.name or '?'} ({node.op})" for node in nodes[:3]) + (", ..." if len(nodes) > 3 else "")
+    editing.did.append(f"dropped {shown}; {counted(before - len(editing.graph.nodes), 'node')} fewer")
+
+
+def _bypass(editing: Editing, node: gs.Node) -> list[gs.Node]:
+    """Has the users of a node read its first operand that is no constant; the nodes that read something else now."""
+    index, edits = editing.index, editing.edits
+    used = [tensor for tensor in node.outputs if tensor.name and index.is_used(tensor)]
+    source = next((t for t in node.inputs if t.name and not isinstance(t, gs.Constant)), None)
+    name = repr(node.name or node.op)
+    if len(used) > 1:
+        raise RewriterError(f"{name} makes {len(used)} tensors that are read; only --with-children can drop it")
+    if used and source is None:
+        raise RewriterError(f"{name} reads nothing that could take its place; --with-children drops what it leads to")
+    if not used or source is None:
+        edits.remove(node)
+        return []
+    made = used[0]
+    types = [editing.facts.dtype(tensor) for tensor in (made, source)]
+    if None not in types and types[0] != types[1]:
+        raise RewriterError(f"{name} makes another element type of what it reads; --replace or --with-children can take it out")
+    known = editing.facts.fact(source).type
+    readers = index.uses(made)
+    maker = index.producer(source)
+    if not index.output_of(made):
+        edits.replace_uses(made, source)
+        edits.remove(node)
+        return readers
+    if maker is not None and index.scope(maker) is index.scope(node) and not index.output_of(source):
+        edits.remove(node)
+        edits.replace_uses(source, made)
+        edits.set_outputs(maker, [made if tensor is source else tensor for tensor in maker.outputs])
+    else:  # both are known to callers by their names
+        edits.set_op(node, "Identity", "")
+        for attribute in list(node.attrs):
+            edits.set_attribute(node, attribute, None)
+        edits.set_inputs(node, [source])
+    if isinstance(made, Variable) and (known.other or (known.dtype is not None and known.shape is not None)):
+        set_type(made, known)
+    return index.uses(made)
+
+
+def _drop_behind(editing: Editing, nodes: list[gs.Node]) -> None:
+    """Takes out nodes and all that is computed from them."""
+    graph, index = editing.graph, editing.index
+    assert isinstance(graph, Graph)
+    gone = set(map(id, nodes))
+    dead = {id(tensor) for node in nodes for tensor in node.outputs if tensor.name}
+    for node in index.members(index.scopes[0]):
+        if id(node) not in gone and any(id(tensor) in dead for tensor in reads(node)):
+            gone.add(id(node))
+            dead.update(id(tensor) for tensor in node.outputs if tensor.name)
+    outputs = [tensor for tensor in graph.outputs if id(tensor) not in dead]
+    if not outputs:
+        raise RewriterError("all outputs are computed from what is dropped; make another one before, with --add-output")
+    lost = [tensor.name for tensor in graph.outputs if id(tensor) in dead]
+    fed = [t for node in graph.nodes if id(node) in gone for t in reads(node) if id(t) not in dead]
+    kept = [node for node in graph.nodes if id(node) not in gone]
+    only_for_gone = _only_behind(editing, fed, outputs)
+    before = len(graph.nodes)
+    graph.outputs = outputs
+    keep_nodes(graph, [node for node in kept if id(node) not in only_for_gone])
+    editing.settle()
+    editing.did.append(
+        f"dropped {counted(before - len(graph.nodes), 'node')}" + (f" and the outputs {', '.join(lost)}" if lost else "")
+    )
+
+
+def _only_behind(editing: Editing, fed: Iterable[gs.Tensor], outputs: list[gs.Tensor]) -> set[int]:
+    """The nodes that led to nothing but what is dropped, by id(); what led nowhere before stays."""
+    before, _leaves = upstream(editing.index, list(fed), set())
+    needed, _leaves = upstream(editing.index, outputs, set())
+    live = set(map(id, needed))
+    return {id(node) for node in before if id(node) not in live}
+
+
+def insert_after(editing: Editing, text: str) -> None:
+    """`T=Op<attributes>(operands)`: who reads T reads the new node instead; `_` among the operands is T, and a number is a
+    constant of T's type, and `@FILE.npy` the array of a file.
+
+    Raises:
+        RewriterError: it cannot be read, or an operand does not exist.
+    """
+    parts, graph = editing.parts, editing.graph
+    name, call = pair(text, "TENSOR=Operator<attribute=value>(_, ...)", lambda n: n in parts.tensors or n in parts.nodes)
+    found = parts.outputs_of([name])
+    if len(found) != 1:
+        raise RewriterError(f"{name!r} stands for {len(found)} tensors; name one")
+    tensor = found[0]
+    op, domain, attributes, operands = _parsed_call(editing, call, tensor)
+    index, names = editing.index, editing.index.names
+    maker = index.producer(tensor)
+    node_name = index.node_names.fresh(f"{tensor.name}_{op.lower()}")
+    if maker is None:
+        if index.output_of(tensor):
+            raise RewriterError(f"{name!r} is an input and an output; nothing can stand between")
+        made, source = new_variable(names.fresh(f"{tensor.name}_{op.lower()}")), tensor
+        readers = index.uses(tensor)
+        for user in readers:
+            for position, operand in enumerate(user.inputs):
+                if operand is tensor:
+                    user.inputs[position] = made
+        place = 0
+    else:
+        source, made = new_variable(names.fresh(f"{tensor.name}_before")), tensor
+        readers = index.uses(tensor)
+        if isinstance(tensor, Variable) and not index.output_of(tensor):
+            source.infos, tensor.infos = tensor.infos, ()
+        source.dtype, source.shape = tensor.dtype, tensor.shape
+        position = next(i for i, other in enumerate(maker.outputs) if other is tensor)
+        maker.outputs[position] = source
+        place = next(i for i, node in enumerate(graph.nodes) if node is maker) + 1
+    node = new_node(op, domain, node_name, attributes, [], [])
+    node.inputs.extend([source if operand is None else operand for operand in operands])  # graphsurgeon goes through it twice
+    node.outputs.append(made)
+    graph.nodes.insert(_after(graph, node, place), node)
+    if isinstance(made, Variable):
+        declared = made.dtype, made.shape
+        made.dtype = made.shape = None
+    editing.settle()
+    if isinstance(made, Variable):
+        known = editing.facts.fact(made).type
+        if known.other or (known.dtype is not None and known.shape is not None):
+            set_type(made, known)
+        elif any(made is output for output in graph.outputs):
+            made.dtype, made.shape = declared
+    editing.same = False
+    _mend(editing, readers)
+    editing.did.append(f"inserted {op} after {name}")
+
+
+def _after(graph: gs.Graph, node: gs.Node, place: int) -> int:
+    """The earliest place behind all that a node reads."""
+    read = set(map(id, node.inputs))
+    places = [i + 1 for i, other in enumerate(graph.nodes) if any(id(tensor) in read for tensor in other.outputs)]
+    return max([place, *places])
+
+
+def _parsed_call(editing: Editing, text: str, tensor: gs.Tensor) -> tuple[str, str, dict[str, Any], list[gs.Tensor | None]]:
+    found = _CALL.fullmatch(text)
+    if found is None:
+        raise RewriterError(f"{text!r} is no operator as Relu, Cast<to=1> or Mul(_, 0.5)")
+    domain, _, op = found[1].rpartition(".")
+    try:
+        parsed = onnx.parser.parse_node(f"y = {op}{found[2] or ''}(x)")
+    except Exception as error:  # of the parser, which has a class of its own
+        raise RewriterError(f"{text!r}: {' '.join(str(error).split())[:200]}") from None
+    attributes = read_attributes(parsed.attribute, {}, None)
+    if any(attribute.type == A.GRAPH for attribute in parsed.attribute):
+        raise RewriterError(f"{text!r}: a node with a body cannot be inserted")
+    words = ["_"] if found[3] is None else [word.strip() for word in found[3].split(",")]
+    return op, domain, attributes, [_operand(editing, word, tensor) for word in words if word]
+
+
+def _operand(editing: Editing, word: str, tensor: gs.Tensor) -> gs.Tensor | None:
+    if word == "_":
+        return None
+    if word.startswith(FILE):
+        return new_constant(editing.index.names.fresh(f"{tensor.name}_value"), _from_file(word, editing.facts.dtype(tensor)))
+    if word in editing.parts.tensors or not _NUMBER.fullmatch(word):
+        return editing.parts.tensor(word)
+    number = editing.facts.dtype(tensor)
+    dtype = np.dtype(np.float32) if number is None else numpy_dtype(number)
+    return new_constant(editing.index.names.fresh(f"{tensor.name}_value"), np.asarray(float(word)).astype(dtype))
+
+
+def _from_file(word: str, wanted: int | None) -> np.ndarray[Any, Any]:
+    """The array of a file; floating-point numbers in the type of the tensor beside it."""
+    found = array(word, "", None)
+    dtype = None if wanted is None else numpy_dtype(wanted)
+    return found.astype(dtype) if dtype is not None and found.dtype.kind == dtype.kind == "f" else found
+
+
+def replace(editing: Editing, text: str) -> None:
+    """`OLD=NEW`: nodes of an operator, or named nodes, become those of another one, with the same operands and attributes.
+
+    Raises:
+        RewriterError: there is no such node.
+    """
+    old, new = pair(text, "OLD=NEW, two operators", lambda n: n in editing.parts.nodes)
+    if old in editing.parts.nodes or old.startswith("op:"):
+        nodes = editing.parts.nodes_of([old])
+    else:
+        domain, _, op = old.rpartition(".")
+        nodes = [n for n in editing.index.all_nodes() if n.op == op and (not domain or n.domain == domain)]
+    if not nodes or not re.fullmatch(r"[\w.]+", new):
+        raise RewriterError(f"there is no node {old!r} and none of this operator" if not nodes else f"{new!r} is no operator")
+    domain, _, op = new.rpartition(".")
+    for node in nodes:
+        editing.edits.set_op(node, op, domain)
+    editing.settle()
+    editing.same = False
+    _mend(editing, nodes)
+    editing.did.append(f"{counted(len(nodes), 'node')} {old} became {new}")
+
+
+def set_attribute(editing: Editing, text: str) -> None:
+    """`NODE.attribute=value`; `none` takes the attribute away. Raises RewriterError when the value is of another type."""
+    place, value = pair(text, "NODE.attribute=value", lambda n: "." in n and _is_node(editing, n.rpartition(".")[0]))
+    name, dot, attribute = place.rpartition(".")
+    if not dot or not name or not attribute:
+        raise RewriterError(f"{text!r} is not NODE.attribute=value")
+    nodes = editing.parts.nodes_of([name])
+    for node in nodes:
+        editing.edits.set_attribute(node, attribute, _value(node, attribute, value))
+    editing.settle()
+    editing.same = False
+    _mend(editing, nodes)
+    editing.did.append(f"{counted(len(nodes), 'node')}: {attribute} = {value}")
+
+
+def _is_node(editing: Editing, name: str) -> bool:
+    return name in editing.parts.nodes or name in editing.parts.tensors or name.startswith("op:") or "*" in name
+
+
+def _value(node: gs.Node, attribute: str, text: str) -> Any:
+    if text.lower() == "none":
+        return None
+    if text.startswith(FILE):
+        return new_constant("", array(text, attribute, None))
+    kind = schema_type(node.op, node.domain or "", attribute)
+    before = node.attrs.get(attribute)
+    value = literal(text)
+    if kind in _LISTS:
+        items = value if isinstance(value, list) else [literal(word) for word in text.split(",")]
+        return [_converted(item, _LISTS[kind], text, attribute) for item in items]
+    if kind in _SINGLE or isinstance(before, (str, int, float)):
+        return _converted(text if kind == A.STRING else value, _SINGLE.get(kind, type(before)), text, attribute)
+    if isinstance(before, Constant) and not isinstance(value, str):
+        return new_constant("", np.asarray(value).astype(before.dtype))
+    return value
+
+
+def _converted(value: Any, kind: Any, text: str, attribute: str) -> Any:
+    fits = isinstance(value, (int, float)) if kind is float else isinstance(value, kind)
+    if not fits:
+        raise RewriterError(f"{attribute!r} is {'text' if kind is str else kind.__name__}, but {text!r} is not")
+    return kind(value)
+
+
+def _mend(editing: Editing, changed: list[gs.Node]) -> None:
+    """Declares anew what lies behind changed nodes and is declared otherwise than it is now, outputs of the model as well."""
+    index, facts = editing.index, editing.facts
+    mend_stale_types(index, facts, [node for node in changed if node in index])
+    for tensor in editing.graph.outputs:
+        if not isinstance(tensor, Variable):
+            continue
+        dtype, shape = facts.declared(tensor)
+        known = facts.fact(tensor).type
+        if known.dtype is not None and known.shape is not None and not agrees(dtype, shape, known.dtype, known.shape):
+            set_type(tensor, known)
+    index.finish()
+    editing.settle()  # the next edit looks anew
+
+
+# Edits of constants: an input gets a value, an initializer becomes an input or gets another value.
+
+
+def constant(editing: Editing, text: str) -> None:
+    """`INPUT=VALUE`: the input becomes an initializer. Raises RewriterError when the value does not fit it."""
+    graph = editing.graph
+    by_name = {tensor.name: tensor for tensor in graph.inputs}
+    name, value = pair(text, "INPUT=VALUE, as x=@x.npy or x=0.5", by_name.__contains__)
+    if name not in by_name:
+        raise RewriterError(f"there is no input {name!r}; there is {', '.join(map(repr, by_name)) or 'none'}")
+    tensor = by_name[name]
+    found = _fitting(tensor, value, tensor.shape)
+    graph.inputs = [other for other in graph.inputs if other is not tensor]
+    assert isinstance(tensor, Variable)
+    made = new_constant(name, found)
+    tensor.to_constant(made._values)
+    tensor.infos = ()
+    graph.initializers = [*graph.initializers, tensor]
+    editing.same = False
+    editing.did.append(f"constant  {shown(tensor)}")
+
+
+def free(editing: Editing, text: str) -> None:
+    """Makes an input of an initializer. Raises RewriterError when there is none of this name."""
+    graph = editing.graph
+    tensor = editing.parts.tensor(text)
+    if not isinstance(tensor, Constant):
+        raise RewriterError(f"{text!r} is no initializer")
+    graph.initializers = [other for other in graph.initializers if other is not tensor]
+    tensor.to_variable(tensor.dtype, tensor.shape)
+    graph.inputs = [*graph.inputs, tensor]
+    editing.same = False
+    editing.did.append(f"input  {shown(tensor)}")
+
+
+def set_weight(editing: Editing, text: str) -> None:
+    """`NAME=VALUE`: an initializer gets other values of the same type and shape. Raises RewriterError."""
+    name, value = pair(text, "NAME=@FILE.npy", editing.parts.tensors.__contains__)
+    tensor = editing.parts.tensor(name)
+    if not isinstance(tensor, Constant):
+        raise RewriterError(f"{name!r} is no initializer")
+    found = _fitting(tensor, value, tensor.shape)
+    tensor._values = new_constant(name, found)._values
+    editing.same = False
+    editing.did.append(f"weight  {shown(tensor)}")
+
+
+def _fitting(tensor: gs.Tensor, text: str, shape: Any) -> np.ndarray[Any, Any]:
+    """The value, if it has the type and shape of the tensor; a number stands for a tensor that is full of it."""
+    number = elem_type(tensor)
+    dtype = None if number is None else numpy_dtype(number)
+    found = array(text, tensor.name, dtype)
+    known = None if shape is None else list(shape)
+    if not text.startswith("@") and found.ndim == 0 and known and all(isinstance(dim, int) for dim in known):
+        found = np.full(known, found, found.dtype)
+    if number is not None and dtype_number(found.dtype) != number:
+        raise RewriterError(f"{tensor.name!r} is {gs_dtype(number)}, but the value is {found.dtype}; convert it first")
+    if known is not None and (
+        len(known) != found.ndim
+        or any(isinstance(dim, int) and dim != size for dim, size in zip(known, found.shape, strict=True))
+    ):
+        raise RewriterError(f"{tensor.name!r} has the shape {known}, but the value has {list(found.shape)}")
+    return found

@@ -1,0 +1,100 @@
+"""`rewriter edit`: edits of a model in the order in which they are given, all of them or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+
+from rewriter.core.errors import RewriterError
+from rewriter.core.graph.model import Model
+from rewriter.trust.proof.models.batches import batch_difference
+from rewriter.trust.proof.models.validity import Candidate
+from rewriter.workbench.surgery.edit import edit_inputs, edit_names, edit_nodes
+from rewriter.workbench.surgery.edit import edit_names as edit_outputs
+from rewriter.workbench.surgery.edit import edit_names as edit_texts
+from rewriter.workbench.surgery.edit import edit_nodes as edit_weights
+from rewriter.workbench.surgery.edit.editing import Editing
+from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish
+from rewriter.workbench.surgery.opened import Opened
+from rewriter.workbench.surgery.ports import parsed_types
+from rewriter.workbench.surgery.same_numbers import Agreement, Step, agreement
+
+Edit = tuple[str, str]
+"""What is done, by the name of its option without the dashes, and to what."""
+
+KINDS: dict[str, Callable[[Editing, str], None]] = {
+    "rename": edit_names.rename,
+    "add-output": edit_outputs.add_output,
+    "drop-output": edit_outputs.drop_output,
+    "drop": edit_nodes.drop,
+    "insert-after": edit_nodes.insert_after,
+    "replace": edit_nodes.replace,
+    "set": edit_nodes.set_attribute,
+    "batch": edit_inputs.batch,
+    "dtype": edit_inputs.dtype,
+    "constant": edit_weights.constant,
+    "free": edit_weights.free,
+    "set-weight": edit_weights.set_weight,
+    "strip": edit_texts.strip,
+    "doc": edit_texts.doc,
+    "meta": edit_texts.meta,
+}
+TYPE = "type"
+"""What is no edit, but tells the type of a new output."""
+
+TOGETHER = {"shape": edit_inputs.shapes}
+"""Edits that are done together where several follow each other."""
+
+
+def edit(model: Model, edits: Iterable[Edit], *, with_children: bool = False) -> Editing:
+    """Edits a model, which may be half edited when an edit is refused.
+
+    Raises:
+        RewriterError: an edit cannot be done; the text says why.
+    """
+    wanted = list(edits)
+    editing = Editing(model, with_children=with_children)
+    editing.types = parsed_types(text for kind, text in wanted if kind == TYPE)
+    for kind, group in groupby((one for one in wanted if one[0] != TYPE), lambda one: one[0]):
+        texts = [text for _, text in group]
+        try:
+            if kind in TOGETHER:
+                TOGETHER[kind](editing, texts)
+                editing.settle()
+                continue
+            for text in texts:
+                KINDS[kind](editing, text)
+                editing.settle()
+        except KeyError:
+            raise RewriterError(f"there is no edit {kind!r}; there is {', '.join([*KINDS, *TOGETHER])}") from None
+        except RewriterError as error:
+            raise RewriterError(f"--{kind}: {error}") from error
+    return editing
+
+
+def edited(source: Opened, edits: Sequence[Edit], *, with_children: bool = False, checks: Checks | None = None) -> Surgery:
+    """A model with edits, checked and recorded.
+
+    Raises:
+        RewriterError: an edit cannot be done, or the result is less valid than the model was.
+    """
+    done = edit(source.read(), edits, with_children=with_children)
+    command = command_text("edit", [(f"--{kind}", [text]) for kind, text in edits], with_children=with_children)
+
+    def numbers(candidate: Candidate, most: int) -> Agreement:
+        return _agreement(source, done, candidate, most)
+
+    return finish(done.model, [source], command, done.did, done.notes, checks or Checks(), numbers if done.same else None)
+
+
+def _agreement(source: Opened, done: Editing, result: Candidate, most: int) -> Agreement:
+    before = Candidate(source.read())
+    wanted = [done.renamed.get(output.name, output.name) for output in result.proto.graph.output]
+    step = Step(result, done.renamed, done.renamed)
+    found = agreement(before, [Step(before)], [step], wanted, most=most)
+    if found.ran and not found.difference:
+        try:
+            return Agreement(True, batch_difference(before, result) or "")
+        except RewriterError:
+            pass  # the inputs of both halves do not do
+    return found

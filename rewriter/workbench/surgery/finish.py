@@ -1,0 +1,162 @@
+"""What every surgery ends with: the result is compared with the model before, judged, and gets a record of the command."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from rewriter import __version__
+from rewriter.core.errors import RewriterError
+from rewriter.core.graph.metadata import HISTORY
+from rewriter.core.graph.model import Model
+from rewriter.core.onnxfile.training import drop_stale_training
+from rewriter.core.record import record
+from rewriter.trust.proof.models.model_runs import MOST_BYTES
+from rewriter.trust.proof.models.validity import JUDGES, RUNTIME, Candidate
+from rewriter.trust.proof.models.validity import MOST_BYTES as MOST_LOADED
+from rewriter.trust.provenance.stamp import RecordedRun, Unreadable, dumps, history
+from rewriter.workbench.surgery.data_files import save
+from rewriter.workbench.surgery.opened import Opened
+from rewriter.workbench.surgery.same_numbers import Agreement
+
+# A command as it is recorded and shown: with its options, without the names of files.
+
+
+def command_text(name: str, options: Iterable[tuple[str, Iterable[str]]], **switches: bool) -> str:
+    """`extract --from a,b --to c --auto-inputs`."""
+    words = [name]
+    for option, values in options:
+        words += [word for value in values for word in (option, shlex.quote(value))]
+    words += [f"--{switch.replace('_', '-')}" for switch, on in switches.items() if on]
+    return " ".join(words)
+
+
+# The record of a surgery in the model that it made: the command, and what it was given.
+
+
+def record_command(model: Model, command: str, digest: str, others: Sequence[str] = ()) -> str:
+    """Adds a command to the record in a model's metadata; why it was not added, "" when it was.
+
+    Args:
+        model: the result.
+        command: with its options, without the names of files.
+        digest: SHA-256 of the model that it was made of; `others` are those of further models.
+    """
+    try:
+        before = history(model.metadata)
+    except Unreadable as error:
+        return f"no record was written: the metadata entry {HISTORY} cannot be read ({error})"
+    run = RecordedRun(version=__version__, input=digest, rules={}, rule_set="", command=command, others=tuple(others))
+    model.metadata[HISTORY] = dumps((*before, run))
+    return ""
+
+
+# No result of a surgery is less valid than what it was made of, as far as the judges of `fix` tell.
+
+
+def judge(result: Model, before: Callable[[], Sequence[Model]], *, runtime: bool = True) -> tuple[Candidate, list[str]]:
+    """Puts a result before the judges.
+
+    Args:
+        result: the model.
+        before: reads what it was made of, which is judged only where the result is refused.
+        runtime: whether ONNX Runtime is asked as well.
+
+    Returns:
+        What was judged, and notes: who refuses the result as it refused what it was made of, and who did not say.
+
+    Raises:
+        RewriterError: somebody refuses the result who takes all that it was made of.
+    """
+    candidate = Candidate(result)
+    judges = [name for name in JUDGES if runtime or name not in RUNTIME]
+    notes = []
+    if candidate.first_refusal(judges) is not None:
+        others = [Candidate(model) for model in before()]
+        for name in judges:
+            reason = candidate.refusal(name)
+            if not reason:
+                continue
+            if all(other.refusal(name) == "" for other in others):
+                raise RewriterError(f"the result would be refused by {name}, so nothing is written: {reason}")
+            notes.append(f"still refused by {name}: {reason}")
+    notes += candidate.unanswered.values()
+    return candidate, notes
+
+
+Numbers = Callable[[Candidate, int], Agreement]
+"""Compares the numbers of a result, given the size of models that are run."""
+
+
+@record(frozen=True, slots=True)
+class Checks:
+    """How a result is checked.
+
+    Attributes:
+        runtime: whether ONNX Runtime is asked; "auto": models of moderate size are also run, "yes": large ones, too.
+        stamp: a record of the command is left in the model.
+    """
+
+    runtime: Literal["no", "auto", "yes"] = "auto"
+    stamp: bool = True
+
+
+@record(slots=True)
+class Surgery:
+    """What a surgery made.
+
+    Attributes:
+        model: the result.
+        did: what was done, a line each.
+        notes: what else is to be said.
+        same: whether it ran and computed what it was made of; None when it was not run.
+        write: writes it to a file, with `force` or not, where that is not to be done as for any model; it may add notes.
+    """
+
+    model: Model
+    did: list[str]
+    notes: list[str]
+    same: bool | None = None
+    write: Callable[[Path, bool], list[Path]] | None = None
+
+    def save(self, target: Path, *, force: bool = False) -> list[Path]:
+        """Writes it; the files that were written. Raises RewriterError."""
+        return self.write(target, force) if self.write is not None else save(self.model, target, force=force)
+
+
+def size_of_runs(checks: Checks) -> int:
+    """Bytes of models that are run."""
+    return MOST_LOADED if checks.runtime == "yes" else MOST_BYTES
+
+
+def finish(
+    model: Model,
+    sources: Sequence[Opened],
+    command: str,
+    did: list[str],
+    notes: list[str],
+    checks: Checks,
+    numbers: Numbers | None = None,
+) -> Surgery:
+    """Checks and records a result.
+
+    Raises:
+        RewriterError: the result is less valid than what it was made of, or computes something else.
+    """
+    notes = [*notes, *drop_stale_training(model.training_info, model.graph)]
+    candidate, judged = judge(model, lambda: [source.read() for source in sources], runtime=checks.runtime != "no")
+    done = Surgery(model, did, [*notes, *judged])
+    if numbers is not None and checks.runtime != "no" and not judged:
+        found = numbers(candidate, size_of_runs(checks))
+        if found.difference:
+            raise RewriterError(f"the result computes something else, so nothing is written: {found.difference}")
+        done.same = True if found.ran else None
+        if not found.ran:
+            done.notes.append(f"the numbers were not compared: {found.reason}")
+    if checks.stamp:
+        digests = [source.digest(model if number == 0 else None) for number, source in enumerate(sources)]
+        if why := record_command(model, command, digests[0], digests[1:]):
+            done.notes.append(why)
+    return done

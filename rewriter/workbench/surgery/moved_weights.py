@@ -1,0 +1,107 @@
+"""`rewriter save`: weights moved into a file beside the model, or into the model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+
+from rewriter.core.errors import RewriterError
+from rewriter.core.graph.model import Model
+from rewriter.core.graph.values import Constant, LazyTensor
+from rewriter.core.onnxfile import external_data
+from rewriter.core.onnxfile.weights_in_files import Payload, WeightFile
+from rewriter.workbench.style import counted
+from rewriter.workbench.surgery.cut.extract import same_as_whole
+from rewriter.workbench.surgery.data_files import (
+    LEAST,
+    bring_in_others,
+    constants,
+    external,
+    in_attributes,
+    save_apart,
+    size_of,
+    size_of_proto,
+)
+from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish
+from rewriter.workbench.surgery.opened import Opened
+
+_RAW_DATA = 9
+_STRING = 8
+_WHOLE = frozenset((6, 7))
+"""Element types of shapes and axes, which shape inference reads and ONNX Runtime does not look up in other files for it."""
+_SIZES = frozenset(("Range", "Resize", "Upsample"))
+"""Operators that have such operands of other types: bounds of a range, scales."""
+
+
+def apart(source: Opened, *, least: int = LEAST, location: str | None = None, checks: Checks | None = None) -> Surgery:
+    """A model with its weights of at least so many bytes in one file beside it.
+
+    They are copied once, when it is written, and judged where they are then.
+
+    Raises:
+        RewriterError: no weight is as large.
+    """
+    model = source.read()
+    bring_in_others(model)
+    moved = [tensor for tensor in constants(model) if external(tensor) or _may_go(tensor, least)]
+    moved += in_attributes(model)
+    if not moved:
+        raise RewriterError(f"no weight has {least:,} bytes or more, shapes and axes aside; --threshold sets another limit")
+    options = [("--threshold", [str(least)]), ("--location", [location] if location else [])]
+    done = Surgery(model, [f"{counted(len(moved), 'weight')} outside of the model"], [])
+
+    def judged() -> None:
+        found = _finished(model, source, command_text("save --external", options), checks)
+        done.same, done.notes = found.same, found.notes
+
+    done.write = lambda target, force: save_apart(model, target, moved, force=force, location=location, judged=judged)
+    return done
+
+
+def inside(source: Opened, checks: Checks | None = None) -> Surgery:
+    """A model with all its weights in it. Raises RewriterError when these are missing."""
+    model = source.read()
+    files: dict[tuple[Path, str], WeightFile] = {}
+    others = bring_in_others(model)
+    moved = [*filter(external, constants(model)), *in_attributes(model)]
+    for tensor in moved:
+        tensor._values = LazyTensor(_inside(tensor, files), model.folder)
+    done = _finished(model, source, "save --inline", checks)
+    done.did = [f"{counted(len(moved) + others, 'weight')} brought into the model"]
+    return done
+
+
+def _finished(model: Model, source: Opened, command: str, checks: Checks | None) -> Surgery:
+    inputs, outputs = ([tensor.name for tensor in ports] for ports in (model.graph.inputs, model.graph.outputs))
+    compared = lambda candidate, most: same_as_whole(source, [candidate], inputs, outputs, most)  # noqa: E731
+    return finish(model, [source], command, [], [], checks or Checks(), compared)
+
+
+def _may_go(tensor: Constant, least: int) -> bool:
+    if tensor.elem_type == _STRING or isinstance(tensor.proto, onnx.SparseTensorProto):
+        return False
+    sizes = tensor.elem_type in _WHOLE or any(node.op in _SIZES for node in tensor.outputs)
+    return size_of(tensor) >= (max(least, LEAST) if sizes else least)
+
+
+def _inside(tensor: Constant, files: dict[tuple[Path, str], WeightFile]) -> onnx.TensorProto:
+    """The message of a constant that says where its bytes are to be copied from."""
+    proto, folder = tensor._values.proto, tensor._values.folder
+    place, size = external_data.reference(proto), size_of_proto(proto)
+    if folder is None or (place.length is not None and place.length != size):
+        raise RewriterError(f"tensor {tensor.name!r}: its data in {place.location!r} do not fit its type and shape")
+    key = (folder, place.location)
+    if key not in files:
+        import os
+
+        with external_data.opened(folder, place.location) as (descriptor, _):
+            files[key] = WeightFile(os.dup(descriptor), place.location)
+    if place.offset + size > files[key].size:
+        raise RewriterError(f"tensor {tensor.name!r}: its data end behind the end of {place.location!r}")
+    copy = onnx.TensorProto()
+    copy.CopyFrom(proto)
+    copy.ClearField("external_data")
+    copy.ClearField("data_location")
+    copy.MergeFromString(Payload(files[key], place.offset, size, _RAW_DATA).mark())
+    return copy

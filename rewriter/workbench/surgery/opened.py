@@ -1,0 +1,62 @@
+"""Models to work on, from files or from messages; they may have to be read again, since a surgery edits what it is given."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import onnx
+
+if TYPE_CHECKING:
+    from rewriter.core.graph.model import Model
+
+StrPath = os.PathLike[str] | str
+Given = StrPath | onnx.ModelProto
+
+
+class Opened:
+    """A model that somebody gave, and that can be read anew.
+
+    Attributes:
+        name: what people are told it is.
+    """
+
+    def __init__(self, given: Given, name: str = "", held: object = None) -> None:
+        """`held` is what has to stay as long as the file is needed, as a folder that it was brought into."""
+        self._held = held
+        self._proto = given if isinstance(given, onnx.ModelProto) else None
+        self._path = None if isinstance(given, onnx.ModelProto) else Path(given)
+        self.name = name or ("the model" if self._path is None else str(self._path))
+        self._digest: str | None = None
+
+    @property
+    def path(self) -> Path | None:
+        """The file; None for a message."""
+        return self._path
+
+    @property
+    def file(self) -> Path:
+        """The file, which the models that commands are given have."""
+        assert self._path is not None
+        return self._path
+
+    def read(self) -> Model:
+        """A model of one's own. Raises RewriterError when the file is missing or no model."""
+        from rewriter.core.graph.model import Model, load
+
+        if self._path is not None:
+            return load(self._path)
+        assert self._proto is not None
+        return Model.from_proto(self._proto)
+
+    def digest(self, model: Model | None = None) -> str:
+        """SHA-256 of what is read, for a record; with the model that is going to be written it may be known only then."""
+        if self._proto is not None:
+            return hashlib.sha256(self._proto.SerializeToString(deterministic=True)).hexdigest()
+        if model is not None and model.path is not None and self._digest is None:
+            return model.digest_to_record()
+        if self._digest is None:
+            self._digest = self.read().read_digest()
+        return self._digest

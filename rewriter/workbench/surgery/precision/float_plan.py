@@ -1,0 +1,296 @@
+"""Which nodes of a model are to compute in another floating-point type, and which tensors have it then.
+
+A node that is kept, or whose operator has no such type, computes as before, and so does what is computed from whole numbers
+alone where the new type is narrower: positions, masks and sizes would lose their places. Between them stand casts, and what
+only moves data from a kept node to a kept node is kept as well, so that there are few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from functools import cache
+from typing import Any
+
+import onnx_graphsurgeon as gs
+
+from rewriter.core.facts.facts import Facts
+from rewriter.core.graph.index import GraphIndex
+from rewriter.core.graph.objects import Graph
+from rewriter.core.graph.scopes import Scope, bodies
+from rewriter.core.language import schema
+from rewriter.core.language.dtypes import DTYPE_NAMES, DTYPES
+
+# Which operands and results of a node may have another floating-point type, as the schema of its operator has it.
+
+FLOATS = frozenset(DTYPES[name] for name in ("float", "float16", "bfloat16", "double"))
+TYPED = frozenset({"dtype", "output_datatype", "output_dtype", "to"})
+"""Attributes that tell the element type of a result."""
+
+_TELLING = {"ConstantOfShape": "value", "RandomNormal": "dtype", "RandomUniform": "dtype", "MelWeightMatrix": "output_datatype"}
+_WINDOWS = ("BlackmanWindow", "HammingWindow", "HannWindow")
+TELLING = {**_TELLING, **dict.fromkeys(_WINDOWS, "output_datatype")}
+"""Operators whose result is float where this attribute is not written."""
+
+
+_RUNTIME = "com.microsoft"
+_HALF = frozenset(
+    (
+        "Attention", "BiasGelu", "EmbedLayerNormalization", "FastGelu", "FusedConv", "FusedGemm", "FusedMatMul", "Gelu",
+        "GroupQueryAttention", "MultiHeadAttention", "QuickGelu", "RotaryEmbedding", "SkipLayerNormalization",
+        "SkipSimplifiedLayerNormalization",
+    )
+)  # fmt: skip
+"""Operators of ONNX Runtime, of which there are no schemas here, that have all their numbers in float16 or in float."""
+
+
+@cache
+def type_groups(op: str, domain: str, version: int) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """For operands and for results, the type variable of each place; None for an operator without a schema."""
+    if domain == _RUNTIME and op in _HALF:
+        return ("T", ""), ("T", "")
+    found = schema.registered_at(op, domain, version)
+    if found is None:
+        return None
+    free = {one.type_param_str for one in found.type_constraints}
+    sides = [tuple(f.type_str if f.type_str in free else "" for f in side) for side in (found.inputs, found.outputs)]
+    mixed = {f.type_str for f in found.inputs if f.option == f.option.Variadic and not f.is_homogeneous}
+    return tuple("" if t in mixed else t for t in sides[0]), tuple("" if t in mixed else t for t in sides[1])
+
+
+@cache
+def type_variables(op: str, domain: str, version: int, target: int) -> tuple[Any, Any] | None:
+    """For operands and for results, the type variable of each place, "" where it cannot be the target type; None for an
+    operator without a schema. The last place of a list stands for all further ones.
+    """
+    if domain == _RUNTIME and op in _HALF and target == DTYPES["float16"]:
+        return ("T",), ("T",)
+    found = schema.registered_at(op, domain, version)
+    if found is None:
+        return None
+    wanted = f"tensor({DTYPE_NAMES[target]})"
+    free = {one.type_param_str for one in found.type_constraints if wanted in one.allowed_type_strs}
+    sides = tuple(tuple(f.type_str if f.type_str in free else "" for f in side) for side in (found.inputs, found.outputs))
+    return sides[0], sides[1]
+
+
+def can_be(node: gs.Node, version: int, target: int, *, result: bool, place: int) -> bool:
+    """Whether an operand, or a result, of a node may have the target type."""
+    sides = type_variables(node.op, node.domain or "", version, target)
+    names = () if sides is None else sides[1 if result else 0]
+    return bool(names) and bool(names[min(place, len(names) - 1)])
+
+
+_OF_OTHERS = frozenset(("BitCast", "ConcatFromSequence", "SequenceAt", "SequenceMap", "OptionalGetElement"))
+_NARROW = frozenset((10, 16))
+_MOVING = frozenset(
+    (
+        "Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Pad", "Reshape",
+        "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
+    )
+)  # fmt: skip
+"""Operators that move data and compute nothing."""
+
+TAKES_ALL = frozenset(("Cast", "Shape", "Size"))
+"""Operators to which the type of their operand makes no difference."""
+
+_MIXING = frozenset(("Conv", "ConvTranspose", "Einsum", "GRU", "Gemm", "LSTM", "MatMul", "RNN"))
+_WHOLE = frozenset((2, 3, 4, 5, 6, 7, 12, 13))
+
+
+class FloatPlan:
+    """What is going to be of which type.
+
+    Attributes:
+        target: the element type.
+        inputs: what a caller gives, or may give.
+        kept: nodes, by id(), that compute as before.
+        counted: nodes that compute from whole numbers alone, and are kept for that.
+    """
+
+    def __init__(self, index: GraphIndex, facts: Facts, target: int, keep: Collection[int], *, ports: bool) -> None:
+        """`keep` holds the ids of nodes that are asked to be kept; `ports`: inputs and outputs of the model change as well."""
+        self.index = index
+        self.facts = facts
+        self.target = target
+        self.ports = ports
+        self.kept = set(keep) | {id(node) for node in index.all_nodes() if self._holds_sequences(node)}
+        maps = (node for node in index.all_nodes() if node.op == "SequenceMap")
+        self.kept |= {id(inner) for node in maps for inner in index.inside(node)}
+        self._owners = {id(t): scope.owner for scope in index.scopes if scope.owner is not None for t in scope.graph.inputs}
+        held = index.graph.initializers if isinstance(index.graph, Graph) else ()
+        self.inputs = [*index.graph.inputs, *(tensor for tensor in held if tensor.name in facts.overridable)]
+        self._main = set(map(id, self.inputs))
+        self.scopes = [scope for scope in index.scopes if not _in_function(scope)]
+        self._concluded: dict[int, int] = {}
+        self._conclude()
+        self.kept |= {id(node) for node in self.nodes() if self._is_open(node)}
+        self.counted = self._from_whole_numbers() if target in _NARROW else set()
+        self.kept |= self.counted
+        self._settle()
+
+    # --- what is of which type ---------------------------------------------------------------------------------------------
+
+    def dtype(self, tensor: gs.Tensor) -> int | None:
+        """The element type that a tensor has in the model as it is; None where that is not known."""
+        if not tensor.name:
+            return None
+        known = self.facts.dtype(tensor)
+        return self._concluded.get(id(tensor)) if known is None else known
+
+    def is_float(self, tensor: gs.Tensor) -> bool:
+        """Whether a tensor is of a floating-point type that changes where its node computes in the target type."""
+        dtype = self.dtype(tensor)
+        return dtype in FLOATS and dtype != self.target
+
+    def is_input(self, tensor: gs.Tensor) -> bool:
+        """Whether a caller gives a tensor, or may: an initializer that he may override is of the type that he knows."""
+        return id(tensor) in self._main
+
+    def wants(self, node: gs.Node, place: int) -> bool:
+        """Whether a node reads an operand of a floating-point type in the target type."""
+        return id(node) not in self.kept and can_be(node, self._version(node), self.target, result=False, place=place)
+
+    def makes(self, tensor: gs.Tensor) -> bool:
+        """Whether a tensor of a floating-point type that nodes read is of the target type."""
+        maker = self.index.producer(tensor)
+        if maker is not None:
+            place = next(i for i, made in enumerate(maker.outputs) if made is tensor)
+            return self.gives(maker, place)
+        owner = self._owners.get(id(tensor))
+        if owner is not None:
+            return self.gives(owner, 0)
+        return self.ports and self.is_input(tensor)
+
+    def gives(self, node: gs.Node, place: int) -> bool:
+        """Whether a node makes a result in the target type."""
+        return id(node) not in self.kept and can_be(node, self._version(node), self.target, result=True, place=place)
+
+    def changes(self, node: gs.Node) -> bool:
+        """Whether a node reads or makes something in the target type."""
+        sides = ((node.inputs, self.wants), (node.outputs, self.gives))
+        return any(self.is_float(t) and has(node, place) for tensors, has in sides for place, t in enumerate(tensors))
+
+    def hands_out(self, scope: Scope) -> bool:
+        """Whether the outputs of a graph, or of a body, that are of floating-point types are of the target type."""
+        return self.ports if scope.owner is None else self.gives(scope.owner, 0)
+
+    def nodes(self) -> Iterator[gs.Node]:
+        for scope in self.scopes:
+            yield from self.index.members(scope)
+
+    def _version(self, node: gs.Node) -> int:
+        opsets = self.index.scope(node).opsets
+        return opsets.get(node.domain or "", opsets.get("", 1)) if (node.domain or "") != "ai.onnx" else opsets.get("", 1)
+
+    def _conclude(self) -> None:
+        """Concludes unknown element types from what else nodes read and make, as after operators without schemas."""
+        nodes = [node for node in self.nodes() if any(t.name and self.dtype(t) is None for t in (*node.inputs, *node.outputs))]
+        before = -1
+        while before != len(self._concluded):
+            before = len(self._concluded)
+            for node in (*nodes, *reversed(nodes)):
+                for members in self._groups(node):
+                    known = next((dtype for tensor in members if (dtype := self.dtype(tensor)) is not None), None)
+                    if known is not None:
+                        self._concluded.update((id(t), known) for t in members if self.dtype(t) is None)
+
+    def _groups(self, node: gs.Node) -> list[list[gs.Tensor]]:
+        """The operands and results of a node that have the same element type."""
+        sides = type_groups(node.op, node.domain or "", self._version(node))
+        found: dict[str, list[gs.Tensor]] = {}
+        for names, tensors in zip(sides or (), (node.inputs, node.outputs), strict=False):
+            for place, tensor in enumerate(tensors):
+                name = names[min(place, len(names) - 1)] if names else ""
+                if name and tensor.name:
+                    found.setdefault(name, []).append(tensor)
+        return list(found.values())
+
+    def _is_open(self, node: gs.Node) -> bool:
+        """Whether a node has an operand that may or may not change its type, beside others that do."""
+        return any(
+            any(self.dtype(t) is None for t in members) and any(map(self.is_float, members)) for members in self._groups(node)
+        )
+
+    # --- what is kept ------------------------------------------------------------------------------------------------------
+
+    def _from_whole_numbers(self) -> set[int]:
+        """Nodes that compute with floating-point numbers what depends on whole numbers only; those that look weights up or mix
+        them in do more than that, and so do casts that are used at once.
+        """
+        found: dict[int, gs.Node] = {}
+        derived: set[int] = set()
+        for node in self.nodes():
+            results = [tensor for tensor in node.outputs if self.is_float(tensor)]
+            if not results or any(True for _ in bodies(node)):
+                continue
+            if node.op in ("Cast", "Range"):
+                seed = all(self.dtype(t) in _WHOLE or id(t) in derived or self._constant(t) for t in node.inputs)
+            else:
+                floats = [t for t in node.inputs if self.is_float(t) and not self._constant(t)]
+                seed = bool(floats) and all(id(t) in derived for t in floats) and not self._mixes(node)
+            if seed:
+                found[id(node)] = node
+                derived.update(map(id, results))
+        return set(found)
+
+    def _mixes(self, node: gs.Node) -> bool:
+        if node.op not in _MIXING:
+            return False
+        shapes = [self.facts.shape(tensor) for tensor in node.inputs if self._constant(tensor)]
+        return any(shape is None or sum(dim != 1 for dim in shape) > 1 for shape in shapes)
+
+    def _holds_sequences(self, node: gs.Node) -> bool:
+        """Whether a node reads or makes what is no tensor, or the bits of its operand."""
+        return node.op in _OF_OTHERS or any(
+            self.facts.fact(tensor).type.other for tensor in (*node.inputs, *node.outputs) if tensor.name
+        )
+
+    def _constant(self, tensor: gs.Tensor) -> bool:
+        return isinstance(tensor, gs.Constant) or self.facts.is_constant(tensor)
+
+    def _settle(self) -> None:
+        """Keeps also what would only be cast forth and back: casts and moves between what is kept."""
+        changed = True
+        nodes = [node for node in self.nodes() if node.op in _MOVING or node.op == "Cast"]
+        while changed:
+            changed = False
+            for node in nodes:
+                if id(node) not in self.kept and self._between_kept(node):
+                    self.kept.add(id(node))
+                    changed = True
+        for node in nodes:
+            if node.op == "Cast" and id(node) in self.counted and self._read_in_target(node):
+                self.kept.discard(id(node))
+                self.counted.discard(id(node))
+
+    def _between_kept(self, node: gs.Node) -> bool:
+        results = [tensor for tensor in node.outputs if self.is_float(tensor)]
+        if not results or any(self._readers_want(tensor, True) for tensor in results):
+            return False
+        if node.op == "Cast":
+            return True
+        floats = [tensor for tensor in node.inputs if self.is_float(tensor) and not self._constant(tensor)]
+        return bool(floats) and not any(self.makes(tensor) for tensor in floats)
+
+    def _read_in_target(self, node: gs.Node) -> bool:
+        """Whether all that read a node do so in the target type."""
+        return all(not self._readers_want(tensor, False) for tensor in node.outputs if tensor.name)
+
+    def _readers_want(self, tensor: gs.Tensor, target: bool) -> bool:
+        """Whether somebody reads a tensor in the target type, or in the type that it had."""
+        for scope in self.index.outputs.get(id(tensor), ()):
+            if self.hands_out(scope) == target:
+                return True
+        for user in self.index.uses(tensor):
+            for place, operand in enumerate(user.inputs):
+                if operand is tensor and user.op not in TAKES_ALL and self.wants(user, place) == target:
+                    return True
+        return False
+
+
+def _in_function(scope: Scope | None) -> bool:
+    while scope is not None:
+        if scope.is_function:
+            return True
+        scope = scope.parent
+    return False

@@ -1,0 +1,146 @@
+"""Whether models that were cut, joined or edited compute what they did, by running them where that is cheap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rewriter.core.errors import RewriterError
+from rewriter.core.record import field, record
+from rewriter.trust.proof import onnx_runtime
+from rewriter.trust.proof.judges import child
+from rewriter.trust.proof.judges.child import Crashed, NoAnswer
+from rewriter.trust.proof.judges.judges import PLAIN, RefusedError
+from rewriter.trust.proof.models.model_inputs import Feed, declared_inputs, feed_sets
+from rewriter.trust.proof.models.model_runs import MOST_BYTES, MOST_BYTES_OF_INPUTS, SECONDS
+from rewriter.trust.proof.models.output_agreement import Bound, coarsest_eps, differences
+from rewriter.trust.proof.models.validity import Candidate
+
+ULPS = 64
+"""A runtime may add up otherwise in a part than in the whole, and keep more digits between nodes than their type has."""
+
+_LAST_OF_NUMPY = 15
+"""Later element types (bfloat16, and those of eight bits and fewer) are not NumPy's, and ONNX Runtime gives no such arrays."""
+
+Values = dict[str, Any]
+
+
+@record(frozen=True, slots=True)
+class Step:
+    """A model that is run among others: what its inputs and outputs are called there, where that is something else."""
+
+    candidate: Candidate
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    outputs: Mapping[str, str] = field(default_factory=dict)
+
+
+@record(frozen=True, slots=True)
+class Agreement:
+    """What running showed.
+
+    Attributes:
+        ran: whether both sides ran.
+        difference: what the results differ in, or why the later ones do not run; "" when they agree.
+        reason: why nothing was run.
+        refused: whether it differs in that a runtime refuses to run the later ones.
+    """
+
+    ran: bool
+    difference: str = ""
+    reason: str = ""
+    refused: bool = False
+
+
+class _Failed(Exception):
+    """A model does not run on these inputs."""
+
+
+def agreement(
+    drawn: Candidate,
+    before: Sequence[Step],
+    after: Sequence[Step],
+    wanted: Sequence[str],
+    *,
+    given: Sequence[str] = (),
+    most: int = MOST_BYTES,
+    bound: Bound | None = None,
+) -> Agreement:
+    """Runs models in sequence, and others on the same inputs.
+
+    Args:
+        drawn: the model whose inputs are made up.
+        before, after: each reads what was made up or a step before it gave.
+        wanted: tensors that both have to give.
+        given: tensors that the later steps are handed from what the earlier ones gave.
+        most: bytes of the models that are run at all.
+        bound: how far results may differ; None: by what may differ where the same is computed in another order.
+    """
+    if not (onnx_runtime.installed() and child.possible()):
+        return Agreement(False, reason="ONNX Runtime is not installed")
+    why = ""
+    try:
+        eps = max((coarsest_eps(step.candidate.proto) for step in (*before, *after)), default=0.0)
+        bound = bound or Bound(ulps=ULPS, eps=eps)
+        if sum(step.candidate.size() for step in (*before, *after)) > 4 * most:
+            return Agreement(False, reason=f"only models up to {most >> 20} MiB are run")
+        for feed in _feeds(drawn):
+            try:
+                first = _run(before, feed)
+            except _Failed as failed:
+                why = why or f"it does not run as it was: {failed}"
+                continue
+            refused = False
+            try:
+                text = _differences(first, _run(after, {**feed, **_chosen(first, given)}), wanted, bound)
+            except _Failed as failed:
+                text = f"the result does not run: {failed}"
+                refused = not isinstance(failed.__cause__, NoAnswer)
+            if text and _differences(first, _run(before, feed), wanted, bound):
+                return Agreement(False, reason="it gives something else each time it runs")
+            return Agreement(True, text, refused=refused)
+    except (RewriterError, NoAnswer, _Failed) as error:
+        why = why or str(error)
+    return Agreement(False, reason=why or "no inputs can be made up")
+
+
+def _feeds(drawn: Candidate) -> Iterator[Feed]:
+    for sets in feed_sets(drawn.proto):
+        for feed in sets[0].choices():
+            if sum(np.asarray(value).nbytes for value in feed.values()) <= MOST_BYTES_OF_INPUTS:
+                yield feed
+
+
+def _run(steps: Sequence[Step], feed: Feed) -> Values:
+    known: Values = dict(feed)
+    for step in steps:
+        own = {}
+        for info in declared_inputs(step.candidate.proto):
+            name = step.inputs.get(info.name, info.name)
+            if info.type.tensor_type.elem_type > _LAST_OF_NUMPY:
+                raise RewriterError(f"{name!r} has an element type that NumPy lacks")
+            if name not in known:
+                raise _Failed(f"nothing gives {name!r}")
+            own[info.name] = known[name]
+        outputs = step.candidate.proto.graph.output
+        names = [output.name for output in outputs if output.type.tensor_type.elem_type <= _LAST_OF_NUMPY]
+        if not names:
+            raise RewriterError(
+                f"{outputs[0].name!r} has an element type that NumPy lacks" if outputs else "there are no outputs"
+            )
+        try:
+            found = step.candidate.session(PLAIN).run(names, own, seconds=SECONDS)
+        except (RefusedError, Crashed, NoAnswer) as error:
+            raise _Failed(str(error)) from error
+        known.update((step.outputs.get(name, name), value) for name, value in zip(names, found, strict=True))
+    return known
+
+
+def _chosen(values: Values, names: Sequence[str]) -> Values:
+    return {name: values[name] for name in names if name in values}
+
+
+def _differences(before: Values, after: Values, wanted: Sequence[str], bound: Bound) -> str:
+    found = differences(_chosen(before, [name for name in wanted if name in after]), after, bound)
+    return next((f"output {one.output!r} {one.message}" for one in found if one.message), "")
