@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from hypothesis import HealthCheck, settings
 
 settings.register_profile("rewriter", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("rewriter")
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job in the background starts with Ctrl-C ignored
 
 
 @pytest.hookimpl(optionalhook=True)

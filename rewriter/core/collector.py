@@ -9,6 +9,9 @@ from contextlib import contextmanager
 MANY = 500_000
 """Objects of models, graphs among them, which are circular: so many may have become garbage before somebody looks."""
 
+FROZEN = 1000
+"""Objects that may be frozen though nobody asked for it: Python 3.12 itself freezes some hundreds at its start."""
+
 _made = 0
 
 
@@ -25,7 +28,7 @@ def collector_off(*, circular: bool = True) -> Iterator[None]:
         yield
     finally:
         if enabled:
-            if not gc.get_freeze_count():
+            if gc.get_freeze_count() < FROZEN:
                 global _made
                 _made += gc.get_count()[0] if circular else 0
                 gc.freeze()

@@ -275,7 +275,8 @@ def test_all_outputs_may_change_as_well(tmp_path: Path, keep: list[str]) -> None
 
 @pytest.mark.parametrize(("io", "number"), [("keep", 1), ("convert", 10)])
 def test_a_weight_that_callers_may_override_is_an_input(tmp_path: Path, io: str, number: int) -> None:
-    model = rewriter.convert(texts.parsed(LISTED), "float16", io=io, stamp=False, output=tmp_path / "half.onnx").to_proto()
+    half = tmp_path / "half.onnx"  # ONNX Runtime 1.23 crashes when it loads it with its default optimizations
+    model = rewriter.convert(texts.parsed(LISTED), "float16", io=io, stamp=False, runtime="no", output=half).to_proto()
     onnx.checker.check_model(model, full_check=True)
     inputs = {info.name: info.type.tensor_type.elem_type for info in model.graph.input}
     assert inputs == {"w": number, "x": number} and list(inputs) == ["w", "x"]
@@ -287,7 +288,8 @@ def test_a_weight_that_callers_may_override_is_an_input(tmp_path: Path, io: str,
 
 def test_weights_that_are_all_listed_keep_their_places(call: Call, tmp_path: Path) -> None:
     net = texts.written(tmp_path, LISTED.replace(", float[2] v = {5, 7}", "").replace("Mul(t, v)", "Relu(t)"))
-    done = call("convert", net, "--dtype", "float16", "-o", tmp_path / "half.onnx")
+    half = tmp_path / "half.onnx"  # ONNX Runtime 1.23 crashes when it loads it with its default optimizations
+    done = call("convert", net, "--dtype", "float16", "--runtime", "no", "-o", half)
     assert "1 weight listed among the inputs now float16 there, too" in done.out
     model = onnx.load(tmp_path / "half.onnx")
     assert [(info.name, info.type.tensor_type.elem_type) for info in model.graph.input] == [("w", 10), ("x", 1)]
