@@ -48,6 +48,22 @@ def outputs(path: Path, rows: int) -> np.ndarray:
     return found
 
 
+def test_equal_nodes_are_merged_when_nothing_else_fires(call: Call, tmp_path: Path) -> None:
+    """A BatchNormalization is folded into the Conv that only it reads; merged Convs have two readers."""
+    text = """<ir_version: 8, opset_import: ["": 13]>
+      g (float[1,2,4,4] x) => (float[1,2,4,4] y, float[1,2,4,4] z, float[1,2,4,4] u, float[1,2,4,4] v)
+      <float[2,2,1,1] w = {1, 2, 3, 4}, float[2] s = {1, 2}, float[2] b = {1, 2}, float[2] t = {3, 2}> {
+        p = Conv(x, w)  y = BatchNormalization(p, s, b, b, s)
+        q = Conv(x, w)  i = Identity(q)  z = BatchNormalization(i, t, b, b, s)
+        e = Exp(x)  u = Relu(e)
+        f = Exp(x)  v = Neg(f)
+      }"""
+    path = tmp_path / "twice.onnx"
+    onnx.save(onnx.parser.parse_model(text), path)
+    assert call("optimize", path, "-o", tmp_path / "once.onnx").code == 0
+    assert sorted(ops(tmp_path / "once.onnx")) == ["Conv", "Conv", "Exp", "Neg", "Relu"]
+
+
 def test_what_is_left_and_what_did_it(call: Call, model: Path) -> None:
     done = call("optimize", model)
     result = model.with_name("net.optimized.onnx")

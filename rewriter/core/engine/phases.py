@@ -13,7 +13,7 @@ import onnx_graphsurgeon as gs
 from rewriter.core.conditions.context import Context
 from rewriter.core.conditions.guards import suited
 from rewriter.core.engine.attempt import Attempt, Fired
-from rewriter.core.engine.compile import CompiledRule, Path, PhasePlan, prepared
+from rewriter.core.engine.compile import PHASES, CompiledRule, Path, PhasePlan, prepared
 from rewriter.core.engine.limits import Limits, Watch, cycle_stop
 from rewriter.core.engine.recorder import Recorder, note_lineage
 from rewriter.core.facts.facts import refresh
@@ -292,9 +292,14 @@ class Run:
     # --- phases ------------------------------------------------------------------------------------------------------------
 
     def _phase(self, phase: PhasePlan) -> bool:
-        """One phase to its fixpoint; whether anything fired."""
+        """One phase to its fixpoint; whether anything fired.
+
+        Rules on the model as a whole come first; in the phase `cleanup` they come last, when no other rule fires there. A merge
+        of equal nodes, for one, gives a node two readers, and a rule that wants one reader would not fire any more.
+        """
         before = len(self._done)
-        if self._halted is None and phase.on_graph:
+        is_last = phase.name == PHASES[-1]
+        if self._halted is None and phase.on_graph and not is_last:
             self._interface(phase)
         worklist = Worklist(phase, self.index)
         while self._halted is None and (phase.by_root or phase.any_root):
@@ -306,6 +311,8 @@ class Run:
                     break
             if not worklist.incomplete or fired == len(self._done):
                 break
+        if self._halted is None and phase.on_graph and is_last and len(self._done) == before:
+            self._interface(phase)
         return len(self._done) > before
 
     def _visit(self, phase: PhasePlan, worklist: Worklist, root: gs.Node) -> None:
