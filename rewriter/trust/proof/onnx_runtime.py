@@ -9,13 +9,21 @@ import os
 import re
 from functools import lru_cache
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from typing import Any
+
+from rewriter.core.onnxfile import wire
 
 NAME = "ONNX Runtime"
 PLAIN = "ONNX Runtime with optimizations off"
 MODERATE = 2**28
 """Bytes of a model, with its data, up to which it is loaded only to hear whether it is refused."""
+MANY_NODES = 4096
+"""Nodes of a model beyond which ONNX Runtime merges no equal ones: its pass for that takes a time that grows with the square of
+their number and more, half a second for 8,000 of them, and no answer in time for 100,000."""
+_GRAPH, _NODE = 7, 1  # numbers of fields, in a model and in a graph
+_MERGING = ["CommonSubexpressionElimination"]
 _FOLDER = "session.model_external_initializers_file_folder_path"
 _PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 _SOURCE_FILE = re.compile(r"(?<!\S)\S*/(onnxruntime|onnx)/\S+?:\d+ ")
@@ -35,8 +43,9 @@ def session(data: bytes, folder: Path | None, *, optimized: bool = False) -> Any
     Args:
         data: the model; at most 2 GiB.
         folder: of external data; the caller has made sure that no tensor leads out of it.
-        optimized: by default the model is optimized, and fails where an optimization does. Without, its weights stay where they
-            are: those in other files are only mapped into memory.
+        optimized: by default the model is optimized, and fails where an optimization does; of more than `MANY_NODES` nodes
+            equal ones are not merged. Without, its weights stay where they are: those in other files are only mapped into
+            memory.
 
     Raises:
         Exception: of whatever class ONNX Runtime chose; `reason` makes a line of it.
@@ -51,8 +60,22 @@ def session(data: bytes, folder: Path | None, *, optimized: bool = False) -> Any
     options.add_session_config_entry("session.disable_prepacking", "1")  # of use only to who runs a model many times
     if folder is not None:
         options.add_session_config_entry(_FOLDER, str(folder))
+    skipped = _MERGING if optimized and has_many_nodes(data) else None
     # Its way of trying again what failed tells so on the terminal, and there is no other provider to try.
-    return runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"], enable_fallback=0)
+    return runtime.InferenceSession(
+        data, options, providers=["CPUExecutionProvider"], enable_fallback=0, disabled_optimizers=skipped
+    )
+
+
+def has_many_nodes(data: bytes) -> bool:
+    """Whether the graph of a serialised model has more than `MANY_NODES` nodes; the others are not looked at."""
+    source = wire.Source.of(data)
+    try:
+        parts = ((start, stop) for number, _, _, start, stop in wire.fields(source, 0, len(data)) if number == _GRAPH)
+        nodes = (1 for start, stop in parts for number, *_ in wire.fields(source, start, stop) if number == _NODE)
+        return next(islice(nodes, MANY_NODES, None), 0) == 1
+    except wire.MalformedError:  # ONNX Runtime says what is wrong with it
+        return False
 
 
 def version() -> str:
