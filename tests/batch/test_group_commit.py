@@ -5,17 +5,24 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
 from rewriter.app.batch.file_records import stat_of
 from rewriter.app.batch.group_commit import MOST, GroupCommit, named_at_once, write_result
-from rewriter.app.batch.processes import run_all
+from rewriter.app.batch.processes import ends_on, run_all
 from rewriter.app.batch.work import Job, Outcome, Work
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.rules import RuleSet
+from rewriter.core.onnxfile.temporary import TemporaryFile
+from rewriter.core.onnxfile.write import NewFile
 from tests.hostile.faulty_system import ERRORS, SHORT, Fault, failing
 
 WORK = Work(RuleSet(), journal=True)
@@ -82,6 +89,57 @@ def test_a_result_that_cannot_be_named_fails_alone(tmp_path: Path, monkeypatch: 
     assert "no space left" in found[1].error.lower() and "exists" in found[3].error
     assert found[1].output is None and found[1].stamps == []
     assert sorted(os.listdir(tmp_path)) == ["a", "c", "d"] and (tmp_path / "d").read_bytes() == b"of somebody else"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no signals here")
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_signal_at_any_step_leaves_no_temporary_file(
+    tmp_path: Path, is_committed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of a process may come anywhere, also while what has no name is removed since the parent is gone."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # the disk would take most of the time
+    steps = 0
+    while True:
+        steps += 1
+        folder = tmp_path / str(steps)
+        folder.mkdir()
+        with pytest.raises((SystemExit, EOFError)) as raised, _signal_after(steps) as group, group:
+            result(folder, "a")
+            group.add(0, result(folder, "b"))
+            if is_committed:
+                group.commit()
+            raise EOFError
+        left = [name for name in os.listdir(folder) if name not in ("a", "b")]
+        assert left == [], (steps, raised.getrepr())  # `raised` keeps the frames alive, as whoever reports an error does
+        if raised.type is EOFError:
+            break
+    assert steps > 400
+
+
+@contextmanager
+def _signal_after(steps: int) -> Iterator[GroupCommit]:
+    """A group in a process that a signal ends after so many steps of the interpreter in the modules that write files."""
+    modules = tuple(sys.modules[one.__module__].__file__ for one in (GroupCommit, TemporaryFile, NewFile))
+    left = steps
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal left
+        frame.f_trace_opcodes = frame.f_code.co_filename in modules
+        if event == "opcode":
+            left -= 1
+            if left == 0:
+                signal.raise_signal(signal.SIGUSR1)
+        return trace
+
+    before, group = signal.getsignal(signal.SIGUSR1), GroupCommit()
+    ends_on(signal.SIGUSR1, group)
+    tracer = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield group
+    finally:
+        sys.settrace(tracer)
+        signal.signal(signal.SIGUSR1, before)
 
 
 def dying(job: Job, work: Work) -> Outcome:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +17,7 @@ from types import TracebackType
 from rewriter.app.batch.file_records import FileStamp, stat_of
 from rewriter.app.batch.work import Job, Outcome, Work
 from rewriter.core.errors import RewriterError, reason
-from rewriter.core.onnxfile.write import NewFile, make_folder, new_file, sync_folder, write_bytes
+from rewriter.core.onnxfile.write import NewFile, make_folder, sync_folder, write_bytes
 from rewriter.core.record import replace
 
 MOST = 32
@@ -38,20 +38,25 @@ class GroupCommit:
 
     def __init__(self) -> None:
         self._files: dict[str, NewFile] = {}
-        self._open = ExitStack()
         self._outcomes: list[Numbered] = []
         self._bytes = 0
         self._since = 0.0
 
     def write(self, target: str, data: bytes, *, force: bool) -> None:
-        """Writes a result that is named later. Raises RewriterError."""
-        self._files[target] = self._open.enter_context(new_file(Path(target), data, force))
+        """Writes a result that is named later; it is one of the group before it is on the disk. Raises RewriterError."""
+        self.close_file(target)
+        self._files[target] = file = NewFile(Path(target), force)
+        try:
+            file.fill(data)
+        except RewriterError:
+            self.close_file(target)
+            raise
         self._bytes += len(data)
 
     def add(self, number: int, outcome: Outcome) -> list[Numbered]:
         """Takes what became of a model; the outcomes that nothing is missing of now, with the numbers of their jobs."""
         if outcome.error or outcome.output not in self._files:
-            self._files.pop(outcome.output or "", None)
+            self.close_file(outcome.output)
             return [(number, outcome)]
         self._since = self._since or time.monotonic()
         self._outcomes.append((number, outcome))
@@ -65,14 +70,13 @@ class GroupCommit:
         for step in (NewFile.sync, NewFile.name):  # a name between two syncs would make the second one wait for the disk anew
             for _, outcome in self._outcomes:
                 self._take(outcome, step)
-        self._open.close()
+        self.close()
         folders = {os.path.dirname(outcome.output) for _, outcome in self._outcomes if outcome.output is not None}
         failed = {folder: why for folder in folders if (why := _unsynced(folder))}
         for _, outcome in self._outcomes:
             if outcome.output is not None:
                 _finish(outcome, failed.get(os.path.dirname(outcome.output), ""))
         found, self._outcomes = self._outcomes, []
-        self._files.clear()
         self._bytes, self._since = 0, 0.0
         return found
 
@@ -84,13 +88,26 @@ class GroupCommit:
         except RewriterError as error:
             _fail(outcome, str(error))
 
+    def close(self) -> None:
+        """Removes what has no name; a handler of a signal may call it at any place."""
+        for target in list(self._files):
+            self.close_file(target)
+
+    def close_file(self, target: str | None) -> None:
+        """Removes one result, if it has no name."""
+        if target is not None and (file := self._files.get(target)) is not None:
+            file.close()
+            self._files.pop(target, None)
+
     def __enter__(self) -> GroupCommit:
         _current.append(self)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        _current.remove(self)
-        self._open.close()
+        try:
+            self.close()
+        finally:
+            _current.remove(self)
 
 
 _current: list[GroupCommit | None] = []

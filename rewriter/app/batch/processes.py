@@ -258,8 +258,17 @@ def _received(connection: Connection[Any, Any]) -> tuple[Mapping[str, str], Work
         raise SystemExit(1) from None
 
 
-def _end(*_: object) -> NoReturn:
-    raise SystemExit(1)
+def ends_on(number: int, group: GroupCommit) -> None:
+    """Has a signal end this process. It removes the results without a name wherever it comes, also amid their removal, and does
+    so before anything is raised: what is raised may get lost.
+    """
+
+    def end(*_: object) -> NoReturn:
+        signal.signal(number, signal.SIG_IGN)
+        group.close()
+        raise SystemExit(1)
+
+    signal.signal(number, end)
 
 
 def serve(connection: Connection[Any, Any]) -> None:
@@ -267,9 +276,10 @@ def serve(connection: Connection[Any, Any]) -> None:
     environment, work, worker = _received(connection)
     take_environment(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted, too, and ends this one
-    signal.signal(signal.SIGTERM, _end)  # so that no half of a file is left behind
+    group = GroupCommit()
+    ends_on(signal.SIGTERM, group)
     _outlive_nobody()
-    with suppress(EOFError, OSError), GroupCommit() as group:
+    with suppress(EOFError, OSError), group:
         while True:
             given: tuple[int, Job] | None = connection.recv()
             if given is None:

@@ -70,21 +70,22 @@ def temporary_folder() -> Iterator[Path]:
     import tempfile
 
     collect(Path(tempfile.gettempdir()))
-    while True:
-        place = Path(tempfile.gettempdir(), f".{os.urandom(6).hex()}{ENDING}")
-        os.mkdir(place, 0o700)
-        try:
-            descriptor = os.open(place, os.O_RDONLY)
-        except FileNotFoundError:
-            continue
-        if _taken(descriptor):
-            break
-        os.close(descriptor)
+    place, descriptor = Path(), -1
     try:
+        while True:
+            place = Path(tempfile.gettempdir(), f".{os.urandom(6).hex()}{ENDING}")
+            os.mkdir(place, 0o700)
+            with contextlib.suppress(FileNotFoundError):  # somebody has just collected it
+                descriptor = os.open(place, os.O_RDONLY)
+                if _taken(descriptor):
+                    break
+                os.close(descriptor)
         yield place
     finally:
-        os.close(descriptor)
-        shutil.rmtree(place, ignore_errors=True)
+        if descriptor >= 0:
+            os.close(descriptor)
+        if place.name:
+            shutil.rmtree(place, ignore_errors=True)
 
 
 def collect(folder: str | os.PathLike[str], *, again: bool = False) -> None:

@@ -156,26 +156,56 @@ def write_file(path: Path, fill: Callable[[int], None], force: bool) -> None:
 
 
 class NewFile:
-    """A file with all its bytes, which has only a temporary name yet.
+    """A file that gets its name when it has all its bytes; without a name it is removed when it is closed.
+
+    It is known to whoever closes it before anything of it is on the disk: a signal may end this process at any place.
 
     Args:
         path: the name that it is to have.
-        file: the temporary one, in the same folder.
-        before: the file that it replaces; None for none.
-        force: one that came meanwhile may be replaced.
+        force: an existing file may be replaced.
 
     Attributes:
-        place: the temporary name.
+        place: the temporary name, in the same folder.
     """
 
-    __slots__ = ("_before", "_file", "_force", "_path", "place")
+    __slots__ = ("_before", "_file", "_force", "_path")
 
-    def __init__(self, path: Path, file: TemporaryFile, before: os.stat_result | None, force: bool) -> None:
+    def __init__(self, path: Path, force: bool) -> None:
         self._path = path
-        self.place = file.place
-        self._file = file
-        self._before = before
         self._force = force
+        self._file = TemporaryFile(os.path.dirname(path) or ".")
+        self._before: os.stat_result | None = None
+
+    @property
+    def place(self) -> str:
+        return self._file.place
+
+    def fill(self, content: bytes | Callable[[int], None]) -> None:
+        """Writes the bytes, or has a function write them to a descriptor.
+
+        Raises:
+            RewriterError: the target may not be replaced, or the system refuses.
+        """
+        self._before = check_target(self._path, self._force)
+        collect(os.path.dirname(self._path) or ".")
+        try:
+            self._file.open()
+            if isinstance(content, bytes):
+                write_all(self._file.descriptor, content)
+            else:
+                content(self._file.descriptor)
+        except (OSError, ValueError) as error:
+            raise RewriterError(f"{self._path}: {reason(error)}") from error
+
+    def close(self) -> None:
+        """Removes what has no name. It may be called again, also when a signal ended the first call."""
+        self._file.close()
+
+    def __enter__(self) -> NewFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def begin_sync(self) -> None:
         """Has the system begin to write the bytes to the disk, where it can: those of several files then arrive together."""
@@ -219,43 +249,14 @@ class NewFile:
             self._rename()
 
 
-@contextlib.contextmanager
-def new_file(path: Path, content: bytes | Callable[[int], None], force: bool) -> Iterator[NewFile]:
-    """Writes a file that is to have a name later; without one it is removed at the end.
-
-    Args:
-        path: the name.
-        content: its bytes, or what writes them to a descriptor.
-        force: an existing file may be replaced.
-
-    Raises:
-        RewriterError: the target may not be replaced, or the system refuses.
-    """
-    before = check_target(path, force)
-    folder = os.path.dirname(path) or "."
-    collect(folder)
-    file = TemporaryFile(folder)
-    try:
-        try:
-            file.open()
-            if isinstance(content, bytes):
-                write_all(file.descriptor, content)
-            else:
-                content(file.descriptor)
-        except (OSError, ValueError) as error:
-            raise RewriterError(f"{path}: {reason(error)}") from error
-        yield NewFile(path, file, before, force)
-    finally:
-        file.close()
-
-
 def write_bytes(path: Path, data: bytes, force: bool) -> None:
     """`write_file` for bytes."""
     _write(path, data, force)
 
 
 def _write(path: Path, content: bytes | Callable[[int], None], force: bool) -> None:
-    with new_file(path, content, force) as file:
+    with NewFile(path, force) as file:
+        file.fill(content)
         file.sync()
         file.name()
     try:

@@ -19,7 +19,7 @@ from rewriter.core.graph.values import Constant, LazySparse, LazyTensor
 from rewriter.core.onnxfile import external_data
 from rewriter.core.onnxfile.tensors import numpy_dtype, read_tensor, write_tensor
 from rewriter.core.onnxfile.weights_in_files import payload_of
-from rewriter.core.onnxfile.write import check_target, new_file, signals_deferred, sync_folder, transfer, write_all
+from rewriter.core.onnxfile.write import NewFile, check_target, signals_deferred, sync_folder, transfer, write_all
 from rewriter.core.record import record
 
 # The weights of a model that are in other files, whatever holds them: one that is overlooked takes its whole file along.
@@ -141,7 +141,8 @@ def save_apart(
     places = list(_placed(moved))
     existed = data.exists()
     folder = Path(os.path.abspath(target.parent))
-    with new_file(data, lambda descriptor: _fill(descriptor, places), force) as file:
+    with NewFile(data, force) as file:
+        file.fill(lambda descriptor: _fill(descriptor, places))
         model.folder = folder
         _refer(places, os.path.relpath(file.place, target.parent).replace(os.sep, "/"), folder)
         judged()
