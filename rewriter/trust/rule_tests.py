@@ -29,6 +29,7 @@ from rewriter.core.language.dtypes import DTYPE_NAMES
 from rewriter.core.language.rule import Rule
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log.records import Log
+from rewriter.core.onnxfile.part import bodies_of
 from rewriter.core.onnxfile.tensors import Dim
 from rewriter.core.record import record
 from rewriter.core.rewriting.stale_types import agrees
@@ -125,9 +126,8 @@ def _made_by_nothing(graph: onnx.GraphProto, around: frozenset[str]) -> Iterator
     )
     for node in graph.node:
         yield from (name for name in node.input if name not in known)
-        for attribute in node.attribute:
-            for body in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
-                yield from _made_by_nothing(body, known)
+        for body in bodies_of(node):
+            yield from _made_by_nothing(body, known)
     yield from (one.name for one in graph.output if one.name not in known)
 
 

@@ -1,18 +1,21 @@
-"""One node as a model of its own, with the element types and ranks that are known of its operands.
+"""What facts say to a part of a model: types of tensors that become inputs, and one node as a model of its own.
 
-A runtime can then be asked whether it has a kernel for the node without being shown the model around it, whose other nodes may
-be what it refuses.
+A runtime can be asked whether it has a kernel for a node without being shown the model around it, whose other nodes may be what
+it refuses.
 """
 
 from __future__ import annotations
 
 import onnx
 import onnx_graphsurgeon as gs
-from onnx import helper
 
 from rewriter.core.facts.facts import Facts
 from rewriter.core.facts.infer import plain_attributes
+from rewriter.core.graph.index import GraphIndex
+from rewriter.core.graph.model import Model
 from rewriter.core.graph.scopes import Scope
+from rewriter.core.onnxfile.part import Whole
+from rewriter.core.onnxfile.tensors import TensorType, encode, refine
 
 IR_VERSION = 8
 """Every runtime of today reads it, and a model without initializers needs no later one."""
@@ -29,22 +32,31 @@ def single_node(node: gs.Node, facts: Facts, scope: Scope) -> onnx.ModelProto | 
     types = [facts.dtype(tensor) for tensor in operands]
     if attributes is None or not all(types):
         return None
-    proto = onnx.NodeProto(op_type=node.op, domain=node.domain or "")
-    proto.attribute.extend(attributes)
+    model = onnx.ModelProto(ir_version=IR_VERSION, graph=onnx.GraphProto(name="node"))
+    for domain, version in sorted(scope.opsets.items()):
+        model.opset_import.add(domain=domain, version=version)
+    proto = model.graph.node.add(op_type=node.op, domain=node.domain or "", attribute=attributes)
     names = iter([f"i{number}" for number in range(len(operands))])
     proto.input.extend(next(names) if tensor.name else "" for tensor in node.inputs)
     proto.output.extend(f"o{number}" if tensor.name else "" for number, tensor in enumerate(node.outputs))
-    inputs = [
-        helper.make_tensor_value_info(f"i{number}", dtype or 0, _open_shape(facts, tensor))
-        for number, (tensor, dtype) in enumerate(zip(operands, types, strict=True))
-    ]
-    outputs = [onnx.ValueInfoProto(name=name) for name in proto.output if name]
-    graph = helper.make_graph([proto], "node", inputs, outputs)
-    imports = [helper.make_opsetid(domain, version) for domain, version in sorted(scope.opsets.items())]
-    return helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION)
+    ranks = ((dtype, facts.shape(tensor)) for dtype, tensor in zip(types, operands, strict=True))
+    opened = (TensorType(dtype, None if shape is None else (None,) * len(shape)) for dtype, shape in ranks)
+    known = {f"i{number}": encode(one) for number, one in enumerate(opened)}
+    return Whole(model).part([0], types=known, outputs=filter(None, proto.output))
 
 
-def _open_shape(facts: Facts, tensor: gs.Tensor) -> list[None] | None:
-    """As many unknown dimensions as the tensor has; None where its rank is unknown."""
-    shape = facts.shape(tensor)
-    return None if shape is None else [None] * len(shape)
+def known_types(model: Model) -> dict[str, bytes]:
+    """What is known of each tensor of a model, and of those of its bodies."""
+    index = GraphIndex(model.graph)
+    facts = Facts(index, model.overridable)
+    found: dict[str, bytes] = {}
+    for node in index.all_nodes():
+        for tensor in (*node.inputs, *node.outputs):
+            if tensor.name and tensor.name not in found and (data := _type(facts, tensor)):
+                found[tensor.name] = data
+    return found
+
+
+def _type(facts: Facts, tensor: gs.Tensor) -> bytes:
+    known = facts.fact(tensor).type
+    return encode(known if known.other else refine(known, TensorType(*facts.declared(tensor))))

@@ -13,6 +13,7 @@ from google.protobuf.message import Message  # type: ignore[import-untyped]
 from onnx import numpy_helper
 
 from rewriter.core.language.dtypes import DTYPE_NAMES
+from rewriter.core.onnxfile.part import read_by
 
 SHOWN = 16  # elements of a constant that are shown; larger ones by hash
 
@@ -53,7 +54,7 @@ def _nodes(nodes: list[onnx.NodeProto], names: dict[str, str], outputs: list[str
         node = waiting[-1]
         needed = [
             makers[name]
-            for name in _reads(node)
+            for name in read_by(node)
             if name in makers and id(makers[name]) not in done and makers[name] is not node
         ]
         if needed and len(waiting) <= 4 * len(nodes) + 4:
@@ -71,17 +72,7 @@ def _nodes(nodes: list[onnx.NodeProto], names: dict[str, str], outputs: list[str
 
 
 def _used(nodes: list[onnx.NodeProto]) -> set[str]:
-    return {name for node in nodes for name in _reads(node)}
-
-
-def _reads(node: onnx.NodeProto) -> list[str]:
-    """Names that a node reads, those in its bodies included."""
-    found = [name for name in node.input if name]
-    for attribute in node.attribute:
-        for body in (attribute.g, *attribute.graphs):
-            for inner in body.node:
-                found += _reads(inner)
-    return found
+    return {name for node in nodes for name in read_by(node)}
 
 
 def _line(node: onnx.NodeProto, known: dict[str, str]) -> list[str]:

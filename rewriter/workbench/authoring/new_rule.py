@@ -14,6 +14,7 @@ import onnx
 import onnx.printer
 
 from rewriter.core.errors import RewriterError
+from rewriter.core.facts.single_node import known_types
 from rewriter.core.framework.exporter import detect
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.model_text import canonical_text
@@ -22,6 +23,7 @@ from rewriter.core.language.parse import parse
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.language.schema import OLDEST_OPSET, history, normal, qualified, schema, versions
 from rewriter.core.language.syntax.words import reserved
+from rewriter.core.onnxfile.part import bodies, body_alone, part_of
 from rewriter.rule_tools.checks.check import check
 from rewriter.rule_tools.checks.header import CODE
 from rewriter.rule_tools.format import format_text
@@ -29,7 +31,6 @@ from rewriter.trust.proof.judges.judges import CHECKER, FULL_CHECK, SESSION
 from rewriter.trust.proof.models.validity import Candidate
 from rewriter.trust.rule_tests import read_model
 from rewriter.workbench.surgery.reduce.reduction import Reduction
-from rewriter.workbench.surgery.reduce.some_nodes import bodies, body_alone, known_types, some_nodes
 from rewriter.workbench.surgery.reduce.trials import Trials
 
 # A model as the tests of rule files have it: ONNX text that is read as what it was made of.
@@ -101,7 +102,7 @@ def around_node(model: Model, name: str, depth: int, rules: RuleSet, *, runtime:
         hint = f"did you mean {near!r}?" if near else "`rewriter show MODEL --nodes` lists them"
         raise RewriterError(f"no node and no node's output is called {name!r}; {hint}")
     kept = sorted(_near(whole.graph, place, depth))
-    part = Model.from_proto(some_nodes(whole, kept, types), model.folder)
+    part = Model.from_proto(part_of(whole, kept, types), model.folder)
     part.constant_inputs = "yes" if model.inputs_are_constant else "no"
     work = Reduction(part, Trials(part, [], rules, runtime=runtime), time.monotonic() + SECONDS)
     work.smaller_weights()

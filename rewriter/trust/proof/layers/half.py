@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
 from rewriter.core.onnxfile import external_data
 from rewriter.core.onnxfile.expansion import TOLD, expands_too_much
+from rewriter.core.onnxfile.part import Whole
 from rewriter.trust.proof import onnx_runtime
 from rewriter.trust.proof.judges.child import TooSlow
 from rewriter.trust.proof.judges.judges import PLAIN, SESSION, NoAnswer, Session
@@ -23,91 +24,6 @@ from rewriter.trust.proof.layers.result import LayerDifference, RefusedNode, Ten
 from rewriter.trust.proof.models.model_inputs import Feed, declared_inputs
 from rewriter.trust.proof.models.model_runs import CannotRun
 from rewriter.trust.proof.models.output_agreement import Bound, differences
-
-# The part of a model that computes given tensors, as a model of its own.
-
-
-class Cutter:
-    """Takes parts out of a model. Weights are shared with it until a part is serialised.
-
-    Attributes:
-        model: the whole, which is not changed.
-        nodes: of the main graph, in their order.
-    """
-
-    def __init__(self, model: onnx.ModelProto) -> None:
-        self.model = model
-        graph = model.graph
-        self.nodes: list[onnx.NodeProto] = list(graph.node)
-        self._reads = [list(dict.fromkeys(_reads(node))) for node in self.nodes]
-        self._makers: dict[str, list[int]] = {}
-        for number, node in enumerate(self.nodes):
-            for name in filter(None, node.output):
-                self._makers.setdefault(name, []).append(number)
-        self._dense = {tensor.name: tensor for tensor in graph.initializer}
-        self._sparse = {tensor.values.name: tensor for tensor in graph.sparse_initializer}
-        self._infos = {info.name: info for info in (*graph.value_info, *graph.output)}
-
-    def behind(self, number: int) -> set[int]:
-        """A node and all that are computed from it."""
-        readers: dict[str, list[int]] = {}
-        for reader, names in enumerate(self._reads):
-            for name in names:
-                readers.setdefault(name, []).append(reader)
-        found, waiting = {number}, [number]
-        while waiting:
-            for name in self.nodes[waiting.pop()].output:
-                fresh = [reader for reader in readers.get(name, ()) if reader not in found]
-                found.update(fresh)
-                waiting.extend(fresh)
-        return found
-
-    def computing(self, tensors: Iterable[str]) -> onnx.ModelProto:
-        """The model whose outputs are these tensors, which nodes make; it holds what they are computed from and no more."""
-        names = list(tensors)
-        wanted: set[int] = set()
-        waiting = [number for name in names for number in self._makers.get(name, ())]
-        while waiting:
-            number = waiting.pop()
-            if number not in wanted:
-                wanted.add(number)
-                waiting.extend(maker for name in self._reads[number] for maker in self._makers.get(name, ()))
-        return self._part(sorted(wanted), names)
-
-    def first(self, numbers: Collection[int]) -> onnx.ModelProto | None:
-        """The model of these nodes, whose outputs are what they leave unread; None when they make nothing."""
-        kept = sorted(numbers)
-        read = {name for number in kept for name in self._reads[number]}
-        made = [name for number in kept for name in self.nodes[number].output if name]
-        unread = [name for name in made if name not in read] or made[-1:]
-        return self._part(kept, unread) if unread else None
-
-    def _part(self, numbers: Iterable[int], outputs: Iterable[str]) -> onnx.ModelProto:
-        whole, graph = self.model, self.model.graph
-        nodes = list(numbers)
-        read = {name for number in nodes for name in self._reads[number]}
-        made = {name for number in nodes for name in self.nodes[number].output}
-        part = onnx.ModelProto(ir_version=whole.ir_version, opset_import=whole.opset_import, functions=whole.functions)
-        part.graph.name = graph.name or "part"
-        part.graph.node.extend(self.nodes[number] for number in nodes)
-        part.graph.input.extend(info for info in graph.input if info.name in read)
-        part.graph.initializer.extend(tensor for name, tensor in self._dense.items() if name in read)
-        part.graph.sparse_initializer.extend(tensor for name, tensor in self._sparse.items() if name in read)
-        part.graph.value_info.extend(info for info in graph.value_info if info.name in read & made)
-        # What a tensor is declared to be may be what is wrong with the model, so outputs are named and no more.
-        part.graph.output.extend(onnx.ValueInfoProto(name=name) for name in dict.fromkeys(outputs))
-        return part
-
-
-def _reads(node: onnx.NodeProto) -> Iterator[str]:
-    """Names that a node reads, its bodies' names from outside among them; a name that a body makes itself does no harm."""
-    yield from filter(None, node.input)
-    for attribute in node.attribute:
-        for body in (attribute.g, *attribute.graphs) if attribute.HasField("g") else attribute.graphs:
-            for inner in body.node:
-                yield from _reads(inner)
-            yield from (output.name for output in body.output)
-
 
 MOST_BLOCKED = 16
 """Nodes that cannot be run and are named; finding one takes as many runs as its number has binary digits."""
@@ -130,7 +46,7 @@ class Half:
         self.runtime = runtime
         self.blocked: list[RefusedNode] = []
         self._folder = folder
-        self._cutter = Cutter(model)
+        self._parts = Whole(model)
         self._lost: set[str] = set()
         self._whole: Session | None = None  # the session of the model as a whole
         for tensor in external_data.tensors_of(model):
@@ -177,7 +93,9 @@ class Half:
         Raises:
             CannotRun: the part of the model that makes them is not run.
         """
-        return dict(zip(tensors, self._run(self._cutter.computing(tensors), tensors, feed), strict=True))
+        return dict(
+            zip(tensors, self._run(self._parts.part(self._parts.before(tensors), outputs=tensors), tensors, feed), strict=True)
+        )
 
     def knows(self, tensor: str) -> bool:
         """Whether a tensor can be had, as far as `find_blocked` has found out."""
@@ -190,7 +108,7 @@ class Half:
             feed: the inputs.
             reason: why the model as a whole is not run.
         """
-        alive = list(range(len(self._cutter.nodes)))
+        alive = list(range(len(self._parts.nodes)))
         while alive and len(self.blocked) < MOST_BLOCKED:
             refused = self._trial(alive, feed)
             if refused is None:
@@ -199,9 +117,9 @@ class Half:
                 self._lose(alive)
                 break
             number, why = self._first_refused(alive, feed, refused)
-            node = self._cutter.nodes[number]
+            node = self._parts.nodes[number]
             self.blocked.append(RefusedNode(node.name or next(filter(None, node.output), ""), node.op_type, why))
-            gone = self._cutter.behind(number)
+            gone = self._parts.behind(number)
             self._lose(gone)
             alive = [number for number in alive if number not in gone]
         if not self.blocked:
@@ -221,7 +139,7 @@ class Half:
         return False
 
     def _lose(self, numbers: Iterable[int]) -> None:
-        self._lost.update(name for number in numbers for name in self._cutter.nodes[number].output)
+        self._lost.update(name for number in numbers for name in self._parts.nodes[number].output)
 
     def _first_refused(self, alive: list[int], feed: Feed, why: str) -> tuple[int, str]:
         """The node with which the nodes before it are refused, by bisection."""
@@ -237,11 +155,12 @@ class Half:
 
     def _trial(self, numbers: list[int], feed: Feed) -> str | None:
         """Why these nodes are not run together; None when they are."""
-        part = self._cutter.first(numbers)
-        if part is None:
+        if not (unread := self._parts.unread(numbers)):
             return None
         try:
-            self._run(part, [part.graph.output[-1].name], feed)  # the runtimes compute the other outputs all the same
+            self._run(
+                self._parts.part(numbers, outputs=unread), unread[-1:], feed
+            )  # the runtimes compute the other outputs all the same
         except CannotRun as error:
             return str(error)
         return None

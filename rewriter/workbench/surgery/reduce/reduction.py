@@ -10,25 +10,18 @@ import onnx
 import onnx.inliner
 
 from rewriter.core.errors import RewriterError
+from rewriter.core.facts.single_node import known_types
 from rewriter.core.framework.source_info import SourceInfo
 from rewriter.core.graph.model import Model
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.onnxfile.expansion import expands_too_much
+from rewriter.core.onnxfile.part import Whole, as_inputs, bodies, body_alone, body_of_nodes, graphs
 from rewriter.workbench.style import counted
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish
 from rewriter.workbench.surgery.keep import drop_imports, needed_functions
 from rewriter.workbench.surgery.messages import clear
 from rewriter.workbench.surgery.opened import Opened
 from rewriter.workbench.surgery.reduce.shrink_sizes import SMALL, inline, large_names, lengths, staying, weights, with_length
-from rewriter.workbench.surgery.reduce.some_nodes import (
-    as_inputs,
-    bodies,
-    body_alone,
-    body_of_nodes,
-    graphs,
-    known_types,
-    some_nodes,
-)
 from rewriter.workbench.surgery.reduce.trials import Trials
 
 # Delta debugging: of many things those few that something needs, in as few trials as can be.
@@ -163,11 +156,11 @@ class Reduction:
         return self.model
 
     def _nodes(self) -> None:
-        whole = self.model
-        places = range(len(whole.graph.node))
-        kept = minimized(places, lambda k: self._try(some_nodes(whole, k, self._types)))
+        whole = Whole(self.model)
+        places = range(len(whole.nodes))
+        kept = minimized(places, lambda k: self._try(whole.part(k, types=self._types)))
         if len(kept) < len(places):
-            self.model = some_nodes(whole, kept, self._types)
+            self.model = whole.part(kept, types=self._types)
 
     def _out_of_a_body(self) -> bool:
         """Goes on with one body alone, where all is in it."""

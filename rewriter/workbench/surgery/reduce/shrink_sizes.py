@@ -14,10 +14,10 @@ import onnx
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.onnxfile import external_data
+from rewriter.core.onnxfile.part import bodies, graphs
 from rewriter.core.onnxfile.tensors import read_tensor, write_tensor
 from rewriter.workbench.surgery.data_files import size_of_proto
 from rewriter.workbench.surgery.messages import messages
-from rewriter.workbench.surgery.reduce.some_nodes import bodies, graphs
 
 # What a model holds as weights, wherever it holds them: who shares a reduced model must not share one that was overlooked.
 #
