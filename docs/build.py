@@ -21,9 +21,9 @@ from tempfile import TemporaryDirectory
 from textwrap import dedent
 
 from rewriter.app.cli.main import main as main_of_commands
-from rewriter.app.cli.rule_page import facts
 from rewriter.app.editor.highlighting import textmate
 from rewriter.app.report.jsonreport import report_schema
+from rewriter.app.report.rule_lines import facts
 from rewriter.core.language.faults import FAULTS
 from rewriter.core.language.functions import FUNCTIONS
 from rewriter.core.language.rule import Rule

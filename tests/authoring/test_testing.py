@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.app.cli.watching import watched
+from rewriter.app.cli.commands.trials import watched
 from rewriter.rule_tools.format import format_text
 from rewriter.rule_tools.load_rules import load_rules
 from tests.cli.call import Call

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.app.cli.commands.inspect.compare import size
+from rewriter.app.cli.options import size
 from tests.cli.call import GAMMA, GEMM, POOL, Call
 
 

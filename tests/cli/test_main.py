@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import rewriter
-from rewriter.app.cli.commands.rules import explain
+from rewriter.rule_tools.messages import message_pages
 from tests.cli.call import GEMM, Call
 
 RULE = """/// Takes out what does nothing.
@@ -65,7 +65,7 @@ def test_an_internal_error_is_one_line(call: Call, monkeypatch: pytest.MonkeyPat
     def explode(*_: object) -> int:
         raise ValueError("two\nlines")
 
-    monkeypatch.setattr(explain, "run", explode)
+    monkeypatch.setattr(message_pages, "message_pages", explode)
     done = call("explain", "E103")
     assert done.code == 3
     assert done.err == "rewriter: internal error: ValueError: two\\nlines; please report it (--debug shows the traceback)\n"
@@ -77,7 +77,7 @@ def test_an_interruption_is_quiet(call: Call, monkeypatch: pytest.MonkeyPatch) -
     def interrupt(*_: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(explain, "run", interrupt)
+    monkeypatch.setattr(message_pages, "message_pages", interrupt)
     done = call("explain", "E103")
     assert (done.code, done.err) == (130, "interrupted\n")
 

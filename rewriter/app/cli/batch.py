@@ -8,6 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext, redirect_stdout
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -16,20 +17,21 @@ from rewriter import __version__
 from rewriter.app.batch.file_records import file_records
 from rewriter.app.batch.journal import ENDING, Entry, Folder, Journal, Remaining, entry_of, key_of, recipe, stamps_in
 from rewriter.app.batch.processes import Interrupted, Interruption, heard, run_all
-from rewriter.app.batch.urls import is_url
+from rewriter.app.batch.urls import is_remote, is_url
 from rewriter.app.batch.work import Job, Outcome, Work
 from rewriter.app.cli.configured import unused, vary
 from rewriter.app.cli.console_report import ConsoleReport, Totals, next_step, progress, summary_line
-from rewriter.app.cli.options import limits_of
-from rewriter.app.cli.output import say, style_of
-from rewriter.app.cli.paths import STDOUT
+from rewriter.app.cli.options import limits_of, runtime_choice
+from rewriter.app.cli.output import check_stdout, model_to_stdout, say, style_of
+from rewriter.app.cli.paths import STDOUT, find_models, plan, result_in, unwritten_yet
 from rewriter.app.cli.report_record import Command, check_reports, printed, snapshots, status, write_reports
 from rewriter.app.cli.selection import selected
 from rewriter.app.report.document import ModelRecord
 from rewriter.core.engine.limits import Limits
+from rewriter.core.errors import RewriterError
 from rewriter.core.log.clock import Profile
 from rewriter.core.log.records import RolledBack, Verification
-from rewriter.core.onnxfile.write import make_folder
+from rewriter.core.onnxfile.write import make_folder, sole_run
 from rewriter.core.record import replace
 from rewriter.workbench.style import clean
 
@@ -307,3 +309,72 @@ def make_work(command: Command, args: argparse.Namespace) -> Work:
         moderate=getattr(args, "moderate", True),
         **limits_of(args),
     )
+
+
+# Where results go.
+
+
+def write_results(command: Command, args: argparse.Namespace, ending: str) -> int:
+    """Rewrites models; returns the exit code.
+
+    Args:
+        command: whose options these are.
+        args: the options.
+        ending: of the names of results that go beside the models.
+
+    Raises:
+        RewriterError: options that contradict each other, bad rules, or a target that cannot be.
+    """
+    if args.inputs is not None and not args.verify:
+        raise RewriterError("--inputs says what --verify runs the models on; give both")
+    args.ask_runtime = runtime_choice(args.runtime)
+    for name in ("resume", "update", "journal"):
+        if getattr(args, name) and (not args.out or is_url(args.out)):
+            raise RewriterError(f"--{name} is about a folder of results on this machine; give it with --out")
+    if args.inputs is not None:
+        from rewriter.app.batch.deadline import within_limits
+        from rewriter.trust.proof.models.model_inputs import read_inputs
+
+        with within_limits(**limits_of(args)):
+            read_inputs(args.inputs)  # a bad file is one error, before any work is done
+    jobs = _planned(args, ending)
+    with nullcontext() if args.out is None or is_url(args.out) else sole_run(args.out):
+        if not (args.force or args.resume or args.update or _is_remote(args)):
+            jobs = unwritten_yet(jobs, skip=args.skip_existing)
+        if args.staging is not None and args.output not in (None, "-"):
+            jobs = [replace(job, target=str(result_in(args.staging))) for job in jobs]
+        return _run_to_stdout(command, jobs, args) if args.output == "-" else run_batch(command, jobs, args)
+
+
+def _is_remote(args: argparse.Namespace) -> bool:
+    return any(map(is_remote, args.paths)) or is_url(args.output) or is_url(args.out)
+
+
+def _planned(args: argparse.Namespace, ending: str) -> list[Job]:
+    """The models, and where the result of each goes."""
+    targets = {"output": args.output, "out": args.out, "in_place": args.in_place}
+    if _is_remote(args):
+        from rewriter.app.cli.remote_jobs import planned_remote
+
+        return planned_remote(args.paths, ending, **targets, force=args.force, skip=args.skip_existing)
+    found = find_models(args.paths, leave_out=args.out, skip="" if any(targets.values()) else ending)
+    return plan(found, **targets, ending=ending)
+
+
+def _run_to_stdout(command: Command, jobs: Sequence[Job], args: argparse.Namespace) -> int:
+    """`-o -`: the result of a single model goes to standard output, and everything that is said about it to stderr.
+
+    Raises:
+        RewriterError: that is a terminal or busy, or the result does not fit into one file.
+    """
+    import tempfile
+
+    check_stdout()
+    if args.format != "text":
+        raise RewriterError(f"-o - and --format {args.format} would both write to standard output; use --report")
+    with tempfile.TemporaryDirectory() as folder:
+        name = Path(folder) / "model.onnx"
+        with redirect_stdout(sys.stderr):
+            code = run_batch(command, [replace(job, target=str(name)) for job in jobs], args)
+        model_to_stdout(Path(folder))
+    return code

@@ -22,12 +22,11 @@ def complete() -> None:
     except ImportError:
         return
     parser = make_parser()
-    for name, command in parser.commands.choices.items():
+    for command in parser.commands.choices.values():
         for action in command._actions:
-            names = (*action.option_strings, f"{name} {action.dest}")
-            completer = next((_BY_NAME[name] for name in names if name in _BY_NAME), None)
-            if completer is not None:
-                action.completer = completer
+            kind = getattr(action, "completed", None)
+            if kind is not None:
+                action.completer = COMPLETERS[kind]
     argcomplete.autocomplete(parser)
 
 
@@ -85,14 +84,12 @@ def _words(prefix: str, **given: Any) -> list[str]:
     return [*commands, *_one_code(prefix), *(_messages(prefix) if prefix else ())]
 
 
-_BY_NAME: dict[str, Completer] = {
-    "--select": _codes,
-    "--ignore": _codes,
-    "--target": _targets,
-    "--around": _nodes,
-    "why node": _nodes,
-    "why rule": _one_code,
-    "rule code": _one_code,
-    "explain code": _messages,
-    "help word": _words,
+COMPLETERS: dict[str, Completer] = {
+    "codes": _codes,
+    "messages": _messages,
+    "nodes": _nodes,
+    "one_code": _one_code,
+    "targets": _targets,
+    "words": _words,
 }
+"""By what the table of options, and the arguments of commands, say is completed."""

@@ -17,8 +17,8 @@ from rewriter.app.batch.work import Outcome, Work
 from rewriter.app.cli.output import folded, say, style_of, tell
 from rewriter.app.cli.paths import STDOUT
 from rewriter.app.cli.report_record import Command, answers_to, model_record, rule_records, skipped_records
-from rewriter.app.cli.rule_page import when_asked
 from rewriter.app.report.document import SCHEMA, Fleet, ModelRecord, Report, RuleSetRecord, Summary, pattern_of
+from rewriter.app.report.rule_lines import when_asked
 from rewriter.app.report.terminal import (
     check_lines,
     expectation_lines,

@@ -1,245 +1,21 @@
-"""Options that several commands share."""
+"""Every option once, by its name, and what a command is declared with.
+
+A command of `rewriter.app.cli.commands` names the options that it has. `program` makes its parser of the names, `completion` the
+words that a shell offers, and the pages of the commands are made of the parsers. Whoever adds an option writes a row of
+`OPTIONS`.
+"""
 
 from __future__ import annotations
 
 import argparse
-import os
-import sys
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rewriter.core.record import record, replace
+
+# What may stand behind an option.
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser with help as wide as the terminal, for which it does not import `shutil` and with that three compressors.
-
-    Every declaration of an option makes a formatter, which asks for the width.
-    """
-
-    def __init__(self, *args: Any, **named: Any) -> None:
-        super().__init__(*args, **{"formatter_class": Lines, **named})
-
-    def error(self, message: str) -> NoReturn:
-        """Ends the program with exit code 2 and one line; the usage would be a page."""
-        self.exit(2, f"rewriter: error: {message}; `{self.prog} --help` explains\n")
-
-
-class Lines(argparse.HelpFormatter):
-    """Help in lines that fit the terminal."""
-
-    def __init__(self, prog: str, *args: Any, **named: Any) -> None:
-        super().__init__(prog, *args, **{"width": _columns() - 2, **named})
-
-
-class Raw(Lines, argparse.RawDescriptionHelpFormatter):
-    """Help that leaves descriptions and examples as they are."""
-
-
-def _columns() -> int:
-    """As `shutil.get_terminal_size` has it."""
-    try:
-        given = int(os.environ.get("COLUMNS", ""))
-    except ValueError:
-        given = 0
-    if given > 0:
-        return given
-    try:
-        found = os.get_terminal_size(sys.__stdout__.fileno()).columns  # type: ignore[union-attr]
-    except (AttributeError, ValueError, OSError):
-        found = 0
-    return found if found > 0 else 80
-
-
-class Help(Lines):
-    """Help that breaks the lines of a description, but not those of examples."""
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        return text if text.startswith("examples:") else super()._fill_text(text, width, indent)
-
-
-class CommandParser(Parser):
-    """The parser of one command, with what all of them have."""
-
-    def __init__(self, *args: Any, **named: Any) -> None:
-        super().__init__(*args, formatter_class=Help, **named)
-        self.add_argument(
-            "--debug", action="store_true", help="show the traceback of an internal error (or set REWRITER_DEBUG=1)"
-        )
-
-
-def add_rule_paths(parser: argparse.ArgumentParser) -> None:
-    """`--rules`."""
-    parser.add_argument(
-        "--rules",
-        metavar="PATH",
-        action="append",
-        help="rule file or folder, or pack:NAME of an installed package, instead of the shipped rules; may be repeated, and "
-        "the word `shipped` adds those again",
-    )
-    parser.add_argument(
-        "--extend", metavar="PATH", action="append", help="rule file, folder or pack:NAME besides those; may be repeated"
-    )
-
-
-def add_target(parser: argparse.ArgumentParser, what: str) -> None:
-    """`--target`."""
-    parser.add_argument(
-        "--target",
-        metavar="NAMES",
-        action="append",
-        help=f"comma-separated consumers (tensorrt, ncnn, ...), or ALL of them: {what}",
-    )
-
-
-def add_configuration(parser: argparse.ArgumentParser) -> None:
-    """`--config`, `--no-config`, `--show-settings`; options that a file may set have the default None (see `configured`)."""
-    group = parser.add_argument_group("configuration")
-    which = group.add_mutually_exclusive_group()
-    which.add_argument(
-        "--config",
-        metavar="FILE",
-        help="configuration (default: rewriter.toml, or pyproject.toml with [tool.rewriter], here or in a folder above)",
-    )
-    which.add_argument("--no-config", action="store_true", help="use no configuration file")
-    group.add_argument("--show-settings", action="store_true", help="print each setting and where it is from, and do nothing")
-
-
-def add_format(parser: argparse.ArgumentParser) -> None:
-    """`--format`."""
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="how results are printed (default: text)")
-
-
-def add_selection(parser: argparse.ArgumentParser) -> None:
-    """Everything that decides what `fix` and `check` do with a model."""
-    parser.add_argument(
-        "paths", metavar="PATH", nargs="*", help="model, folder that is searched for *.onnx, URL, or - (standard input)"
-    )
-    add_which_rules(parser)
-    add_what_is_known(parser)
-    add_configuration(parser)
-    limits = parser.add_argument_group("limits")
-    limits.add_argument("--jobs", metavar="N", type=count, help="models worked on at once, each in a process (default: 1)")
-    limits.add_argument(
-        "--scheduler", metavar="WHERE", help="a Dask cluster that works on the models: dask://HOST:PORT, or local"
-    )
-    add_limits(limits, "one model")
-    limits.add_argument(
-        "--sandbox",
-        action="store_true",
-        help="work without network, and with no files but those of the models, their results and reports, and Python's; needs "
-        "bubblewrap (Linux)",
-    )
-    limits.add_argument("--max-firings", metavar="N", type=count, help="stop a model after so many rewrites")
-    limits.add_argument("--timeout", metavar="SECONDS", type=seconds, help="stop rewriting a model after this time")
-    results = parser.add_argument_group("what is told")
-    results.add_argument(
-        "--format",
-        choices=("text", "json", "github"),
-        default="text",
-        help="how results are printed: as text (default), as JSON, or as annotations of a GitHub workflow",
-    )
-    results.add_argument(
-        "--report",
-        metavar="FILE",
-        action="append",
-        default=[],
-        help="also write a report, of the sort that the ending says: .html, .md, .json, .sarif, .csv, .junit.xml or .xml; "
-        "may be repeated; an existing file is replaced",
-    )
-    results.add_argument(
-        "--exit-zero", action="store_true", help="exit with 0, not with 1, when there are findings or models still refused"
-    )
-    results.add_argument(
-        "--verbose", action="store_true", help="of several models, also name those about which nothing is to say"
-    )
-
-
-def add_runtime(parser: Any, what: str) -> None:
-    """`--runtime`."""
-    parser.add_argument(
-        "--runtime", choices=("auto", "yes", "no"), default="auto", help=f"whether ONNX Runtime {what} (default)"
-    )
-
-
-def add_limits(parser: Any, what: str, default: str = "", *, whole: float | None = None) -> None:
-    """`--time-limit`, `--memory-limit`.
-
-    Args:
-        parser: of a command, or a group of its options.
-        what: they are for.
-        default: of the time, in words, where it is not `whole` or 60 seconds, and more for large files.
-        whole: seconds by default, where the limits are for all that the command does; `main` sees to them then.
-    """
-    default = default or f"{whole or 60:g}, and more for large files"
-    if whole is not None:
-        parser.set_defaults(limited=whole)
-    parser.add_argument(
-        "--time-limit",
-        metavar="SECONDS",
-        type=seconds,
-        help=f"for {what}, whatever it is that takes so long (default: {default})",
-    )
-    parser.add_argument(
-        "--memory-limit",
-        metavar="SIZE",
-        type=size_text,
-        help=f"for {what}, as 512M or 8G (default: three quarters of the machine's memory, divided by --jobs)",
-    )
-
-
-def limits_of(args: argparse.Namespace, seconds: float | None = None) -> dict[str, Any]:
-    """What `--time-limit` and `--memory-limit` say, by the names that `Work` has for them; nothing without these options.
-
-    `seconds` are those of a command with a default of its own.
-    """
-    if "time_limit" not in args:
-        return {}
-    from rewriter.trust.proof.judges.child import SECONDS, share_of_machine
-
-    most, processes = args.memory_limit, getattr(args, "jobs", 1)
-    return {
-        "seconds": args.time_limit or seconds or getattr(args, "limited", SECONDS),
-        "memory": share_of_machine(processes) if most is None else size(most),
-    }
-
-
-def add_which_rules(parser: argparse.ArgumentParser) -> None:
-    """`--rules`, `--target`, `--select`, `--ignore`, `--set`."""
-    which = parser.add_argument_group("which rules")
-    add_rule_paths(which)  # type: ignore[arg-type]
-    add_target(which, "also rules that bring models into the form that they take")  # type: ignore[arg-type]
-    which.add_argument(
-        "--select",
-        metavar="CODES",
-        action="append",
-        help="comma-separated codes or beginnings of codes, ALL, NONE, OPTIMIZE or BASIC (default: DEFAULT, the rules that run "
-        "by default; of `optimize` what --level selects)",
-    )
-    which.add_argument("--ignore", metavar="CODES", action="append", help="codes not to run; the longer name wins")
-    which.add_argument(
-        "--guess",
-        action=Switch,
-        default=None,
-        help="also run repairs whose evidence is a guess: the model does not tell whether they are due",
-    )
-    which.add_argument("--set", metavar="CODE.param=value", action="append", help="a rule's parameter; may be repeated")
-
-
-def add_what_is_known(parser: argparse.ArgumentParser) -> None:
-    """`--source`, `--constant-inputs`."""
-    facts = parser.add_argument_group("what is known of the model")
-    facts.add_argument(
-        "--source",
-        metavar="FILE",
-        help="the framework's own file (MXNet symbol.json, or a JSON/CSV table by node name), `none`, or `auto`: "
-        "NAME-symbol.json or symbol.json beside the model (default)",
-    )
-    facts.add_argument(
-        "--constant-inputs",
-        choices=("auto", "yes", "no"),
-        help="whether initializers that are also inputs are constants; auto: yes when all are (default)",
-    )
 
 
 class Switch(argparse.BooleanOptionalAction):
@@ -249,6 +25,16 @@ class Switch(argparse.BooleanOptionalAction):
         described = others.get("help")
         super().__init__(option_strings, dest, **others)
         self.help = described  # Python 3.10 to 3.12 would add a default, which is not known here
+
+
+class Edit(argparse.Action):
+    """Keeps edits of all kinds in one list, in the order in which they are given."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        before: Sequence[tuple[str, str]] = getattr(namespace, "edits", None) or ()
+        namespace.edits = [*before, (str(option_string).removeprefix("--"), values)]
 
 
 def count(text: str) -> int:
@@ -262,6 +48,13 @@ def count(text: str) -> int:
     return number
 
 
+def steps(text: str) -> int:
+    """A small number, or none at all."""
+    if not (text.isascii() and text.isdigit() and int(text) <= 100):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of steps, 0 to 100")
+    return int(text)
+
+
 def seconds(text: str) -> float:
     """A positive time."""
     try:
@@ -270,6 +63,17 @@ def seconds(text: str) -> float:
         number = 0.0
     if not 0 < number < 1e9:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time in seconds")
+    return number
+
+
+def tolerance(text: str) -> float:
+    """A number that is not negative."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a tolerance, as 1e-4")
     return number
 
 
@@ -290,22 +94,503 @@ def size(text: str) -> int:
     return int(digits) * UNITS[unit]
 
 
+def size_or_zero(text: str) -> int:
+    """What `size` reads, or 0."""
+    return 0 if text == "0" else size(text)
+
+
 def size_text(text: str) -> str:
     """What `size` reads, as it was written."""
     size(text)
     return text
 
 
-def add_static(parser: argparse.ArgumentParser, what: str) -> None:
-    """`--static`."""
-    parser.add_argument(
-        "--static",
-        metavar="INPUT:SHAPE",
+# The words of the table.
+
+
+@record(frozen=True, slots=True)
+class Option:
+    """An option, or an argument. All but two of the fields are those of `add_argument`.
+
+    Attributes:
+        letter: its short form, as -o.
+        completed: which words a shell offers for its value; a key of `completion.COMPLETERS`.
+    """
+
+    help: str
+    metavar: str | None = None
+    default: Any = None
+    action: str | type[argparse.Action] | None = None
+    type: Callable[[str], Any] | None = None
+    choices: tuple[str, ...] | None = None
+    nargs: str | None = None
+    dest: str | None = None
+    required: bool | None = None
+    letter: str | None = None
+    completed: str | None = None
+
+    def declare(self, place: Any, *names: str) -> None:
+        """Has a parser, or a group of its options, know it."""
+        fields = ("help", "metavar", "default", "type", "choices", "action", "nargs", "dest", "required")
+        values = {name: value for name in fields if (value := getattr(self, name)) is not None}
+        place.add_argument(*([self.letter] if self.letter else []), *names, **values).completed = self.completed
+
+
+Named = tuple[str, Option]
+"""An option with its name, where a command has it otherwise than `OPTIONS`, or an argument with its own."""
+
+
+@record(frozen=True, slots=True)
+class Group:
+    """Options under a title of their own in the help."""
+
+    title: str
+    options: tuple[Element, ...]
+
+
+@record(frozen=True, slots=True)
+class OneOf:
+    """Options of which at most one is given, or exactly one."""
+
+    options: tuple[Element, ...]
+    is_required: bool = False
+
+
+@record(frozen=True, slots=True)
+class Limits:
+    """`--time-limit` and `--memory-limit`.
+
+    Attributes:
+        what: they are for.
+        whole: seconds by default, where the limits are for all that the command does; `main` sees to them then.
+        default: of the time, in words, where it is not `whole` or 60 seconds, and more for large files.
+    """
+
+    what: str
+    whole: float | None = None
+    default: str = ""
+
+    def options(self) -> tuple[Named, ...]:
+        default = self.default or f"{self.whole or 60:g}, and more for large files"
+        return with_words("time-limit", what=self.what, default=default), with_words("memory-limit", what=self.what)
+
+
+Element = str | Named | Group | OneOf | Limits
+"""What a command names: an option of `OPTIONS`, one with other words, several."""
+
+
+@record(frozen=True, slots=True)
+class Command:
+    """What there is to a command, in the order in which its help has it.
+
+    Attributes:
+        name: that is typed.
+        help: its line in the list of commands.
+        run: what it calls with the options, which returns the exit code.
+        is_abbreviated: whether the beginning of an option's name will do.
+        defaults: values without an option, by their names.
+    """
+
+    name: str
+    help: str
+    description: str
+    epilog: str
+    arguments: tuple[Named, ...]
+    options: tuple[Element, ...]
+    run: Callable[[argparse.Namespace], int]
+    is_abbreviated: bool
+    defaults: dict[str, Any]
+
+
+COMMANDS_BY_NAME: dict[str, Command] = {}
+"""The commands of the modules of `rewriter.app.cli.commands` that are imported."""
+
+
+def command(
+    name: str,
+    help: str,
+    *arguments: Named,
+    description: str,
+    epilog: str,
+    options: tuple[Element, ...] = (),
+    is_abbreviated: bool = True,
+    **defaults: Any,
+) -> Callable[[Callable[[argparse.Namespace], int]], Callable[[argparse.Namespace], int]]:
+    """Declares a command of the function that stands below, with a description and examples."""
+
+    def register(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+        COMMANDS_BY_NAME[name] = Command(name, help, description, epilog, arguments, options, run, is_abbreviated, defaults)
+        return run
+
+    return register
+
+
+def like(name: str, **changes: Any) -> Named:
+    """An option of the table, of which a command has something otherwise."""
+    return name, replace(OPTIONS[name], **changes)
+
+
+def with_words(name: str, **words: str) -> Named:
+    """An option of the table, whose help leaves a word to the command."""
+    return like(name, help=OPTIONS[name].help.format(**words))
+
+
+def _flag(help: str) -> Option:
+    return Option(help, action="store_true")
+
+
+def _switch(help: str) -> Option:
+    return Option(help, action=Switch)
+
+
+def _several(metavar: str, help: str, default: list[str] | None = None, **others: Any) -> Option:
+    return Option(help, metavar, default, action="append", **others)
+
+
+# The table. An option that a configuration may set has no default here: `configured` knows it.
+
+OPTIONS: dict[str, Option] = {
+    "debug": _flag("show the traceback of an internal error (or set REWRITER_DEBUG=1)"),
+    # which rules
+    "rules": _several(
+        "PATH",
+        "rule file or folder, or pack:NAME of an installed package, instead of the shipped rules; may be repeated, and the "
+        "word `shipped` adds those again",
+    ),
+    "extend": _several("PATH", "rule file, folder or pack:NAME besides those; may be repeated"),
+    "target": _several("NAMES", "comma-separated consumers (tensorrt, ncnn, ...), or ALL of them: {what}", completed="targets"),
+    "select": _several(
+        "CODES",
+        "comma-separated codes or beginnings of codes, ALL, NONE, OPTIMIZE or BASIC (default: DEFAULT, the rules that run by "
+        "default; of `optimize` what --level selects)",
+        completed="codes",
+    ),
+    "ignore": _several("CODES", "codes not to run; the longer name wins", completed="codes"),
+    "guess": _switch("also run repairs whose evidence is a guess: the model does not tell whether they are due"),
+    "set": _several("CODE.param=value", "a rule's parameter; may be repeated"),
+    "level": Option(
+        "basic: only rules that keep the numbers to the last places; all: also fusions that keep them within the bound that "
+        "each rule states (default)",
+        choices=("basic", "all"),
+        default="all",
+    ),
+    # what is known of the model
+    "source": Option(
+        "the framework's own file (MXNet symbol.json, or a JSON/CSV table by node name), `none`, or `auto`: NAME-symbol.json "
+        "or symbol.json beside the model (default)",
+        "FILE",
+    ),
+    "constant-inputs": Option(
+        "whether initializers that are also inputs are constants; auto: yes when all are (default)",
+        choices=("auto", "yes", "no"),
+    ),
+    "static": _several(
+        "INPUT:SHAPE",
+        "{what}, as x:1,3,224,224; may be repeated. Dimensions of one name get one length",
+        [],
         type=static_shape,
-        action="append",
-        default=[],
-        help=f"{what}, as x:1,3,224,224; may be repeated. Dimensions of one name get one length",
+    ),
+    "inputs": Option("", "FILE"),
+    "expect": Option(
+        "an .npz file with inputs and the outputs that the framework gave for them; {dir} stands for the folder of each model, "
+        "{name} for its name: they decide whether the model is right, where it begins to differ, and which rules, or questions "
+        "of rules, repair it",
+        "FILE",
+    ),
+    # configuration
+    "config": Option(
+        "configuration (default: rewriter.toml, or pyproject.toml with [tool.rewriter], here or in a folder above)", "FILE"
+    ),
+    "no-config": _flag("use no configuration file"),
+    "show-settings": _flag("print each setting and where it is from, and do nothing"),
+    # limits, and who does the work
+    "jobs": Option("models worked on at once, each in a process (default: 1)", "N", type=count),
+    "scheduler": Option("a Dask cluster that works on the models: dask://HOST:PORT, or local", "WHERE"),
+    "time-limit": Option("for {what}, whatever it is that takes so long (default: {default})", "SECONDS", type=seconds),
+    "memory-limit": Option(
+        "for {what}, as 512M or 8G (default: three quarters of the machine's memory, divided by --jobs)",
+        "SIZE",
+        type=size_text,
+    ),
+    "memory": Option("for tensors looked at together, as 64M or 2G (default: 256M)", "SIZE", default=256 << 20, type=size),
+    "sandbox": _flag(
+        "work without network, and with no files but those of the models, their results and reports, and Python's; needs "
+        "bubblewrap (Linux)"
+    ),
+    "max-firings": Option("stop a model after so many rewrites", "N", type=count),
+    "timeout": Option("stop rewriting a model after this time", "SECONDS", type=seconds),
+    "runtime": Option("whether ONNX Runtime {what} (default)", default="auto", choices=("auto", "yes", "no")),
+    # what is told
+    "format": Option("how results are printed (default: text)", choices=("text", "json"), default="text"),
+    "report": _several(
+        "FILE",
+        "also write a report, of the sort that the ending says: .html, .md, .json, .sarif, .csv, .junit.xml or .xml; may be "
+        "repeated; an existing file is replaced",
+        [],
+    ),
+    "exit-zero": _flag("exit with 0, not with 1, when there are findings or models still refused"),
+    "verbose": _flag("of several models, also name those about which nothing is to say"),
+    "diff": _flag("also print how the result differs, as `rewriter diff` does"),
+    "profile": _flag("also print where the time went: by stage and by rule"),
+    "nodes": _flag("also a line for each node"),
+    "all": _flag("also print the counts of rules with nothing to say about"),
+    "pedantic": _flag("also report what cannot be decided"),
+    "limit": Option("places shown in full (default: 10); JSON has all", "N", default=10, type=count),
+    # where results go
+    "output": Option("the result; - is standard output", "FILE", letter="-o"),
+    "out": Option("folder that mirrors the searched ones; every model is written, changed or not", "DIR"),
+    "in-place": _flag("overwrite models that change"),
+    "force": _flag("overwrite existing files"),
+    "skip-existing": _flag("leave out models whose result exists"),
+    "resume": _flag("go on with what an earlier run with the same --out did not come to"),
+    "update": _flag(
+        "do only what is new in --out, or changed: the model, its source file, rules, options, version; results whose model is "
+        "gone are removed"
+    ),
+    "journal": Option(
+        "where it is noted what became of each model, for --resume and --update (default: DIR.journal.jsonl beside --out)",
+        "FILE",
+    ),
+    "dry-run": _flag("do everything but write the result"),
+    # what becomes of results
+    "keep-partial": _flag("when time ends the run, write what the rules did by then, with their number in the record"),
+    "tidy": _switch("also remove nodes, initializers and imports that nothing uses"),
+    "verify": _switch(
+        "also run each model before and after, and roll back what changes numbers that its rule promises to keep"
+    ),
+    "stamp": _switch("leave a record in models that change, for `history` and `audit` (default: yes)"),
+    "record": Option(
+        "full: the record also keeps what is gone from the model, so that `undo` needs nothing but the result",
+        choices=("short", "full"),
+        default="short",
+    ),
+    "original": Option("the model that was rewritten", "FILE"),
+    # plans
+    "interactive": _flag("show each rewrite and ask whether to apply it"),
+    "fetch": _flag("fetch the model and the source file of the plan if they are URLs"),
+    # parts of models
+    "to": _several(
+        "T,...",
+        "what the part gives: tensors, nodes (all that they make), patterns with *, or op:TYPE (default: the outputs)",
+        [],
+    ),
+    "from": _several(
+        "T,...",
+        "what the part is given; of a node, what it reads (default: the inputs of the model, as far as needed)",
+        dest="start",
+    ),
+    "auto-inputs": _flag("whatever is needed besides --from becomes an input, too"),
+    "type": _several("NAME:TYPE", "the type of a new input or output, as 'x:float[1,3,N]'; may be repeated", []),
+    "at": _several("T,...", "after these tensors or nodes, all at once; repeated for further cuts"),
+    "rule": _several("CODES", "before each place where one of these rules would fire, in the order of computation"),
+    "every": Option("after each N nodes, in the order of computation", "N", type=count),
+    "max-size": Option("so that no part has more bytes of weights, as 512M or 2G", "SIZE", type=size),
+    "map": _several(
+        "OUT=IN",
+        "an output of a model and the input of a later one that it becomes; a.out=b.in, by the names of the files, where "
+        "out=in fits several; may be repeated",
+        [],
+    ),
+    "beside": _flag("connect nothing but what --map says"),
+    "share": _several("NAME,...", "make one of inputs of one name; patterns with *", []),
+    "prefix": Option("what the names of each model are to begin with; one may be empty", "A,B,..."),
+    "outputs": _several("T,...", "which outputs remain, in their order (default: all that are not mapped)"),
+    # versions, types and forms of models
+    "with-children": _flag("--drop also takes out all that is computed from a node"),
+    "ir": Option("the IR version", "K", type=count),
+    "restamp": _flag("only where no node has to be converted"),
+    "external": _flag("weights go into a file beside the model"),
+    "inline": _flag("weights go into the model"),
+    "location": Option("the data file, relative to the result (default: FILE.data)", "NAME"),
+    "threshold": Option("bytes of the weights that go there (1K)", "SIZE", default=1024, type=size_or_zero),
+    "dtype": Option("the type", choices=("float16", "bfloat16", "float32", "double")),
+    "layout": Option("the layout that inputs and outputs are to have", choices=("nhwc", "nchw")),
+    "keep": _several(
+        "NODES", "nodes that compute as before: names, patterns, op:TYPE, or A..B for all between two; may be repeated", []
+    ),
+    "io": Option(
+        "what happens to the types of inputs and outputs (default: keep)", choices=("keep", "convert"), default="keep"
+    ),
+    "ports": _several(
+        "NAMES",
+        "with --layout: these inputs and outputs, of three to five dimensions (default: all of four); may be repeated",
+        [],
+    ),
+    "as": Option(
+        "the form of the result, where its ending does not say it (default: onnxtxt)",
+        choices=("onnxtxt", "json", "textproto", "onnx"),
+        dest="form",
+    ),
+    # what is shown of models
+    "modules": _flag("also nodes, parameters, multiplications and bytes, in all and by module"),
+    "stats": _flag("the same, and what the weights hold; with --nodes by node, too"),
+    "depth": Option("how deep modules are listed (default: 2)", "N", default=2, type=count),
+    "open": _flag("open the page in the browser"),
+    "firing": Option("what happens in the N-th firing", "N", type=count),
+    "around": Option("the nodes around this one, by its name or that of an output", "NODE", completed="nodes"),
+    "hops": Option("how far --around goes (default: 2)", "N", default=2, type=count),
+    "layers": _flag("list every tensor that has a counterpart"),
+    "rtol": Option("relative tolerance (default: 1e-4)", "X", default=1e-4, type=tolerance),
+    "atol": Option("absolute tolerance (default: 1e-6)", "X", default=1e-6, type=tolerance),
+    "dump": _several("T,...", "also these tensors, what nodes make, or op:TYPE makes", []),
+    "runs": Option("so many runs of each model (default: what fits in --seconds)", "N", type=count),
+    "seconds": Option("for all timed runs together (default: 5)", "S", default=5.0, type=seconds),
+    "warmup": Option("runs of each before that (default: 5)", "N", default=5, type=count),
+    "threads": Option("for one model (default: the runtime decides)", "N", default=0, type=count),
+    "as-it-is": _flag("keep the runtime from optimizing the models"),
+    # rules
+    "symptom": Option("rules that answer this message; names and numbers in it do not count", "TEXT"),
+    "exporter": Option("rules for models of this exporter; `any`: those for models of all", "NAME"),
+    "packs": _flag("list the installed rule packs instead, for --rules pack:NAME"),
+    "bless": _flag("write what a rule makes into tests that expect something else, and show the difference first"),
+    "watch": _flag("run the tests again whenever a rule file changes"),
+    "check": _flag("only list which files would change; exit code 1 if any"),
+    "samples": Option("instances wanted for each rule (default: 200)", "N", default=200, type=count),
+    "seed": Option("where chance begins (default: 0)", "S", default=0, type=int),
+    "recorded": Option("recorded exports (default: tests/models beside the rules, if there)", "FOLDER"),
+    "update-lock": _flag("write the verdicts to the lock file beside the rules"),
+    "locked": _flag("run nothing; a rule that is not in the lock as it is now is a finding"),
+    "no-lock": _flag("verify every rule, whatever the lock file says"),
+    "stdio": _flag("on standard input and output, as always; editors say it"),
+}
+
+_EDITS = (
+    ("rename", "OLD=NEW", "another name for a tensor or node; /PATTERN/REPLACEMENT/ for all that a regular expression fits"),
+    ("add-output", "T,...", "make outputs of tensors, of what nodes make, or of what all nodes of an operator make (op:Conv)"),
+    ("type", "NAME:TYPE", "the type of a new output that the model does not tell, as 'x:float[1,3,N]'"),
+    ("drop-output", "T,...", "take outputs away, and the nodes that nothing else needs"),
+    ("drop", "NODE,...", "take nodes out; who read one reads its first operand instead"),
+    ("insert-after", "T=OP", "put a node after a tensor, as 'x=Mul(_, 0.5)', 'x=Sub(_, @mean.npy)' or 'y=Softmax<axis=1>'"),
+    ("replace", "OLD=NEW", "another operator for all nodes of one, or for named nodes"),
+    ("set", "NODE.attr=VALUE", "set an attribute; none takes it away"),
+    ("shape", "INPUT:DIMS", "another shape of an input, as x:N,3,H,W; the whole graph follows"),
+    ("batch", "DIM", "a number or name for the first dimension of the inputs that share the first one's"),
+    ("dtype", "NAME=TYPE", "another element type of an input or output; a Cast is put between"),
+    ("constant", "INPUT=VALUE", "make an initializer of an input: @FILE.npy, @FILE.npz, a number or a list"),
+    ("free", "WEIGHT", "make an input of an initializer"),
+    ("set-weight", "W=VALUE", "other values for an initializer: @FILE.npy, or @FILE.npz by its name"),
+    ("strip", "WORDS", "take away doc, metadata, value_info, names (of nodes): a list of these words"),
+    ("doc", "TEXT", "the doc string of the model"),
+    ("meta", "KEY=VALUE", "an entry of the model's metadata; an empty value takes it away"),
+)
+EDITS: dict[str, Option] = {name: Option(help, metavar, action=Edit, dest="edits") for name, metavar, help in _EDITS}
+"""The options of `edit` that are edits, which it does in the order in which they are typed."""
+
+# What several commands have.
+
+MODEL: Named = ("model", Option("the model", "MODEL"))
+BEFORE: Named = ("before", Option("a model", "A"))
+AFTER: Named = ("after", Option("the model it is compared with", "B"))
+PATHS: Named = (
+    "paths",
+    Option("model, folder that is searched for *.onnx, URL, or - (standard input)", "PATH", nargs="*"),
+)
+RULES: Named = ("rules", Option("rule file or folder (default: the shipped rules)", "RULES", nargs="*"))
+
+RULE_PATHS: tuple[Element, ...] = ("rules", "extend")
+WHICH_RULES = Group(
+    "which rules",
+    (
+        *RULE_PATHS,
+        with_words("target", what="also rules that bring models into the form that they take"),
+        "select",
+        "ignore",
+        "guess",
+        "set",
+    ),
+)
+KNOWN_OF_MODEL = Group("what is known of the model", ("source", "constant-inputs"))
+CONFIGURATION = Group("configuration", (OneOf(("config", "no-config")), "show-settings"))
+RULES_AT_WORK: tuple[Element, ...] = (WHICH_RULES, KNOWN_OF_MODEL, CONFIGURATION)
+SELECTION: tuple[Element, ...] = (
+    *RULES_AT_WORK,
+    Group("limits", ("jobs", "scheduler", Limits("one model"), "sandbox", "max-firings", "timeout")),
+    Group(
+        "what is told",
+        (
+            like(
+                "format",
+                help="how results are printed: as text (default), as JSON, or as annotations of a GitHub workflow",
+                choices=("text", "json", "github"),
+            ),
+            "report",
+            "exit-zero",
+            "verbose",
+        ),
+    ),
+)
+"""Everything that decides what `fix`, `optimize` and `check` do with models."""
+
+RESULTS: tuple[Element, ...] = (
+    Group(
+        "where results go",
+        (OneOf((like("output", help="the result of a single model; - is standard output"), "out", "in-place")),),
+    ),
+    OneOf(("force", "skip-existing", "resume", "update")),
+    "journal",
+    "keep-partial",
+    "tidy",
+    "verify",
+    with_words(
+        "runtime",
+        what="is asked which results it still refuses; auto: where it is installed, of models that change, and of others up to "
+        "256 MB",
+    ),
+    like(
+        "inputs",
+        help="inputs for --verify (.npz, by name; default: random ones and edge values); if the file also holds outputs, by "
+        "name or as out_0, out_1..., the result must give them",
+    ),
+    "stamp",
+    "record",
+    "diff",
+    "profile",
+)
+"""What becomes of the results of `fix` and `optimize`."""
+
+LONG = 600.0
+"""Seconds of commands that do one thing, by default."""
+
+
+def result(output: str = "", stamp: bool = True) -> tuple[Element, ...]:
+    """What becomes of the result of a command that cuts, joins or edits models."""
+    options: tuple[Element, ...] = (
+        like("output", help=output) if output else "output",
+        "force",
+        "dry-run",
+        "diff",
+        with_words(
+            "runtime",
+            what="is asked if it takes the result, and small models are run before and after; yes: models up to 1 GiB as well; "
+            "auto: where it is installed",
+        ),
+        like(
+            "stamp",
+            default=stamp,
+            help=f"leave a record of the command in the result, for `history` (default: {'yes' if stamp else 'no'})",
+        ),
+        Limits("the whole command", default=f"{LONG:g}"),
     )
+    return Group("the result", options), "format"
+
+
+# What options say together.
+
+
+def limits_of(args: argparse.Namespace, seconds: float | None = None) -> dict[str, Any]:
+    """What `--time-limit` and `--memory-limit` say, by the names that `Work` has for them; nothing without these options.
+
+    `seconds` are those of a command with a default of its own.
+    """
+    if "time_limit" not in args:
+        return {}
+    from rewriter.trust.proof.judges.child import SECONDS, share_of_machine
+
+    most, processes = args.memory_limit, getattr(args, "jobs", 1)
+    return {
+        "seconds": args.time_limit or seconds or getattr(args, "limited", SECONDS),
+        "memory": share_of_machine(processes) if most is None else size(most),
+    }
 
 
 def runtime_choice(choice: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 from rewriter.workbench.style import Style
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
 
@@ -35,6 +36,17 @@ def tell(line: str, hang: int = 4) -> None:
 def say(text: str) -> None:
     """Everything that is no result. What has several lines is laid out already and stays so."""
     print(text if "\n" in text else folded(text, sys.stderr), file=sys.stderr)
+
+
+def answer(form: str, as_json: Callable[[], object], as_lines: Callable[[Style], Iterable[str]], hang: int = 4) -> None:
+    """Prints what a command found, as `--format` wants it."""
+    if form == "json":
+        from rewriter.app.report.jsonreport import dumps
+
+        print(dumps(as_json()))
+        return
+    for line in as_lines(style_of(sys.stdout)):
+        tell(line, hang)
 
 
 def check_stdout() -> None:

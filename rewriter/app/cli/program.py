@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from collections.abc import Generator, Iterable, Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
 from rewriter import __version__
-from rewriter.app.cli.options import CommandParser, Parser, Raw
+from rewriter.app.cli.options import COMMANDS_BY_NAME, OPTIONS, Element, Group, Limits, OneOf
 
 GROUPS = {
     "repair": ("fix", "check", "plan", "apply", "why"),
@@ -20,11 +22,20 @@ GROUPS = {
     "rules": ("rules", "rule", "new", "new-pack", "test", "fmt", "verify", "lint", "coverage", "explain", "lsp"),
     "about": ("help",),
 }  # fmt: skip
-"""Commands by what they are for. Each is a module of `rewriter.app.cli.commands.GROUP`; of a call only its own is imported."""
+"""Commands by what they are for."""
 
-_GROUP_OF = {command: group for group, commands in GROUPS.items() for command in commands}
+MODULES = {
+    "rewriter.app.cli.commands.repair": GROUPS["repair"],
+    "rewriter.app.cli.commands.change": GROUPS["change"],
+    "rewriter.app.cli.commands.inspect": GROUPS["inspect"],
+    "rewriter.app.cli.commands.rules": ("rules", "rule", "new", "new-pack", "fmt", "explain", "lsp", "help"),
+    "rewriter.app.cli.commands.trials": ("test", "verify", "lint", "coverage"),
+}
+"""Where commands are declared; of a call only the module of its own command is imported."""
 
-COMMANDS = tuple(_GROUP_OF)
+_MODULE_OF = {command: module for module, commands in MODULES.items() for command in commands}
+
+COMMANDS = tuple(command for commands in GROUPS.values() for command in commands)
 
 EPILOG = """\
 examples:
@@ -41,7 +52,50 @@ exit codes: 0 done or nothing found, 1 findings or something not repaired, 2 bad
 """
 
 
-class _Grouped(Raw):
+class Parser(argparse.ArgumentParser):
+    """A parser with help as wide as the terminal, for which it does not import `shutil` and with that three compressors.
+
+    Every declaration of an option makes a formatter, which asks for the width.
+    """
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **{"formatter_class": Lines, **named})
+
+    def error(self, message: str) -> NoReturn:
+        """Ends the program with exit code 2 and one line; the usage would be a page."""
+        self.exit(2, f"rewriter: error: {message}; `{self.prog} --help` explains\n")
+
+
+class Lines(argparse.HelpFormatter):
+    """Help in lines that fit the terminal."""
+
+    def __init__(self, prog: str, *args: Any, **named: Any) -> None:
+        super().__init__(prog, *args, **{"width": _columns() - 2, **named})
+
+
+def _columns() -> int:
+    """As `shutil.get_terminal_size` has it."""
+    try:
+        given = int(os.environ.get("COLUMNS", ""))
+    except ValueError:
+        given = 0
+    if given > 0:
+        return given
+    try:
+        found = os.get_terminal_size(sys.__stdout__.fileno()).columns  # type: ignore[union-attr]
+    except (AttributeError, ValueError, OSError):
+        found = 0
+    return found if found > 0 else 80
+
+
+class Help(Lines):
+    """Help that breaks the lines of a description, but not those of examples."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if text.startswith("examples:") else super()._fill_text(text, width, indent)
+
+
+class _Grouped(Lines, argparse.RawDescriptionHelpFormatter):
     """Help whose list of commands has a heading for each group."""
 
     def _iter_indented_subactions(self, action: argparse.Action) -> Generator[argparse.Action, None, None]:
@@ -101,10 +155,40 @@ def make_parser(commands: Sequence[str] = COMMANDS) -> Program:
     )
     parser.add_argument("--version", action="version", version=f"rewriter {__version__}")
     parser.commands = parser.add_subparsers(
-        title="commands", dest="command", metavar="COMMAND", required=True, prog="rewriter", parser_class=CommandParser
+        title="commands", dest="command", metavar="COMMAND", required=True, prog="rewriter", parser_class=Parser
     )
-    for command in commands:
-        module = import_module(f"rewriter.app.cli.commands.{_GROUP_OF[command]}.{command.replace('-', '_')}")
-        module.add(parser.commands)
-        parser.commands.choices[command].set_defaults(run=module.run)
+    for name in commands:
+        import_module(_MODULE_OF[name])
+        command = COMMANDS_BY_NAME[name]
+        one = parser.commands.add_parser(
+            name,
+            help=command.help,
+            description=command.description,
+            epilog=command.epilog,
+            formatter_class=Help,
+            allow_abbrev=command.is_abbreviated,
+        )
+        _declare(one, one, ("debug",))
+        for argument, option in command.arguments:
+            option.declare(one, argument)
+        _declare(one, one, command.options)
+        one.set_defaults(run=command.run, **command.defaults)
     return parser
+
+
+def _declare(parser: Parser, place: Any, elements: Iterable[Element]) -> None:
+    """Has a parser know what a command names; `place` is the parser itself or a group of its options."""
+    for element in elements:
+        if isinstance(element, str):
+            OPTIONS[element].declare(place, f"--{element}")
+        elif isinstance(element, Group):
+            _declare(parser, parser.add_argument_group(element.title), element.options)
+        elif isinstance(element, OneOf):
+            _declare(parser, place.add_mutually_exclusive_group(required=element.is_required), element.options)
+        elif isinstance(element, Limits):
+            _declare(parser, place, element.options())
+            if element.whole is not None:
+                parser.set_defaults(limited=element.whole)
+        else:
+            name, option = element
+            option.declare(place, f"--{name}")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rewriter.app.batch.urls import STDIN, called, is_remote, is_url
-from rewriter.app.cli.options import Switch, add_format, add_limits, add_runtime, limits_of
+from rewriter.app.cli.options import LONG, limits_of
 
 if TYPE_CHECKING:
     from rewriter.core.graph.model import Model
@@ -16,32 +16,6 @@ if TYPE_CHECKING:
     from rewriter.workbench.surgery.opened import Opened
 
 STDOUT = "-"
-SECONDS = 600.0
-"""For one command, by default."""
-
-
-def add_result(
-    parser: argparse.ArgumentParser, output: str = "the result; - is standard output", *, stamp: bool = True
-) -> None:
-    """`-o`, `--force`, `--dry-run`, `--diff`, `--runtime`, `--stamp` and what is told."""
-    where = parser.add_argument_group("the result")
-    where.add_argument("-o", "--output", metavar="FILE", help=output)
-    where.add_argument("--force", action="store_true", help="overwrite existing files")
-    where.add_argument("--dry-run", action="store_true", help="do everything but write the result")
-    where.add_argument("--diff", action="store_true", help="also print how the result differs, as `rewriter diff` does")
-    add_runtime(
-        where,
-        "is asked if it takes the result, and small models are run before and after; yes: models up to 1 GiB as well; auto: "
-        "where it is installed",
-    )
-    where.add_argument(
-        "--stamp",
-        action=Switch,
-        default=stamp,
-        help=f"leave a record of the command in the result, for `history` (default: {'yes' if stamp else 'no'})",
-    )
-    add_limits(where, "the whole command", f"{SECONDS:g}")
-    add_format(parser)
 
 
 @contextmanager
@@ -55,7 +29,7 @@ def limited(args: argparse.Namespace) -> Iterator[None]:
     from rewriter.trust.proof.judges.child import SECONDS as OF_JUDGES
     from rewriter.trust.proof.judges.child import Budget, budgeted
 
-    limits = limits_of(args, SECONDS)
+    limits = limits_of(args, LONG)
     with within_limits(**limits), budgeted(Budget(min(limits["seconds"], OF_JUDGES), limits["memory"])):
         yield
 
@@ -148,10 +122,10 @@ def one_result(args: argparse.Namespace, make: Callable[[Opened, Checks], Surger
     source = opened(args.model)
     targets(args, [source], [args.output])
     with limited(args):
-        return deliver(args, args.command, source, make(source, checks_of(args)), args.output)
+        return deliver(args, source, make(source, checks_of(args)))
 
 
-def deliver(args: argparse.Namespace, command: str, source: Opened, done: Surgery, file: str | None) -> int:
+def deliver(args: argparse.Namespace, source: Opened, done: Surgery) -> int:
     """Writes one result and tells of it; returns 0."""
     import sys
 
@@ -161,15 +135,15 @@ def deliver(args: argparse.Namespace, command: str, source: Opened, done: Surger
     differences = _differences(source, done.model) if args.diff else []
     if args.dry_run and done.write is not None:
         _to_nowhere(done)
-    written = [] if args.dry_run else _write(args, done, str(file))
+    written = [] if args.dry_run else _write(args, done, str(args.output))
     if args.format == "json" and args.output != STDOUT:
-        print(_as_json(command, source, done, written))
+        print(_as_json(args.command, source, done, written))
         return 0
     stream = sys.stderr if args.output == STDOUT and not args.dry_run else sys.stdout
     style = style_of(stream)
     lines = list(_lines(source, done, written, args, style))
     if args.diff:
-        lines += comparison_lines(source.name, str(file or "the result"), differences, style)
+        lines += comparison_lines(source.name, str(args.output or "the result"), differences, style)
     for line in lines:
         if stream is sys.stdout:
             tell(line)

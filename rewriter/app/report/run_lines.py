@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rewriter.app.report.comparison_lines import comparison_lines, difference_object
+from rewriter.core.log.records import Firing
 from rewriter.core.record import as_dict
 from rewriter.trust.proof.models.benchmark import SingleRun, Timing, described
 from rewriter.trust.provenance.check_record import Audit, Mark
@@ -190,3 +191,16 @@ def audit_lines(before: str, after: str, found: Audit, style: Style) -> Iterator
     yield from (f"  {clean(finding)}" for finding in found.findings)
     yield from (f"  {style.paint('dim', 'note')}: {clean(note)}" for note in found.notes)
     yield from comparison_lines(f"{before}, by the record", after, found.differences, style)
+
+
+def firings_object(model: str, firings: Sequence[Firing]) -> dict[str, Any]:
+    """The rewrites of a recorded run, as JSON has them."""
+    listed = [{"number": one.number, "rule": one.rule, "place": one.place, "root": one.root} for one in firings]
+    return {"schema": 1, "command": "undo", "input": model, "firings": listed}
+
+
+def firings_lines(firings: Sequence[Firing]) -> Iterator[str]:
+    """The rewrites of a recorded run, one a line, to choose from."""
+    for one in firings:
+        where = "" if one.place == "main" else f" in {one.place}"
+        yield clean(f"{one.number:>4}  {one.rule}  {one.root} ({one.op}){where}")

@@ -1,13 +1,16 @@
-"""One rule for people and for machines."""
+"""Rules, and what `verify` found of them, for people and for machines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from rewriter.core.language.ast import Evidence, OpsetRange
 from rewriter.core.language.rule import Rule
-from rewriter.workbench.style import Style, clean
+from rewriter.workbench.style import Style, clean, counted
+
+if TYPE_CHECKING:
+    from rewriter.trust.proof.rules.verdict import Verdict
 
 
 def rule_object(rule: Rule) -> dict[str, Any]:
@@ -116,3 +119,81 @@ def evidence_text(evidence: Evidence) -> str:
 
 def _range(versions: OpsetRange) -> str:
     return f"{'' if versions.first is None else versions.first}..{'' if versions.last is None else versions.last}"
+
+
+def rule_table(rules: Sequence[Rule], style: Style) -> tuple[list[str], int]:
+    """Rules one a line, and how far a line that is broken is indented."""
+    heading = ("code", "kind", "evidence", "exporter", "runs", "title")
+    rows = [
+        (
+            rule.code,
+            rule.kind.name,
+            "-" if rule.evidence is None else evidence_text(rule.evidence),
+            ",".join(rule.exporters) or "any",
+            runs(rule),
+            rule.title,
+        )
+        for rule in rules
+    ]
+    widths = [max(len(clean(row[i])) for row in (heading, *rows)) for i in range(len(heading) - 1)]
+    lines = []
+    for number, row in enumerate((heading, *rows)):
+        cells = [clean(cell).ljust(width) for cell, width in zip(row, widths, strict=False)]
+        cells[0] = style.paint("bold" if number == 0 else "cyan", cells[0])
+        lines.append("  ".join([*cells, clean(row[-1])]))
+    return lines, sum(widths) + 2 * len(widths)
+
+
+def verdict_object(verdict: Verdict) -> dict[str, Any]:
+    """What was found of a rule, as JSON has it."""
+    unneeded = [{"code": "W504", "line": found.line, "text": found.text, "broke": found.broke} for found in verdict.unneeded]
+    extra = {
+        "rule": verdict.rule,
+        "code": verdict.code,
+        "tried": verdict.tried,
+        "crashed": verdict.crashed,
+        "locked": verdict.locked,
+    }
+    return {**extra, **verdict.record(), "unneeded": unneeded, "counterexample": verdict.obligation}
+
+
+def verdict_lines(verdict: Verdict, path: str, style: Style) -> list[str]:
+    """What was found of a rule."""
+    color = {"tested": "green", "counterexample": "red"}.get(verdict.status, "yellow")
+    code = f" [{verdict.code}]" if verdict.code else ""
+    why = f": {clean(verdict.why)}" if verdict.why else ""
+    found = [f"{verdict.rule} {style.paint(color, verdict.status)}{code}{_figures(verdict)}{why}"]
+    if verdict.quarantine:
+        found.append(f"    the oracles disagree on {', '.join(verdict.quarantine)}; ONNX Runtime alone decided")
+    if verdict.crashed:
+        found.append(f"    {verdict.crashed} instances took the runtime's process down and were left out")
+    if verdict.raised and verdict.status == "unverified":
+        found.append(f"    a condition raised: {clean(verdict.raised)}")
+    for line in verdict.unneeded:
+        drafts = counted(line.broke, "draft")
+        told = f"nothing goes wrong without `{clean(line.text)}`, which {drafts} broke"
+        found.append(f"    warning[W504] {clean(path)}:{line.line}: {told}")
+    found += [f"    {clean(line)}" for line in verdict.obligation.splitlines()]
+    return found
+
+
+def _figures(verdict: Verdict) -> str:
+    if verdict.status == "counterexample":
+        return ""
+    rate = f", {verdict.samples / verdict.tried:.0%} of drafts" if verdict.tried else ""
+    error = f", largest error {verdict.error:.2g} ({verdict.bound})" if verdict.bound and verdict.samples else ""
+    opsets = f", opset {_ranges(verdict.opsets)}" if verdict.opsets else ""
+    ranks = f", rank {_ranges(verdict.ranks)}" if verdict.ranks else ""
+    kinds = f", {' '.join(verdict.dtypes)}" if verdict.dtypes else ""
+    return f" ({verdict.samples} instances{rate}{kinds}{opsets}{ranks}{error})"
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """ "7 to 13, 18" for the numbers that were tried; what lies between two of them is not said to be."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return " ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else " ".join(map(str, run)) for run in runs)

@@ -1,0 +1,446 @@
+"""Commands that change models as their user says."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from rewriter.app.cli.options import (
+    EDITS,
+    LONG,
+    MODEL,
+    PATHS,
+    RESULTS,
+    RULE_PATHS,
+    SELECTION,
+    Group,
+    Limits,
+    OneOf,
+    Option,
+    command,
+    count,
+    like,
+    result,
+    with_words,
+)
+from rewriter.app.cli.output import answer, say, tell
+from rewriter.app.cli.surgery import STDOUT, all_opened, checks_of, deliver, limited, one_result, opened, targets
+from rewriter.core.errors import RewriterError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rewriter.core.language.rules import RuleSet
+    from rewriter.workbench.style import Style
+    from rewriter.workbench.surgery.cut.split import Split
+
+LEVELS = {"basic": "BASIC", "all": "OPTIMIZE"}
+"""The selector of each level of `optimize`."""
+
+
+@command(
+    "optimize",
+    "make models smaller and faster",
+    PATHS,
+    description="Folds what is known before a model runs, merges equal nodes, shares equal weights, fuses operators and "
+    "removes dead code, until nothing is left to do. Repairs do not run; that is what `fix` is for. Results are judged and "
+    "recorded as those of `fix`. Without -o, --out or --in-place the result goes to NAME.optimized.onnx beside the input, "
+    "and *.optimized.onnx in folders are left alone.",
+    epilog="examples:\n  rewriter optimize net.onnx -o small.onnx\n"
+    "  rewriter optimize exported/ --out small/ --level basic --jobs 4\n"
+    "  rewriter optimize net.onnx --static image:1,3,224,224 --target tensorrt --verify",
+    options=(*SELECTION, "level", with_words("static", what="give an input a fixed shape first"), *RESULTS),
+)
+def optimize(args: argparse.Namespace) -> int:
+    """Optimizes models; returns the exit code."""
+    from rewriter.app.cli.batch import write_results
+    from rewriter.app.cli.paths import OPTIMIZED
+
+    if not args.origins["select"].startswith("--"):  # what a configuration selects, it selects for repairs
+        args.select, args.origins["select"] = [LEVELS[args.level]], "--level"
+    if not args.origins["tidy"].startswith("--"):
+        args.tidy = True
+    return write_results("optimize", args, OPTIMIZED)
+
+
+# From one model to one, as `surgery.one_result` has it.
+
+
+@command(
+    "extract",
+    "cut a part out of a model",
+    MODEL,
+    description="Writes the part of a model that leads to some tensors: its nodes, and of weights, functions and operator "
+    "sets what they need. What bodies of If, Loop and Scan read counts as read. Types of new inputs and outputs are those "
+    "that the model declares or that follow from it.",
+    epilog="examples:\n  rewriter extract net.onnx --to features -o backbone.onnx\n"
+    "  rewriter extract net.onnx --from features --to 'scores,boxes' -o head.onnx\n"
+    "  rewriter extract net.onnx --to op:Softmax --dry-run",
+    options=(Group("what is cut out", ("to", "from", "auto-inputs", "type")), *result()),
+)
+def extract(args: argparse.Namespace) -> int:
+    """Cuts a part out of a model; returns 0."""
+    from rewriter.workbench.surgery.cut.extract import extracted
+
+    if not args.to and args.start is None:
+        raise RewriterError("say what is cut out with --to, --from or both")
+    wanted = args.to, args.start, args.type
+    return one_result(args, lambda source, checks: extracted(source, *wanted, auto_inputs=args.auto_inputs, checks=checks))
+
+
+@command(
+    "edit",
+    "rename, reshape, add and drop parts of a model",
+    MODEL,
+    description="Edits a model. The edits are done in the order in which they are given, all of them or none.",
+    epilog="examples:\n  rewriter edit net.onnx --rename data=images --rename '/^onnx::(.*)/\\1/' -o named.onnx\n"
+    "  rewriter edit net.onnx --add-output op:Conv -o all.onnx\n"
+    "  rewriter edit net.onnx --shape x:N,3,H,W -o dynamic.onnx\n"
+    "  rewriter edit net.onnx --insert-after 'images=Mul(_, 0.0039)' --dtype images=uint8 -o bytes.onnx",
+    options=(Group("edits, each of which may be repeated", (*EDITS.items(), "with-children")), *result()),
+    is_abbreviated=False,
+    edits=[],
+)
+def edit(args: argparse.Namespace) -> int:
+    """Edits a model; returns 0."""
+    from rewriter.workbench.surgery.edit.edition import edited
+
+    if not args.edits:
+        raise RewriterError("say what is edited; `rewriter edit --help` lists the edits")
+    return one_result(args, lambda source, checks: edited(source, args.edits, with_children=args.with_children, checks=checks))
+
+
+@command(
+    "opset",
+    "convert a model to another operator set version, up or down",
+    MODEL,
+    ("version", Option("the version of ONNX's own operators", "N", type=count)),
+    description="Converts a model to another version of ONNX's operators, up or down, with its subgraphs and local "
+    "functions. A model with nodes that cannot be said in that version is refused, and the nodes are named with the "
+    "reason. The IR version is raised where the version needs it.",
+    epilog="example: rewriter opset net.onnx 18 -o net18.onnx",
+    options=("ir", "restamp", *result()),
+)
+def opset(args: argparse.Namespace) -> int:
+    """Gives a model another version; returns 0."""
+    from rewriter.workbench.surgery.versions.opset_conversion import reversioned
+
+    return one_result(
+        args, lambda source, checks: reversioned(source, args.version, args.ir, restamp=args.restamp, checks=checks)
+    )
+
+
+@command(
+    "infer",
+    "write types and shapes of inner tensors into a model",
+    MODEL,
+    description="Has inner tensors declare their types and shapes, as far as they follow from the inputs; values that "
+    "carry shapes are followed. What is declared already stays, and models of any size will do.",
+    epilog="example: rewriter infer net.onnx -o net.typed.onnx",
+    options=result(),
+)
+def infer(args: argparse.Namespace) -> int:
+    """Infers types; returns 0."""
+    from rewriter.workbench.surgery.quantize_prep import inferred
+
+    return one_result(args, inferred)
+
+
+@command(
+    "quantize-prep",
+    "optimize a model and write its types for a quantizer",
+    MODEL,
+    description="Does what onnxruntime.quantization.preprocess does before a model is quantized: converts older operators "
+    "to opset 13, folds constants, normalizations and padding into the nodes that are quantized, and has inner tensors "
+    "declare their types and shapes, named dimensions included. Nothing of ONNX Runtime's own is put in, and a step that "
+    "cannot be done is an error.",
+    epilog="example: rewriter quantize-prep net.onnx -o net.prepared.onnx",
+    options=result(),
+)
+def quantize_prep(args: argparse.Namespace) -> int:
+    """Prepares a model; returns 0."""
+    from rewriter.workbench.surgery.quantize_prep import prepared
+
+    return one_result(args, prepared)
+
+
+@command(
+    "save",
+    "move weights into a file beside a model, or into the model",
+    MODEL,
+    description="Writes a model with its weights in one file beside it (--external), or all in one file (--inline). The "
+    "bytes are copied by the system and not loaded; in a data file they begin at multiples of 4096.",
+    epilog="example: rewriter save net.onnx --external -o net.external.onnx",
+    options=(OneOf(("external", "inline"), is_required=True), "location", "threshold", *result(stamp=False)),
+)
+def save(args: argparse.Namespace) -> int:
+    """Moves weights; returns 0."""
+    from rewriter.workbench.surgery.moved_weights import apart, inside
+
+    if args.inline:
+        return one_result(args, inside)
+    return one_result(args, lambda source, checks: apart(source, least=args.threshold, location=args.location, checks=checks))
+
+
+@command(
+    "convert",
+    "have a model compute in another floating-point type, or take other layouts",
+    MODEL,
+    description="Has a model compute in another floating-point type, weights and bodies included. Nodes whose operators do "
+    "not have the type compute as before; casts are put where types meet, as few as possible. Weights that lose values are "
+    "named. Or has images given and handed out with their channels last or first (--layout): a Transpose is put at each "
+    "input and output of four dimensions, and goes where the model undoes it. Inside, ONNX's operators keep theirs.",
+    epilog="examples:\n  rewriter convert net.onnx --dtype float16 -o half.onnx\n"
+    "  rewriter convert net.onnx --dtype float16 --keep op:Softmax --keep a..b --io convert -o half.onnx\n"
+    "  rewriter convert net.onnx --layout nhwc -o last.onnx",
+    options=(OneOf(("dtype", "layout"), is_required=True), "keep", "io", "ports", *result()),
+)
+def convert(args: argparse.Namespace) -> int:
+    """Converts a model; returns 0."""
+    from rewriter.workbench.surgery.port_layout import in_layout
+    from rewriter.workbench.surgery.precision.float_type import in_type
+
+    if args.layout and (args.keep or args.io != "keep"):
+        raise RewriterError("--keep and --io belong to --dtype; --layout has --ports")
+    if args.dtype and args.ports:
+        raise RewriterError("--ports belongs to --layout; --dtype has --io")
+    if args.layout:
+        return one_result(args, lambda source, checks: in_layout(source, args.layout, args.ports, checks))
+    return one_result(args, lambda source, checks: in_type(source, args.dtype, args.keep, args.io, checks))
+
+
+@command(
+    "reduce",
+    "make the smallest model that still shows something",
+    MODEL,
+    description="Leaves out nodes, outputs, weights and declarations as long as the model still shows what --keep says, "
+    "and makes dimensions smaller. Whoever takes the model takes the small one, too. Without --keep all nodes stay; only "
+    "weights become smaller and texts go, as long as the same rules fire at the same nodes and the same tools refuse the "
+    "model: a way to share a model without its weights.",
+    epilog="examples:\n  rewriter reduce net.onnx --keep 'refused: incorrect size' -o small.onnx\n"
+    "  rewriter reduce net.onnx --keep 'rule: PT030' -o small.onnx\n"
+    "  rewriter reduce net.onnx -o without-weights.onnx",
+    options=(
+        like(
+            "keep",
+            metavar="WHAT",
+            help='"refused: TEXT", words with which a checker or ONNX Runtime refuses to check, load or run it, or "rule: '
+            'CODE", a rule that fires; may be repeated',
+        ),
+        *RULE_PATHS,
+        like("source", default="auto", help="the framework's own file, `none`, or `auto` (default), as for `fix`"),
+        *result(),
+    ),
+)
+def reduce(args: argparse.Namespace) -> int:
+    """Reduces a model; returns 0."""
+    from rewriter.app.batch.sources import source_of
+    from rewriter.app.cli.selection import load
+    from rewriter.workbench.surgery.reduce.reduction import reduced
+
+    source = opened(args.model)
+    targets(args, [source], [args.output])
+    rules = load(args.rules)
+    with limited(args):
+        framework = source_of(source.read(), str(source.file), args.source)[0]
+        within = args.time_limit or LONG
+        done = reduced(source, args.keep, rules, framework=framework, seconds=within, checks=checks_of(args))
+        return deliver(args, source, done)
+
+
+@command(
+    "undo",
+    "take a rewrite back from a result",
+    ("model", Option("the result", "MODEL")),
+    ("firings", Option("the number of a rewrite, or the code of a rule for all its", "FIRING", nargs="*")),
+    description="Takes rewrites back that the record of a result names, those of its last run: the recorded rules run "
+    "again without them, on what they ran on. That is made of the result where `--record full` kept what is gone; "
+    "otherwise --original names it. Without FIRING the rewrites are listed.",
+    epilog="examples:\n  rewriter fix net.onnx -o fixed.onnx --record full\n  rewriter undo fixed.onnx\n"
+    "  rewriter undo fixed.onnx 2 -o without.onnx\n  rewriter undo fixed.onnx PT030 --original net.onnx -o without.onnx",
+    options=("original", like("source", help="the framework's own file, where one was used"), *RULE_PATHS, *result()),
+)
+def undo(args: argparse.Namespace) -> int:
+    """Takes rewrites back, or lists them; returns 0."""
+    from pathlib import Path
+
+    from rewriter.app.cli.selection import load
+    from rewriter.app.report.run_lines import firings_lines, firings_object
+    from rewriter.trust.provenance.check_record import recorded_firings, undone
+    from rewriter.workbench.surgery.finish import Surgery, judge
+
+    source, *others = all_opened([text for text in (args.model, args.original) if text])
+    known = load(args.rules)
+    beside = {"original": others[0].file if others else None, "source": args.source and Path(args.source)}
+    if args.firings:
+        targets(args, [source], [args.output])
+    with limited(args):
+        if not args.firings:
+            found = recorded_firings(source.file, known, **beside)
+            answer(args.format, lambda: firings_object(source.name, found), lambda style: firings_lines(found))
+            return 0
+        done = undone(source.file, args.firings, known, **beside, stamp=args.stamp)
+        did = [f"undone  {one.number}  {one.rule}  {one.root} ({one.op})" for one in done.gone]
+        notes = [f"{one.rule} fires at {one.root!r} instead" for one in done.new]
+        notes += judge(done.model, lambda: [done.before()], runtime=checks_of(args).runtime != "no")[1]
+        return deliver(args, source, Surgery(done.model, did, notes))
+
+
+# From several models to one, from one to several, and from a model to text.
+
+
+@command(
+    "merge",
+    "make one model of several",
+    ("models", Option("the models, in the order in which they run", "MODEL", nargs="+")),
+    description="Makes one model of several. An input gets what an output of the same name of a model before gives, or "
+    "what --map says; if there is no such name, each model's only output becomes the only input of the next. Equal "
+    "initializers and functions are kept once, and inner names that clash change. Operator sets and IR versions are "
+    "aligned where no node means something else by that.",
+    epilog="examples:\n  rewriter merge preprocess.onnx net.onnx --map resized=images -o whole.onnx\n"
+    "  rewriter merge left.onnx right.onnx --beside --share image --prefix l_,r_ -o both.onnx",
+    options=(
+        Group(
+            "how they are connected",
+            (
+                "map",
+                "beside",
+                "share",
+                "prefix",
+                (
+                    "inputs",
+                    Option("the order of the inputs; what is not named comes last", "T,...", action="append"),
+                ),
+                "outputs",
+            ),
+        ),
+        *result(),
+    ),
+)
+def merge(args: argparse.Namespace) -> int:
+    """Merges models; returns 0."""
+    from rewriter.workbench.surgery.merge.merging import Plan, merged
+
+    sources = all_opened(args.models)
+    targets(args, sources, [args.output])
+    prefixes = args.prefix.split(",") if args.prefix is not None else ()
+    plan = Plan(args.map, prefixes, args.share, args.beside, args.inputs, args.outputs)
+    with limited(args):
+        return deliver(args, sources[0], merged(sources, plan, checks_of(args)))
+
+
+@command(
+    "split",
+    "make several models of one, which run one after the other",
+    MODEL,
+    description="Splits a model into parts that run one after the other. What a part reads of those before it becomes an "
+    "input of it and an output of theirs. Constants are in each part that reads them.",
+    epilog="examples:\n  rewriter split net.onnx --at features -o 'net.{}.onnx'\n"
+    "  rewriter split net.onnx --at 'p3,p4,p5' --at scores --dry-run\n"
+    "  rewriter split net.onnx --rule MY001 --rules heads.rules -o 'part{}.onnx'\n"
+    "  rewriter split net.onnx --max-size 1G -o 'part{}.onnx'",
+    options=(
+        Group("where it is split", (OneOf(("at", "rule", "every", "max-size"), is_required=True),)),
+        like("type", help="the type of a tensor between the parts, if need be"),
+        *RULE_PATHS,
+        *result("the results; {} stands for the number of a part, as part{}.onnx"),
+    ),
+)
+def split(args: argparse.Namespace) -> int:
+    """Splits a model; returns 0."""
+    from rewriter.app.batch.urls import is_remote
+    from rewriter.workbench.surgery.cut import split as cut
+
+    if args.diff:
+        raise RewriterError("--diff compares one result with its input; a split has several")
+    if is_remote(args.output):
+        raise RewriterError("a split writes several files; -o names them, as part{}.onnx")
+    source = opened(args.model)
+    targets(args, [source], [] if args.output is None else [str(cut.files_of(args.output, 1)[0])])
+    with limited(args):
+        cuts = cut.Cuts(args.at or (), every=args.every, max_size=args.max_size)
+        done = cut.split(source, cuts, args.type, checks_of(args), _rules_of_cuts(args))
+        files = []
+        if not args.dry_run:
+            places = cut.files_of(args.output, len(done.parts))
+            targets(args, [source], list(map(str, places)))
+            files = list(map(str, cut.write_parts(done.parts, places, force=args.force)))
+    found = {"plan": done.plan, "notes": done.notes, "same": done.same, "joined": done.joined}
+    answer(
+        args.format,
+        lambda: {"schema": 1, "command": "split", "input": source.name, **found, "output": files},
+        lambda style: _split_lines(source.name, args.output if files else None, done, style),
+    )
+    return 0
+
+
+def _split_lines(name: str, output: str | None, done: Split, style: Style) -> Iterator[str]:
+    from shlex import join
+
+    from rewriter.workbench.style import clean
+
+    where = " (dry run)" if output is None else f" -> {clean(output)}"
+    yield f"{style.paint('bold', clean(name))}{where}"
+    yield from (f"  {clean(line)}" for line in done.plan)
+    if done.same:
+        yield "  the parts run, and give what the whole gives"
+    if done.joined:
+        yield f"  `rewriter merge` joins them again with {clean(join(done.joined))}"
+    yield from (f"  {style.paint('dim', 'note')}: {clean(note)}" for note in done.notes)
+
+
+def _rules_of_cuts(args: argparse.Namespace) -> RuleSet | None:
+    from rewriter.app.cli.selection import codes, load
+
+    if args.rules and not args.rule:
+        raise RewriterError("--rules says where rules are; say with --rule which of them mark the cuts")
+    return load(args.rules).select(codes(args.rule), []) if args.rule else None
+
+
+@command(
+    "text",
+    "turn a model into text (ONNX's own, JSON, protobuf's), and back",
+    ("model", Option("the model, in any of the forms", "MODEL")),
+    description="Turns a model from one form into another, as the endings of the files say: .onnx; .onnxtxt, ONNX's own "
+    "text, with weights in FILE.data beside it and in FILE.rest.json what the text cannot say; .json; .textproto. Back and "
+    "forth gives the same model. Without -o the text is printed, of weights their SHA-256.",
+    epilog="examples:\n  rewriter text net.onnx\n  rewriter text net.onnx -o net.onnxtxt\n"
+    "  rewriter text net.onnxtxt -o edited.onnx\n  rewriter text net.onnx --as json",
+    options=(
+        like("output", help="the result; - is standard output (default)"),
+        "as",
+        "force",
+        Limits("the whole command", default="600"),
+    ),
+)
+def text(args: argparse.Namespace) -> int:
+    """Turns one model into another form; returns 0."""
+    from pathlib import Path
+
+    from rewriter.app.batch.urls import is_remote
+    from rewriter.workbench.style import clean
+    from rewriter.workbench.surgery.text import file_forms as forms
+
+    printed = args.output in (None, STDOUT)
+    if not printed and is_remote(args.output):
+        raise RewriterError("-o names a file of this machine")
+    form = args.form or (forms.TEXT if printed else forms.form_of(Path(args.output)))
+    if form is None:
+        raise RewriterError(f"the ending of {args.output} says no form; say it with --as")
+    if printed and form == forms.BINARY:
+        raise RewriterError("a model in its binary form is written to a file; say which with -o FILE")
+    source = opened(args.model)
+    with limited(args):
+        model, notes = forms.read_form(source.file)
+        if printed:
+            sys.stdout.write(forms.shown(model, form).rstrip("\n") + "\n")
+        else:
+            target = Path(args.output)
+            if target.exists() and target.samefile(source.file):
+                raise RewriterError(f"{args.output} is the input itself; write the result elsewhere")
+            files = forms.write_form(model, target, form, force=args.force)
+            tell(f"{clean(source.name)} -> {', '.join(clean(str(file)) for file in files)}")
+    for note in notes:
+        say(f"note: {note}")
+    return 0

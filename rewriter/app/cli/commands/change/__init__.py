@@ -1,1 +1,0 @@
-"""Commands that change models as their user says."""

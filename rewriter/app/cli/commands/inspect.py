@@ -1,0 +1,513 @@
+"""Commands that show what models are, and how they differ."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rewriter.app.cli.options import (
+    AFTER,
+    BEFORE,
+    CONFIGURATION,
+    LONG,
+    MODEL,
+    RULE_PATHS,
+    RULES_AT_WORK,
+    Group,
+    Limits,
+    OneOf,
+    Option,
+    command,
+    like,
+    limits_of,
+    with_words,
+)
+from rewriter.app.cli.output import answer, say, style_of
+from rewriter.app.cli.surgery import all_opened, opened
+from rewriter.core.errors import RewriterError
+
+if TYPE_CHECKING:
+    from rewriter.core.graph.model import Model
+    from rewriter.workbench.inspect.viewed_graph import NodeNote
+    from rewriter.workbench.surgery.opened import Opened
+
+DRAWN_INPUTS = like("inputs", help=".npz file with the inputs by their names (default: made-up ones)")
+NEW_FILE = like("force", help="overwrite an existing file")
+
+
+@command(
+    "show",
+    "show what a model is made of",
+    MODEL,
+    description="Shows the exporter and what tells of it, opsets, weights, inputs and outputs, operators, subgraphs, local "
+    "functions, external data and metadata. Weights are counted, not read; of external data only the size is asked. "
+    "--modules adds a table of what each module of the framework costs, --stats also reads the weights.",
+    epilog="example: rewriter show net.onnx --nodes",
+    options=(
+        "nodes",
+        "modules",
+        "stats",
+        "depth",
+        with_words("static", what="the shape of an input, for --modules and --stats"),
+        Limits("the summary", 60),
+        "format",
+    ),
+)
+def show(args: argparse.Namespace) -> int:
+    """Shows one model; returns 0."""
+    from rewriter.app.report.summary_lines import summary_lines, summary_object
+    from rewriter.core.record import replace
+    from rewriter.workbench.inspect.summary import summarise
+
+    source = opened(args.model)
+    costs = args.stats or args.modules
+    nodes = args.nodes and not costs
+    found = replace(summarise(source.file, nodes=nodes), path=source.name)
+    if not costs:
+        answer(args.format, lambda: summary_object(found, nodes=nodes), lambda style: summary_lines(found, style), hang=11)
+        return 0
+    from rewriter.app.report.stats_lines import stats_lines, stats_object
+    from rewriter.workbench.inspect.model_stats import model_stats
+
+    stats = model_stats(source.read(), args.static, weights=args.stats)
+    answer(
+        args.format,
+        lambda: {**summary_object(found, nodes=nodes), "stats": stats_object(stats, args.depth, nodes=args.nodes)},
+        lambda style: summary_lines(found, style),
+        hang=11,
+    )
+    if args.format != "json":
+        print()
+        for line in stats_lines(stats, args.depth, style_of(sys.stdout), nodes=args.nodes):
+            print(line)  # a table, whose lines stay whole
+    return 0
+
+
+@command(
+    "view",
+    "write a page to look at a model, or at two side by side",
+    MODEL,
+    ("other", Option("a second model, compared with the first", "B", nargs="?")),
+    description="Writes one HTML file that shows a model: modules folded, nodes to search and to follow, the places where "
+    "rules would fire, and the nodes that rules have changed. Of two models it also shows what differs. The file holds "
+    "everything it needs and makes no request; of weights it has those of up to eight values.",
+    epilog="examples:\n  rewriter view net.onnx -o net.html\n  rewriter view net.onnx net.fixed.onnx --open",
+    options=(
+        like("output", help="the page (default: NAME.html beside the model)"),
+        NEW_FILE,
+        "open",
+        *RULES_AT_WORK,
+        Limits("the page", 600),
+    ),
+)
+def view(args: argparse.Namespace) -> int:
+    """Writes the page; returns 0."""
+    from rewriter.app.batch.urls import is_remote
+    from rewriter.app.report.summary_lines import size_text
+    from rewriter.app.report.viewer.viewer_page import viewer_page
+    from rewriter.core.onnxfile.write import check_target, write_bytes
+    from rewriter.workbench.inspect.viewed_graph import notes_of_differences, viewed_model
+    from rewriter.workbench.style import clean
+
+    if args.output is None and is_remote(args.model):
+        raise RewriterError(f"{args.model} is no file of this machine; say with -o where the page goes")
+    target = Path(args.output) if args.output else Path(args.model).with_suffix(".html")
+    check_target(target, args.force)
+    sources = all_opened([text for text in (args.model, args.other) if text is not None], args.source)
+    paths = [source.file for source in sources]
+    if args.other is None:
+        notes: list[list[NodeNote]] = [_findings(sources[0], args)]
+    else:
+        from rewriter.trust.diff.difference import compare_files
+
+        notes = [list(found) for found in notes_of_differences(compare_files(*paths))]
+    models = [viewed_model(path, found) for path, found in zip(paths, notes, strict=True)]
+    page = viewer_page(models, " | ".join(path.name for path in paths)).encode("utf-8", "backslashreplace")
+    write_bytes(target, page, force=args.force)
+    say(f"{clean(str(target))}: {size_text(len(page))}")
+    if args.open:
+        import webbrowser
+
+        webbrowser.open(target.absolute().as_uri())
+    return 0
+
+
+def _findings(source: Opened, args: argparse.Namespace) -> list[NodeNote]:
+    """Where rules would fire."""
+    from rewriter.app.batch.job import process
+    from rewriter.app.batch.work import Job
+    from rewriter.app.cli.batch import make_work
+    from rewriter.app.cli.configured import vary
+    from rewriter.core.record import replace
+    from rewriter.workbench.inspect.viewed_graph import NodeNote
+
+    work, (job,) = vary(replace(make_work("check", args), runtime="no"), [Job(str(source.file))], args)
+    outcome = process(job, work)
+    if outcome.error or outcome.log is None:
+        raise RewriterError(outcome.error or f"{source.name}: nothing is known of it")
+    return [NodeNote(one.place, one.root, "finding", one.rule, one.title) for one in outcome.log.firings]
+
+
+ENDINGS = (".svg", ".dot", ".mmd")
+WHOLE = 2000
+"""Nodes of a model that is drawn as a whole."""
+AROUND = 80
+"""Nodes that --around draws."""
+
+
+@command(
+    "picture",
+    "draw what a rule does to a model, or a part of a model",
+    MODEL,
+    description="Draws a part of a model: the surroundings of a firing before and after it (--firing, as `rewriter check` "
+    f"numbers them), those of a node (--around), or, without either, the whole of a model of at most {WHOLE:,} nodes "
+    "(`view` shows larger ones). The ending of the file says how: .svg, .dot (Graphviz) or .mmd (Mermaid).",
+    epilog="examples:\n  rewriter picture net.onnx --firing 1 -o firing.svg\n"
+    "  rewriter picture net.onnx --firing 2 --select MX -o firing.mmd\n"
+    "  rewriter picture net.onnx --around conv1 --hops 3 -o conv1.svg",
+    options=(
+        like("output", required=True, help="the picture: .svg, .dot or .mmd"),
+        Group("what is drawn", (OneOf(("firing", "around")),)),
+        "hops",
+        NEW_FILE,
+        *RULES_AT_WORK,
+        Limits("the picture", 600),
+    ),
+)
+def picture(args: argparse.Namespace) -> int:
+    """Writes one picture; returns 0."""
+    from rewriter.core.onnxfile.write import check_target, write_bytes
+
+    ending = next((ending for ending in ENDINGS if args.output.lower().endswith(ending)), None)
+    if ending is None:
+        raise RewriterError(f"-o {args.output}: the ending says what a picture is; it is one of {', '.join(ENDINGS)}")
+    target = Path(args.output)
+    check_target(target, args.force)
+    source = opened(args.model, args.source)
+    model = source.read()
+    model.constant_inputs = args.constant_inputs
+    draw = _picture_of_part if args.firing is None else _picture_of_firing
+    write_bytes(target, draw(source, model, args, ending).encode("utf-8", "backslashreplace"), force=True)
+    return 0
+
+
+def _picture_of_firing(source: Opened, model: Model, args: argparse.Namespace, ending: str) -> str:
+    from rewriter.app.batch.sources import source_of
+    from rewriter.app.cli.selection import selected
+    from rewriter.app.report.document import place_text
+    from rewriter.core.conditions.context import Knowledge
+    from rewriter.core.engine.firing_audit import FiringAudit
+    from rewriter.core.engine.limits import Limits
+    from rewriter.core.engine.run import Hooks
+    from rewriter.core.engine.run import run as rewrite
+    from rewriter.trust.proof.kernels import has_kernel
+    from rewriter.workbench.style import counted
+
+    framework, _ = source_of(model, str(source.file), args.source)
+    log = rewrite(
+        model.graph,
+        selected(args),
+        Knowledge(framework, overridable=model.overridable, has_kernel=has_kernel),
+        limits=Limits(firings=args.firing),
+        keep=False,
+        hooks=Hooks(audit=FiringAudit(snapshot_of=args.firing)),
+    )
+    if len(log.firings) < args.firing:
+        there = f"there {'is' if len(log.firings) == 1 else 'are'} {counted(len(log.firings), 'firing')}"
+        raise RewriterError(f"{source.name}: there is no firing {args.firing}; {there} (rewriter check tells them)")
+    firing = log.firings[args.firing - 1]
+    assert firing.snapshot is not None
+    title, subtitle = f"{firing.rule} at {place_text(firing)}", firing.title
+    if ending == ".svg":
+        from rewriter.app.report.picture.svg import firing_picture
+
+        return firing_picture(firing.snapshot, title, subtitle)
+    from rewriter.app.report.picture.drawing import pair
+    from rewriter.app.report.picture.text_forms import dot, mermaid
+
+    drawings = list(zip(("before", "after"), pair(firing.snapshot), strict=True))
+    return (dot if ending == ".dot" else mermaid)(drawings, f"{title}: {subtitle}")
+
+
+def _picture_of_part(source: Opened, model: Model, args: argparse.Namespace, ending: str) -> str:
+    from rewriter.core.conditions.context import Context, Knowledge
+    from rewriter.core.engine.firing_audit import SnapshotTaker, Weights
+    from rewriter.core.graph.index import GraphIndex
+    from rewriter.rule_tools.explain.why_rules import named
+
+    index = GraphIndex(model.graph)
+    context = Context(index, Knowledge(overridable=model.overridable))
+    taker = SnapshotTaker(context, Weights(index).words)
+    if args.around is None:
+        nodes = index.members(index.scopes[0])
+        if len(nodes) > WHOLE:
+            raise RewriterError(
+                f"{source.name}: {len(nodes):,} nodes are too many for one picture; `rewriter view` shows a model of any size, "
+                "--around NODE or --firing N draws a part"
+            )
+        part, subtitle = taker.view(nodes, index.scopes[0]), f"{len(nodes)} nodes"
+    else:
+        node = named(index, args.around)[0]
+        nodes = taker.near(node, args.hops, AROUND)
+        part = taker.view(nodes, index.scope(node), node)
+        subtitle = f"{len(nodes)} nodes around {args.around}"
+    if ending == ".svg":
+        from rewriter.app.report.picture.svg import view_picture
+
+        return view_picture(part, source.name, subtitle)
+    from rewriter.app.report.picture.drawing import draw
+    from rewriter.app.report.picture.text_forms import dot, mermaid
+
+    return (dot if ending == ".dot" else mermaid)([(subtitle, draw(part))], source.name)
+
+
+@command(
+    "diff",
+    "show what differs between two models",
+    BEFORE,
+    AFTER,
+    description="Compares two models by what their nodes compute from what; names of inner tensors and the order of nodes "
+    "do not count, nor whether a constant is an initializer or a node. Differences are those of nodes, attributes, "
+    "operands, constants (with their ranges and the largest difference), inputs, outputs, opsets and metadata. The exit "
+    "code is 1 when there are any.",
+    epilog="example: rewriter diff net.onnx net.fixed.onnx",
+    options=("format", Limits("the comparison", 600)),
+)
+def diff(args: argparse.Namespace) -> int:
+    """Compares two models; returns 1 when they differ."""
+    from rewriter.app.report.comparison_lines import comparison_lines, comparison_object
+    from rewriter.trust.diff.difference import compare_files
+
+    before, after = all_opened([args.before, args.after])
+    found = compare_files(before.file, after.file)
+    answer(
+        args.format,
+        lambda: comparison_object(before.name, after.name, found),
+        lambda style: comparison_lines(before.name, after.name, found, style),
+    )
+    return 1 if found else 0
+
+
+@command(
+    "compare",
+    "run two models side by side and find the first tensor that differs",
+    BEFORE,
+    AFTER,
+    description="Runs two models on the same inputs and compares their outputs. Where these differ, or one model does not "
+    "run, it goes through the tensors between, in the order of computation, and names the first that differs, or the node "
+    "that is refused. Tensors are paired by structure, not by names. Tensors may be apart by --atol "
+    "plus --rtol times the largest magnitude of the tensor, plus 16 units in the last place of the coarsest type; NaN "
+    "equals NaN at the same place and nothing else. The exit code is 1 when something differs.",
+    epilog="example: rewriter compare net.onnx net.fixed.onnx --inputs sample.npz --layers",
+    options=(
+        like("inputs", help=".npz file with A's inputs (default: random ones and edge values, always the same)"),
+        "layers",
+        "rtol",
+        "atol",
+        "memory",
+        Limits("the comparison", 60),
+        "format",
+    ),
+)
+def compare(args: argparse.Namespace) -> int:
+    """Compares two models; returns 1 when they differ or one does not run."""
+    from rewriter.app.report.comparison_lines import layers_lines, layers_object
+    from rewriter.trust.proof.layers.comparison import compare_models
+
+    before, after = all_opened([args.before, args.after])
+    found = compare_models(
+        before.file,
+        after.file,
+        inputs=args.inputs,
+        rtol=args.rtol,
+        atol=args.atol,
+        memory=args.memory,
+        layers=args.layers,
+    )
+    answer(
+        args.format,
+        lambda: layers_object(before.name, after.name, found),
+        lambda style: layers_lines(before.name, after.name, found, style),
+    )
+    return 0 if found.same else 1
+
+
+@command(
+    "history",
+    "list the rules that made a model what it is",
+    MODEL,
+    description="Prints the record that `fix` leaves in models that it changes: for each run the rules that fired, their "
+    "number and digests, and the SHA-256 of the file that was rewritten; then the nodes that rules made or changed.",
+    epilog="example: rewriter history net.fixed.onnx",
+    options=("format", Limits("the command", 600)),
+)
+def history(args: argparse.Namespace) -> int:
+    """Prints the record; returns 0."""
+    from rewriter.app.report.run_lines import history_lines, history_object
+    from rewriter.core.onnxfile.read import read_model_file
+    from rewriter.core.onnxfile.tensors import text
+    from rewriter.trust.provenance import stamp
+    from rewriter.trust.provenance.check_record import marks
+
+    source = opened(args.model)
+    model = read_model_file(source.file).proto
+    try:
+        runs = stamp.history({text(entry.key): text(entry.value) for entry in model.metadata_props})
+    except stamp.Unreadable as error:
+        raise RewriterError(f"{source.name}: the record in it cannot be read: {error}") from None
+    answer(
+        args.format,
+        lambda: history_object(source.name, runs, marks(model)),
+        lambda style: history_lines(source.name, runs, marks(model), style),
+    )
+    return 0
+
+
+@command(
+    "audit",
+    "check whether a result is what the recorded rules make of its input",
+    ("input", Option("the model before", "INPUT")),
+    ("output", Option("the model after", "OUTPUT")),
+    description="Does again what the record in OUTPUT says was done to INPUT, and compares bytes. The exit code is 1 when "
+    "the output is something else, when it has no record, or when a rule has changed since. Nothing is written.",
+    epilog="example: rewriter audit net.onnx net.fixed.onnx",
+    options=(
+        like("source", help="the framework's own file, where it is not beside INPUT"),
+        *RULE_PATHS,
+        CONFIGURATION,
+        "format",
+        Limits("the audit", 600),
+    ),
+)
+def audit(args: argparse.Namespace) -> int:
+    """Audits one model; returns 1 when it is not as recorded."""
+    from rewriter.app.batch.urls import told
+    from rewriter.app.cli.selection import load
+    from rewriter.app.report.run_lines import audit_lines, audit_object
+    from rewriter.trust.provenance import check_record
+
+    before, after = all_opened([args.input, args.output])
+    source = None if args.source in (None, "auto", "none") else Path(args.source)
+    found = check_record.audit(before.file, after.file, load(args.rules), source)
+    found.findings = list(map(told, found.findings))
+    answer(
+        args.format,
+        lambda: audit_object(before.name, after.name, found),
+        lambda style: audit_lines(before.name, after.name, found, style),
+    )
+    return 0 if found.true else 1
+
+
+@command(
+    "run",
+    "run a model and show or keep what it gives",
+    MODEL,
+    description="Runs a model once, in ONNX Runtime on one thread without its optimizations, and shows what its outputs "
+    "are. -o keeps inputs and outputs by their names, so that --inputs of this and other commands reads them again. "
+    "Inputs are made up, always the same, where no file gives them.",
+    epilog="examples:\n  rewriter run net.onnx\n  rewriter run net.onnx --inputs sample.npz --dump 'op:Conv' -o out.npz",
+    options=(
+        DRAWN_INPUTS,
+        with_words("static", what="the shape of a made-up input"),
+        like("output", help="an .npz file for inputs and outputs"),
+        "dump",
+        NEW_FILE,
+        Limits("the whole command", default="600"),
+        "format",
+    ),
+)
+def run(args: argparse.Namespace) -> int:
+    """Runs one model; returns 0."""
+    import numpy as np
+
+    from rewriter.app.batch.deadline import within_limits
+    from rewriter.app.batch.urls import is_remote
+    from rewriter.app.report.run_lines import run_lines, run_object
+    from rewriter.core.graph.tidy import fix_shapes
+    from rewriter.core.onnxfile.write import check_target
+    from rewriter.trust.proof.models.benchmark import single_run
+    from rewriter.trust.proof.models.model_inputs import write_arrays
+    from rewriter.trust.proof.models.validity import Candidate
+    from rewriter.workbench.surgery.parts import with_outputs
+
+    target = None if args.output is None else Path(args.output)
+    if target is not None:
+        if is_remote(args.output):
+            raise RewriterError("-o names a file of this machine")
+        check_target(target, args.force)
+    source = opened(args.model)
+    with within_limits(**limits_of(args, LONG)):
+        model, drawn = source.read(), source.read()
+        with_outputs(model, args.dump)
+        fix_shapes(drawn.graph, args.static)
+        found = single_run(Candidate(model), args.inputs, Candidate(drawn))
+        if target is not None:
+            values = {**found.feed, **found.outputs}
+            arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+            write_arrays(target, arrays, force=args.force)
+            for name in values.keys() - arrays.keys():
+                say(f"note: {name!r} is no tensor, and not in {args.output}")
+        answer(
+            args.format,
+            lambda: run_object(source.name, found, args.output),
+            lambda style: run_lines(source.name, found, args.output, style),
+            hang=11,
+        )
+    return 0
+
+
+@command(
+    "bench",
+    "measure how long models take, and which nodes take it",
+    ("models", Option("the models; the others are compared with the first", "MODEL", nargs="+")),
+    description="Times models in ONNX Runtime on the processor, in turns where there are several, after some runs that do "
+    "not count, and tells from the runtime's profile which operators take the time. Models with the same inputs get the "
+    "same values.",
+    epilog="examples:\n  rewriter bench net.onnx --nodes\n  rewriter bench net.onnx small.onnx --threads 1",
+    options=(
+        DRAWN_INPUTS,
+        with_words("static", what="the shape of a made-up input"),
+        "runs",
+        "seconds",
+        "warmup",
+        "threads",
+        "as-it-is",
+        like("nodes", help="list every node, as the runtime runs it"),
+        Limits("the whole command", default="600"),
+        "format",
+    ),
+)
+def bench(args: argparse.Namespace) -> int:
+    """Times models; returns 0."""
+    from rewriter.app.batch.deadline import within_limits
+    from rewriter.app.report.run_lines import bench_lines, bench_object
+    from rewriter.core.graph.tidy import fix_shapes
+    from rewriter.trust.proof.judges.judges import runtime_version
+    from rewriter.trust.proof.models.benchmark import benchmark
+    from rewriter.trust.proof.models.validity import Candidate
+
+    with within_limits(**limits_of(args, LONG)):
+        models = []
+        sources = all_opened(args.models)
+        for source in sources:
+            drawn = source.read()
+            fix_shapes(drawn.graph, args.static)
+            models.append((source.name, source.file.absolute(), Candidate(source.read()), Candidate(drawn)))
+        timings = benchmark(
+            models,
+            inputs=args.inputs,
+            runs=args.runs,
+            warmup=args.warmup,
+            seconds=args.seconds,
+            threads=args.threads,
+            optimize=not args.as_it_is,
+        )
+        answer(
+            args.format,
+            lambda: bench_object(timings, runtime_version()),
+            lambda style: bench_lines(timings, runtime_version(), nodes=args.nodes, style=style),
+            hang=11,
+        )
+    return 0

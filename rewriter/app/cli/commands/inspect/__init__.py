@@ -1,1 +1,0 @@
-"""Commands that show what models are, and how they differ."""

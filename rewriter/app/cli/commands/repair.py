@@ -1,0 +1,385 @@
+"""Commands that repair models, and that show what a repair would do."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from rewriter.app.cli.options import (
+    MODEL,
+    PATHS,
+    RESULTS,
+    RULES_AT_WORK,
+    SELECTION,
+    Limits,
+    Option,
+    command,
+    like,
+    with_words,
+)
+from rewriter.app.cli.output import answer, say, style_of, tell
+from rewriter.core.errors import RewriterError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rewriter.app.batch.work import Outcome, Work
+    from rewriter.core.language.rule import Rule
+    from rewriter.core.language.rules import RuleSet
+    from rewriter.core.log.records import Firing
+    from rewriter.trust.plans.execution import Missing
+    from rewriter.trust.plans.plan_file import Document, Proposal
+    from rewriter.workbench.style import Style
+    from rewriter.workbench.surgery.opened import Opened
+
+
+@command(
+    "fix",
+    "repair models",
+    PATHS,
+    description="Repairs models. The input is never modified, unless by --in-place; without -o, --out or --in-place the "
+    "result goes to NAME.fixed.onnx beside the input, and *.fixed.onnx in folders are taken for such results and left "
+    "alone. Hidden folders are not searched.",
+    epilog="examples:\n  rewriter fix exported/ --out repaired/ --jobs 4\n"
+    "  rewriter fix net.onnx -o fixed.onnx --verify --report audit.html --report audit.json",
+    options=(*SELECTION, *RESULTS),
+)
+def fix(args: argparse.Namespace) -> int:
+    """Repairs models; returns the exit code."""
+    from rewriter.app.cli.batch import write_results
+    from rewriter.app.cli.paths import FIXED
+
+    return write_results("fix", args, FIXED)
+
+
+@command(
+    "check",
+    "report which rules would fire, and where",
+    PATHS,
+    description="Reports which rules would fire and where, and what an unknown fact keeps from being decided, with what "
+    "would make it known. Nothing is written. The exit code is 1 when a rule would fire, when ONNX Runtime refuses a model "
+    "or when a small model fails on all made-up inputs and they cannot be at fault.",
+    epilog="examples:\n  rewriter check net.onnx --source net-symbol.json\n"
+    "  rewriter check exported/ --format github --report findings.sarif",
+    options=(
+        *SELECTION,
+        with_words(
+            "runtime",
+            what="loads the models too, to print its refusal and the rules that answer it; auto: where it is installed; of "
+            "several models those up to 256 MB",
+        ),
+        "expect",
+    ),
+)
+def check(args: argparse.Namespace) -> int:
+    """Checks models; returns the exit code."""
+    from rewriter.app.batch.urls import is_remote
+    from rewriter.app.cli.batch import run_batch
+    from rewriter.app.cli.options import runtime_choice
+    from rewriter.app.cli.paths import find_models, unwritten
+
+    if args.expect is not None and "{" not in args.expect and not os.path.isfile(args.expect):
+        raise RewriterError(f"--expect {args.expect}: no such file")
+    if any(map(is_remote, args.paths)):
+        from rewriter.app.batch.work import Job
+        from rewriter.app.cli.remote_jobs import found_remote
+
+        jobs = [Job(path) for path, _ in found_remote(args.paths)]
+    else:
+        jobs = unwritten(find_models(args.paths))
+    args.ask_runtime = runtime_choice(args.runtime)
+    args.moderate = len(jobs) > 1
+    return run_batch("check", jobs, args)
+
+
+# Plans: what would be done to a model, for somebody to edit and to have carried out.
+
+
+@command(
+    "plan",
+    "write down what would be done, to be edited and applied",
+    MODEL,
+    description="Writes each rewrite that `fix` would do as a table of a TOML file, with what it changes beside it. "
+    "Setting `apply = false` rejects one; `rewriter apply` carries out the rest. The model is not changed.",
+    epilog="examples:\n  rewriter plan net.onnx -o plan.toml\n  rewriter apply plan.toml -o net.fixed.onnx\n"
+    "  rewriter plan net.onnx --interactive -o plan.toml",
+    options=(
+        *RULES_AT_WORK,
+        like("output", help="the plan (default, and `-`: standard output)"),
+        like("force", help="overwrite an existing plan"),
+        "interactive",
+        "tidy",
+        Limits("the plan", 600),
+    ),
+)
+def plan(args: argparse.Namespace) -> int:
+    """Writes a plan; returns 1 when something would be left unfinished."""
+    from pathlib import Path
+
+    from rewriter.app.batch.job import process
+    from rewriter.app.batch.work import Job
+    from rewriter.app.cli.batch import make_work
+    from rewriter.app.cli.configured import vary
+    from rewriter.app.cli.surgery import opened
+    from rewriter.core.onnxfile.write import check_target, write_bytes
+    from rewriter.core.record import replace
+    from rewriter.trust.plans.plan_file import written
+    from rewriter.workbench.style import clean, counted
+
+    output = None if args.output in (None, "-") else Path(args.output)
+    if output is not None:
+        check_target(output, args.force)
+    given = opened(args.model, args.source)
+    work, (job,) = vary(replace(make_work("fix", args), detail=True), [Job(str(given.file))], args)
+    outcome = process(job, work)
+    if outcome.error or outcome.log is None:
+        raise RewriterError(outcome.error or f"{given.name}: nothing is known of it")
+    document = _document(given, args, work.variants[job.variant] if work.variants else work, outcome)
+    if args.interactive:
+        from rewriter.app.batch.deadline import undisturbed
+
+        with undisturbed():  # somebody thinks
+            decided = _decided(document.proposals, outcome.log.firings)
+        document = replace(document, proposals=decided)
+    told = written(document, outcome.log.firings, Path.cwd() if output is None else output.parent)
+    if output is None:
+        print(told, end="")
+    else:
+        write_bytes(output, told.encode(), args.force)
+    say(f"{counted(len(outcome.log.firings), 'rewrite')} proposed" + ("" if output is None else f" in {clean(str(output))}"))
+    return 1 if outcome.unfinished else 0
+
+
+def _decided(proposals: Sequence[Proposal], firings: Sequence[Firing]) -> tuple[Proposal, ...]:
+    """As somebody answers, who is asked on stderr: stdout may be the plan."""
+    from rewriter.trust.plans.execution import decide
+
+    def ask(question: str) -> str:
+        print(question, end="", file=sys.stderr, flush=True)
+        return input()
+
+    return decide(proposals, {firing.number: firing for firing in firings}, say, ask)
+
+
+def _document(given: Opened, args: argparse.Namespace, work: Work, outcome: Outcome) -> Document:
+    from pathlib import Path
+
+    from rewriter import __version__
+    from rewriter.app.batch.remote import beside
+    from rewriter.app.batch.urls import is_url
+    from rewriter.trust.plans.plan_file import Document
+    from rewriter.trust.provenance.stamp import SHORT, file_digest, fired_only
+
+    assert outcome.log is not None
+    used = fired_only(work.rules, frozenset(outcome.log.counts))
+    source = outcome.source
+    place = beside(args.model, Path(source).name) if source and is_url(args.model) and args.source == "auto" else source
+    return Document(
+        version=__version__,
+        model=args.model,
+        sha256=given.digest(),
+        rule_paths=tuple(args.rules or ["shipped"]),
+        rules={rule.code: rule.digest[:SHORT] for rule in used},
+        proposals=tuple(_proposals(outcome)),
+        asked=tuple(sorted(used.chosen_runtimes)),
+        set={f"{code}.{name}": value for (code, name), value in sorted(used.settings.items())},
+        source=None if source is None else (str(place), file_digest(Path(source))),
+        constant_inputs=work.constant_inputs,
+        tidy=work.tidy,
+    )
+
+
+def _proposals(outcome: Outcome) -> list[Proposal]:
+    """What would fire, then what was kept from it."""
+    from rewriter.trust.plans.plan_file import Proposal
+
+    log = outcome.log
+    assert log is not None
+    found = [Proposal(f.number, True, f.rule, f.place, f.root, f.matched, f.parents) for f in log.firings]
+    kept = [(one.rule, one.place, one.root, f"suppressed ({one.origin}): {one.reason}") for one in log.suppressed]
+    kept += [(one.rule, one.place, one.root, f"rolled back: {one.reason}") for one in log.rolled_back if one.place]
+    found += [Proposal(0, False, rule, place, root, None, (), why) for rule, place, root, why in kept if rule in log.counts]
+    return found
+
+
+@command(
+    "apply",
+    "carry out a plan",
+    ("plan", Option("file written by `rewriter plan`", "PLAN")),
+    description="Does the rewrites that a plan accepts, and no other. Nothing is written when the model, a rule or the "
+    "source file is not what it was when the plan was made. The exit code is 1 when an accepted rewrite did not happen "
+    "though all that it follows did, or when one that is not in the plan was ready to happen; it is not done.",
+    epilog="example: rewriter apply plan.toml -o net.fixed.onnx",
+    options=(
+        like("output", help="the result (default: NAME.fixed.onnx beside the model)"),
+        like("force", help="overwrite an existing file"),
+        "fetch",
+        like("verify", action="store_true", help="also run the model before and after, as `fix --verify` does"),
+        like("stamp", help="leave a record in the result (default: yes)"),
+        "format",
+        Limits("the command", 600),
+    ),
+)
+def apply(args: argparse.Namespace) -> int:
+    """Carries out a plan; returns the exit code."""
+    from pathlib import Path
+
+    from rewriter.app.batch.job import process
+    from rewriter.app.batch.urls import is_remote, is_url, told
+    from rewriter.app.cli import paths
+    from rewriter.app.cli.console_report import exit_code
+    from rewriter.app.cli.report_record import model_record
+    from rewriter.app.cli.surgery import opened
+    from rewriter.app.report.jsonreport import dumps, plain
+    from rewriter.trust.plans.execution import UNPLANNED, missing
+    from rewriter.trust.plans.plan_file import read
+    from rewriter.workbench.style import clean
+
+    found = read(Path(args.plan))
+    if is_remote(found.model) and args.output is None:
+        raise RewriterError(f"the plan is of {found.model}, no file of this machine; say with -o where the result goes")
+    for url in (found.model, found.source[0] if found.source is not None else ""):
+        if is_url(url) and not args.fetch:
+            raise RewriterError(f"{args.plan} names {url}, and nothing was fetched; look at the address, then add --fetch")
+    model = opened(found.model)
+    source = None if found.source is None else opened(found.source[0])
+    (job,) = paths.plan([paths.Found(model.file, Path(model.file.name))], output=args.output, out=None, in_place=False)
+    outcome = process(job, _work(found, model, source, args))
+    outcome.path = model.name
+    absent = [] if outcome.log is None else missing(found.proposals, outcome.log)
+    unplanned = [] if outcome.log is None else [one for one in outcome.log.suppressed if one.reason == UNPLANNED]
+    code = exit_code("fix", outcome, args) or int(bool(unplanned) or any(not one.because for one in absent))
+    if args.format == "json":
+        lost = [{"rewrite": one.proposal.number, "because": one.because} for one in absent]
+        record = plain(model_record("fix", outcome))
+        print(dumps({"schema": 1, "command": "apply", "exit_code": code, **record, "missing": lost}))
+    elif not outcome.error:
+        for line in _applied(found, outcome, absent, style_of(sys.stdout)):
+            tell(line)
+    if outcome.error:
+        say(f"rewriter: error: {clean(told(outcome.error))}")
+    return code
+
+
+def _applied(plan: Document, outcome: Outcome, absent: list[Missing], style: Style) -> Iterator[str]:
+    from rewriter.app.report.terminal import fix_lines
+    from rewriter.workbench.style import clean
+
+    assert outcome.log is not None
+    accepted = sum(proposal.apply for proposal in plan.proposals)
+    done = f"{len(outcome.log.firings)} of {accepted} accepted rewrites -> {clean(str(outcome.output))}"
+    yield f"{style.paint('bold', clean(outcome.path))}: {done}"
+    yield from fix_lines(outcome.log, style)
+    for one in absent:
+        what = f"{one.proposal.number} {clean(one.proposal.rule)} at {clean(one.proposal.node)}"
+        if one.because:
+            before = ", ".join(map(str, one.because))
+            yield f"  {style.paint('dim', 'not done')} {what}: it follows {before}, which did not happen"
+        else:
+            yield f"  {style.paint('red', 'did not happen')} {what}"
+
+
+def _work(plan: Document, model: Opened, source: Opened | None, args: argparse.Namespace) -> Work:
+    """What the plan says, when all that it is about is as it was.
+
+    Raises:
+        RewriterError: the model, a rule or the source file is another one now.
+    """
+    from rewriter.app.batch.work import Work
+    from rewriter.app.cli.selection import load
+    from rewriter.core.record import replace
+    from rewriter.trust.provenance.stamp import SHORT, file_digest, fired_only, settings_of
+
+    found = model.digest()
+    if found != plan.sha256:
+        raise RewriterError(f"{model.name} is not the model of the plan: its SHA-256 is {found}, the plan's {plan.sha256}")
+    known = load(plan.rule_paths)
+    for code, digest in plan.rules.items():
+        rule = known.get(code)
+        if rule is None:
+            raise RewriterError(f"{args.plan}: rule {code} is not among the rules any more")
+        if rule.digest[:SHORT] != digest:
+            raise RewriterError(f"{args.plan}: rule {code} has changed since the plan was made; make a new one")
+    if plan.source is not None and source is not None and file_digest(source.file) != plan.source[1]:
+        raise RewriterError(f"{plan.source[0]} has changed since the plan was made; make a new one")
+    rules = fired_only(replace(known, by_id=frozenset(plan.asked), settings=settings_of(plan.set)), frozenset(plan.rules))
+    return Work(
+        rules,
+        source="none" if source is None else str(source.file),
+        constant_inputs=plan.constant_inputs,  # type: ignore[arg-type]
+        force=args.force,
+        tidy=plan.tidy,
+        verify=args.verify,
+        stamp=args.stamp is not False,
+        plan=(args.plan, plan.proposals),
+    )
+
+
+@command(
+    "why",
+    "explain why a rule fires at a place, or does not",
+    ("rule", Option("code of the rule; it need not be one that runs by default", "RULE", completed="one_code")),
+    MODEL,
+    (
+        "node",
+        Option(
+            "only matches that this node could be part of: its name or that of an output, or a pattern such as 'block1/*'",
+            "NODE",
+            nargs="?",
+            completed="nodes",
+        ),
+    ),
+    description="For each place where the operator of the rule's last node occurs: that the rule fires, or the deepest "
+    "question that it reached there, what the model answered, and, where the answer is unknown, what would make it "
+    "known. The nearest misses come first. Places are looked at before any rule has fired; a run of all "
+    "selected rules then shows where this one fires only after others, or comes too late. Nothing is written.",
+    epilog="example: rewriter why MX001 net.onnx fc1",
+    options=(*RULES_AT_WORK, "limit", "format", Limits("the command", 600)),
+)
+def why(args: argparse.Namespace) -> int:
+    """Explains one rule on one model; returns 0."""
+    from rewriter.app.batch.sources import source_of
+    from rewriter.app.cli.selection import target_names
+    from rewriter.app.cli.surgery import opened
+    from rewriter.app.report.rule_lines import when_asked
+    from rewriter.app.report.why_lines import why_lines, why_object
+    from rewriter.core.conditions.context import Context, Knowledge
+    from rewriter.core.engine.run import run
+    from rewriter.core.graph.index import GraphIndex
+    from rewriter.core.language.targets import EVERY_TARGET
+    from rewriter.rule_tools.explain.why_rules import explain
+    from rewriter.trust.proof.kernels import has_kernel
+
+    rule, rules = _explained_rule(args)
+    given = opened(args.model, args.source)
+    model = given.read()
+    model.constant_inputs = args.constant_inputs
+    source, notes = source_of(model, str(given.file), args.source)
+    known = Knowledge(source, rules.settings, model.overridable, has_kernel=has_kernel)
+    context = Context(GraphIndex(model.graph), known)
+    found = explain(context, rule, args.node, lambda: run(model.graph, rules, known, keep=False, detail=False))
+    if not (rule.default or (rule.header.on_target and not {EVERY_TARGET, *rule.targets}.isdisjoint(target_names(args)))):
+        notes.append(f"{rule.code} runs only {when_asked(rule)}")
+    configuration = args.configuration
+    for one in () if configuration is None else configuration.suppress:
+        if rule.code.startswith(one.rule) and (not one.patterns or configuration.fits(one.patterns, args.model)):
+            notes.append(f"{one.origin} suppresses {one.rule}" + (f" at {one.node}" if one.node else "") + f": {one.reason}")
+    answer(
+        args.format,
+        lambda: why_object(found, given.name, str(context.exporter), notes),
+        lambda style: why_lines(found, notes, args.limit, style),
+    )
+    return 0
+
+
+def _explained_rule(args: argparse.Namespace) -> tuple[Rule, RuleSet]:
+    """The rule, and all selected ones with it among them."""
+    from rewriter.app.cli.selection import codes, find_rule, load, target_names
+
+    known = load(args.rules).with_settings(args.set)
+    rule = find_rule(args.rule, list(known))
+    return rule, known.select(
+        [*(codes(args.select) or ["DEFAULT"]), rule.code], codes(args.ignore), target_names(args), guess=args.guess
+    )

@@ -1,1 +1,0 @@
-"""Commands that repair models, and that show what a repair would do."""

@@ -1,0 +1,358 @@
+"""Commands that list, begin and format rules, and those that explain a rule, a message or a command."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rewriter.app.cli.options import (
+    CONFIGURATION,
+    RULE_PATHS,
+    Limits,
+    Option,
+    command,
+    like,
+    steps,
+    with_words,
+)
+from rewriter.app.cli.output import answer, say, style_of, tell
+from rewriter.core.errors import RewriterError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rewriter.core.language.rule import Rule
+
+# What there is: rules, packs of rules, messages, commands.
+
+
+@command(
+    "rules",
+    "list the rules",
+    description="Lists rules: code, kind, evidence, exporter, when it runs (by default, with --guess, for a target, when "
+    "selected) and title. With --symptom, "
+    "the rules that answer the message of a tool, best first; the exit code is 1 when none surely does and the nearest are "
+    "listed.",
+    epilog='example: rewriter rules --symptom "First input does not have rank 2"',
+    options=(
+        "symptom",
+        "exporter",
+        with_words("target", what="rules for these, also those that run only when selected"),
+        "packs",
+        *RULE_PATHS,
+        CONFIGURATION,
+        Limits("the command", 600),
+        "format",
+    ),
+    target=[],  # here it says what is listed, which is nothing for a configuration to decide
+)
+def rules(args: argparse.Namespace) -> int:
+    """Lists rules; returns 1 when no rule answers the symptom, otherwise 0."""
+    from rewriter.app.cli.selection import read_rules, target_names
+    from rewriter.app.report.jsonreport import dumps
+    from rewriter.app.report.rule_lines import rule_object, rule_table
+    from rewriter.rule_tools.symptoms import find_answers
+
+    if args.packs:
+        return _print_packs(args)
+    listed = _for_targets(_of_exporter(read_rules(args.rules), args.exporter), target_names(args))
+    answers = [] if args.symptom is None else find_answers(listed, args.symptom)
+    is_sure = args.symptom is None or any(answer.sure for answer in answers)
+    if args.format == "json":
+        found = [{**rule_object(a.rule), "answers": a.symptom, "score": a.score, "sure": a.sure} for a in answers]
+        objects = found if args.symptom is not None else [rule_object(rule) for rule in listed]
+        print(dumps({"schema": 1, "command": "rules", "rules": objects}))
+        return 0 if is_sure else 1
+    if not is_sure:
+        say("no rule answers this text" + ("; the nearest:" if answers else ""))
+    if args.symptom is None or answers:
+        rows = listed if args.symptom is None else [answer.rule for answer in answers]
+        lines, hang = rule_table(rows, style_of(sys.stdout))
+        for line in lines:
+            tell(line, hang)
+    return 0 if is_sure else 1
+
+
+def _print_packs(args: argparse.Namespace) -> int:
+    """The packs, one a line; no code of the packages that bring them is run."""
+    from rewriter.core.language.rule_files import find_rule_files
+    from rewriter.rule_tools.packs import packs
+    from rewriter.workbench.style import clean, counted
+
+    found = [(pack, len(find_rule_files([pack.folder]))) for pack in packs()]
+    listed = [{"name": p.name, "from": p.distribution, "folder": str(p.folder), "files": files} for p, files in found]
+    answer(
+        args.format,
+        lambda: {"schema": 1, "command": "rules", "packs": listed},
+        lambda style: (
+            clean(f"pack:{pack.name}  {counted(files, 'rule file')}, {pack.distribution}, {pack.folder}")
+            for pack, files in found
+        ),
+    )
+    if not found and args.format != "json":
+        say("no installed package brings rules")
+    return 0
+
+
+def _of_exporter(rules: Sequence[Rule], name: str | None) -> Sequence[Rule]:
+    """The rules for one exporter; None: all of them.
+
+    Raises:
+        RewriterError: no rule is for it.
+    """
+    from rewriter.core.language.diagnostics import suggest
+
+    if name is None:
+        return rules
+    wanted = name.lower()
+    found = [rule for rule in rules if (wanted in rule.exporters if wanted != "any" else not rule.exporters)]
+    if not found:
+        known = sorted({exporter for rule in rules for exporter in rule.exporters})
+        near = suggest(wanted, known)
+        hint = f"did you mean {near}?" if near else f"there are rules for {', '.join(known) or 'any'}"
+        raise RewriterError(f"no rule is for exporter {name!r}; {hint}")
+    return found
+
+
+def _for_targets(rules: Sequence[Rule], targets: Sequence[str]) -> Sequence[Rule]:
+    """The rules for one of the targets, also those that run only when selected; no target: all rules.
+
+    Raises:
+        RewriterError: no rule is for a target.
+    """
+    from rewriter.core.language.targets import targets_meant
+
+    meant = targets_meant(targets, rules)
+    return [rule for rule in rules if not meant or not meant.isdisjoint(rule.targets)]
+
+
+@command(
+    "rule",
+    "show one rule",
+    ("code", Option("code of the rule", "CODE", completed="one_code")),
+    description="Shows one rule: what it does, for which models, its parameters, upstream issues, and its text.",
+    epilog="example: rewriter rule MX001",
+    options=(*RULE_PATHS, CONFIGURATION, Limits("the command", 600), "format"),
+)
+def rule(args: argparse.Namespace) -> int:
+    """Shows one rule; returns 0."""
+    from rewriter.app.cli.selection import find_rule, read_rules
+    from rewriter.app.report.rule_lines import rule_lines, rule_object, text_lines
+
+    found = find_rule(args.code, read_rules(args.rules))
+    answer(
+        args.format,
+        lambda: {"schema": 1, "command": "rule", **rule_object(found)},
+        lambda style: rule_lines(found, style),
+    )
+    for line in text_lines(found) if args.format != "json" else ():
+        print(line)
+    return 0
+
+
+@command(
+    "explain",
+    "explain a message of the rule compiler",
+    ("code", Option("E103, W301, ...; `list` prints all of them", "CODE", completed="messages")),
+    description="Explains a message of the rule compiler: what it means, a rule that gives it, and one that does not.",
+    epilog="example: rewriter explain E103",
+    options=("format",),
+)
+def explain(args: argparse.Namespace) -> int:
+    """Prints the page; returns 0."""
+    from rewriter.app.report.jsonreport import dumps
+    from rewriter.rule_tools.messages import message_pages
+
+    known = message_pages.message_pages()
+    texts = dict.fromkeys(known, "") if args.code == "list" else {args.code.upper(): message_pages.explain(args.code)}
+    if args.format == "json":
+        pages = [{"code": code, "title": known[code].title, **({"text": text} if text else {})} for code, text in texts.items()]
+        print(dumps({"schema": 1, "command": "explain", "pages": pages}))
+    else:
+        print("\n".join(text or f"{code}  {known[code].title}" for code, text in texts.items()))
+    return 0
+
+
+@command(
+    "help",
+    "explain a command, a rule or a message",
+    ("word", Option("a command, a rule's code, or a message's code", "WORD", nargs="?", completed="words")),
+    description="Explains a command (fix), a rule (MX001) or a message of the rule compiler (E103).",
+    epilog="examples:\n  rewriter help fix\n  rewriter help MX001",
+)
+def help(args: argparse.Namespace) -> int:
+    """Prints the help of the word; returns 0."""
+    from rewriter.app.cli.program import COMMANDS, make_parser
+    from rewriter.rule_tools.messages import message_pages
+
+    if args.word is None:
+        make_parser().print_help()
+    elif args.word in COMMANDS:
+        make_parser([args.word]).commands.choices[args.word].print_help()
+    elif args.word.upper() in message_pages.message_pages():
+        print(message_pages.explain(args.word))
+    else:
+        _print_rule(args.word, COMMANDS)
+    return 0
+
+
+def _print_rule(word: str, commands: tuple[str, ...]) -> None:
+    from rewriter.app.cli.selection import read_rules
+    from rewriter.app.report.rule_lines import rule_lines
+    from rewriter.core.language.diagnostics import suggest
+
+    known = {rule.code: rule for rule in read_rules(None)}
+    found = known.get(word.upper())
+    if found is None:
+        near = suggest(word, commands) or suggest(word.upper(), known)
+        hint = f"did you mean {near}?" if near else "`rewriter help` lists the commands"
+        raise RewriterError(f"{word!r} is no command, rule or message; {hint}")
+    for line in rule_lines(found, style_of(sys.stdout)):
+        tell(line)
+
+
+# Rules that are begun.
+
+
+@command(
+    "new",
+    "begin a rule from a part of a model",
+    ("code", Option("of the new rule: capital letters and a number, as MY001", "CODE")),
+    description="Writes a rule file with a pattern of the nodes around one node of a model, a header, and tests with that "
+    "part of the model, its weights made small. It compiles; comments say what is to be filled in.",
+    epilog="example: rewriter new MY001 --from net.onnx --around /MaxPool -o my_rules/MY001_pool.rules",
+    options=(
+        ("from", Option("the model", "MODEL", dest="model", required=True)),
+        like("around", required=True, help="the node: its name, or that of a tensor that it makes"),
+        like("depth", type=steps, default=1, help="how many steps away from it nodes are taken (default: 1)"),
+        like("output", help="the rule file (default: it is printed)"),
+        *RULE_PATHS,
+        with_words("runtime", what="is asked if it refuses the part, where it is installed"),
+        Limits("the command", 600),
+    ),
+)
+def new(args: argparse.Namespace) -> int:
+    """Writes the file; returns 0."""
+    from rewriter.app.cli.options import runtime_choice
+    from rewriter.app.cli.selection import load
+    from rewriter.app.cli.surgery import opened
+    from rewriter.core.onnxfile.write import check_target, write_bytes
+    from rewriter.workbench.authoring.new_rule import new_rule
+    from rewriter.workbench.style import clean
+
+    target = None if args.output is None else Path(args.output)
+    if target is not None:
+        check_target(target, force=False)
+    source = opened(args.model)
+    text = new_rule(
+        source.read(),
+        args.code.upper(),
+        args.around,
+        depth=args.depth,
+        rules=load(args.rules),
+        origin=source.name,
+        runtime=runtime_choice(args.runtime) != "no",
+    )
+    if target is None:
+        print(text, end="")
+        return 0
+    write_bytes(target, text.encode(), force=False)
+    tell(f"{clean(str(target))}: {args.code.upper()}")
+    say("answer what is marked FILL IN, then run: rewriter test " + clean(str(target)))
+    return 0
+
+
+@command(
+    "new-pack",
+    "begin a package of rules",
+    ("name", Option("small letters, digits and hyphens; pip knows it as NAME-rules", "NAME")),
+    description="Writes a folder with a package that pip installs and whose rules are then known as pack:NAME: an example "
+    "of a rule, its tests and what `verify` found, a test of the whole, and a workflow for CI.",
+    epilog="example: rewriter new-pack my-company",
+    options=(like("output", metavar="FOLDER", help="the folder to make (default: NAME-rules)"),),
+)
+def new_pack(args: argparse.Namespace) -> int:
+    """Writes the pack; returns 0."""
+    from rewriter.app.cli.commands.trials import verify
+    from rewriter.app.cli.program import make_parser
+    from rewriter.trust.proof.onnx_runtime import installed
+    from rewriter.workbench.authoring.new_pack import named, write_pack
+    from rewriter.workbench.style import clean
+
+    pack = named(args.name)
+    folder = Path(args.output or pack.distribution)
+    for path in write_pack(pack, folder):
+        tell(clean(str(path)))
+    place = str(folder / pack.rules)
+    if installed():
+        verify(make_parser(["verify"]).read(["verify", place, "--update-lock", "--samples", "60"]))
+    else:
+        say(f"the rules are not verified without ONNX Runtime; with it: rewriter verify {clean(place)} --update-lock")
+    say(f"install it with: pip install -e {clean(str(folder))}; then: rewriter fix MODEL --extend pack:{pack.name}")
+    return 0
+
+
+# Rules as text, and in editors.
+
+
+@command(
+    "fmt",
+    "format rule files",
+    ("paths", Option("rule file, or folder that is searched for *.rules", "PATH", nargs="+")),
+    description="Formats rule files in place; comments are kept. A file that does not parse is reported and left alone.",
+    epilog="example: rewriter fmt --check my_rules/",
+    options=("check", Limits("the command", 600)),
+)
+def fmt(args: argparse.Namespace) -> int:
+    """Formats; returns 2 when a file could not be, 1 when `--check` finds a difference."""
+    from rewriter.core.language.rule_files import find_rule_files, read_rule_file
+    from rewriter.core.onnxfile.write import write_bytes
+    from rewriter.rule_tools.format import format_text
+    from rewriter.workbench.style import clean, counted
+
+    changed, failed = 0, 0
+    files = find_rule_files(args.paths)
+    for file in files:
+        try:
+            text = read_rule_file(file)
+            formatted = format_text(text)
+            if formatted == text:
+                continue
+            changed += 1
+            if not args.check:
+                write_bytes(Path(file), formatted.encode(), True)
+        except RewriterError as error:
+            failed += 1
+            shown = str(error)
+            say(shown if shown.startswith(file) else f"{clean(file)}:\n{shown}")
+            continue
+        print(f"{'would format' if args.check else 'formatted'} {clean(file)}")
+    say(f"{counted(len(files), 'file')}: {changed} {'to format' if args.check else 'formatted'}, {failed} failed")
+    if failed:
+        return 2
+    return 1 if args.check and changed else 0
+
+
+@command(
+    "lsp",
+    "answer editors about rule files",
+    description="Speaks the Language Server Protocol on standard input and output: diagnostics as one types, hover, "
+    "completion, definitions, formatting, and lenses that run tests and verify rules. Editors start it by themselves. "
+    "Needs rewriter[editor].",
+    epilog="example: rewriter lsp --stdio",
+    options=("stdio",),
+)
+def lsp(args: argparse.Namespace) -> int:
+    """Serves until the editor ends it; returns 0."""
+    from importlib.util import find_spec
+
+    from rewriter.core.errors import install
+
+    if find_spec("pygls") is None:
+        raise RewriterError(f"the language server needs pygls; install it with: {install('editor')}")
+    from rewriter.app.editor.server import RulesServer
+
+    RulesServer().server.start_io()
+    return 0

@@ -1,0 +1,464 @@
+"""Commands that try rules: on the models of their tests, on models of one's own, on random ones, and against each other."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rewriter.app.cli.options import LONG, RULES, Limits, OneOf, Option, command, like, limits_of
+from rewriter.app.cli.output import answer, say, style_of, tell, wants_color
+from rewriter.core.errors import RewriterError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from rewriter.core.engine.coverage import Coverage
+    from rewriter.core.language.ast import Where
+    from rewriter.core.language.diagnostics import Diagnostic
+    from rewriter.core.language.rule import Rule
+    from rewriter.core.language.rules import RuleSet
+    from rewriter.trust.proof.rules.verdict import Verdict
+    from rewriter.trust.rule_tests import TestResult
+
+# The tests that stand in rule files.
+
+MISSES = 2
+"""Places that are shown where a rule does not fire."""
+
+SECONDS_BETWEEN_LOOKS = 0.5
+
+
+@command(
+    "test",
+    "run the inline tests of rules",
+    RULES,
+    description="Runs the inline tests of rule files. Where one fails it shows the difference, or why nothing fires.",
+    epilog="examples:\n  rewriter test my_rules/\n  rewriter test my_rules/ --watch\n"
+    "  rewriter test my_rules/MY001_pool.rules --bless",
+    options=(
+        "bless",
+        like("dry-run", help="of --bless only show the difference"),
+        "watch",
+        Limits("all tests together", default="600"),
+        "format",
+    ),
+)
+def test(args: argparse.Namespace) -> int:
+    """Runs the tests; returns 1 when one fails."""
+    from rewriter.app.batch.deadline import within_limits
+
+    def limited() -> int:
+        with within_limits(**limits_of(args, LONG)):
+            return _bless(args) if args.bless else _test(args)
+
+    if args.watch and (args.bless or args.format == "json"):
+        raise RewriterError(f"--watch does not go with {'--bless' if args.bless else '--format json'}")
+    if args.bless and (args.format == "json" or not args.rules):
+        raise RewriterError("--bless writes rule files: name them, and leave --format out")
+    return watched(args.rules, limited) if args.watch else limited()
+
+
+def watched(paths: Sequence[str] | None, work: Callable[[], int], wait: Callable[[float], None] = time.sleep) -> int:
+    """Does the work, and again after each change of one of the rule files; what is wrong in them is said, and it goes on.
+
+    Returns:
+        What the work returned last, as soon as `wait` is interrupted.
+    """
+    from rewriter.app.cli.selection import rule_paths
+    from rewriter.core.language.rule_files import find_rule_files, state_of
+
+    before, found = None, 0
+    while True:
+        now: object
+        try:
+            now = [state_of(path) for path in find_rule_files(rule_paths(paths))]
+        except RewriterError as error:  # one of the files is not there
+            now = str(error)
+        if now != before:
+            before = now
+            try:
+                found = work()
+            except RewriterError as error:
+                say(f"rewriter: error: {error}")
+                found = 2
+            say(f"--- {time.strftime('%H:%M:%S')}: waiting for changes; Ctrl-C ends")
+        try:
+            wait(SECONDS_BETWEEN_LOOKS)
+        except KeyboardInterrupt:
+            return found
+
+
+def _test(args: argparse.Namespace) -> int:
+    from rewriter.app.cli.selection import load
+    from rewriter.app.report.jsonreport import dumps
+    from rewriter.trust.proof.rules.limited_tests import inline_tests, limited_results
+    from rewriter.workbench.style import counted
+
+    known = load(args.rules)
+    results = list(limited_results(inline_tests(known), tuple(known)))
+    failed = [result for result in results if not result.ok]
+    untested = [rule.code for rule in known if not rule.ast.tests]
+    if args.format == "json":
+        tests = [
+            {"rule": r.rule, "title": r.title, "path": r.path, "line": r.line, "ok": r.ok, "message": r.message}
+            for r in results
+        ]
+        print(dumps({"schema": 1, "command": "test", "tests": tests, "untested": untested}))
+        return 1 if failed else 0
+    _tell_failures(failed)
+    sys.stdout.flush()
+    if untested:
+        say(f"without a test: {', '.join(untested)}")
+    passed = f"{len(results) - len(failed)} passed, {len(failed)} failed"
+    say(f"{counted(len(results), 'test')} of {counted(len(known), 'rule')}: {passed}")
+    return 1 if failed else 0
+
+
+def _tell_failures(failed: Iterable[TestResult]) -> None:
+    from rewriter.app.report.why_lines import miss_lines
+    from rewriter.workbench.style import clean
+
+    style = style_of(sys.stdout)
+    for result in failed:
+        tell(f"{style.paint('red', 'failed')} {clean(result.path)}:{result.line}: {result.rule} {clean(result.title)}")
+        _tell_difference(result.message.splitlines())
+        for line in () if result.why is None else miss_lines(result.why, MISSES, style):
+            tell(f"    {line}", hang=8)
+
+
+def _tell_difference(lines: Sequence[str]) -> None:
+    from rewriter.workbench.style import clean
+
+    style = style_of(sys.stdout)
+    for line in lines:
+        color = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
+        tell("    " + (style.paint(color, clean(line)) if color else clean(line)))
+
+
+def _bless(args: argparse.Namespace) -> int:
+    """Writes expected models; returns 1 when a test fails that is none of them."""
+    from rewriter.app.cli.selection import load
+    from rewriter.workbench.authoring.bless import Blessing, blessings, write_blessings
+    from rewriter.workbench.style import clean, counted
+
+    found = list(blessings(load(args.rules)))
+    blessed = [one for one in found if isinstance(one, Blessing)]
+    failed = [one for one in found if not isinstance(one, Blessing)]
+    for one in blessed:
+        tell(f"{clean(one.result.path)}:{one.result.line}: {one.result.rule} {clean(one.result.title)}")
+        _tell_difference(one.diff)
+    _tell_failures(failed)
+    files = [] if args.dry_run else write_blessings(blessed)
+    done = f"written to {counted(len(files), 'file')}" if files else "not written" if blessed else "to bless"
+    say(f"{counted(len(blessed), 'expected model')} {done}; {counted(len(failed), 'other failure')}")
+    return 1 if failed else 0
+
+
+# Rules as a set.
+
+
+@command(
+    "lint",
+    "check rules against each other",
+    ("rules", Option("rule file or folder; `shipped` are the shipped rules (default: these alone)", "RULES", nargs="*")),
+    description="Checks rules as a set: rules that are the same, never get their turn, fit the same node with nothing to "
+    "say which goes first, match their own results, undo each other, or can never apply.",
+    epilog="example: rewriter lint shipped my_rules/",
+    options=("pedantic", Limits("the command", 600), "format"),
+)
+def lint(args: argparse.Namespace) -> int:
+    """Checks the set; returns 1 when something is wrong with it. What cannot be decided is no finding."""
+    from rewriter.app.cli.selection import load
+    from rewriter.app.report.jsonreport import dumps
+    from rewriter.core.language.diagnostics import render_all
+    from rewriter.rule_tools.lint import rule_set
+    from rewriter.workbench.style import counted
+
+    known = load(args.rules)
+    found = rule_set.lint(known, pedantic=args.pedantic)
+    errors = [diagnostic for diagnostic in found if not diagnostic.is_warning]
+    sources = {rule.path: rule.source for rule in known}
+    if args.format == "json":
+        findings = [_finding_object(diagnostic, sources) for diagnostic in found]
+        print(dumps({"schema": 1, "command": "lint", "rules": len(known), "findings": findings}))
+    elif found:
+        print(render_all(found, sources, wants_color(sys.stdout)))
+    sys.stdout.flush()
+    undecided = f", {len(found) - len(errors)} undecided" if args.pedantic else ""
+    say(f"{counted(len(known), 'rule')}: {counted(len(errors), 'finding')}{undecided}")
+    return 1 if errors else 0
+
+
+def _finding_object(diagnostic: Diagnostic, sources: Any) -> dict[str, object]:
+    def place(path: str, span: Any, label: str) -> dict[str, object]:
+        line, column = sources[path].line_col(span.start)
+        return {"path": path, "line": line, "column": column, "label": label}
+
+    return {
+        "code": diagnostic.code,
+        "message": diagnostic.message,
+        **place(diagnostic.path, diagnostic.span, diagnostic.label),
+        "related": [place(other.path, other.span, other.label) for other in diagnostic.related],
+        "notes": list(diagnostic.notes),
+        "helps": list(diagnostic.helps),
+    }
+
+
+# Rules on models: what of them a set of models exercises.
+
+
+@command(
+    "coverage",
+    "list the rules and conditions that models never exercise",
+    ("rules", Option("rule file or folder; `shipped` are the shipped rules", "RULES")),
+    ("paths", Option("model, or folder that is searched for *.onnx", "MODEL", nargs="+")),
+    description="Runs rules over models and reports which of them never fired, and which `where` lines never kept a rule "
+    "from firing. What runs by default is run together, and so is the rest of the rules; nothing is written.",
+    epilog="example: rewriter coverage shipped exported/",
+    options=(like("set", default=[]), "all", Limits("each model"), "format"),
+)
+def coverage(args: argparse.Namespace) -> int:
+    """Prints what was never exercised; returns 2 when a model cannot be read, otherwise 0."""
+    from rewriter.app.batch.job import process
+    from rewriter.app.batch.work import Work
+    from rewriter.app.cli.console_report import failure
+    from rewriter.app.cli.paths import find_models, unwritten
+    from rewriter.app.cli.selection import load
+    from rewriter.core.engine.coverage import Coverage
+    from rewriter.workbench.style import clean, counted
+
+    known = load([args.rules]).with_settings(args.set)
+    count, failed, limits = Coverage(), 0, limits_of(args)
+    jobs = unwritten(find_models(args.paths))
+    for job in jobs:
+        for part in _parts(known):
+            outcome = process(job, Work(part, keep=False, coverage=count, **limits))
+            if outcome.error:
+                say(failure(outcome, style_of(sys.stderr), debug=args.debug))
+                failed += 1
+                break
+    objects = {"schema": 1, "command": "coverage", "models": len(jobs), "failed": failed}
+    answer(
+        args.format,
+        lambda: {**objects, "rules": [_coverage_object(rule, count) for rule in known]},
+        lambda style: (clean(line) for rule in known for line in _coverage_lines(rule, count, everything=args.all)),
+    )
+    never = sum(not count.fired[rule.code] for rule in known)
+    idle = sum(not count.blocked(rule.code, where) for rule in known for where in rule.ast.wheres)
+    say(
+        f"{counted(len(known), 'rule')} over {counted(len(jobs), 'model')}: {counted(never, 'rule')} never fired, "
+        f"{counted(idle, '`where` line')} never blocked"
+    )
+    return 2 if failed else 0
+
+
+def _parts(rules: RuleSet) -> Sequence[RuleSet]:
+    """The rules that run unasked, and the others; the latter may undo each other's work, but not that of the former.
+
+    Rules with a parameter that nobody has set are left out.
+    """
+    from rewriter.core.record import replace
+
+    able = [
+        rule for rule in rules if all(p.default is not None or (rule.code, p.name) in rules.settings for p in rule.ast.params)
+    ]
+    split = [tuple(rule for rule in able if rule.default is unasked) for unasked in (True, False)]
+    return [replace(rules, rules=part, selected=True) for part in split if part]
+
+
+def _coverage_lines(rule: Rule, count: Coverage, *, everything: bool) -> Iterator[str]:
+    """What was never exercised of a rule."""
+    from rewriter.workbench.style import counted
+
+    fired = count.fired[rule.code]
+    times = counted(count.stood[rule.code], "time") if count.stood[rule.code] else "nowhere"
+    if not fired:
+        yield f"{rule.code} never fired: its pattern stood {times}"
+    elif everything:
+        yield f"{rule.code} fired {counted(fired, 'time')}; its pattern stood {times}"
+    if not count.stood[rule.code]:
+        return  # nothing was asked
+    for where in rule.ast.wheres:
+        blocked, held = count.blocked(rule.code, where), count.held(rule.code, where)
+        text = f"{rule.code} line {_line(rule, where)} `{rule.words(where.condition.span)}`"
+        if not blocked + held:
+            yield f"{text} was never asked"
+        elif not blocked or not held:
+            yield f"{text} never {'held' if blocked else 'blocked'} (asked {counted(blocked + held, 'time')})"
+        elif everything:
+            yield f"{text} held {counted(held, 'time')} and blocked {counted(blocked, 'time')}"
+
+
+def _coverage_object(rule: Rule, count: Coverage) -> dict[str, object]:
+    """The counts of a rule, as JSON has them."""
+    wheres = [
+        {
+            "line": _line(rule, where),
+            "condition": rule.words(where.condition.span),
+            **{answer: count.answers[rule.code, where.span.start, answer] for answer in ("true", "false", "unknown")},
+        }
+        for where in rule.ast.wheres
+    ]
+    return {"code": rule.code, "stood": count.stood[rule.code], "fired": count.fired[rule.code], "wheres": wheres}
+
+
+def _line(rule: Rule, where: Where) -> int:
+    return rule.source.line_col(where.span.start)[0]
+
+
+# Rules on random models: what of their promises has a counterexample.
+
+GRACE = 60.0
+"""Seconds for a rule beside the time of its samples: for its tests, and for making a counterexample small."""
+
+
+@command(
+    "verify",
+    "look for counterexamples to what rules promise",
+    RULES,
+    description="Runs each rule on random instances of its pattern and compares the models before and after in ONNX "
+    "Runtime and in onnx.reference. Rules that are as the lock file has them are not run again. Needs rewriter[verify]. "
+    "The exit code is 1 for a counterexample, or a rule that could not be verified and does not say why.",
+    epilog="examples:\n  rewriter verify my_rules/ --samples 2000\n  rewriter verify rules/ --locked",
+    options=(
+        like("select", default=[], help="comma-separated codes or beginnings of codes (default: ALL)"),
+        "samples",
+        "seed",
+        like("jobs", default=1, help="processes (default: 1)"),
+        like("timeout", type=float, default=20.0, help="for the samples of one rule (default: 20)"),
+        "recorded",
+        "update-lock",
+        OneOf(("locked", "no-lock")),
+        Limits("one rule", default=f"three times --timeout, and {GRACE:g} seconds"),
+        "format",
+    ),
+)
+def verify(args: argparse.Namespace) -> int:
+    """Verifies; returns 1 for a counterexample, an unverified rule without a reason, or one that is missing in the lock."""
+    from rewriter.app.cli.selection import codes, load
+    from rewriter.trust.proof.oracles import require_runtime
+    from rewriter.trust.proof.rules.verdict import lock_path, read_lock
+
+    rules = load(args.rules or None)
+    named = rules.select(codes(args.select) or ["ALL"])
+    chosen = [*named, *named.aside]  # a promise holds for every target
+    place = lock_path(_place(args.rules))
+    locked = read_lock(place)
+    held = {rule.code: locked[rule.code] for rule in chosen if _holds(locked.get(rule.code), rule.digest)}
+    known = {} if args.no_lock else held
+    fresh = [rule for rule in chosen if rule.code not in known]
+    if args.locked:
+        return _show_locked(args, known, [rule.code for rule in fresh])
+    if fresh:
+        require_runtime()
+    # What took long before, and so came to few samples, begins first: at the end no process waits for another one.
+    fresh.sort(key=lambda rule: locked[rule.code].samples if rule.code in locked else 0)
+    verdicts = _verified(args, rules, [rule.code for rule in fresh], place)
+    everything = sorted([*known.values(), *verdicts], key=lambda verdict: verdict.rule)
+    if args.update_lock:
+        _update(place, _kept(locked, rules, {rule.code for rule in chosen}, whole=_is_whole(args.rules, place)), everything)
+    return _show(args, everything, rules)
+
+
+def _holds(verdict: Verdict | None, digest: str) -> bool:
+    """A locked verdict counts while the rule is what it was and nothing speaks against it."""
+    return verdict is not None and verdict.digest == digest and verdict.acceptable
+
+
+def _kept(locked: dict[str, Verdict], rules: RuleSet, chosen: set[str], *, whole: bool) -> dict[str, Verdict]:
+    """Verdicts of rules that were not asked about now and still count; of rules that were not loaded, unless all were."""
+    loaded = {rule.code: rule.digest for rule in rules}
+    others = {code: verdict for code, verdict in locked.items() if code not in chosen}
+    return {code: v for code, v in others.items() if (_holds(v, loaded[code]) if code in loaded else not whole)}
+
+
+def _is_whole(paths: list[str], lock: Path) -> bool:
+    """Whether all rules of the lock's folder are loaded: a rule that is not among them is gone."""
+    return not paths or any(Path(path).resolve() == lock.parent.resolve() for path in paths)
+
+
+def _place(paths: list[str]) -> Path:
+    from rewriter.core.resources import resource
+
+    return Path(paths[0]) if paths else Path(str(resource("rules")))
+
+
+def _verified(args: argparse.Namespace, rules: RuleSet, codes: list[str], place: Path) -> list[Verdict]:
+    from rewriter.trust.proof.rules.recorded import Recorded, examine
+    from rewriter.trust.proof.rules.verdict import COUNTEREXAMPLE, Verdict
+    from rewriter.trust.proof.rules.verify_rule import VerifyPlan
+    from rewriter.trust.proof.rules.workers import verify_all
+
+    if not codes:
+        return []
+    folder = Path(args.recorded) if args.recorded else place.parent.parent / "tests" / "models"
+    recorded = examine(_with_shipped(rules), folder, codes) if folder.is_dir() else Recorded()
+    found = []
+    limits = limits_of(args, 3 * args.timeout + GRACE)
+    plan = VerifyPlan(args.samples, args.seed, args.timeout, limit=limits["seconds"], memory=limits["memory"])
+    todo = [rule for code in codes if (rule := rules.get(code)) is not None]
+    for code, why in recorded.harms.items():
+        todo = [rule for rule in todo if rule.code != code]
+        rule = rules.get(code)
+        assert rule is not None
+        found.append(Verdict(code, rule.digest, COUNTEREXAMPLE, why))
+    return [*found, *verify_all(todo, plan, recorded.repairs, args.jobs)]
+
+
+def _with_shipped(rules: RuleSet) -> RuleSet:
+    """A recorded export often needs more than one repair, so the shipped ones run beside those to be verified."""
+    from rewriter.core.record import replace
+    from rewriter.rule_tools.load_rules import load_rules
+
+    others = [rule for rule in load_rules(None) if rules.get(rule.code) is None]
+    return replace(rules, rules=(*rules, *others))
+
+
+def _update(place: Path, kept: dict[str, Verdict], verdicts: list[Verdict]) -> None:
+    """Writes the lock: what was found now beside what is kept."""
+    from rewriter.trust.proof.oracles import versions
+    from rewriter.trust.proof.rules.verdict import write_lock
+    from rewriter.workbench.style import counted
+
+    new = {verdict.rule: verdict for verdict in verdicts if verdict.acceptable}
+    write_lock(place, {**kept, **new}.values(), versions())
+    say(f"wrote {place}: {counted(len(new), 'verdict')}")
+
+
+def _show_locked(args: argparse.Namespace, known: dict[str, Verdict], missing: list[str]) -> int:
+    from rewriter.app.report.jsonreport import dumps
+    from rewriter.workbench.style import counted
+
+    if args.format == "json":
+        print(dumps({"schema": 1, "command": "verify", "locked": sorted(known), "changed": missing}))
+    else:
+        for code in missing:
+            tell(f"{code} is not in the lock as it is now; run: rewriter verify --update-lock")
+        say(f"{counted(len(known), 'rule')} as they were verified, {len(missing)} not")
+    return 1 if missing else 0
+
+
+def _show(args: argparse.Namespace, verdicts: list[Verdict], rules: RuleSet) -> int:
+    from rewriter.app.report.rule_lines import verdict_lines, verdict_object
+    from rewriter.workbench.style import counted
+
+    bad = [verdict for verdict in verdicts if not verdict.acceptable]
+    paths = {verdict.rule: rule.path for verdict in verdicts if (rule := rules.get(verdict.rule)) is not None}
+    answer(
+        args.format,
+        lambda: {"schema": 1, "command": "verify", "rules": [verdict_object(verdict) for verdict in verdicts]},
+        lambda style: (line for one in verdicts for line in verdict_lines(one, paths.get(one.rule, ""), style)),
+    )
+    if args.format == "json":
+        return 1 if bad else 0
+    sys.stdout.flush()
+    counts = {
+        status: sum(verdict.status == status for verdict in verdicts) for status in ("tested", "counterexample", "unverified")
+    }
+    locked = sum(verdict.locked for verdict in verdicts)
+    told = ", ".join(f"{number} {status}" for status, number in counts.items())
+    say(f"{counted(len(verdicts), 'rule')}: {told}" + (f" ({locked} by lock)" if locked else ""))
+    return 1 if bad else 0
