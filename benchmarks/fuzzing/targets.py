@@ -24,7 +24,6 @@ from fuzzing.text_mutations import mutate_bytes, mutate_fences, mutate_json, mut
 from rewriter.app.batch.job import process
 from rewriter.app.batch.work import Job, Work
 from rewriter.app.cli import selection
-from rewriter.app.cli import selection as catalogue
 from rewriter.app.cli.main import main
 from rewriter.core.conditions.context import Knowledge
 from rewriter.core.engine.limits import Limits
@@ -33,6 +32,7 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.graph.metadata import HISTORY
 from rewriter.core.graph.model import load
 from rewriter.core.language.rules import RuleSet
+from rewriter.rule_tools import load_rules as rule_loading
 from rewriter.rule_tools.load_rules import load_rules
 
 SLOW = 20.0
@@ -62,7 +62,7 @@ class Targets:
         os.environ |= {"REWRITER_DEBUG": "1", "XDG_CACHE_HOME": str(self.folder), "ORT_DISABLE_TELEMETRY": "1"}
         rules = load_rules()
         selection.load_rules = _kept(rules)
-        catalogue.read_rules = _kept(list(rules))
+        selection.rules_as_written = rule_loading.read_rules = _kept(list(rules))
         self.codes = [rule.code for rule in rules]
         self.selections = [rules.select(), rules.select(), rules.select(["ALL"])]
         self.work = Work(rules.select(["ALL"]), stamp=True, seconds=60.0, memory=2 << 30)

@@ -121,29 +121,50 @@ def _apart(files: Sequence[str], paths: Iterable[Path | str] | None) -> list[Seq
     return [part for part in parts if part] or [files]
 
 
+def read_rules(paths: Iterable[Path | str] | None = None) -> list[Rule]:
+    """The rules of files as they are written, by code, for those who only show them; nothing is checked against ONNX's schemas.
+
+    Raises:
+        RewriterError: a file cannot be read.
+        RuleFileError: a file is not in the rule language.
+    """
+    library = Library(find_rule_files(paths))
+    found = library.read("checked") or library.read("parsed")
+    if found is None:
+        rules, said = _parsed(library.texts, as_written=True)
+        problems = [diagnostic for diagnostic in said if not diagnostic.is_warning]
+        if problems:
+            raise RuleFileError(problems, {source.path: source for source in library.texts})
+        library.write("parsed", rules, ())
+        found = rules, ()
+    return sorted(found[0], key=lambda rule: rule.code)
+
+
 def _compiled(library: Library) -> RulesAndWarnings:
     """Parses and checks each file; what is right goes into the cache."""
     from rewriter.core.collector import collector_off
 
     with collector_off():
-        rules, found = _checked(library.texts)
+        rules, found = _parsed(library.texts)
         if all(diagnostic.is_warning for diagnostic in found):
             library.write("checked", rules, found)
     return rules, tuple(found)
 
 
-def _checked(sources: Sequence[SourceText]) -> tuple[list[Rule], list[Diagnostic]]:
-    """The rules of all files, and all that the compiler says of each file."""
+def _parsed(sources: Sequence[SourceText], *, as_written: bool = False) -> tuple[list[Rule], list[Diagnostic]]:
+    """The rules of all files, and all that the compiler says of each file: of its syntax alone, if it is taken as written."""
     from rewriter.core.language.parse import parse
     from rewriter.core.language.rule_files import SharedDefines
-    from rewriter.rule_tools.checks.check import check
 
     found: list[Diagnostic] = []
     rules: list[Rule] = []
     shared = SharedDefines(sources)
     for source in sources:
-        rule_file, problems = parse(source.text, source.path, shared.of(source.path))
+        rule_file, problems = parse(source.text, source.path, shared.of(source.path), as_written=as_written)
         found.extend(problems)
-        found.extend(check(rule_file))
+        if not as_written:
+            from rewriter.rule_tools.checks.check import check
+
+            found.extend(check(rule_file))
         rules.extend(Rule(rule, source.path, source) for rule in rule_file.rules)
     return rules, found

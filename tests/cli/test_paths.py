@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.app.cli.paths import find_models, plan
+from rewriter.app.batch.jobs import find_models, plan
 from rewriter.core.errors import RewriterError
 
 
@@ -25,14 +25,14 @@ def targets(tree: Path, *paths: str, **options: object) -> dict[str, str]:
 
 
 def test_folders_in_order_without_hidden_ones(tree: Path) -> None:
-    found = [str(model.place) for model in find_models([str(tree)])]
+    found = [model.place for model in find_models([str(tree)])]
     assert found == ["a.fixed.onnx", "a.onnx", "b/1.onnx", "b/2.onnx", "c/B.ONNX"]
-    assert "a.fixed.onnx" not in [str(model.place) for model in find_models([str(tree)], skip=".fixed.onnx")]
+    assert "a.fixed.onnx" not in [model.place for model in find_models([str(tree)], skip=".fixed.onnx")]
 
 
 def test_a_model_counts_once_and_a_missing_one_too(tree: Path) -> None:
     found = find_models([str(tree / "a.onnx"), str(tree / "b" / ".." / "a.onnx"), str(tree / "no.onnx")])
-    assert [model.path.name for model in found] == ["a.onnx", "no.onnx"]
+    assert [Path(model.path).name for model in found] == ["a.onnx", "no.onnx"]
 
 
 def test_beside_the_input(tree: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 STDIN = "-"
+STDOUT = "-"
 
 _NAMES: dict[str, str] = {}
 """Of files that were brought from elsewhere, what people call them."""

@@ -4,142 +4,42 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, redirect_stdout
-from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
+from typing import TYPE_CHECKING
 
-from rewriter import __version__
-from rewriter.app.batch.file_records import file_records
-from rewriter.app.batch.journal import ENDING, Entry, Folder, Journal, Remaining, entry_of, key_of, recipe, stamps_in
+from rewriter.app.batch.jobs import check_results, find_models, plan, without_results
 from rewriter.app.batch.processes import Interrupted, Interruption, heard, run_all
-from rewriter.app.batch.urls import is_remote, is_url
+from rewriter.app.batch.records import FINDINGS, OK, Command, Totals
+from rewriter.app.batch.urls import STDOUT, is_remote, is_url
 from rewriter.app.batch.work import Job, Outcome, Work
 from rewriter.app.cli.configured import unused, vary
-from rewriter.app.cli.console_report import ConsoleReport, Totals, next_step, progress, summary_line
+from rewriter.app.cli.console_report import (
+    ConsoleReport,
+    check_reports,
+    next_step,
+    progress,
+    result_in,
+    snapshots,
+    summary_line,
+    write_reports,
+)
 from rewriter.app.cli.options import limits_of, runtime_choice
 from rewriter.app.cli.output import check_stdout, model_to_stdout, say, style_of
-from rewriter.app.cli.paths import STDOUT, find_models, plan, result_in, unwritten_yet
-from rewriter.app.cli.report_record import Command, check_reports, printed, snapshots, status, write_reports
 from rewriter.app.cli.selection import selected
-from rewriter.app.report.document import ModelRecord
+from rewriter.app.report.formats import pieces_of
 from rewriter.core.engine.limits import Limits
 from rewriter.core.errors import RewriterError
 from rewriter.core.log.clock import Profile
-from rewriter.core.log.records import RolledBack, Verification
-from rewriter.core.onnxfile.write import make_folder, sole_run
+from rewriter.core.onnxfile.write import sole_run
 from rewriter.core.record import replace
 from rewriter.workbench.style import clean
 
-# `--resume` and `--update`: what of a call an earlier one has done, by the journal in the folder of results.
-
-
-class Resumed:
-    """The journal of a folder, and what of a call is left to do.
-
-    Attributes:
-        work: with which this has to be done.
-        skipped: how many models an earlier run has done.
-
-    Raises:
-        RewriterError: the journal cannot be used, or `--resume` would mix results of different rules.
-    """
-
-    def __init__(self, command: Command, jobs: Sequence[Job], work: Work, args: argparse.Namespace) -> None:
-        self._command = command
-        self._jobs = jobs
-        self._limits = {"seconds": work.seconds, "memory": None if args.memory_limit is None else work.memory}
-        self.work = replace(work, journal=True, variants=tuple(replace(one, journal=True) for one in work.variants))
-        recipes = [recipe(command, one, _versions()) for one in work.variants or [work]]
-        self._keys = [key_of(made) for made in recipes]
-        out = Path(args.out)
-        path = journal_of(out) if args.journal is None else Path(args.journal)
-        for folder in (out, path.parent):
-            make_folder(folder)
-        self._journal = Journal(path)
-        self._journal.start(dict(zip(self._keys, recipes, strict=True)))
-        self._folder = Folder(out, self._journal, self._keys, self._limits)
-        self._left = self._remaining(args)
-        self.skipped = len(self._left.done)
-
-    def _remaining(self, args: argparse.Namespace) -> Remaining:
-        if args.resume:
-            found = self._folder.missing(self._jobs)
-            say(f"resume: {len(found.done):,} of {len(self._jobs):,} are done, {len(found.jobs):,} left")
-            return found
-        if not args.update:
-            return Remaining(list(enumerate(self._jobs)))
-        found = self._folder.changed(self._jobs)
-        told = [f"{number:,} {why}" for why, number in sorted(found.why.items())]
-        told += [f"{found.removed:,} removed"] if found.removed else []
-        say(f"update: {', '.join([*told, f'{len(found.done):,} as they were'])}")
-        if found.kept:
-            also = f" and {len(found.kept) - 1:,} more" if len(found.kept) > 1 else ""
-            say(f"update: {clean(found.kept[0])}{also}: the model is gone, but somebody changed the result, so it stays")
-        return found
-
-    def __enter__(self) -> Sequence[tuple[int, Job]]:
-        return self._left.jobs
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._journal.close()
-
-    def note(self, number: int, outcome: Outcome) -> None:
-        """Notes what became of a job."""
-        job = self._jobs[number]
-        entry = entry_of(outcome, status(self._command, outcome), self._keys[job.variant], self._limits)
-        self._journal.note(self._folder.place(job), entry)
-
-    def earlier(self) -> Iterator[tuple[int, ModelRecord]]:
-        """What earlier runs did, with the number of each model."""
-        for number in self._left.done:
-            job = self._jobs[number]
-            yield number, _record(job, self._journal.entry(self._folder.place(job)) or {})
-
-
-def _record(job: Job, entry: Entry) -> ModelRecord:
-    """What a journal knows of a model, for reports and totals."""
-    numbers = entry.get("numbers")
-    return ModelRecord(
-        path=job.path,
-        output=job.target,
-        status=entry.get("verdict", "unchanged"),
-        error=entry.get("error"),
-        exporter=entry.get("exporter"),
-        source=next((stamp.path for stamp in stamps_in(entry, "source")), None),
-        refusal=entry.get("refusal"),
-        remaining=entry.get("remaining"),
-        unjudged=tuple(entry.get("unjudged", ())),
-        seconds=entry.get("seconds", 0.0),
-        files=tuple(file_records(stamps_in(entry, "input", "input data", "source", "output", "output data"))),
-        stop=None if entry.get("error") else "fixpoint",
-        counts=entry.get("counts", {}),
-        rolled_back=[RolledBack(rule, "", "", "", "", "", why) for rule, why in entry.get("rolled back", ())],
-        verification=None if not numbers else Verification(numbers),
-        unfinished=bool(entry.get("unfinished")),
-        earlier=True,
-    )
-
-
-def journal_of(out: Path) -> Path:
-    """The journal of a folder stands beside it."""
-    whole = Path(os.path.abspath(out))
-    return whole.with_name(whole.name + ENDING) if whole.name else whole / ENDING
-
-
-def _versions() -> dict[str, str]:
-    """Of whatever decides the bytes of results; nothing is imported for it."""
-    found = {"rewriter": __version__}
-    for name in ("onnx", "onnxruntime"):
-        if (spec := find_spec(name)) is not None and spec.origin is not None:
-            installed = os.listdir(Path(spec.origin).parent.parent)
-            told = (re.fullmatch(rf"({name}(?:_\w+)?)-(.+)\.dist-info", one) for one in installed)
-            found |= {one[1]: one[2] for one in told if one}
-    return found
+if TYPE_CHECKING:
+    from rewriter.app.cli.resumed import Resumed
 
 
 def run_batch(command: Command, jobs: Sequence[Job], args: argparse.Namespace) -> int:
@@ -166,13 +66,13 @@ def _run(command: Command, jobs: Sequence[Job], args: argparse.Namespace, interr
     batch = _Batch(command, jobs, work, args, keeps=reports)
     batch.run(interruption)
     seconds = time.monotonic() - started
-    code = interruption.code if interruption.number else batch.totals.code
+    code = interruption.code or (OK if args.exit_zero and batch.totals.code == FINDINGS else batch.totals.code)
     if not interruption.number:
         batch.warn()
     if reports:
         report = batch.totals.report(work, seconds, code)
         if args.format != "text":
-            for piece in printed(report, args.format):
+            for piece in pieces_of(report, args.format):
                 sys.stdout.write(piece)
         write_reports(report, args.report, args.staging)
     if work.profile:
@@ -197,10 +97,12 @@ class _Batch:
         self._jobs = jobs
         self._args = args
         self._used: set[str] = set()
-        self.totals = Totals(command, args, keeps=keeps)
+        self.totals = Totals(command, args.rules, keeps=keeps)
         self.profile = Profile()
         self.resumed: Resumed | None = None
         if getattr(args, "out", None) is not None and not is_url(args.out):
+            from rewriter.app.cli.resumed import Resumed
+
             self.resumed = Resumed(command, jobs, work, args)
         self._work = work if self.resumed is None else self.resumed.work
 
@@ -337,28 +239,24 @@ def write_results(command: Command, args: argparse.Namespace, ending: str) -> in
 
         with within_limits(**limits_of(args)):
             read_inputs(args.inputs)  # a bad file is one error, before any work is done
-    jobs = _planned(args, ending)
-    with nullcontext() if args.out is None or is_url(args.out) else sole_run(args.out):
-        if not (args.force or args.resume or args.update or _is_remote(args)):
-            jobs = unwritten_yet(jobs, skip=args.skip_existing)
-        if args.staging is not None and args.output not in (None, "-"):
-            jobs = [replace(job, target=str(result_in(args.staging))) for job in jobs]
-        return _run_to_stdout(command, jobs, args) if args.output == "-" else run_batch(command, jobs, args)
-
-
-def _is_remote(args: argparse.Namespace) -> bool:
-    return any(map(is_remote, args.paths)) or is_url(args.output) or is_url(args.out)
-
-
-def _planned(args: argparse.Namespace, ending: str) -> list[Job]:
-    """The models, and where the result of each goes."""
     targets = {"output": args.output, "out": args.out, "in_place": args.in_place}
-    if _is_remote(args):
-        from rewriter.app.cli.remote_jobs import planned_remote
-
-        return planned_remote(args.paths, ending, **targets, force=args.force, skip=args.skip_existing)
     found = find_models(args.paths, leave_out=args.out, skip="" if any(targets.values()) else ending)
-    return plan(found, **targets, ending=ending)
+    jobs = plan(found, **targets, ending=ending)
+    with nullcontext() if args.out is None or is_url(args.out) else sole_run(args.out):
+        if args.skip_existing:
+            jobs = _without_results(jobs)
+        elif not (args.force or args.resume or args.update or any(map(is_remote, (*args.paths, args.output, args.out)))):
+            check_results(jobs)
+        if args.staging is not None and args.output not in (None, STDOUT):
+            jobs = [replace(job, target=str(result_in(args.staging))) for job in jobs]
+        return _run_to_stdout(command, jobs, args) if args.output == STDOUT else run_batch(command, jobs, args)
+
+
+def _without_results(jobs: list[Job]) -> list[Job]:
+    left = without_results(jobs)
+    if len(left) < len(jobs):
+        say(f"{len(jobs) - len(left)} of {len(jobs)} results exist and were skipped")
+    return left
 
 
 def _run_to_stdout(command: Command, jobs: Sequence[Job], args: argparse.Namespace) -> int:

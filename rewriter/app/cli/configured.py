@@ -12,6 +12,7 @@ from rewriter.app.cli.selection import codes, load, target_names
 from rewriter.app.config.configuration import SETTINGS, candidates
 from rewriter.core.errors import RewriterError
 from rewriter.core.record import replace
+from rewriter.workbench.style import clean
 
 if TYPE_CHECKING:
     from rewriter.app.config.configuration import Configuration, Suppression
@@ -123,7 +124,6 @@ def _configuration(given: str | None) -> Configuration | None:
 def _show(args: argparse.Namespace) -> None:
     from rewriter.app.cli.output import tell
     from rewriter.app.report.jsonreport import dumps
-    from rewriter.workbench.style import clean
 
     found: Configuration | None = args.configuration
     settings = {name: getattr(args, name.replace("-", "_")) for name in args.origins}

@@ -1,4 +1,4 @@
-"""What a call of `fix`, `optimize` or `check` prints: a progress bar, models as they are finished, totals at the end."""
+"""What a call of `fix`, `optimize` or `check` prints, model by model and at the end, and the reports that it writes."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from rewriter import __version__
-from rewriter.app.batch.processes import Spool
-from rewriter.app.batch.work import Outcome, Work
+from rewriter.app.batch.records import Command, answers_to
+from rewriter.app.batch.urls import STDOUT, is_url
+from rewriter.app.batch.work import Job, Outcome
 from rewriter.app.cli.output import folded, say, style_of, tell
-from rewriter.app.cli.paths import STDOUT
-from rewriter.app.cli.report_record import Command, answers_to, model_record, rule_records, skipped_records
-from rewriter.app.report.document import SCHEMA, Fleet, ModelRecord, Report, RuleSetRecord, Summary, pattern_of
+from rewriter.app.report.document import Report, Summary, pattern_of
+from rewriter.app.report.formats import ENDINGS, form_of, pieces_of
 from rewriter.app.report.rule_lines import when_asked
 from rewriter.app.report.terminal import (
     check_lines,
@@ -28,16 +29,15 @@ from rewriter.app.report.terminal import (
     remaining_lines,
     unjudged_lines,
 )
+from rewriter.core.errors import RewriterError
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log.records import Blocked, Log
+from rewriter.core.onnxfile.write import make_folder
 from rewriter.core.record import replace
 from rewriter.workbench.style import Style, clean, counted
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
-
-    from rewriter.core.language.rule import Rule
-    from rewriter.core.log.records import Skipped
 
 
 # A progress bar on a terminal, nothing elsewhere: there the lines of the results show how far it is.
@@ -93,125 +93,7 @@ def progress(total: int) -> Iterator[Display]:
         yield _Bar(bar, bar.add_task("", total=total, failed=""))
 
 
-# Totals of a call, taken as models are finished: nothing of a model is held but what it adds to them.
-
-OK, FINDINGS, BAD_INPUT, INTERNAL = 0, 1, 2, 3
-
-
-class Totals:
-    """What became of the models of a call.
-
-    Args:
-        keeps: whether the record of each model is kept, on the disk, for a report.
-    """
-
-    def __init__(self, command: Command, args: argparse.Namespace, *, keeps: bool) -> None:
-        self._command = command
-        self._args = args
-        self._worst = OK
-        self._statuses: Counter[str] = Counter()
-        self._firings: Counter[str] = Counter()
-        self._numbers: Counter[str] = Counter()
-        self._named: set[str] = set()
-        self._skipped: Counter[tuple[Skipped, ...]] = Counter()
-        self._answering: dict[str, Rule] = {}
-        self.fleet = Fleet()
-        self.models = 0
-        self.failed = False
-        self.records: Spool[ModelRecord] | None = Spool() if keeps else None
-
-    def add(self, number: int, outcome: Outcome) -> None:
-        """A model is finished; `number` is its place among all."""
-        answers = answers_to(outcome, self._args) if self.records is not None else []
-        self._answering.update({answer.rule.code: answer.rule for answer in answers})
-        if self.records is not None and outcome.log is not None:
-            self._skipped[tuple(outcome.log.skipped)] += 1
-        if outcome.crash:
-            self._worst = INTERNAL
-        self.add_record(number, model_record(self._command, outcome, answers))
-
-    def add_record(self, number: int, one: ModelRecord) -> None:
-        """The same for what an earlier run did."""
-        self.models += 1
-        self._statuses[one.status] += 1
-        refused = bool(one.refusal if self._command == "check" else one.remaining)
-        self._numbers["refused"] += refused
-        self._numbers["unfinished"] += one.unfinished
-        self._numbers["unjudged"] += bool(one.unjudged)
-        self._numbers["rolled back"] += len(one.rolled_back)
-        found = one.unfinished or one.unjudged or refused or one.status == "findings"
-        late = bool(one.error) and one.stop == "Time"
-        found = found or (one.expectation is not None and one.expectation.wrong)
-        self._worst = max(self._worst, BAD_INPUT if one.error and not late else FINDINGS if found or late else OK)
-        if one.error:
-            self.failed = True
-        else:
-            self._firings.update(one.counts)
-        self.fleet.add(one)
-        if self.records is not None:
-            for entries in (one.firings, one.blocked, one.rolled_back, one.suppressed, one.questions, one.answers):
-                self._named.update(entry.rule for entry in entries)
-            self._named.update(one.counts)
-            self.records.put(number, one)
-
-    @property
-    def code(self) -> int:
-        """3 when this program made a mistake, 2 when a model failed, 1 for findings or something unrepaired, 0 otherwise."""
-        return OK if self._worst == FINDINGS and getattr(self._args, "exit_zero", False) else self._worst
-
-    def summary(self, seconds: float) -> Summary:
-        """The totals."""
-        return Summary(
-            models=self.models,
-            statuses=dict(sorted(self._statuses.items())),
-            refused=self._numbers["refused"],
-            unfinished=self._numbers["unfinished"],
-            unjudged=self._numbers["unjudged"],
-            rolled_back=self._numbers["rolled back"],
-            firings=dict(sorted(self._firings.items())),
-            seconds=round(seconds, 3),
-            fleet=self.fleet.record(),
-        )
-
-    def report(self, work: Work, seconds: float, code: int) -> Report:
-        """The record of the call."""
-        rules = work.rules
-        settings = tuple(f"{code}.{name}={value}" for (code, name), value in sorted(rules.settings.items()))
-        return Report(
-            SCHEMA,
-            self._command,
-            __version__,
-            code,
-            self.summary(seconds),
-            RuleSetRecord(rules.digest, len(rules), settings),
-            tuple(rule_records([rules, *(one.rules for one in work.variants)], self._answering, self._named)),
-            _Records(self.records),
-            tuple(skipped_records(self._skipped)),
-        )
-
-
-class _Records:
-    """The records of all models, read from the disk as they are asked for."""
-
-    def __init__(self, spool: Spool[ModelRecord] | None) -> None:
-        self._spool = spool
-
-    def __len__(self) -> int:
-        return 0 if self._spool is None else len(self._spool)
-
-    def __iter__(self) -> Iterator[ModelRecord]:
-        return iter(self._spool or ())
-
-    def __contains__(self, one: object) -> bool:
-        return any(found == one for found in self)
-
-
-def exit_code(command: Command, outcome: Outcome, args: argparse.Namespace) -> int:
-    """The exit code that belongs to a single model."""
-    totals = Totals(command, args, keeps=False)
-    totals.add(0, outcome)
-    return totals.code
-
+# What is said of models as they come, and of all of them at the end.
 
 _REFUSED = "unchanged and still refused by ONNX Runtime"
 _SHOWN = {("check", "findings"): "with findings", ("fix", "refused"): _REFUSED, ("optimize", "refused"): _REFUSED}
@@ -269,7 +151,7 @@ class ConsoleReport:
 
     def _answers(self, outcome: Outcome) -> dict[str, str]:
         """The rules that answer a refusal, and what makes each of them run that was not selected."""
-        rules = (answer.rule for answer in answers_to(outcome, self._args))
+        rules = (answer.rule for answer in answers_to(outcome, self._args.rules))
         return {rule.code: "" if rule.default or self._rules.get(rule.code) else f"runs {when_asked(rule)}" for rule in rules}
 
 
@@ -367,3 +249,91 @@ def next_step(paths: Sequence[str]) -> str:
         return "next: rewriter fix - -o fixed.onnx"
     name = clean(paths[0])
     return f"next: rewriter fix {quote(name)} -o {quote(name.removesuffix('.onnx') + '.fixed.onnx')}"
+
+
+# `--report` and `--format`: from the record of a call to files and to what is printed.
+
+SCENES = 3
+"""Firings of each rule in each model that an HTML report shows as pictures."""
+
+MANY = 40
+"""Models from which on there is one picture for each rule and model; from ten times as many, there is none."""
+
+
+def check_reports(paths: Sequence[str], jobs: Sequence[Job], args: argparse.Namespace) -> None:
+    """Refuses, before any work is done, what could not be written or would overwrite something else.
+
+    Raises:
+        RewriterError: an ending names no format, a file is named twice, is read or written by this call, or cannot be written.
+    """
+    if not paths:
+        return
+    from rewriter.core.onnxfile.write import check_target
+
+    taken: dict[str, str] = {os.path.realpath(path): path for path in _used(jobs, args)}
+    for path in paths:
+        if form_of(path) is None:
+            raise RewriterError(f"--report {path}: the ending says what a report is; it is one of {', '.join(ENDINGS)}")
+        if (real := os.path.realpath(path)) in taken:
+            raise RewriterError(f"--report {path} would overwrite {taken[real]}, which this call uses itself")
+        taken[real] = path
+        if Path(path).parent.exists():  # `--out` makes its folder when the first model is written
+            check_target(Path(path), force=True)
+
+
+def snapshots(paths: Sequence[str], models: int) -> int:
+    """How many firings of each rule in each model are pictured; pictures are for HTML alone."""
+    if not any(form_of(path) == "html" for path in paths) or models >= 10 * MANY:
+        return 0
+    return SCENES if models < MANY else 1
+
+
+def write_reports(report: Report, paths: Sequence[str], staging: str | None = None) -> None:
+    """Writes each report at once and completely; with a staging folder by its number there, to be put into its place later.
+
+    Raises:
+        RewriterError: one cannot be written; those before it are there.
+    """
+    from rewriter.core.onnxfile.write import write_file
+
+    sources = {os.path.realpath(model.source) for model in report.models if model.source is not None}
+    for number, path in enumerate(paths):
+        if os.path.realpath(path) in sources:  # found beside a model, and therefore not known before
+            raise RewriterError(f"--report {path} would overwrite the framework's own file; nothing was written to it")
+        if is_url(path):
+            from rewriter.app.batch.remote import put_bytes
+
+            put_bytes(path, "".join(pieces_of(report, form_of(path) or "")).encode("utf-8", "backslashreplace"))
+            continue
+        place = Path(path) if staging is None else report_in(staging, number)
+        make_folder(place.parent)
+        write_file(place, partial(_fill, report, form_of(path) or ""), force=True)
+
+
+def _fill(report: Report, form: str, descriptor: int) -> None:
+    with open(descriptor, "wb", buffering=1 << 16, closefd=False) as file:
+        for piece in pieces_of(report, form):
+            file.write(piece.encode("utf-8", "backslashreplace"))
+
+
+def _used(jobs: Sequence[Job], args: argparse.Namespace) -> Iterator[str]:
+    """Files that the call reads or writes."""
+    for job in jobs:
+        yield job.path
+        if job.target is not None:
+            yield job.target
+    if args.source not in ("auto", "none"):
+        yield args.source
+    for name in ("inputs", "output"):
+        if getattr(args, name, None):
+            yield getattr(args, name)
+
+
+def result_in(staging: str | Path) -> Path:
+    """Where a command in the sandbox leaves the result of `-o`, in a folder from which it is taken afterwards."""
+    return Path(staging, "model.onnx")
+
+
+def report_in(staging: str | Path, number: int) -> Path:
+    """Where it leaves a report."""
+    return Path(staging, f"report-{number}")

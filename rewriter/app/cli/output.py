@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, TextIO
 
-from rewriter.workbench.style import Style
+from rewriter.workbench.style import Style, fold
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -77,7 +77,6 @@ def folded(line: str, stream: TextIO, hang: int = 4) -> str:
     """The line as it goes to a stream: broken between words for a terminal, as it is for a file or a pipe."""
     if not stream.isatty():
         return line
-    from rewriter.workbench.style import fold
 
     return "\n".join(fold(line, _width(stream), hang))
 

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import IO, Any, TextIO
 
 from rewriter.app.batch.bubblewrap import Sandbox
-from rewriter.app.batch.urls import is_remote, is_url
+from rewriter.app.batch.urls import STDOUT, is_remote, is_url
+from rewriter.app.cli.console_report import report_in, result_in
 from rewriter.app.cli.output import check_stdout, say
-from rewriter.app.cli.paths import STDOUT, report_in, result_in
 from rewriter.core.errors import RewriterError, reason
 from rewriter.workbench.style import clean
 
@@ -132,7 +132,7 @@ def _results(args: argparse.Namespace) -> Iterator[list[str]]:
     if getattr(args, "out", None) is None:
         yield []
         return
-    from rewriter.app.cli.batch import journal_of
+    from rewriter.app.cli.resumed import journal_of
     from rewriter.core.onnxfile.write import make_folder
 
     journal = journal_of(Path(args.out)) if args.journal is None else Path(args.journal)

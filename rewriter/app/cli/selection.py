@@ -5,64 +5,23 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from rewriter.app.cli.output import say, wants_color
+from rewriter.app.config.configuration import rule_paths
 from rewriter.core.errors import RewriterError
-from rewriter.core.language.cache.library import Library
-from rewriter.core.language.diagnostics import Diagnostic, RuleFileError, SourceText, render_all, suggest
+from rewriter.core.language.diagnostics import render_all, suggest
 from rewriter.core.language.rule import Rule
 from rewriter.core.language.rule_files import find_rule_files
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.language.targets import targets_meant
 from rewriter.rule_tools.load_rules import load_rules
+from rewriter.rule_tools.load_rules import read_rules as rules_as_written
 from rewriter.workbench.style import clean
-
-# The values of `--rules`.
-
-
-def rule_paths(texts: Sequence[str] | None) -> list[Path | str] | None:
-    """The paths, with the word for the shipped rules replaced by their files, and `pack:NAME` by the folder of the pack; None,
-    for the shipped rules alone, when there are none.
-    """
-    if not texts:
-        return None
-    return [path for text in texts for path in _paths(text)]
-
-
-def _paths(text: str) -> Sequence[Path | str]:
-    from rewriter.app.config.configuration import PACK, SHIPPED
-
-    if text == SHIPPED:
-        return find_rule_files(None)
-    if text.startswith(PACK):
-        from rewriter.rule_tools.packs import pack_folder
-
-        return [pack_folder(text.removeprefix(PACK))]
-    return [text]
-
-
-# Rules as they are written, for the commands that only show them.
-#
-# `load_rules` checks every rule against the ONNX schemas, and so imports onnx; to list rules or to print one, reading is
-# enough. What either has put into the cache is used.
 
 
 def read_rules(paths: Sequence[str] | None) -> list[Rule]:
-    """All rules, by code.
-
-    Raises:
-        RewriterError: a file cannot be read.
-        RuleFileError: a file is not in the rule language.
-    """
-    library = Library(find_rule_files(rule_paths(paths)))
-    for kind in ("checked", "parsed"):
-        found = library.read(kind)
-        if found is not None:
-            return _sorted(found[0])
-    rules = _parse(library.texts)
-    library.write("parsed", rules, ())
-    return _sorted(rules)
+    """The rules of `--rules` as they are written, by code. Errors as for `load_rules.read_rules`."""
+    return rules_as_written(rule_paths(paths))
 
 
 def find_rule(code: str, rules: Sequence[Rule]) -> Rule:
@@ -78,26 +37,6 @@ def find_rule(code: str, rules: Sequence[Rule]) -> Rule:
     near = suggest(wanted, [rule.code for rule in rules])
     hint = f"; did you mean {near}?" if near else "; `rewriter rules` lists them"
     raise RewriterError(f"there is no rule {code!r}{hint}")
-
-
-def _sorted(rules: list[Rule]) -> list[Rule]:
-    return sorted(rules, key=lambda rule: rule.code)
-
-
-def _parse(sources: Sequence[SourceText]) -> list[Rule]:
-    from rewriter.core.language.parse import parse
-    from rewriter.core.language.rule_files import SharedDefines
-
-    problems: list[Diagnostic] = []
-    rules: list[Rule] = []
-    shared = SharedDefines(sources)
-    for source in sources:
-        parsed, found = parse(source.text, source.path, shared.of(source.path), as_written=True)
-        problems.extend(diagnostic for diagnostic in found if not diagnostic.is_warning)
-        rules.extend(Rule(rule, source.path, source) for rule in parsed.rules)
-    if problems:
-        raise RuleFileError(problems, {source.path: source for source in sources})
-    return rules
 
 
 def selected(args: argparse.Namespace) -> RuleSet:

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rewriter.app.batch.urls import STDIN, called, is_remote, is_url
+from rewriter.app.batch.urls import STDOUT, is_url
 from rewriter.app.cli.options import LONG, limits_of
+from rewriter.core.errors import RewriterError
+from rewriter.workbench.style import clean
 
 if TYPE_CHECKING:
     from rewriter.core.graph.model import Model
     from rewriter.workbench.surgery.finish import Checks, Surgery
     from rewriter.workbench.surgery.opened import Opened
-
-STDOUT = "-"
 
 
 @contextmanager
@@ -42,47 +42,6 @@ def checks_of(args: argparse.Namespace) -> Checks:
     return Checks(runtime=runtime_choice(args.runtime), stamp=args.stamp)  # type: ignore[arg-type]
 
 
-def opened(text: str, source: str = "none") -> Opened:
-    """The model of an argument: a file, a URL, or - for the standard input.
-
-    Args:
-        text: the argument.
-        source: what `--source` says of the framework's own file, which "auto" brings along.
-
-    Raises:
-        RewriterError: it cannot be had.
-    """
-    from rewriter.workbench.surgery.opened import Opened
-
-    if not is_remote(text):
-        return Opened(text)
-    from pathlib import Path
-    from tempfile import TemporaryDirectory
-
-    from rewriter.app.batch.deadline import undisturbed
-    from rewriter.app.batch.remote import download
-
-    folder = TemporaryDirectory(prefix="rewriter-")
-    with undisturbed():  # limits are for the work on a model, not for its way
-        path = download(text, Path(folder.name), source=source)
-    name = "standard input" if text == STDIN else text
-    called(str(path), name)
-    return Opened(path, name, folder)
-
-
-def all_opened(texts: Sequence[str], source: str = "none") -> list[Opened]:
-    """The models of several arguments, as `opened` has them.
-
-    Raises:
-        RewriterError: one cannot be had, or two are to be the standard input.
-    """
-    if texts.count(STDIN) > 1:
-        from rewriter.core.errors import RewriterError
-
-        raise RewriterError("- is the model on the standard input, and there is only one")
-    return [opened(text, source) for text in texts]
-
-
 def targets(args: argparse.Namespace, sources: Sequence[Opened], files: Sequence[str]) -> None:
     """Refuses, before anything is done, what cannot be written.
 
@@ -93,7 +52,6 @@ def targets(args: argparse.Namespace, sources: Sequence[Opened], files: Sequence
     from pathlib import Path
 
     from rewriter.app.cli.output import check_stdout
-    from rewriter.core.errors import RewriterError
     from rewriter.core.onnxfile.write import check_target
 
     if args.dry_run:
@@ -119,6 +77,8 @@ def targets(args: argparse.Namespace, sources: Sequence[Opened], files: Sequence
 
 def one_result(args: argparse.Namespace, make: Callable[[Opened, Checks], Surgery]) -> int:
     """Runs a command that makes one model of the one in `args.model`; returns 0."""
+    from rewriter.app.batch.jobs import opened
+
     source = opened(args.model)
     targets(args, [source], [args.output])
     with limited(args):
@@ -153,7 +113,6 @@ def deliver(args: argparse.Namespace, source: Opened, done: Surgery) -> int:
 
 
 def _lines(source: Opened, done: Surgery, written: Sequence[str], args: argparse.Namespace, style: Any) -> list[str]:
-    from rewriter.workbench.style import clean
 
     where = f" -> {clean(written[0])}" if written else " (dry run)" if args.dry_run else ""
     lines = [f"{style.paint('bold', clean(source.name))}{where}", *(f"  {clean(line)}" for line in done.did)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -253,6 +253,27 @@ def _text(path: Path) -> str:
         raise RewriterError(f"{path}: not UTF-8 text") from None
     except OSError as error:
         raise RewriterError(f"{path}: {reason(error)}") from None
+
+
+def rule_paths(texts: Sequence[str] | None) -> list[Path | str] | None:
+    """The paths of `rules`, with the word for the shipped rules replaced by their files, and `pack:NAME` by the folder of the
+    pack; None, for the shipped rules alone, when there are none.
+    """
+    if not texts:
+        return None
+    return [path for text in texts for path in _rule_paths(text)]
+
+
+def _rule_paths(text: str) -> Sequence[Path | str]:
+    if text == SHIPPED:
+        from rewriter.core.language.rule_files import find_rule_files
+
+        return find_rule_files(None)
+    if text.startswith(PACK):
+        from rewriter.rule_tools.packs import pack_folder
+
+        return [pack_folder(text.removeprefix(PACK))]
+    return [text]
 
 
 class _ConfigurationReader:

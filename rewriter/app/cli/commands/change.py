@@ -6,6 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from rewriter.app.batch.jobs import all_opened, opened
+from rewriter.app.batch.urls import STDOUT, is_remote
 from rewriter.app.cli.options import (
     EDITS,
     LONG,
@@ -25,14 +27,14 @@ from rewriter.app.cli.options import (
     with_words,
 )
 from rewriter.app.cli.output import answer, say, tell
-from rewriter.app.cli.surgery import STDOUT, all_opened, checks_of, deliver, limited, one_result, opened, targets
+from rewriter.app.cli.surgery import checks_of, deliver, limited, one_result, targets
 from rewriter.core.errors import RewriterError
+from rewriter.workbench.style import Style, clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rewriter.core.language.rules import RuleSet
-    from rewriter.workbench.style import Style
     from rewriter.workbench.surgery.cut.split import Split
 
 LEVELS = {"basic": "BASIC", "all": "OPTIMIZE"}
@@ -54,8 +56,8 @@ LEVELS = {"basic": "BASIC", "all": "OPTIMIZE"}
 )
 def optimize(args: argparse.Namespace) -> int:
     """Optimizes models; returns the exit code."""
+    from rewriter.app.batch.jobs import OPTIMIZED
     from rewriter.app.cli.batch import write_results
-    from rewriter.app.cli.paths import OPTIMIZED
 
     if not args.origins["select"].startswith("--"):  # what a configuration selects, it selects for repairs
         args.select, args.origins["select"] = [LEVELS[args.level]], "--level"
@@ -349,7 +351,6 @@ def merge(args: argparse.Namespace) -> int:
 )
 def split(args: argparse.Namespace) -> int:
     """Splits a model; returns 0."""
-    from rewriter.app.batch.urls import is_remote
     from rewriter.workbench.surgery.cut import split as cut
 
     if args.diff:
@@ -377,8 +378,6 @@ def split(args: argparse.Namespace) -> int:
 
 def _split_lines(name: str, output: str | None, done: Split, style: Style) -> Iterator[str]:
     from shlex import join
-
-    from rewriter.workbench.style import clean
 
     where = " (dry run)" if output is None else f" -> {clean(output)}"
     yield f"{style.paint('bold', clean(name))}{where}"
@@ -418,8 +417,6 @@ def text(args: argparse.Namespace) -> int:
     """Turns one model into another form; returns 0."""
     from pathlib import Path
 
-    from rewriter.app.batch.urls import is_remote
-    from rewriter.workbench.style import clean
     from rewriter.workbench.surgery.text import file_forms as forms
 
     printed = args.output in (None, STDOUT)

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rewriter.app.batch.jobs import all_opened, opened
+from rewriter.app.batch.urls import is_remote, told
 from rewriter.app.cli.options import (
     AFTER,
     BEFORE,
@@ -25,8 +27,9 @@ from rewriter.app.cli.options import (
     with_words,
 )
 from rewriter.app.cli.output import answer, say, style_of
-from rewriter.app.cli.surgery import all_opened, opened
 from rewriter.core.errors import RewriterError
+from rewriter.core.record import replace
+from rewriter.workbench.style import clean, counted
 
 if TYPE_CHECKING:
     from rewriter.core.graph.model import Model
@@ -58,7 +61,6 @@ NEW_FILE = like("force", help="overwrite an existing file")
 def show(args: argparse.Namespace) -> int:
     """Shows one model; returns 0."""
     from rewriter.app.report.summary_lines import summary_lines, summary_object
-    from rewriter.core.record import replace
     from rewriter.workbench.inspect.summary import summarise
 
     source = opened(args.model)
@@ -104,12 +106,10 @@ def show(args: argparse.Namespace) -> int:
 )
 def view(args: argparse.Namespace) -> int:
     """Writes the page; returns 0."""
-    from rewriter.app.batch.urls import is_remote
     from rewriter.app.report.summary_lines import size_text
     from rewriter.app.report.viewer.viewer_page import viewer_page
     from rewriter.core.onnxfile.write import check_target, write_bytes
     from rewriter.workbench.inspect.viewed_graph import notes_of_differences, viewed_model
-    from rewriter.workbench.style import clean
 
     if args.output is None and is_remote(args.model):
         raise RewriterError(f"{args.model} is no file of this machine; say with -o where the page goes")
@@ -140,7 +140,6 @@ def _findings(source: Opened, args: argparse.Namespace) -> list[NodeNote]:
     from rewriter.app.batch.work import Job
     from rewriter.app.cli.batch import make_work
     from rewriter.app.cli.configured import vary
-    from rewriter.core.record import replace
     from rewriter.workbench.inspect.viewed_graph import NodeNote
 
     work, (job,) = vary(replace(make_work("check", args), runtime="no"), [Job(str(source.file))], args)
@@ -203,7 +202,6 @@ def _picture_of_firing(source: Opened, model: Model, args: argparse.Namespace, e
     from rewriter.core.engine.run import Hooks
     from rewriter.core.engine.run import run as rewrite
     from rewriter.trust.proof.kernels import has_kernel
-    from rewriter.workbench.style import counted
 
     framework, _ = source_of(model, str(source.file), args.source)
     log = rewrite(
@@ -383,7 +381,6 @@ def history(args: argparse.Namespace) -> int:
 )
 def audit(args: argparse.Namespace) -> int:
     """Audits one model; returns 1 when it is not as recorded."""
-    from rewriter.app.batch.urls import told
     from rewriter.app.cli.selection import load
     from rewriter.app.report.run_lines import audit_lines, audit_object
     from rewriter.trust.provenance import check_record
@@ -423,7 +420,6 @@ def run(args: argparse.Namespace) -> int:
     import numpy as np
 
     from rewriter.app.batch.deadline import within_limits
-    from rewriter.app.batch.urls import is_remote
     from rewriter.app.report.run_lines import run_lines, run_object
     from rewriter.core.graph.tidy import fix_shapes
     from rewriter.core.onnxfile.write import check_target

@@ -21,6 +21,8 @@ from rewriter.app.cli.options import (
 )
 from rewriter.app.cli.output import answer, say, style_of, tell
 from rewriter.core.errors import RewriterError
+from rewriter.core.record import replace
+from rewriter.workbench.style import Style, clean, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from rewriter.core.log.records import Firing
     from rewriter.trust.plans.execution import Missing
     from rewriter.trust.plans.plan_file import Document, Proposal
-    from rewriter.workbench.style import Style
     from rewriter.workbench.surgery.opened import Opened
 
 
@@ -48,8 +49,8 @@ if TYPE_CHECKING:
 )
 def fix(args: argparse.Namespace) -> int:
     """Repairs models; returns the exit code."""
+    from rewriter.app.batch.jobs import FIXED
     from rewriter.app.cli.batch import write_results
-    from rewriter.app.cli.paths import FIXED
 
     return write_results("fix", args, FIXED)
 
@@ -75,20 +76,13 @@ def fix(args: argparse.Namespace) -> int:
 )
 def check(args: argparse.Namespace) -> int:
     """Checks models; returns the exit code."""
-    from rewriter.app.batch.urls import is_remote
+    from rewriter.app.batch.jobs import find_models, unwritten
     from rewriter.app.cli.batch import run_batch
     from rewriter.app.cli.options import runtime_choice
-    from rewriter.app.cli.paths import find_models, unwritten
 
     if args.expect is not None and "{" not in args.expect and not os.path.isfile(args.expect):
         raise RewriterError(f"--expect {args.expect}: no such file")
-    if any(map(is_remote, args.paths)):
-        from rewriter.app.batch.work import Job
-        from rewriter.app.cli.remote_jobs import found_remote
-
-        jobs = [Job(path) for path, _ in found_remote(args.paths)]
-    else:
-        jobs = unwritten(find_models(args.paths))
+    jobs = unwritten(find_models(args.paths))
     args.ask_runtime = runtime_choice(args.runtime)
     args.moderate = len(jobs) > 1
     return run_batch("check", jobs, args)
@@ -119,14 +113,12 @@ def plan(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from rewriter.app.batch.job import process
+    from rewriter.app.batch.jobs import opened
     from rewriter.app.batch.work import Job
     from rewriter.app.cli.batch import make_work
     from rewriter.app.cli.configured import vary
-    from rewriter.app.cli.surgery import opened
     from rewriter.core.onnxfile.write import check_target, write_bytes
-    from rewriter.core.record import replace
     from rewriter.trust.plans.plan_file import written
-    from rewriter.workbench.style import clean, counted
 
     output = None if args.output in (None, "-") else Path(args.output)
     if output is not None:
@@ -226,16 +218,13 @@ def apply(args: argparse.Namespace) -> int:
     """Carries out a plan; returns the exit code."""
     from pathlib import Path
 
+    from rewriter.app.batch import jobs
     from rewriter.app.batch.job import process
+    from rewriter.app.batch.records import exit_code, model_record
     from rewriter.app.batch.urls import is_remote, is_url, told
-    from rewriter.app.cli import paths
-    from rewriter.app.cli.console_report import exit_code
-    from rewriter.app.cli.report_record import model_record
-    from rewriter.app.cli.surgery import opened
     from rewriter.app.report.jsonreport import dumps, plain
     from rewriter.trust.plans.execution import UNPLANNED, missing
     from rewriter.trust.plans.plan_file import read
-    from rewriter.workbench.style import clean
 
     found = read(Path(args.plan))
     if is_remote(found.model) and args.output is None:
@@ -243,14 +232,14 @@ def apply(args: argparse.Namespace) -> int:
     for url in (found.model, found.source[0] if found.source is not None else ""):
         if is_url(url) and not args.fetch:
             raise RewriterError(f"{args.plan} names {url}, and nothing was fetched; look at the address, then add --fetch")
-    model = opened(found.model)
-    source = None if found.source is None else opened(found.source[0])
-    (job,) = paths.plan([paths.Found(model.file, Path(model.file.name))], output=args.output, out=None, in_place=False)
+    model = jobs.opened(found.model)
+    source = None if found.source is None else jobs.opened(found.source[0])
+    (job,) = jobs.plan([jobs.Found(str(model.file), model.file.name)], output=args.output, out=None, in_place=False)
     outcome = process(job, _work(found, model, source, args))
     outcome.path = model.name
     absent = [] if outcome.log is None else missing(found.proposals, outcome.log)
     unplanned = [] if outcome.log is None else [one for one in outcome.log.suppressed if one.reason == UNPLANNED]
-    code = exit_code("fix", outcome, args) or int(bool(unplanned) or any(not one.because for one in absent))
+    code = exit_code("fix", outcome) or int(bool(unplanned) or any(not one.because for one in absent))
     if args.format == "json":
         lost = [{"rewrite": one.proposal.number, "because": one.because} for one in absent]
         record = plain(model_record("fix", outcome))
@@ -265,7 +254,6 @@ def apply(args: argparse.Namespace) -> int:
 
 def _applied(plan: Document, outcome: Outcome, absent: list[Missing], style: Style) -> Iterator[str]:
     from rewriter.app.report.terminal import fix_lines
-    from rewriter.workbench.style import clean
 
     assert outcome.log is not None
     accepted = sum(proposal.apply for proposal in plan.proposals)
@@ -289,7 +277,6 @@ def _work(plan: Document, model: Opened, source: Opened | None, args: argparse.N
     """
     from rewriter.app.batch.work import Work
     from rewriter.app.cli.selection import load
-    from rewriter.core.record import replace
     from rewriter.trust.provenance.stamp import SHORT, file_digest, fired_only, settings_of
 
     found = model.digest()
@@ -340,9 +327,9 @@ def _work(plan: Document, model: Opened, source: Opened | None, args: argparse.N
 )
 def why(args: argparse.Namespace) -> int:
     """Explains one rule on one model; returns 0."""
+    from rewriter.app.batch.jobs import opened
     from rewriter.app.batch.sources import source_of
     from rewriter.app.cli.selection import target_names
-    from rewriter.app.cli.surgery import opened
     from rewriter.app.report.rule_lines import when_asked
     from rewriter.app.report.why_lines import why_lines, why_object
     from rewriter.core.conditions.context import Context, Knowledge

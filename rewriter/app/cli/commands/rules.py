@@ -18,7 +18,8 @@ from rewriter.app.cli.options import (
     with_words,
 )
 from rewriter.app.cli.output import answer, say, style_of, tell
-from rewriter.core.errors import RewriterError
+from rewriter.core.errors import RewriterError, install
+from rewriter.workbench.style import clean, counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +80,6 @@ def _print_packs(args: argparse.Namespace) -> int:
     """The packs, one a line; no code of the packages that bring them is run."""
     from rewriter.core.language.rule_files import find_rule_files
     from rewriter.rule_tools.packs import packs
-    from rewriter.workbench.style import clean, counted
 
     found = [(pack, len(find_rule_files([pack.folder]))) for pack in packs()]
     listed = [{"name": p.name, "from": p.distribution, "folder": str(p.folder), "files": files} for p, files in found]
@@ -235,12 +235,11 @@ def _print_rule(word: str, commands: tuple[str, ...]) -> None:
 )
 def new(args: argparse.Namespace) -> int:
     """Writes the file; returns 0."""
+    from rewriter.app.batch.jobs import opened
     from rewriter.app.cli.options import runtime_choice
     from rewriter.app.cli.selection import load
-    from rewriter.app.cli.surgery import opened
     from rewriter.core.onnxfile.write import check_target, write_bytes
     from rewriter.workbench.authoring.new_rule import new_rule
-    from rewriter.workbench.style import clean
 
     target = None if args.output is None else Path(args.output)
     if target is not None:
@@ -279,7 +278,6 @@ def new_pack(args: argparse.Namespace) -> int:
     from rewriter.app.cli.program import make_parser
     from rewriter.trust.proof.onnx_runtime import installed
     from rewriter.workbench.authoring.new_pack import named, write_pack
-    from rewriter.workbench.style import clean
 
     pack = named(args.name)
     folder = Path(args.output or pack.distribution)
@@ -310,7 +308,6 @@ def fmt(args: argparse.Namespace) -> int:
     from rewriter.core.language.rule_files import find_rule_files, read_rule_file
     from rewriter.core.onnxfile.write import write_bytes
     from rewriter.rule_tools.format import format_text
-    from rewriter.workbench.style import clean, counted
 
     changed, failed = 0, 0
     files = find_rule_files(args.paths)
@@ -347,8 +344,6 @@ def fmt(args: argparse.Namespace) -> int:
 def lsp(args: argparse.Namespace) -> int:
     """Serves until the editor ends it; returns 0."""
     from importlib.util import find_spec
-
-    from rewriter.core.errors import install
 
     if find_spec("pygls") is None:
         raise RewriterError(f"the language server needs pygls; install it with: {install('editor')}")

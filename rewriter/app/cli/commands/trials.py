@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from rewriter.app.cli.options import LONG, RULES, Limits, OneOf, Option, command, like, limits_of
 from rewriter.app.cli.output import answer, say, style_of, tell, wants_color
 from rewriter.core.errors import RewriterError
+from rewriter.core.record import replace
+from rewriter.workbench.style import clean, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -67,7 +69,7 @@ def watched(paths: Sequence[str] | None, work: Callable[[], int], wait: Callable
     Returns:
         What the work returned last, as soon as `wait` is interrupted.
     """
-    from rewriter.app.cli.selection import rule_paths
+    from rewriter.app.config.configuration import rule_paths
     from rewriter.core.language.rule_files import find_rule_files, state_of
 
     before, found = None, 0
@@ -95,7 +97,6 @@ def _test(args: argparse.Namespace) -> int:
     from rewriter.app.cli.selection import load
     from rewriter.app.report.jsonreport import dumps
     from rewriter.trust.proof.rules.limited_tests import inline_tests, limited_results
-    from rewriter.workbench.style import counted
 
     known = load(args.rules)
     results = list(limited_results(inline_tests(known), tuple(known)))
@@ -119,7 +120,6 @@ def _test(args: argparse.Namespace) -> int:
 
 def _tell_failures(failed: Iterable[TestResult]) -> None:
     from rewriter.app.report.why_lines import miss_lines
-    from rewriter.workbench.style import clean
 
     style = style_of(sys.stdout)
     for result in failed:
@@ -130,7 +130,6 @@ def _tell_failures(failed: Iterable[TestResult]) -> None:
 
 
 def _tell_difference(lines: Sequence[str]) -> None:
-    from rewriter.workbench.style import clean
 
     style = style_of(sys.stdout)
     for line in lines:
@@ -142,7 +141,6 @@ def _bless(args: argparse.Namespace) -> int:
     """Writes expected models; returns 1 when a test fails that is none of them."""
     from rewriter.app.cli.selection import load
     from rewriter.workbench.authoring.bless import Blessing, blessings, write_blessings
-    from rewriter.workbench.style import clean, counted
 
     found = list(blessings(load(args.rules)))
     blessed = [one for one in found if isinstance(one, Blessing)]
@@ -175,7 +173,6 @@ def lint(args: argparse.Namespace) -> int:
     from rewriter.app.report.jsonreport import dumps
     from rewriter.core.language.diagnostics import render_all
     from rewriter.rule_tools.lint import rule_set
-    from rewriter.workbench.style import counted
 
     known = load(args.rules)
     found = rule_set.lint(known, pedantic=args.pedantic)
@@ -223,12 +220,11 @@ def _finding_object(diagnostic: Diagnostic, sources: Any) -> dict[str, object]:
 def coverage(args: argparse.Namespace) -> int:
     """Prints what was never exercised; returns 2 when a model cannot be read, otherwise 0."""
     from rewriter.app.batch.job import process
+    from rewriter.app.batch.jobs import find_models, unwritten
     from rewriter.app.batch.work import Work
     from rewriter.app.cli.console_report import failure
-    from rewriter.app.cli.paths import find_models, unwritten
     from rewriter.app.cli.selection import load
     from rewriter.core.engine.coverage import Coverage
-    from rewriter.workbench.style import clean, counted
 
     known = load([args.rules]).with_settings(args.set)
     count, failed, limits = Coverage(), 0, limits_of(args)
@@ -260,7 +256,6 @@ def _parts(rules: RuleSet) -> Sequence[RuleSet]:
 
     Rules with a parameter that nobody has set are left out.
     """
-    from rewriter.core.record import replace
 
     able = [
         rule for rule in rules if all(p.default is not None or (rule.code, p.name) in rules.settings for p in rule.ast.params)
@@ -271,7 +266,6 @@ def _parts(rules: RuleSet) -> Sequence[RuleSet]:
 
 def _coverage_lines(rule: Rule, count: Coverage, *, everything: bool) -> Iterator[str]:
     """What was never exercised of a rule."""
-    from rewriter.workbench.style import counted
 
     fired = count.fired[rule.code]
     times = counted(count.stood[rule.code], "time") if count.stood[rule.code] else "nowhere"
@@ -410,7 +404,6 @@ def _verified(args: argparse.Namespace, rules: RuleSet, codes: list[str], place:
 
 def _with_shipped(rules: RuleSet) -> RuleSet:
     """A recorded export often needs more than one repair, so the shipped ones run beside those to be verified."""
-    from rewriter.core.record import replace
     from rewriter.rule_tools.load_rules import load_rules
 
     others = [rule for rule in load_rules(None) if rules.get(rule.code) is None]
@@ -421,7 +414,6 @@ def _update(place: Path, kept: dict[str, Verdict], verdicts: list[Verdict]) -> N
     """Writes the lock: what was found now beside what is kept."""
     from rewriter.trust.proof.oracles import versions
     from rewriter.trust.proof.rules.verdict import write_lock
-    from rewriter.workbench.style import counted
 
     new = {verdict.rule: verdict for verdict in verdicts if verdict.acceptable}
     write_lock(place, {**kept, **new}.values(), versions())
@@ -430,7 +422,6 @@ def _update(place: Path, kept: dict[str, Verdict], verdicts: list[Verdict]) -> N
 
 def _show_locked(args: argparse.Namespace, known: dict[str, Verdict], missing: list[str]) -> int:
     from rewriter.app.report.jsonreport import dumps
-    from rewriter.workbench.style import counted
 
     if args.format == "json":
         print(dumps({"schema": 1, "command": "verify", "locked": sorted(known), "changed": missing}))
@@ -443,7 +434,6 @@ def _show_locked(args: argparse.Namespace, known: dict[str, Verdict], missing: l
 
 def _show(args: argparse.Namespace, verdicts: list[Verdict], rules: RuleSet) -> int:
     from rewriter.app.report.rule_lines import verdict_lines, verdict_object
-    from rewriter.workbench.style import counted
 
     bad = [verdict for verdict in verdicts if not verdict.acceptable]
     paths = {verdict.rule: rule.path for verdict in verdicts if (rule := rules.get(verdict.rule)) is not None}

@@ -1,0 +1,219 @@
+"""From the files, folders and URLs that a call names to models, and from models to where their results go.
+
+The commands use it. A file, a URL and the standard input differ in how they are found, and in nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rewriter.app.batch.urls import STDIN, STDOUT, called, is_remote, is_url
+from rewriter.app.batch.work import Job
+from rewriter.core.errors import RewriterError
+from rewriter.core.record import record
+
+if TYPE_CHECKING:
+    from rewriter.workbench.surgery.opened import Opened
+
+MODEL = ".onnx"
+FIXED = ".fixed.onnx"
+OPTIMIZED = ".optimized.onnx"
+
+
+@record(frozen=True, slots=True)
+class Found:
+    """A model, and its place under the folder in which it was found (its name, when it was named itself)."""
+
+    path: str
+    place: str
+
+
+def find_models(paths: Sequence[str], *, leave_out: str | None = None, skip: str = "") -> list[Found]:
+    """The models named and those below the folders named, each once, folders in the order of their names.
+
+    Args:
+        paths: files, which need not exist (they fail one by one, later), folders, URLs of either, or the standard input.
+        leave_out: a folder that is not searched, since results go there.
+        skip: leave out models found in folders whose names end so, as `.fixed.onnx`; "" leaves out none.
+
+    Raises:
+        RewriterError: nothing is named, a URL cannot be listed, or there is no model in a folder.
+    """
+    if not paths:
+        raise RewriterError("no model is given; name a file or a folder")
+    found: dict[str, Found] = {}
+    hidden = None if leave_out is None or is_url(leave_out) else _real(leave_out)
+    for path in paths:
+        for model in _models_of(path, hidden, skip):
+            found.setdefault(_real(model.path), model)
+    if STDIN in found and len(found) > 1:
+        raise RewriterError("- is the model on the standard input, and stands alone")
+    return list(found.values())
+
+
+def _models_of(text: str, hidden: str | None, skip: str) -> list[Found]:
+    if text == STDIN:
+        return [Found(STDIN, "stdin.onnx")]
+    if is_url(text):
+        from rewriter.app.batch.remote import models_at
+
+        return [Found(url, place) for url, place in models_at(text, skip=skip or None)]
+    path = Path(text)
+    if not path.is_dir():
+        return [Found(str(path), path.name)]
+    models = [Found(str(model), model.relative_to(path).as_posix()) for model in _below(path, hidden, skip)]
+    if not models:
+        raise RewriterError(f"{path}: there is no *{MODEL} in this folder")
+    return models
+
+
+def _below(folder: Path, hidden: str | None, skip: str) -> Iterator[Path]:
+    for here, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and _real(os.path.join(here, name)) != hidden)
+        for name in sorted(files):
+            lower = name.lower()
+            if lower.endswith(MODEL) and not name.startswith(".") and not (skip and lower.endswith(skip)):
+                yield Path(here, name)
+
+
+def _real(path: str) -> str:
+    """Where a path leads; a link that leads to itself is left as it is, to fail when it is read."""
+    return path if is_remote(path) else os.path.realpath(path)
+
+
+def unwritten(models: Sequence[Found]) -> list[Job]:
+    """Jobs that write nothing."""
+    return [Job(model.path) for model in models]
+
+
+def plan(models: Sequence[Found], *, output: str | None, out: str | None, in_place: bool, ending: str = FIXED) -> list[Job]:
+    """Where the result of each model goes.
+
+    Args:
+        models: what was found.
+        output: the file for a single model.
+        out: the folder that mirrors what was found.
+        in_place: replace the models; with none of the three, results go beside them.
+        ending: of the names of results that go beside the models.
+
+    Raises:
+        RewriterError: several models have one target, or a model is its own though `in_place` is not given.
+    """
+    if output is not None and len(models) > 1:
+        raise RewriterError(f"-o {output} names one file, but there are {len(models)} models; use --out")
+    if output is None and any(model.path == STDIN for model in models):
+        raise RewriterError("say with -o where the result of the standard input goes; -o - is the standard output")
+    if output == STDOUT:
+        return [Job(model.path, STDOUT) for model in models]
+    owners: dict[str, str] = {}
+    jobs = []
+    for model in models:
+        target = model.path if in_place else _target(model, output, out, ending)
+        resolved = _real(target)
+        if resolved == _real(model.path) and not in_place:
+            raise RewriterError(f"{target} is the input itself; use --in-place to overwrite it")
+        other = owners.setdefault(resolved, model.path)
+        if other != model.path:
+            raise RewriterError(f"the results of {other} and {model.path} would both be {target}{_apart(other, model.path)}")
+        jobs.append(Job(model.path, target))
+    for model in () if in_place else models:
+        owner = owners.get(_real(model.path))
+        if owner is not None:
+            raise RewriterError(f"the result of {owner} would overwrite the input {model.path}")
+    return jobs
+
+
+def _target(model: Found, output: str | None, out: str | None, ending: str) -> str:
+    if output is not None:
+        if not is_url(output) and os.path.isdir(output):
+            raise RewriterError(f"-o {output} is a folder; use --out")
+        return output if is_url(output) else str(Path(output))
+    if out is not None and not is_url(out):
+        return str(Path(out) / model.place)
+    if out is None and not is_url(model.path):
+        path = Path(model.path)
+        return str(path.with_name(path.name.removesuffix(MODEL) + ending))
+    from rewriter.app.batch.remote import below_url, beside, name_of
+
+    if out is not None:
+        return below_url(out, model.place)
+    return beside(model.path, name_of(model.path).removesuffix(MODEL) + ending)
+
+
+def _apart(one: str, other: str) -> str:
+    """What to do that the results of two models do not get into each other's way."""
+    if is_remote(one) or is_remote(other):
+        return ""
+    above = os.path.commonpath([os.path.abspath(one), os.path.abspath(other)])
+    if os.path.dirname(above) == above:
+        return "; give each an --out of its own"
+    return f"; name the folder above both instead, {os.path.relpath(above)}, or give each an --out of its own"
+
+
+def without_results(jobs: Sequence[Job]) -> list[Job]:
+    """The jobs whose result does not exist."""
+    return [job for job in jobs if not _has_result(job)]
+
+
+def check_results(jobs: Sequence[Job]) -> None:
+    """Raises RewriterError where several results exist; with one the job itself says so."""
+    found = [job.target for job in jobs if _has_result(job)]
+    if len(found) > 1:
+        raise RewriterError(
+            f"{len(found):,} of {len(jobs):,} results exist, {found[0]} for one; --update does only what changed, --resume "
+            "what is missing, --force all again, --skip-existing leaves them as they are"
+        )
+
+
+def _has_result(job: Job) -> bool:
+    if job.target is None or job.target in (job.path, STDOUT):
+        return False
+    if is_url(job.target):
+        from rewriter.app.batch.remote import exists
+
+        return exists(job.target)
+    return os.path.lexists(job.target)
+
+
+# Single models, which a command reads itself.
+
+
+def opened(text: str, source: str = "none") -> Opened:
+    """The model of an argument: a file, a URL, or - for the standard input.
+
+    Args:
+        text: the argument.
+        source: what `--source` says of the framework's own file, which "auto" brings along.
+
+    Raises:
+        RewriterError: it cannot be had.
+    """
+    from rewriter.workbench.surgery.opened import Opened
+
+    if not is_remote(text):
+        return Opened(text)
+    from tempfile import TemporaryDirectory
+
+    from rewriter.app.batch.deadline import undisturbed
+    from rewriter.app.batch.remote import download
+
+    folder = TemporaryDirectory(prefix="rewriter-")
+    with undisturbed():  # limits are for the work on a model, not for its way
+        path = download(text, Path(folder.name), source=source)
+    name = "standard input" if text == STDIN else text
+    called(str(path), name)
+    return Opened(path, name, folder)
+
+
+def all_opened(texts: Sequence[str], source: str = "none") -> list[Opened]:
+    """The models of several arguments, as `opened` has them.
+
+    Raises:
+        RewriterError: one cannot be had, or two are to be the standard input.
+    """
+    if texts.count(STDIN) > 1:
+        raise RewriterError("- is the model on the standard input, and there is only one")
+    return [opened(text, source) for text in texts]

@@ -1,0 +1,314 @@
+"""From the outcomes of jobs to the record that all reports are made of: one of each model, and the totals of a call."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal
+
+from rewriter import __version__
+from rewriter.app.batch.file_records import file_records
+from rewriter.app.batch.processes import Spool
+from rewriter.app.batch.work import Job, Outcome, Work
+from rewriter.app.report.document import (
+    SCHEMA,
+    AnswerRecord,
+    Fleet,
+    ModelRecord,
+    Report,
+    RuleRecord,
+    RuleSetRecord,
+    SkippedRecord,
+    Status,
+    Summary,
+)
+from rewriter.core.log.records import Log, RolledBack, Skipped, Verification
+
+if TYPE_CHECKING:
+    from rewriter.app.batch.journal import Entry
+    from rewriter.core.language.rule import Rule
+    from rewriter.core.language.rules import RuleSet
+    from rewriter.rule_tools.symptoms import Answer, Symptoms
+
+Command = Literal["fix", "check", "optimize"]
+
+MESSAGES = 1000
+"""Of ONNX Runtime, of which the answers are remembered."""
+
+_NUMBERS = re.compile(r"\d+")
+_known: dict[tuple[tuple[str, ...], str], list[Answer]] = {}
+
+
+def status(command: Command, outcome: Outcome) -> Status:
+    """One word for what became of a model."""
+    if outcome.error:
+        return "failed"
+    if (outcome.refusal if command == "check" else outcome.remaining) and not outcome.changed:
+        return "refused"
+    if command == "check":
+        return "findings" if outcome.changed else "clean"
+    return "changed" if outcome.changed else "unchanged"
+
+
+def answers_to(outcome: Outcome, paths: Sequence[str] | None) -> list[Answer]:
+    """The rules of some paths that surely answer what ONNX Runtime says against a model or a result, those that fire first.
+
+    A rule about the model as a whole was asked, so one that neither fired nor was blocked is no answer; nor is one for other
+    exporters than the one that wrote the model, where that is known.
+    """
+    said = outcome.refusal if outcome.remaining is None else outcome.remaining
+    if not said or outcome.log is None:
+        return []
+    fires = outcome.log.counts
+    stands = fires.keys() | {blocked.rule for blocked in outcome.log.blocked}
+    found = [answer for answer in _nearest(tuple(paths or ()), said) if answer.sure]
+    found = [answer for answer in found if answer.rule.code in stands or not answer.rule.ast.match.graph]
+    exporter = outcome.exporter.partition(" ")[0].lower()
+    meant = [answer for answer in found if answer.rule.code in stands or _is_meant(answer.rule, exporter)]
+    return sorted(meant, key=lambda answer: answer.rule.code not in fires)
+
+
+def _is_meant(rule: Rule, exporter: str) -> bool:
+    return exporter == "unknown" or not rule.exporters or exporter in rule.exporters
+
+
+def _nearest(paths: tuple[str, ...], said: str) -> list[Answer]:
+    """The rules that answer a message; thousands of models are refused with one that differs in numbers, which do not count."""
+    key = paths, _NUMBERS.sub("0", said)
+    if key not in _known:
+        if len(_known) > MESSAGES:
+            _known.clear()
+        _known[key] = _symptoms(paths).nearest(said)
+    return _known[key]
+
+
+@lru_cache(maxsize=1)
+def _symptoms(paths: tuple[str, ...]) -> Symptoms:
+    from rewriter.app.config.configuration import rule_paths
+    from rewriter.rule_tools.load_rules import read_rules
+    from rewriter.rule_tools.symptoms import Symptoms
+
+    return Symptoms(read_rules(rule_paths(paths)))
+
+
+def model_record(command: Command, outcome: Outcome, answers: Sequence[Answer] = ()) -> ModelRecord:
+    """What became of one model; `answers` are what rules say to the refusal of ONNX Runtime."""
+    log = outcome.log or Log()
+    stop = None if outcome.log is None or outcome.error else next((stop.kind for stop in log.stops), "fixpoint")
+    stop = "Time" if outcome.late else stop
+    return ModelRecord(
+        path=outcome.path,
+        output=outcome.output,
+        status=status(command, outcome),
+        error=outcome.error or None,
+        exporter=outcome.exporter or None,
+        source=outcome.source,
+        constant_inputs=outcome.constant_inputs,
+        tidied=outcome.tidied,
+        nodes=outcome.nodes,
+        refusal=outcome.refusal,
+        remaining=outcome.remaining,
+        unjudged=tuple(outcome.unjudged),
+        answers=tuple(AnswerRecord(answer.rule.code, answer.symptom, answer.score) for answer in answers),
+        seconds=round(outcome.seconds, 6),
+        files=tuple(file_records(outcome.stamps)),
+        stop=stop,
+        counts=dict(sorted(log.counts.items())),
+        firings=log.firings,
+        blocked=log.blocked,
+        skipped=len(log.skipped),
+        stops=log.stops,
+        notes=log.notes,
+        rolled_back=log.rolled_back,
+        suppressed=log.suppressed,
+        questions=log.questions,
+        judged=log.judged,
+        verification=log.verification,
+        unfinished=outcome.unfinished,
+        expectation=outcome.expectation,
+    )
+
+
+def earlier_record(job: Job, entry: Entry) -> ModelRecord:
+    """The same of what an earlier run did, as far as its journal has it."""
+    from rewriter.app.batch.journal import stamps_in
+
+    numbers = entry.get("numbers")
+    return ModelRecord(
+        path=job.path,
+        output=job.target,
+        status=entry.get("verdict", "unchanged"),
+        error=entry.get("error"),
+        exporter=entry.get("exporter"),
+        source=next((stamp.path for stamp in stamps_in(entry, "source")), None),
+        refusal=entry.get("refusal"),
+        remaining=entry.get("remaining"),
+        unjudged=tuple(entry.get("unjudged", ())),
+        seconds=entry.get("seconds", 0.0),
+        files=tuple(file_records(stamps_in(entry, "input", "input data", "source", "output", "output data"))),
+        stop=None if entry.get("error") else "fixpoint",
+        counts=entry.get("counts", {}),
+        rolled_back=[RolledBack(rule, "", "", "", "", "", why) for rule, why in entry.get("rolled back", ())],
+        verification=None if not numbers else Verification(numbers),
+        unfinished=bool(entry.get("unfinished")),
+        earlier=True,
+    )
+
+
+def skipped_records(found: Mapping[tuple[Skipped, ...], int]) -> Iterator[SkippedRecord]:
+    """Which rules were not tried and why, of how many models: models of one exporter and opset skip the same ones."""
+    models: Counter[tuple[str, str]] = Counter()
+    for skipped, count in found.items():
+        for one in skipped:
+            models[one.rule, one.reason.replace(f" {one.rule} ", " a rule ")] += count
+    rules: dict[tuple[str, int], list[str]] = {}
+    for (rule, reason), count in sorted(models.items()):
+        rules.setdefault((reason, count), []).append(rule)
+    yield from (SkippedRecord(reason, count, tuple(codes)) for (reason, count), codes in sorted(rules.items()))
+
+
+def rule_records(sets: Iterable[RuleSet], answering: Mapping[str, Rule], named: Container[str]) -> Iterator[RuleRecord]:
+    """The rules that did something, or answer a refusal, in the order of their codes."""
+    known = {**answering, **{rule.code: rule for rules in sets for rule in (*rules, *rules.questions)}}
+    yield from (_rule(rule) for code, rule in sorted(known.items()) if code in named)
+
+
+def _rule(rule: Rule) -> RuleRecord:
+    return RuleRecord(
+        rule.code,
+        rule.slug,
+        rule.title,
+        rule.kind.name,
+        rule.severity,
+        rule.phase,
+        rule.path,
+        rule.digest,
+        rule.exporters,
+        rule.versions,
+        rule.issues,
+        rule.header.symptoms,
+        rule.doc.partition("\n")[2].strip(),
+    )
+
+
+# Totals of a call, taken as models are finished: nothing of a model is held but what it adds to them.
+
+OK, FINDINGS, BAD_INPUT, INTERNAL = 0, 1, 2, 3
+
+
+class Totals:
+    """What became of the models of a call.
+
+    Args:
+        rules: the paths of `--rules`, of which some answer refusals.
+        keeps: whether the record of each model is kept, on the disk, for a report.
+    """
+
+    def __init__(self, command: Command, rules: Sequence[str] | None = None, *, keeps: bool = False) -> None:
+        self._command = command
+        self._rules = rules
+        self._worst = OK
+        self._statuses: Counter[str] = Counter()
+        self._firings: Counter[str] = Counter()
+        self._numbers: Counter[str] = Counter()
+        self._named: set[str] = set()
+        self._skipped: Counter[tuple[Skipped, ...]] = Counter()
+        self._answering: dict[str, Rule] = {}
+        self.fleet = Fleet()
+        self.models = 0
+        self.failed = False
+        self.records: Spool[ModelRecord] | None = Spool() if keeps else None
+
+    def add(self, number: int, outcome: Outcome) -> None:
+        """A model is finished; `number` is its place among all."""
+        answers = answers_to(outcome, self._rules) if self.records is not None else []
+        self._answering.update({answer.rule.code: answer.rule for answer in answers})
+        if self.records is not None and outcome.log is not None:
+            self._skipped[tuple(outcome.log.skipped)] += 1
+        if outcome.crash:
+            self._worst = INTERNAL
+        self.add_record(number, model_record(self._command, outcome, answers))
+
+    def add_record(self, number: int, one: ModelRecord) -> None:
+        """The same for what an earlier run did."""
+        self.models += 1
+        self._statuses[one.status] += 1
+        refused = bool(one.refusal if self._command == "check" else one.remaining)
+        self._numbers["refused"] += refused
+        self._numbers["unfinished"] += one.unfinished
+        self._numbers["unjudged"] += bool(one.unjudged)
+        self._numbers["rolled back"] += len(one.rolled_back)
+        found = one.unfinished or one.unjudged or refused or one.status == "findings"
+        late = bool(one.error) and one.stop == "Time"
+        found = found or (one.expectation is not None and one.expectation.wrong)
+        self._worst = max(self._worst, BAD_INPUT if one.error and not late else FINDINGS if found or late else OK)
+        if one.error:
+            self.failed = True
+        else:
+            self._firings.update(one.counts)
+        self.fleet.add(one)
+        if self.records is not None:
+            for entries in (one.firings, one.blocked, one.rolled_back, one.suppressed, one.questions, one.answers):
+                self._named.update(entry.rule for entry in entries)
+            self._named.update(one.counts)
+            self.records.put(number, one)
+
+    @property
+    def code(self) -> int:
+        """3 when this program made a mistake, 2 when a model failed, 1 for findings or something unrepaired, 0 otherwise."""
+        return self._worst
+
+    def summary(self, seconds: float) -> Summary:
+        """The totals."""
+        return Summary(
+            models=self.models,
+            statuses=dict(sorted(self._statuses.items())),
+            refused=self._numbers["refused"],
+            unfinished=self._numbers["unfinished"],
+            unjudged=self._numbers["unjudged"],
+            rolled_back=self._numbers["rolled back"],
+            firings=dict(sorted(self._firings.items())),
+            seconds=round(seconds, 3),
+            fleet=self.fleet.record(),
+        )
+
+    def report(self, work: Work, seconds: float, code: int) -> Report:
+        """The record of the call."""
+        rules = work.rules
+        settings = tuple(f"{code}.{name}={value}" for (code, name), value in sorted(rules.settings.items()))
+        return Report(
+            SCHEMA,
+            self._command,
+            __version__,
+            code,
+            self.summary(seconds),
+            RuleSetRecord(rules.digest, len(rules), settings),
+            tuple(rule_records([rules, *(one.rules for one in work.variants)], self._answering, self._named)),
+            _Records(self.records),
+            tuple(skipped_records(self._skipped)),
+        )
+
+
+class _Records:
+    """The records of all models, read from the disk as they are asked for."""
+
+    def __init__(self, spool: Spool[ModelRecord] | None) -> None:
+        self._spool = spool
+
+    def __len__(self) -> int:
+        return 0 if self._spool is None else len(self._spool)
+
+    def __iter__(self) -> Iterator[ModelRecord]:
+        return iter(self._spool or ())
+
+    def __contains__(self, one: object) -> bool:
+        return any(found == one for found in self)
+
+
+def exit_code(command: Command, outcome: Outcome) -> int:
+    """The exit code that belongs to a single model."""
+    totals = Totals(command)
+    totals.add(0, outcome)
+    return totals.code
