@@ -22,6 +22,7 @@ from pathlib import Path
 
 import pytest
 
+from rewriter.app.batch import bubblewrap
 from rewriter.app.batch.bubblewrap import Sandbox
 from rewriter.app.cli import sandboxed
 from rewriter.app.cli.configured import settle
@@ -270,7 +271,7 @@ def read_all(terminal: int) -> str:
 def test_what_is_printed_does_not_steer_the_terminal() -> None:
     outer, inner = pty.openpty()
     with open(inner, "w") as stream:
-        printer = sandboxed._Printer(stream)
+        printer = bubblewrap.Printer(stream)
         assert printer.print(b"a line\nthe \x1b]0;title\x07 of ") and printer.print("ünter".encode())
         assert not printer.print(b"")
     said = read_all(outer)
@@ -428,7 +429,7 @@ def test_text_that_ends_within_a_character_is_printed() -> None:
             return True
 
     stream = Terminal(io.BytesIO())
-    printer = sandboxed._Printer(stream)
+    printer = bubblewrap.Printer(stream)
     for part in ("ü".encode()[:1], "ü".encode()[1:], b"\n", b""):
         printer.print(part)
     assert stream.buffer.getvalue() == "ü\n".encode()

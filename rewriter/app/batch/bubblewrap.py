@@ -1,4 +1,4 @@
-"""The command line of `bwrap`, for a program that sees the system, Python and a few files, and writes where it may.
+"""The command line of `bwrap`, and the process that it starts: a program that sees the system, Python and a few files.
 
 `cli/sandboxed.py` runs `fix`, `check` and `optimize` in it, and `tests/hostile/test_sandbox.py` runs attacks in it: a bug in
 native code lets a model do to this machine what a program can do here.
@@ -7,16 +7,23 @@ native code lets a model do to this machine what a program can do here.
 from __future__ import annotations
 
 import os
+import re
+import selectors
+import signal
 import site
 import subprocess
 import sys
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import IO, Any, TextIO
 
 import rewriter
 from rewriter.core.errors import RewriterError, reason
 from rewriter.core.resources import resource
+from rewriter.workbench.style import clean
 
 _SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store"),
@@ -162,3 +169,131 @@ def _environment(outside: Mapping[str, str], temporary: str) -> dict[str, str]:
 
 def _below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+# A program while it runs.
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_PATIENCE = 2
+"""Signals that are passed on; with one more the sandbox is killed."""
+
+
+class SandboxedProcess:
+    """A program of Python that runs in a sandbox, which has no terminal and no standard input."""
+
+    def __init__(self, sandbox: Sandbox, code: str, arguments: Sequence[str]) -> None:
+        no_core = "import resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0))"  # a crash leaves no image of the memory
+        self._sandbox = sandbox
+        self._command = [*sandbox.python(f"{no_core}; {code}"), *arguments]
+        self._status = ""
+        self._signals: list[int] = []
+
+    def run(self) -> int:
+        """Waits for it, and passes on what it prints and the signals that come; returns its exit code."""
+        self._reader, writer = os.pipe()
+        os.set_blocking(self._reader, False)
+        try:
+            with self._started(writer) as self._process, self._forwarded():
+                try:
+                    self._relay()
+                finally:
+                    if sys.exc_info()[0] is not None:
+                        self._process.kill()
+            return self._ending(self._process.returncode)
+        finally:
+            os.close(self._reader)
+
+    def _started(self, writer: int) -> subprocess.Popen[bytes]:
+        command = self._sandbox.command(self._command, writer)
+        pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        try:
+            return subprocess.Popen(command, env=self._sandbox.environment, pass_fds=[writer], **pipes)
+        finally:
+            os.close(writer)
+
+    def _relay(self) -> None:
+        with selectors.DefaultSelector() as waiting:
+            for pipe, stream in ((self._process.stdout, sys.stdout), (self._process.stderr, sys.stderr)):
+                assert pipe is not None
+                waiting.register(pipe, selectors.EVENT_READ, Printer(stream))
+            while waiting.get_map():
+                for key, _ in waiting.select():
+                    pipe = key.fileobj  # type: ignore[assignment]
+                    assert pipe is not None
+                    try:
+                        is_open = key.data.print(os.read(key.fd, 1 << 16))
+                    except BrokenPipeError:  # the reader (`| head`) has gone, which the command is to learn
+                        is_open = False
+                    if not is_open:
+                        waiting.unregister(pipe)
+                        pipe.close()
+
+    @contextmanager
+    def _forwarded(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.getsignal(number) for number in _SIGNALS}
+        before = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
+        for number in before:
+            signal.signal(number, lambda number, frame: self._forward(number))
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _forward(self, number: int) -> None:
+        """Has the command end as it does without a sandbox: in a session of its own it hears of no Ctrl-C."""
+        self._signals.append(number)
+        try:
+            first = int(self._told("child-pid") or "")
+            inner = int(Path(f"/proc/{first}/task/{first}/children").read_text().split()[0])
+            if len(self._signals) > _PATIENCE:
+                raise ValueError
+            os.kill(inner, number)
+        except (OSError, ValueError, IndexError):
+            self._process.kill()
+
+    def _told(self, name: str) -> str | None:
+        """What bwrap said of the sandbox."""
+        with suppress(BlockingIOError):
+            while part := os.read(self._reader, 1 << 12):
+                self._status += part.decode()
+        found = re.search(rf'"{name}": *(\d+)', self._status)
+        return None if found is None else found[1]
+
+    def _ending(self, code: int) -> int:
+        if self._told("exit-code") is not None:
+            if code > 128 and code - 128 in (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGXCPU):
+                print(
+                    f"rewriter: error: the command was killed in the sandbox ({signal.Signals(code - 128).name})",
+                    file=sys.stderr,
+                )
+            return code
+        if self._signals:
+            print("interrupted", file=sys.stderr)
+            return 128 + self._signals[-1]
+        raise RewriterError("--sandbox: bwrap cannot make one here, as it says above; use a container without network")
+
+
+class Printer:
+    """Prints what comes from the sandbox. On a terminal that is text: whoever took the command over must not steer it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._line = b""
+
+    def print(self, data: bytes) -> bool:
+        """Prints a part, which is empty at the end; whether there is more to come."""
+        self._stream.flush()
+        out: IO[bytes] = self._stream.buffer
+        if self._stream.isatty():
+            *lines, self._line = (self._line + data).split(b"\n") if data else (self._line, b"")
+            ends = "\n" if data else ""
+            data_shown = "".join(clean(line.decode("utf-8", "backslashreplace")) + ends for line in lines).encode()
+        else:
+            data_shown = data
+        out.write(data_shown)
+        out.flush()
+        return bool(data)

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewriter.app.batch.jobs import check_results, find_models, plan, without_results
+from rewriter.app.batch.outcome_records import FINDINGS, OK, Command, Totals
 from rewriter.app.batch.processes import Interrupted, Interruption, heard, run_all
-from rewriter.app.batch.records import FINDINGS, OK, Command, Totals
 from rewriter.app.batch.urls import STDOUT, is_remote, is_url
 from rewriter.app.batch.work import Job, Outcome, Work
 from rewriter.app.cli.configured import unused, vary
@@ -24,13 +24,13 @@ from rewriter.app.cli.console_report import (
     progress,
     result_in,
     snapshots,
-    summary_line,
     write_reports,
 )
 from rewriter.app.cli.options import limits_of, runtime_choice
 from rewriter.app.cli.output import check_stdout, model_to_stdout, say, style_of
 from rewriter.app.cli.selection import selected
 from rewriter.app.report.formats import pieces_of
+from rewriter.app.report.terminal import profile_lines, summary_line
 from rewriter.core.engine.limits import Limits
 from rewriter.core.errors import RewriterError
 from rewriter.core.log.clock import Profile
@@ -66,7 +66,8 @@ def _run(command: Command, jobs: Sequence[Job], args: argparse.Namespace, interr
     batch = _Batch(command, jobs, work, args, keeps=reports)
     batch.run(interruption)
     seconds = time.monotonic() - started
-    code = interruption.code or (OK if args.exit_zero and batch.totals.code == FINDINGS else batch.totals.code)
+    code = OK if args.exit_zero and batch.totals.code == FINDINGS else batch.totals.code
+    code = interruption.code if interruption.number else code
     if not interruption.number:
         batch.warn()
     if reports:
@@ -173,8 +174,6 @@ def _name_files(outcome: Outcome, args: argparse.Namespace) -> None:
 
 
 def _say_profile(total: Profile) -> None:
-    from rewriter.app.report.terminal import profile_lines
-
     for line in profile_lines(total, style_of(sys.stderr)):
         say(line)
 

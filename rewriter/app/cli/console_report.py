@@ -13,11 +13,11 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from rewriter.app.batch.records import Command, answers_to
+from rewriter.app.batch.outcome_records import Command, answers_to
 from rewriter.app.batch.urls import STDOUT, is_url
 from rewriter.app.batch.work import Job, Outcome
 from rewriter.app.cli.output import folded, say, style_of, tell
-from rewriter.app.report.document import Report, Summary, pattern_of
+from rewriter.app.report.document import Report, pattern_of
 from rewriter.app.report.formats import ENDINGS, form_of, pieces_of
 from rewriter.app.report.rule_lines import when_asked
 from rewriter.app.report.terminal import (
@@ -94,10 +94,6 @@ def progress(total: int) -> Iterator[Display]:
 
 
 # What is said of models as they come, and of all of them at the end.
-
-_REFUSED = "unchanged and still refused by ONNX Runtime"
-_SHOWN = {("check", "findings"): "with findings", ("fix", "refused"): _REFUSED, ("optimize", "refused"): _REFUSED}
-"""Statuses that read differently after a number."""
 
 MESSAGES = 200
 """Of ONNX Runtime against models of a check, that are told at the end."""
@@ -221,24 +217,6 @@ def failure(outcome: Outcome, style: Style, *, debug: bool) -> str:
     if outcome.crash:
         kept += f"; please report it\n{outcome.crash.rstrip()}" if debug else "; please report it (--debug shows the traceback)"
     return f"{style.paint('red', 'error')}: {shown}{kept}"
-
-
-def summary_line(command: Command, summary: Summary) -> str:
-    """The last line of results."""
-    shown = {word: f"{number} {_SHOWN.get((command, word), word)}" for word, number in summary.statuses.items()}
-    refused = summary.refused - summary.statuses.get("refused", 0)
-    if command != "check" and refused:
-        word = next((word for word in ("changed", "unchanged", "failed") if word in shown), "")
-        shown[word] = f"{shown.get(word, '')} ({refused} of them still refused by ONNX Runtime)"
-    by_status = ", ".join(shown.values())
-    firings = summary.firings
-    rules = f" by {counted(len(firings), 'rule')}" if firings else ""
-    verb = "finding" if command == "check" else "rewrite"
-    rest = f", {summary.unfinished} unfinished" if summary.unfinished else ""
-    rest += f", {summary.unjudged} not judged" if summary.unjudged else ""
-    rest += f", {summary.rolled_back} rolled back" if summary.rolled_back else ""
-    models = counted(summary.models, "model") + (": " if by_status or rest else "")
-    return f"{models}{by_status}{rest}; {counted(sum(firings.values()), verb)}{rules}; {summary.seconds:.1f} s"
 
 
 def next_step(paths: Sequence[str]) -> str:

@@ -21,8 +21,10 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import NoReturn
 
+from rewriter.app.cli.output import say, wants_color
 from rewriter.app.cli.program import COMMANDS, make_parser
 from rewriter.core.errors import RewriterError, reason
+from rewriter.workbench.style import clean
 
 OK, FINDINGS, BAD_INPUT, INTERNAL = 0, 1, 2, 3
 INTERRUPTED = 130
@@ -54,10 +56,10 @@ def main(argv: Sequence[str] | None = None, staging: str | None = None) -> int:
         sys.stdout.flush()
         return code
     except RewriterError as error:
-        _say(_shown(error))
+        say(_shown(error))
         return BAD_INPUT
     except MemoryError:
-        _say("rewriter: error: out of memory: this takes more than three quarters of what the machine has")
+        say("rewriter: error: out of memory: this takes more than three quarters of what the machine has")
         return BAD_INPUT
     except KeyboardInterrupt as error:
         print("terminated" if isinstance(error, _Terminated) else "interrupted", file=sys.stderr)
@@ -69,7 +71,7 @@ def main(argv: Sequence[str] | None = None, staging: str | None = None) -> int:
         if error.errno not in _FULL:
             return _internal(error, debug=args.debug or bool(os.environ.get("REWRITER_DEBUG")))
         _drop_output()
-        _say(f"rewriter: error: the results cannot be printed: {reason(error)}")
+        say(f"rewriter: error: the results cannot be printed: {reason(error)}")
         return BAD_INPUT
     except Exception as error:
         return _internal(error, debug=args.debug or bool(os.environ.get("REWRITER_DEBUG")))
@@ -157,11 +159,8 @@ def _shown(error: RewriterError) -> str:
     """One line, or, for what is wrong in rule files, the pictures that the compiler draws of it."""
     render = getattr(error, "render", None)
     if render is not None:
-        from rewriter.app.cli.output import wants_color
-
         return str(render(wants_color(sys.stderr)))
     from rewriter.app.batch.urls import told
-    from rewriter.workbench.style import clean
 
     return f"rewriter: error: {clean(told(str(error)))}"
 
@@ -171,20 +170,12 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _say(text: str) -> None:
-    from rewriter.app.cli.output import say
-
-    say(text)
-
-
 def _internal(error: Exception, *, debug: bool) -> int:
-    from rewriter.workbench.style import clean
-
     if debug:
         import traceback
 
         traceback.print_exception(error)
     kind = type(error).__name__
     hint = "" if debug else " (--debug shows the traceback)"
-    _say(f"rewriter: internal error: {kind}: {clean(str(error))}; please report it{hint}")
+    say(f"rewriter: internal error: {kind}: {clean(str(error))}; please report it{hint}")
     return INTERNAL

@@ -15,7 +15,7 @@ from types import TracebackType
 
 from rewriter import __version__
 from rewriter.app.batch.journal import ENDING, Folder, Journal, Remaining, entry_of, key_of, recipe
-from rewriter.app.batch.records import Command, earlier_record, status
+from rewriter.app.batch.outcome_records import Command, earlier_record, status
 from rewriter.app.batch.work import Job, Outcome, Work
 from rewriter.app.cli.output import say
 from rewriter.app.report.document import ModelRecord

@@ -1,10 +1,10 @@
-"""A log as lines of text: what was rewritten, what would be, and what an unknown fact kept from being decided."""
+"""A log, and the totals of a call, as lines of text: what was rewritten, what would be, and what an unknown fact kept from being decided."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from rewriter.app.report.document import ExpectationRecord, place_text
+from rewriter.app.report.document import ExpectationRecord, Summary, place_text
 from rewriter.core.log.clock import STAGES, Profile
 from rewriter.core.log.records import Blocked, Firing, Log, RolledBack
 from rewriter.core.record import replace
@@ -151,3 +151,26 @@ def profile_lines(profile: Profile, style: Style) -> Iterator[str]:
         yield f"{code:10}{told[0]:8}{told[1]:8}{told[2]:10.2f}{told[3]:12.2f}"
     if len(costs) > len(dearest):
         yield f"and {len(costs) - len(dearest)} more rules"
+
+
+_REFUSED = "unchanged and still refused by ONNX Runtime"
+_SHOWN = {("check", "findings"): "with findings", ("fix", "refused"): _REFUSED, ("optimize", "refused"): _REFUSED}
+"""Statuses that read differently after a number."""
+
+
+def summary_line(command: str, summary: Summary) -> str:
+    """The last line of results."""
+    shown = {word: f"{number} {_SHOWN.get((command, word), word)}" for word, number in summary.statuses.items()}
+    refused = summary.refused - summary.statuses.get("refused", 0)
+    if command != "check" and refused:
+        word = next((word for word in ("changed", "unchanged", "failed") if word in shown), "")
+        shown[word] = f"{shown.get(word, '')} ({refused} of them still refused by ONNX Runtime)"
+    by_status = ", ".join(shown.values())
+    firings = summary.firings
+    rules = f" by {counted(len(firings), 'rule')}" if firings else ""
+    verb = "finding" if command == "check" else "rewrite"
+    rest = f", {summary.unfinished} unfinished" if summary.unfinished else ""
+    rest += f", {summary.unjudged} not judged" if summary.unjudged else ""
+    rest += f", {summary.rolled_back} rolled back" if summary.rolled_back else ""
+    models = counted(summary.models, "model") + (": " if by_status or rest else "")
+    return f"{models}{by_status}{rest}; {counted(sum(firings.values()), verb)}{rules}; {summary.seconds:.1f} s"

@@ -220,7 +220,7 @@ def apply(args: argparse.Namespace) -> int:
 
     from rewriter.app.batch import jobs
     from rewriter.app.batch.job import process
-    from rewriter.app.batch.records import exit_code, model_record
+    from rewriter.app.batch.outcome_records import exit_code, model_record
     from rewriter.app.batch.urls import is_remote, is_url, told
     from rewriter.app.report.jsonreport import dumps, plain
     from rewriter.trust.plans.execution import UNPLANNED, missing
