@@ -1,6 +1,6 @@
 """Every option once, by its name, and what a command is declared with.
 
-A command of `rewriter.app.cli.commands` names the options that it has. `program` makes its parser of the names, `completion` the
+A command in `commands` names the options that it has. `program` makes its parser of the names, `completion` the
 words that a shell offers, and the pages of the commands are made of the parsers. Whoever adds an option writes a row of
 `OPTIONS`.
 """
