@@ -1,4 +1,4 @@
-"""A log, and the totals of a call, as lines of text: what was rewritten, what would be, and what is blocked."""
+"""A log and totals as lines of text: what was rewritten, what would be, and what an unknown fact kept from being decided."""
 
 from __future__ import annotations
 

@@ -27,13 +27,12 @@ from rewriter.workbench.style import Style, clean, counted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rewriter.app.batch.work import Outcome, Work
+    from rewriter.app.batch.work import Outcome
     from rewriter.core.language.rule import Rule
     from rewriter.core.language.rules import RuleSet
     from rewriter.core.log.records import Firing
     from rewriter.trust.plans.execution import Missing
     from rewriter.trust.plans.plan_file import Document, Proposal
-    from rewriter.workbench.surgery.opened import Opened
 
 
 @command(
@@ -114,6 +113,7 @@ def plan(args: argparse.Namespace) -> int:
 
     from rewriter.app.batch.job import process
     from rewriter.app.batch.jobs import opened
+    from rewriter.app.batch.planned_work import plan_of
     from rewriter.app.batch.work import Job
     from rewriter.app.cli.batch import make_work
     from rewriter.app.cli.configured import vary
@@ -128,7 +128,8 @@ def plan(args: argparse.Namespace) -> int:
     outcome = process(job, work)
     if outcome.error or outcome.log is None:
         raise RewriterError(outcome.error or f"{given.name}: nothing is known of it")
-    document = _document(given, args, work.variants[job.variant] if work.variants else work, outcome)
+    done = work.variants[job.variant] if work.variants else work
+    document = plan_of(outcome, done, given, args.model, args.rules)
     if args.interactive:
         from rewriter.app.batch.deadline import undisturbed
 
@@ -153,47 +154,6 @@ def _decided(proposals: Sequence[Proposal], firings: Sequence[Firing]) -> tuple[
         return input()
 
     return decide(proposals, {firing.number: firing for firing in firings}, say, ask)
-
-
-def _document(given: Opened, args: argparse.Namespace, work: Work, outcome: Outcome) -> Document:
-    from pathlib import Path
-
-    from rewriter import __version__
-    from rewriter.app.batch.remote import beside
-    from rewriter.app.batch.urls import is_url
-    from rewriter.trust.plans.plan_file import Document
-    from rewriter.trust.provenance.stamp import SHORT, file_digest, fired_only
-
-    assert outcome.log is not None
-    used = fired_only(work.rules, frozenset(outcome.log.counts))
-    source = outcome.source
-    place = beside(args.model, Path(source).name) if source and is_url(args.model) and args.source == "auto" else source
-    return Document(
-        version=__version__,
-        model=args.model,
-        sha256=given.digest(),
-        rule_paths=tuple(args.rules or ["shipped"]),
-        rules={rule.code: rule.digest[:SHORT] for rule in used},
-        proposals=tuple(_proposals(outcome)),
-        asked=tuple(sorted(used.chosen_runtimes)),
-        set={f"{code}.{name}": value for (code, name), value in sorted(used.settings.items())},
-        source=None if source is None else (str(place), file_digest(Path(source))),
-        constant_inputs=work.constant_inputs,
-        tidy=work.tidy,
-    )
-
-
-def _proposals(outcome: Outcome) -> list[Proposal]:
-    """What would fire, then what was kept from it."""
-    from rewriter.trust.plans.plan_file import Proposal
-
-    log = outcome.log
-    assert log is not None
-    found = [Proposal(f.number, True, f.rule, f.place, f.root, f.matched, f.parents) for f in log.firings]
-    kept = [(one.rule, one.place, one.root, f"suppressed ({one.origin}): {one.reason}") for one in log.suppressed]
-    kept += [(one.rule, one.place, one.root, f"rolled back: {one.reason}") for one in log.rolled_back if one.place]
-    found += [Proposal(0, False, rule, place, root, None, (), why) for rule, place, root, why in kept if rule in log.counts]
-    return found
 
 
 @command(
@@ -221,7 +181,9 @@ def apply(args: argparse.Namespace) -> int:
     from rewriter.app.batch import jobs
     from rewriter.app.batch.job import process
     from rewriter.app.batch.outcome_records import exit_code, model_record
+    from rewriter.app.batch.planned_work import work_of
     from rewriter.app.batch.urls import is_remote, is_url, told
+    from rewriter.app.cli.selection import load
     from rewriter.app.report.jsonreport import dumps, plain
     from rewriter.trust.plans.execution import UNPLANNED, missing
     from rewriter.trust.plans.plan_file import read
@@ -235,7 +197,8 @@ def apply(args: argparse.Namespace) -> int:
     model = jobs.opened(found.model)
     source = None if found.source is None else jobs.opened(found.source[0])
     (job,) = jobs.plan([jobs.Found(str(model.file), model.file.name)], output=args.output, out=None, in_place=False)
-    outcome = process(job, _work(found, model, source, args))
+    work = work_of(found, args.plan, load(found.rule_paths), model, source)
+    outcome = process(job, replace(work, force=args.force, verify=args.verify, stamp=args.stamp is not False))
     outcome.path = model.name
     absent = [] if outcome.log is None else missing(found.proposals, outcome.log)
     unplanned = [] if outcome.log is None else [one for one in outcome.log.suppressed if one.reason == UNPLANNED]
@@ -267,41 +230,6 @@ def _applied(plan: Document, outcome: Outcome, absent: list[Missing], style: Sty
             yield f"  {style.paint('dim', 'not done')} {what}: it follows {before}, which did not happen"
         else:
             yield f"  {style.paint('red', 'did not happen')} {what}"
-
-
-def _work(plan: Document, model: Opened, source: Opened | None, args: argparse.Namespace) -> Work:
-    """What the plan says, when all that it is about is as it was.
-
-    Raises:
-        RewriterError: the model, a rule or the source file is another one now.
-    """
-    from rewriter.app.batch.work import Work
-    from rewriter.app.cli.selection import load
-    from rewriter.trust.provenance.stamp import SHORT, file_digest, fired_only, settings_of
-
-    found = model.digest()
-    if found != plan.sha256:
-        raise RewriterError(f"{model.name} is not the model of the plan: its SHA-256 is {found}, the plan's {plan.sha256}")
-    known = load(plan.rule_paths)
-    for code, digest in plan.rules.items():
-        rule = known.get(code)
-        if rule is None:
-            raise RewriterError(f"{args.plan}: rule {code} is not among the rules any more")
-        if rule.digest[:SHORT] != digest:
-            raise RewriterError(f"{args.plan}: rule {code} has changed since the plan was made; make a new one")
-    if plan.source is not None and source is not None and file_digest(source.file) != plan.source[1]:
-        raise RewriterError(f"{plan.source[0]} has changed since the plan was made; make a new one")
-    rules = fired_only(replace(known, by_id=frozenset(plan.asked), settings=settings_of(plan.set)), frozenset(plan.rules))
-    return Work(
-        rules,
-        source="none" if source is None else str(source.file),
-        constant_inputs=plan.constant_inputs,  # type: ignore[arg-type]
-        force=args.force,
-        tidy=plan.tidy,
-        verify=args.verify,
-        stamp=args.stamp is not False,
-        plan=(args.plan, plan.proposals),
-    )
 
 
 @command(

@@ -333,15 +333,18 @@ GRACE = 60.0
 def verify(args: argparse.Namespace) -> int:
     """Verifies; returns 1 for a counterexample, an unverified rule without a reason, or one that is missing in the lock."""
     from rewriter.app.cli.selection import codes, load
+    from rewriter.core.resources import resource
     from rewriter.trust.proof.oracles import require_runtime
-    from rewriter.trust.proof.rules.verdict import lock_path, read_lock
+    from rewriter.trust.proof.rules.verdict import holds, kept_verdicts, lock_path, read_lock
+    from rewriter.trust.proof.rules.verify_rule import VerifyPlan
+    from rewriter.trust.proof.rules.workers import verify_with_exports
 
     rules = load(args.rules or None)
     named = rules.select(codes(args.select) or ["ALL"])
     chosen = [*named, *named.aside]  # a promise holds for every target
-    place = lock_path(_place(args.rules))
+    place = lock_path(Path(args.rules[0] if args.rules else str(resource("rules"))))
     locked = read_lock(place)
-    held = {rule.code: locked[rule.code] for rule in chosen if _holds(locked.get(rule.code), rule.digest)}
+    held = {rule.code: locked[rule.code] for rule in chosen if holds(locked.get(rule.code), rule.digest)}
     known = {} if args.no_lock else held
     fresh = [rule for rule in chosen if rule.code not in known]
     if args.locked:
@@ -350,64 +353,16 @@ def verify(args: argparse.Namespace) -> int:
         require_runtime()
     # What took long before, and so came to few samples, begins first: at the end no process waits for another one.
     fresh.sort(key=lambda rule: locked[rule.code].samples if rule.code in locked else 0)
-    verdicts = _verified(args, rules, [rule.code for rule in fresh], place)
-    everything = sorted([*known.values(), *verdicts], key=lambda verdict: verdict.rule)
-    if args.update_lock:
-        _update(place, _kept(locked, rules, {rule.code for rule in chosen}, whole=_is_whole(args.rules, place)), everything)
-    return _show(args, everything, rules)
-
-
-def _holds(verdict: Verdict | None, digest: str) -> bool:
-    """A locked verdict counts while the rule is what it was and nothing speaks against it."""
-    return verdict is not None and verdict.digest == digest and verdict.acceptable
-
-
-def _kept(locked: dict[str, Verdict], rules: RuleSet, chosen: set[str], *, whole: bool) -> dict[str, Verdict]:
-    """Verdicts of rules that were not asked about now and still count; of rules that were not loaded, unless all were."""
-    loaded = {rule.code: rule.digest for rule in rules}
-    others = {code: verdict for code, verdict in locked.items() if code not in chosen}
-    return {code: v for code, v in others.items() if (_holds(v, loaded[code]) if code in loaded else not whole)}
-
-
-def _is_whole(paths: list[str], lock: Path) -> bool:
-    """Whether all rules of the lock's folder are loaded: a rule that is not among them is gone."""
-    return not paths or any(Path(path).resolve() == lock.parent.resolve() for path in paths)
-
-
-def _place(paths: list[str]) -> Path:
-    from rewriter.core.resources import resource
-
-    return Path(paths[0]) if paths else Path(str(resource("rules")))
-
-
-def _verified(args: argparse.Namespace, rules: RuleSet, codes: list[str], place: Path) -> list[Verdict]:
-    from rewriter.trust.proof.rules.recorded import Recorded, examine
-    from rewriter.trust.proof.rules.verdict import COUNTEREXAMPLE, Verdict
-    from rewriter.trust.proof.rules.verify_rule import VerifyPlan
-    from rewriter.trust.proof.rules.workers import verify_all
-
-    if not codes:
-        return []
-    folder = Path(args.recorded) if args.recorded else place.parent.parent / "tests" / "models"
-    recorded = examine(_with_shipped(rules), folder, codes) if folder.is_dir() else Recorded()
-    found = []
     limits = limits_of(args, 3 * args.timeout + GRACE)
     plan = VerifyPlan(args.samples, args.seed, args.timeout, limit=limits["seconds"], memory=limits["memory"])
-    todo = [rule for code in codes if (rule := rules.get(code)) is not None]
-    for code, why in recorded.harms.items():
-        todo = [rule for rule in todo if rule.code != code]
-        rule = rules.get(code)
-        assert rule is not None
-        found.append(Verdict(code, rule.digest, COUNTEREXAMPLE, why))
-    return [*found, *verify_all(todo, plan, recorded.repairs, args.jobs)]
-
-
-def _with_shipped(rules: RuleSet) -> RuleSet:
-    """A recorded export often needs more than one repair, so the shipped ones run beside those to be verified."""
-    from rewriter.rule_tools.load_rules import load_rules
-
-    others = [rule for rule in load_rules(None) if rules.get(rule.code) is None]
-    return replace(rules, rules=(*rules, *others))
+    exports = Path(args.recorded) if args.recorded else place.parent.parent / "tests" / "models"
+    verdicts = verify_with_exports(rules, [rule.code for rule in fresh], plan, exports, args.jobs)
+    everything = sorted([*known.values(), *verdicts], key=lambda verdict: verdict.rule)
+    if args.update_lock:
+        # All rules of the lock's folder may be loaded; one that is not among them is gone then.
+        is_whole = not args.rules or any(Path(path).resolve() == place.parent.resolve() for path in args.rules)
+        _update(place, kept_verdicts(locked, rules, {rule.code for rule in chosen}, whole=is_whole), everything)
+    return _show(args, everything, rules)
 
 
 def _update(place: Path, kept: dict[str, Verdict], verdicts: list[Verdict]) -> None:
@@ -421,13 +376,12 @@ def _update(place: Path, kept: dict[str, Verdict], verdicts: list[Verdict]) -> N
 
 
 def _show_locked(args: argparse.Namespace, known: dict[str, Verdict], missing: list[str]) -> int:
-    from rewriter.app.report.jsonreport import dumps
-
-    if args.format == "json":
-        print(dumps({"schema": 1, "command": "verify", "locked": sorted(known), "changed": missing}))
-    else:
-        for code in missing:
-            tell(f"{code} is not in the lock as it is now; run: rewriter verify --update-lock")
+    answer(
+        args.format,
+        lambda: {"schema": 1, "command": "verify", "locked": sorted(known), "changed": missing},
+        lambda style: (f"{code} is not in the lock as it is now; run: rewriter verify --update-lock" for code in missing),
+    )
+    if args.format != "json":
         say(f"{counted(len(known), 'rule')} as they were verified, {len(missing)} not")
     return 1 if missing else 0
 

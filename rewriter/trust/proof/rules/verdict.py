@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rewriter.core.errors import RewriterError
+from rewriter.core.language.rules import RuleSet
 from rewriter.core.onnxfile.write import write_bytes
 from rewriter.core.record import field, record
 
@@ -154,6 +155,18 @@ def write_lock(path: Path, verdicts: Iterable[Verdict], versions: Mapping[str, s
     lines = ",\n".join(f"  {json.dumps(code)}: {_compact(record)}" for code, record in records.items())
     text = f'{{"schema": {SCHEMA}, "oracles": {_compact(dict(versions))}, "rules": {{\n{lines}\n}}}}\n'
     write_bytes(path, text.encode(), force=True)
+
+
+def holds(verdict: Verdict | None, digest: str) -> bool:
+    """A locked verdict counts while the rule is what it was and nothing speaks against it."""
+    return verdict is not None and verdict.digest == digest and verdict.acceptable
+
+
+def kept_verdicts(locked: dict[str, Verdict], rules: RuleSet, chosen: set[str], *, whole: bool) -> dict[str, Verdict]:
+    """Verdicts of rules that were not asked about now and still count; of rules that were not loaded, unless all were."""
+    loaded = {rule.code: rule.digest for rule in rules}
+    others = {code: verdict for code, verdict in locked.items() if code not in chosen}
+    return {code: v for code, v in others.items() if (holds(v, loaded[code]) if code in loaded else not whole)}
 
 
 def _compact(value: Any) -> str:

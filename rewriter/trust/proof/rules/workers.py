@@ -13,12 +13,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
 
 from rewriter.core.forkserver import process_context, take_environment, uninterrupted
 from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import RuleSet
 from rewriter.core.record import field, record, replace
+from rewriter.rule_tools.load_rules import load_rules
 from rewriter.trust.proof.judges import child as memory
+from rewriter.trust.proof.rules.recorded import Recorded, examine
 from rewriter.trust.proof.rules.verdict import COUNTEREXAMPLE, UNVERIFIED, Verdict
 from rewriter.trust.proof.rules.verify_rule import VerifyPlan, verify_rule
 
@@ -41,6 +45,27 @@ class _Verifier:
     at: Any  # its `value` is the instance
     job: _VerifyJob | None = None
     deadline: float = 0.0
+
+
+def verify_with_exports(rules: RuleSet, codes: Sequence[str], plan: VerifyPlan, folder: Path, jobs: int) -> list[Verdict]:
+    """The verdicts on some rules, which recorded exports decide before random models do.
+
+    Args:
+        rules: all that are loaded.
+        codes: of those to verify.
+        plan: how thoroughly.
+        folder: of recorded exports, if there is one.
+        jobs: processes at once.
+    """
+    if not codes:
+        return []
+    # An export often needs more than one repair, so the shipped ones run beside those to be verified.
+    others = [rule for rule in load_rules(None) if rules.get(rule.code) is None] if folder.is_dir() else []
+    recorded = examine(replace(rules, rules=(*rules, *others)), folder, codes) if folder.is_dir() else Recorded()
+    known = {rule.code: rule for rule in rules}
+    harmful = [Verdict(code, known[code].digest, COUNTEREXAMPLE, why) for code, why in recorded.harms.items()]
+    todo = [known[code] for code in codes if code in known and code not in recorded.harms]
+    return [*harmful, *verify_all(todo, plan, recorded.repairs, jobs)]
 
 
 def verify_all(rules: Sequence[Rule], plan: VerifyPlan, recorded: Mapping[str, Sequence[str]], jobs: int) -> Iterator[Verdict]:

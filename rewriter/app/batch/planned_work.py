@@ -1,0 +1,97 @@
+"""From what a run would do to a plan that somebody edits, and from the plan to the work that carries it out.
+
+`rewriter plan` and `rewriter apply` use it. What a plan is, as a file, is in `plans`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rewriter import __version__
+from rewriter.app.batch.urls import is_url
+from rewriter.app.batch.work import Outcome, Work
+from rewriter.core.errors import RewriterError
+from rewriter.core.language.rules import RuleSet
+from rewriter.core.record import replace
+from rewriter.trust.plans.plan_file import Document, Proposal
+from rewriter.trust.provenance.stamp import SHORT, file_digest, fired_only, settings_of
+from rewriter.workbench.surgery.opened import Opened
+
+
+def plan_of(outcome: Outcome, work: Work, model: Opened, path: str, rules: Sequence[str] | None) -> Document:
+    """What a run would do, to be written down.
+
+    Args:
+        outcome: of the run.
+        work: what it was told.
+        model: on which it ran.
+        path: of the model, or its URL.
+        rules: the paths of the rules.
+    """
+    assert outcome.log is not None
+    used = fired_only(work.rules, frozenset(outcome.log.counts))
+    source = outcome.source
+    place = source
+    if source and is_url(path) and work.source == "auto":
+        from rewriter.app.batch.remote import beside
+
+        place = beside(path, Path(source).name)
+    return Document(
+        version=__version__,
+        model=path,
+        sha256=model.digest(),
+        rule_paths=tuple(rules or ["shipped"]),
+        rules={rule.code: rule.digest[:SHORT] for rule in used},
+        proposals=tuple(_proposals(outcome)),
+        asked=tuple(sorted(used.chosen_runtimes)),
+        set={f"{code}.{name}": value for (code, name), value in sorted(used.settings.items())},
+        source=None if source is None else (str(place), file_digest(Path(source))),
+        constant_inputs=work.constant_inputs,
+        tidy=work.tidy,
+    )
+
+
+def _proposals(outcome: Outcome) -> list[Proposal]:
+    """What would fire, then what was kept from it."""
+    log = outcome.log
+    assert log is not None
+    found = [Proposal(f.number, True, f.rule, f.place, f.root, f.matched, f.parents) for f in log.firings]
+    kept = [(one.rule, one.place, one.root, f"suppressed ({one.origin}): {one.reason}") for one in log.suppressed]
+    kept += [(one.rule, one.place, one.root, f"rolled back: {one.reason}") for one in log.rolled_back if one.place]
+    found += [Proposal(0, False, rule, place, root, None, (), why) for rule, place, root, why in kept if rule in log.counts]
+    return found
+
+
+def work_of(plan: Document, name: str, known: RuleSet, model: Opened, source: Opened | None) -> Work:
+    """What a plan says, when all that it is about is as it was.
+
+    Args:
+        plan: the plan.
+        name: of its file.
+        known: the rules of its paths.
+        model: its model.
+        source: its source file.
+
+    Raises:
+        RewriterError: the model, a rule or the source file is another one now.
+    """
+    found = model.digest()
+    if found != plan.sha256:
+        raise RewriterError(f"{model.name} is not the model of the plan: its SHA-256 is {found}, the plan's {plan.sha256}")
+    for code, digest in plan.rules.items():
+        rule = known.get(code)
+        if rule is None:
+            raise RewriterError(f"{name}: rule {code} is not among the rules any more")
+        if rule.digest[:SHORT] != digest:
+            raise RewriterError(f"{name}: rule {code} has changed since the plan was made; make a new one")
+    if plan.source is not None and source is not None and file_digest(source.file) != plan.source[1]:
+        raise RewriterError(f"{plan.source[0]} has changed since the plan was made; make a new one")
+    rules = fired_only(replace(known, by_id=frozenset(plan.asked), settings=settings_of(plan.set)), frozenset(plan.rules))
+    return Work(
+        rules,
+        source="none" if source is None else str(source.file),
+        constant_inputs=plan.constant_inputs,  # type: ignore[arg-type]
+        tidy=plan.tidy,
+        plan=(name, plan.proposals),
+    )
