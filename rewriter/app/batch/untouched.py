@@ -21,10 +21,8 @@ from rewriter.core.log.records import Log
 from rewriter.core.matching.forecast import Forecast
 from rewriter.core.onnxfile import files
 from rewriter.core.onnxfile.census import Body, Census
-from rewriter.core.onnxfile.expansion import MOST, expanded
 from rewriter.core.onnxfile.take_census import MalformedError, take_census
 from rewriter.core.onnxfile.wire import Source
-from rewriter.core.onnxfile.without_weights import without_weights
 from rewriter.core.onnxfile.write import write_file
 from rewriter.core.record import replace
 from rewriter.core.versions import Bounds
@@ -176,6 +174,8 @@ def _fails(session: judges.Session, data: bytes) -> bool:
 def _expands(census: Census) -> bool:
     """Whether its functions stand for too much to be put before a judge."""
     bodies = {key: list(_operators(body)) for key, body in census.functions.items()}
+    from rewriter.core.onnxfile.expansion import MOST, expanded
+
     return expanded(bodies, _operators(census.graph)) > MOST
 
 
@@ -209,6 +209,8 @@ def _exporter(census: Census) -> Exporter:
 
 def _without_weights(descriptor: int, size: int) -> bytes:
     """Of a large model only what are no weights; of one that is malformed nothing."""
+    from rewriter.core.onnxfile.without_weights import without_weights
+
     try:
         return without_weights(Source(size, lambda place, count: os.pread(descriptor, min(count, size - place), place)))
     except MalformedError:

@@ -29,7 +29,6 @@ from rewriter.app.cli.console_report import (
 from rewriter.app.cli.options import limits_of, runtime_choice
 from rewriter.app.cli.output import check_stdout, model_to_stdout, say, style_of
 from rewriter.app.cli.selection import selected
-from rewriter.app.report.formats import pieces_of
 from rewriter.app.report.terminal import profile_lines, summary_line
 from rewriter.core.engine.limits import Limits
 from rewriter.core.errors import RewriterError
@@ -73,6 +72,8 @@ def _run(command: Command, jobs: Sequence[Job], args: argparse.Namespace, interr
     if reports:
         report = batch.totals.report(work, seconds, code)
         if args.format != "text":
+            from rewriter.app.report.formats import pieces_of
+
             for piece in pieces_of(report, args.format):
                 sys.stdout.write(piece)
         write_reports(report, args.report, args.staging)

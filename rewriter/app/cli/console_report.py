@@ -18,8 +18,6 @@ from rewriter.app.batch.urls import STDOUT, is_url
 from rewriter.app.batch.work import Job, Outcome
 from rewriter.app.cli.output import folded, say, style_of, tell
 from rewriter.app.report.document import Report, pattern_of
-from rewriter.app.report.formats import ENDINGS, form_of, pieces_of
-from rewriter.app.report.rule_lines import when_asked
 from rewriter.app.report.terminal import (
     check_lines,
     expectation_lines,
@@ -147,6 +145,8 @@ class ConsoleReport:
 
     def _answers(self, outcome: Outcome) -> dict[str, str]:
         """The rules that answer a refusal, and what makes each of them run that was not selected."""
+        from rewriter.app.report.rule_lines import when_asked
+
         rules = (answer.rule for answer in answers_to(outcome, self._args.rules))
         return {rule.code: "" if rule.default or self._rules.get(rule.code) else f"runs {when_asked(rule)}" for rule in rules}
 
@@ -246,6 +246,7 @@ def check_reports(paths: Sequence[str], jobs: Sequence[Job], args: argparse.Name
     """
     if not paths:
         return
+    from rewriter.app.report.formats import ENDINGS, form_of
     from rewriter.core.onnxfile.write import check_target
 
     taken: dict[str, str] = {os.path.realpath(path): path for path in _used(jobs, args)}
@@ -261,6 +262,8 @@ def check_reports(paths: Sequence[str], jobs: Sequence[Job], args: argparse.Name
 
 def snapshots(paths: Sequence[str], models: int) -> int:
     """How many firings of each rule in each model are pictured; pictures are for HTML alone."""
+    from rewriter.app.report.formats import form_of
+
     if not any(form_of(path) == "html" for path in paths) or models >= 10 * MANY:
         return 0
     return SCENES if models < MANY else 1
@@ -272,6 +275,7 @@ def write_reports(report: Report, paths: Sequence[str], staging: str | None = No
     Raises:
         RewriterError: one cannot be written; those before it are there.
     """
+    from rewriter.app.report.formats import form_of, pieces_of
     from rewriter.core.onnxfile.write import write_file
 
     sources = {os.path.realpath(model.source) for model in report.models if model.source is not None}
@@ -289,6 +293,8 @@ def write_reports(report: Report, paths: Sequence[str], staging: str | None = No
 
 
 def _fill(report: Report, form: str, descriptor: int) -> None:
+    from rewriter.app.report.formats import pieces_of
+
     with open(descriptor, "wb", buffering=1 << 16, closefd=False) as file:
         for piece in pieces_of(report, form):
             file.write(piece.encode("utf-8", "backslashreplace"))

@@ -8,11 +8,13 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rewriter.core.errors import RewriterError, reason
 from rewriter.core.record import field, record
-from rewriter.trust.plans.toml_text import Key, line_of, lines, parse
+
+if TYPE_CHECKING:
+    from rewriter.trust.plans.toml_text import Key
 
 # Which file configures a call: the nearest one upwards from the folder in which one works.
 #
@@ -207,6 +209,8 @@ class Configuration:
 
 def nearest() -> Configuration | None:
     """The configuration of the folder in which one works, None when there is none. Raises RewriterError."""
+    from rewriter.trust.plans.toml_text import parse
+
     for path in candidates():
         text = _text(path)
         if path.name == OWN:
@@ -224,6 +228,8 @@ def named(path: Path) -> Configuration:
     Raises:
         RewriterError: it cannot be read, is no TOML, or something in it is wrong.
     """
+    from rewriter.trust.plans.toml_text import parse
+
     text = _text(path)
     document = parse(text, str(path))
     table = _own_table(document, path)
@@ -280,6 +286,8 @@ class _ConfigurationReader:
     def __init__(self, path: Path, text: str, prefix: Key) -> None:
         self.path = path
         self.prefix = prefix
+        from rewriter.trust.plans.toml_text import lines
+
         self.lines = lines(text)
 
     def read(self, table: Mapping[str, Any]) -> Configuration:
@@ -355,6 +363,8 @@ class _ConfigurationReader:
         return os.path.normpath(self.path.parent / os.path.expanduser(text))
 
     def origin(self, way: Key) -> str:
+        from rewriter.trust.plans.toml_text import line_of
+
         return f"{self.path}:{line_of(self.lines, (*self.prefix, *way))}"
 
     def error(self, way: Key, text: str) -> RewriterError:

@@ -16,7 +16,6 @@ import onnx_graphsurgeon as gs
 from rewriter.core.conditions.guards import GuardedModel
 from rewriter.core.conditions.rule_values import UNKNOWN, DType, Failure, Symbol
 from rewriter.core.facts.facts import Facts
-from rewriter.core.facts.single_node import single_node
 from rewriter.core.framework.exporter import Exporter, exporter_of
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.language import ast
@@ -214,6 +213,8 @@ class Context:
         """Whether the installed runtime has no kernel for one of these nodes; True where nobody is to be asked."""
         if self.has_kernel is None:
             return True
+        from rewriter.core.facts.single_node import single_node
+
         told = True
         for node in nodes:
             for tensor in node.inputs:

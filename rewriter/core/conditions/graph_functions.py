@@ -15,7 +15,6 @@ import onnx_graphsurgeon as gs
 from rewriter.core.conditions.context import Context, label
 from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, DType, Failure, Symbol
 from rewriter.core.errors import RewriterError
-from rewriter.core.framework.exports import may_become
 from rewriter.core.framework.source_info import Missing
 from rewriter.core.graph.index import operator_key
 from rewriter.core.graph.metadata import node_texts
@@ -375,6 +374,8 @@ def _own_key(context: Context, node: gs.Node) -> Any:
     key = context.source_key(node)
     if key is UNKNOWN or context.source is None:
         return UNKNOWN
+    from rewriter.core.framework.exports import may_become
+
     known = context.source.nodes[key]
     if context.source.framework and not may_become(known, node.op):
         operator = known.operator or "without an operator"

@@ -12,7 +12,6 @@ from rewriter.core.conditions.context import Context
 from rewriter.core.conditions.evaluate import Bindings, holds
 from rewriter.core.conditions.rule_values import UNKNOWN, Failure
 from rewriter.core.engine.compile import CompiledRule
-from rewriter.core.engine.coverage import Coverage
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.node_text import node_name
@@ -27,6 +26,7 @@ from rewriter.core.rewriting.transaction import Refused, Rewriting
 from rewriter.core.whole_model import DoesNotFlow, repairs
 
 if TYPE_CHECKING:
+    from rewriter.core.engine.coverage import Coverage
     from rewriter.core.engine.firing_audit import Auditor, Noted
 
 MISTAKES = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)

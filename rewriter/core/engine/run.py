@@ -13,7 +13,6 @@ from rewriter.core.conditions.context import NOTHING_KNOWN, Context, Knowledge
 from rewriter.core.conditions.guards import suited
 from rewriter.core.engine.attempt import Attempt, Fired, Look, WouldFire
 from rewriter.core.engine.compile import CompiledRule
-from rewriter.core.engine.coverage import Coverage
 from rewriter.core.engine.limits import Limits
 from rewriter.core.engine.phases import Permit, Run
 from rewriter.core.facts.derive import Fact
@@ -26,6 +25,7 @@ from rewriter.core.log.records import Log, Question
 from rewriter.core.record import record, replace
 
 if TYPE_CHECKING:
+    from rewriter.core.engine.coverage import Coverage
     from rewriter.core.engine.firing_audit import Auditor, FiringAudit
     from rewriter.core.matching.forecast import Forecast
 

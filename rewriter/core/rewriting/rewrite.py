@@ -15,9 +15,7 @@ from rewriter.core.conditions.rule_values import truth
 from rewriter.core.language import ast
 from rewriter.core.record import record
 from rewriter.core.rewriting.build import build, redirect
-from rewriter.core.rewriting.inline import inline
 from rewriter.core.rewriting.model_edits import add_output
-from rewriter.core.rewriting.outline import outline
 from rewriter.core.rewriting.place import apply_delete, apply_edit
 from rewriter.core.rewriting.prepare import NOTHING, NewNode, computes, prepare, prepare_node
 from rewriter.core.rewriting.transaction import Refused, Rewriting
@@ -123,7 +121,12 @@ def _prepared(rewriting: Rewriting, statement: ast.Statement) -> tuple[Any, Any]
 
 
 def _build(rewriting: Rewriting, statement: ast.Build, value: Any, at: Any) -> None:
-    (outline if statement.outlined else build)(rewriting, statement, value)
+    if not statement.outlined:
+        build(rewriting, statement, value)
+        return
+    from rewriter.core.rewriting.outline import outline
+
+    outline(rewriting, statement, value)
 
 
 def _delete(rewriting: Rewriting, statement: ast.Delete, value: Any, at: Any) -> None:
@@ -139,6 +142,8 @@ def _add_output(rewriting: Rewriting, statement: ast.AddOutput, value: Any, at: 
 
 
 def _inline(rewriting: Rewriting, statement: ast.Inline, value: Any, at: Any) -> None:
+    from rewriter.core.rewriting.inline import inline
+
     inline(rewriting, statement)
 
 

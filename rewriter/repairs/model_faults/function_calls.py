@@ -18,7 +18,6 @@ from rewriter.core.graph.scopes import bodies, opset_versions
 from rewriter.core.graph.tidy import unused_domains
 from rewriter.core.language.meaning import keeps_meaning
 from rewriter.core.language.schema import history
-from rewriter.core.rewriting.inline import inline_function
 from rewriter.core.rewriting.model_edits import set_opset
 from rewriter.core.rewriting.transaction import Refused, Rewriting
 
@@ -38,6 +37,8 @@ def inline_calls(rewriting: Rewriting) -> None:
     sizes = _sizes(plain)
     if sum(sizes[_key(call)] for call in _calls(index, plain)) > MOST:
         raise Refused(f"the bodies of the functions would be more than {MOST} nodes")
+    from rewriter.core.rewriting.inline import inline_function
+
     while calls := _calls(index, plain):
         for call in calls:
             function = plain[_key(call)]

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rewriter.core.framework.exports import HELPERS, exported_to
 from rewriter.core.framework.source_info import VARIABLE, NotOfType, SourceInfo, SourceNode, Value, parse_as
 
 if TYPE_CHECKING:
@@ -622,6 +621,8 @@ def _of_operators(joined: _Join) -> Iterator[str]:
     """Each operator is there, and makes its result itself: exporters name after it what prepares its operands. What goes on
     with its result was put there by somebody, who may have repaired it so.
     """
+    from rewriter.core.framework.exports import HELPERS, exported_to
+
     folded = set(joined.folded.values())
     for key, node in joined.operators.items():
         if key in folded:

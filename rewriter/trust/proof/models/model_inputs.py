@@ -22,7 +22,6 @@ from rewriter.core.errors import RewriterError, reason
 from rewriter.core.facts.operator_shapes import SIZE_OPERANDS
 from rewriter.core.onnxfile.write import write_file
 from rewriter.core.record import record, replace
-from rewriter.trust.proof.instances.random_arrays import float_types
 from rewriter.trust.proof.judges import child as budget
 from rewriter.trust.proof.judges.child import told
 
@@ -451,6 +450,8 @@ class _Slots:
         if style in (ORDINARY, POSITIVE):
             return self._plain
         if self._bounded is None:
+            from rewriter.trust.proof.instances.random_arrays import float_types
+
             sizing = sizing_inputs(self._model, [slot.name for slot in self._plain])
             limit = narrowest_limit(float_types(self._model))
             self._bounded = [replace(slot, sizing=slot.name in sizing, limit=limit) for slot in self._plain]

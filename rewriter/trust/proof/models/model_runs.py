@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
@@ -13,7 +13,6 @@ from onnx import helper
 from rewriter.core.errors import RewriterError
 from rewriter.core.record import record
 from rewriter.trust.proof import onnx_runtime
-from rewriter.trust.proof.instances.instance import Array
 from rewriter.trust.proof.judges import child
 from rewriter.trust.proof.judges.child import Crashed, NoAnswer, TooSlow
 from rewriter.trust.proof.judges.judges import PLAIN, RefusedError, Session
@@ -21,7 +20,10 @@ from rewriter.trust.proof.judges.judges import runtime_version as onnx_runtime_v
 from rewriter.trust.proof.judges.native import REFERENCE
 from rewriter.trust.proof.models.model_inputs import Feed, declared_inputs, feed_sets
 from rewriter.trust.proof.models.validity import Candidate
-from rewriter.trust.proof.oracles import ORACLES, Refusal
+
+if TYPE_CHECKING:
+    from rewriter.trust.proof.instances.instance import Array
+    from rewriter.trust.proof.oracles import Refusal
 
 MOST_BYTES_FOR_REFERENCE = 1 << 25
 """Of a model that is run by onnx.reference, which is made for tests of single operators and slow."""
@@ -110,6 +112,8 @@ def runtime_version(runtime: str) -> str:
 
 def values_of(model: onnx.ModelProto, inputs: Mapping[str, Array], oracle: str) -> dict[str, Array] | Refusal:
     """Every tensor that a model computes, in the order of its nodes."""
+    from rewriter.trust.proof.oracles import ORACLES, Refusal
+
     wide = onnx.ModelProto()
     wide.CopyFrom(model)
     try:

@@ -21,7 +21,7 @@ import onnx
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model
-from rewriter.core.onnxfile import expansion, external_data
+from rewriter.core.onnxfile import external_data
 from rewriter.core.onnxfile import external_data as copy_external_data
 from rewriter.core.onnxfile.temporary import temporary_folder
 from rewriter.core.onnxfile.weights_apart import Outline
@@ -184,8 +184,11 @@ class Candidate:
     @cached_property
     def expands(self) -> str:
         """Why judges do not get to see the model: that its functions stand for too much; "" mostly."""
-        functions = getattr(self.model.graph, "functions", ())
-        return expansion.TOLD if functions and expansion.expands_too_much(self.proto) else ""
+        if not getattr(self.model.graph, "functions", ()):
+            return ""
+        from rewriter.core.onnxfile.expansion import TOLD, expands_too_much
+
+        return TOLD if expands_too_much(self.proto) else ""
 
     def size(self) -> int:
         """Bytes of the model with its external data.
