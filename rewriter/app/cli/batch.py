@@ -19,12 +19,8 @@ from rewriter.app.batch.work import Job, Outcome, Work
 from rewriter.app.cli.configured import unused, vary
 from rewriter.app.cli.console_report import (
     ConsoleReport,
-    check_reports,
     next_step,
     progress,
-    result_in,
-    snapshots,
-    write_reports,
 )
 from rewriter.app.cli.options import limits_of, runtime_choice
 from rewriter.app.cli.output import check_stdout, model_to_stdout, say, style_of
@@ -54,10 +50,14 @@ def run_batch(command: Command, jobs: Sequence[Job], args: argparse.Namespace) -
 def _run(command: Command, jobs: Sequence[Job], args: argparse.Namespace, interruption: Interruption) -> int:
     started = time.monotonic()
     interruption.waited = len(jobs) > 1
-    check_reports(args.report, jobs, args)
+    if args.report:
+        from rewriter.app.batch.report_files import check_reports
+
+        check_reports(args.report, _used_files(jobs, args))
     work = make_work(command, args)
     reports = args.format != "text" or bool(args.report)
     if reports:
+        from rewriter.app.batch.report_files import snapshots
         from rewriter.core.engine.firing_audit import FiringAudit
 
         work = replace(work, audit=FiringAudit(snapshots=snapshots(args.report, len(jobs))), before=command != "check")
@@ -74,9 +74,11 @@ def _run(command: Command, jobs: Sequence[Job], args: argparse.Namespace, interr
         if args.format != "text":
             from rewriter.app.report.formats import pieces_of
 
-            for piece in pieces_of(report, args.format):
-                sys.stdout.write(piece)
-        write_reports(report, args.report, args.staging)
+            sys.stdout.writelines(pieces_of(report, args.format))
+        if args.report:
+            from rewriter.app.batch.report_files import write_reports
+
+            write_reports(report, args.report, args.staging)
     if work.profile:
         _say_profile(batch.profile)
     if args.format != "json":
@@ -89,6 +91,19 @@ def _run(command: Command, jobs: Sequence[Job], args: argparse.Namespace, interr
         more = "; continue with --resume" if batch.resumed is not None else ""
         say(f"interrupted: {batch.totals.models:,} of {len(jobs):,} done{more}")
     return code
+
+
+def _used_files(jobs: Sequence[Job], args: argparse.Namespace) -> Iterator[str]:
+    """Files that the call reads or writes."""
+    for job in jobs:
+        yield job.path
+        if job.target is not None:
+            yield job.target
+    if args.source not in ("auto", "none"):
+        yield args.source
+    for name in ("inputs", "output"):
+        if getattr(args, name, None):
+            yield getattr(args, name)
 
 
 class _Batch:
@@ -248,6 +263,8 @@ def write_results(command: Command, args: argparse.Namespace, ending: str) -> in
         elif not (args.force or args.resume or args.update or any(map(is_remote, (*args.paths, args.output, args.out)))):
             check_results(jobs)
         if args.staging is not None and args.output not in (None, STDOUT):
+            from rewriter.app.batch.report_files import result_in
+
             jobs = [replace(job, target=str(result_in(args.staging))) for job in jobs]
         return _run_to_stdout(command, jobs, args) if args.output == STDOUT else run_batch(command, jobs, args)
 

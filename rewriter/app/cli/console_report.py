@@ -8,16 +8,14 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
-from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
 from rewriter.app.batch.outcome_records import Command, answers_to
-from rewriter.app.batch.urls import STDOUT, is_url
-from rewriter.app.batch.work import Job, Outcome
+from rewriter.app.batch.urls import STDOUT
+from rewriter.app.batch.work import Outcome
 from rewriter.app.cli.output import folded, say, style_of, tell
-from rewriter.app.report.document import Report, pattern_of
+from rewriter.app.report.document import pattern_of
 from rewriter.app.report.terminal import (
     check_lines,
     expectation_lines,
@@ -27,10 +25,8 @@ from rewriter.app.report.terminal import (
     remaining_lines,
     unjudged_lines,
 )
-from rewriter.core.errors import RewriterError
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log.records import Blocked, Log
-from rewriter.core.onnxfile.write import make_folder
 from rewriter.core.record import replace
 from rewriter.workbench.style import Style, clean, counted
 
@@ -227,97 +223,3 @@ def next_step(paths: Sequence[str]) -> str:
         return "next: rewriter fix - -o fixed.onnx"
     name = clean(paths[0])
     return f"next: rewriter fix {quote(name)} -o {quote(name.removesuffix('.onnx') + '.fixed.onnx')}"
-
-
-# `--report` and `--format`: from the record of a call to files and to what is printed.
-
-SCENES = 3
-"""Firings of each rule in each model that an HTML report shows as pictures."""
-
-MANY = 40
-"""Models from which on there is one picture for each rule and model; from ten times as many, there is none."""
-
-
-def check_reports(paths: Sequence[str], jobs: Sequence[Job], args: argparse.Namespace) -> None:
-    """Refuses, before any work is done, what could not be written or would overwrite something else.
-
-    Raises:
-        RewriterError: an ending names no format, a file is named twice, is read or written by this call, or cannot be written.
-    """
-    if not paths:
-        return
-    from rewriter.app.report.formats import ENDINGS, form_of
-    from rewriter.core.onnxfile.write import check_target
-
-    taken: dict[str, str] = {os.path.realpath(path): path for path in _used(jobs, args)}
-    for path in paths:
-        if form_of(path) is None:
-            raise RewriterError(f"--report {path}: the ending says what a report is; it is one of {', '.join(ENDINGS)}")
-        if (real := os.path.realpath(path)) in taken:
-            raise RewriterError(f"--report {path} would overwrite {taken[real]}, which this call uses itself")
-        taken[real] = path
-        if Path(path).parent.exists():  # `--out` makes its folder when the first model is written
-            check_target(Path(path), force=True)
-
-
-def snapshots(paths: Sequence[str], models: int) -> int:
-    """How many firings of each rule in each model are pictured; pictures are for HTML alone."""
-    from rewriter.app.report.formats import form_of
-
-    if not any(form_of(path) == "html" for path in paths) or models >= 10 * MANY:
-        return 0
-    return SCENES if models < MANY else 1
-
-
-def write_reports(report: Report, paths: Sequence[str], staging: str | None = None) -> None:
-    """Writes each report at once and completely; with a staging folder by its number there, to be put into its place later.
-
-    Raises:
-        RewriterError: one cannot be written; those before it are there.
-    """
-    from rewriter.app.report.formats import form_of, pieces_of
-    from rewriter.core.onnxfile.write import write_file
-
-    sources = {os.path.realpath(model.source) for model in report.models if model.source is not None}
-    for number, path in enumerate(paths):
-        if os.path.realpath(path) in sources:  # found beside a model, and therefore not known before
-            raise RewriterError(f"--report {path} would overwrite the framework's own file; nothing was written to it")
-        if is_url(path):
-            from rewriter.app.batch.remote import put_bytes
-
-            put_bytes(path, "".join(pieces_of(report, form_of(path) or "")).encode("utf-8", "backslashreplace"))
-            continue
-        place = Path(path) if staging is None else report_in(staging, number)
-        make_folder(place.parent)
-        write_file(place, partial(_fill, report, form_of(path) or ""), force=True)
-
-
-def _fill(report: Report, form: str, descriptor: int) -> None:
-    from rewriter.app.report.formats import pieces_of
-
-    with open(descriptor, "wb", buffering=1 << 16, closefd=False) as file:
-        for piece in pieces_of(report, form):
-            file.write(piece.encode("utf-8", "backslashreplace"))
-
-
-def _used(jobs: Sequence[Job], args: argparse.Namespace) -> Iterator[str]:
-    """Files that the call reads or writes."""
-    for job in jobs:
-        yield job.path
-        if job.target is not None:
-            yield job.target
-    if args.source not in ("auto", "none"):
-        yield args.source
-    for name in ("inputs", "output"):
-        if getattr(args, name, None):
-            yield getattr(args, name)
-
-
-def result_in(staging: str | Path) -> Path:
-    """Where a command in the sandbox leaves the result of `-o`, in a folder from which it is taken afterwards."""
-    return Path(staging, "model.onnx")
-
-
-def report_in(staging: str | Path, number: int) -> Path:
-    """Where it leaves a report."""
-    return Path(staging, f"report-{number}")

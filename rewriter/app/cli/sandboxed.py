@@ -16,8 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rewriter.app.batch.bubblewrap import Sandbox, SandboxedProcess
+from rewriter.app.batch.report_files import report_in, result_in
 from rewriter.app.batch.urls import STDOUT, is_remote, is_url
-from rewriter.app.cli.console_report import report_in, result_in
 from rewriter.app.cli.output import check_stdout
 from rewriter.core.errors import RewriterError, reason
 from rewriter.workbench.style import clean

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewriter.app.batch.urls import STDOUT, is_url
-from rewriter.app.cli.options import LONG, limits_of
+from rewriter.app.cli.options import LONG, limits_of, runtime_choice
+from rewriter.app.cli.output import check_stdout, model_to_stdout, style_of, tell
 from rewriter.core.errors import RewriterError
-from rewriter.workbench.style import clean
+from rewriter.workbench.style import Style, clean
 
 if TYPE_CHECKING:
     from rewriter.core.graph.model import Model
@@ -36,7 +40,6 @@ def limited(args: argparse.Namespace) -> Iterator[None]:
 
 def checks_of(args: argparse.Namespace) -> Checks:
     """What the options say of checks."""
-    from rewriter.app.cli.options import runtime_choice
     from rewriter.workbench.surgery.finish import Checks
 
     return Checks(runtime=runtime_choice(args.runtime), stamp=args.stamp)  # type: ignore[arg-type]
@@ -48,10 +51,6 @@ def targets(args: argparse.Namespace, sources: Sequence[Opened], files: Sequence
     Raises:
         RewriterError: a result exists already, or is one of the inputs.
     """
-    import os
-    from pathlib import Path
-
-    from rewriter.app.cli.output import check_stdout
     from rewriter.core.onnxfile.write import check_target
 
     if args.dry_run:
@@ -87,93 +86,56 @@ def one_result(args: argparse.Namespace, make: Callable[[Opened, Checks], Surger
 
 def deliver(args: argparse.Namespace, source: Opened, done: Surgery) -> int:
     """Writes one result and tells of it; returns 0."""
-    import sys
-
-    from rewriter.app.cli.output import style_of, tell
     from rewriter.app.report.comparison_lines import comparison_lines
+    from rewriter.app.report.jsonreport import dumps
 
     differences = _differences(source, done.model) if args.diff else []
-    if args.dry_run and done.write is not None:
-        _to_nowhere(done)
-    written = [] if args.dry_run else _write(args, done, str(args.output))
+    written = _written(args, done)
     if args.format == "json" and args.output != STDOUT:
-        print(_as_json(args.command, source, done, written))
+        found = {"did": done.did, "notes": done.notes, "same": done.same}
+        print(dumps({"schema": 1, "command": args.command, "input": source.name, "output": written, **found}))
         return 0
-    stream = sys.stderr if args.output == STDOUT and not args.dry_run else sys.stdout
-    style = style_of(stream)
-    lines = list(_lines(source, done, written, args, style))
+    to_stderr = args.output == STDOUT and not args.dry_run
+    style = style_of(sys.stderr if to_stderr else sys.stdout)
+    lines = list(_lines(source, done, written, style, is_dry=args.dry_run))
     if args.diff:
         lines += comparison_lines(source.name, str(args.output or "the result"), differences, style)
     for line in lines:
-        if stream is sys.stdout:
-            tell(line)
+        if to_stderr:
+            print(line, file=sys.stderr)
         else:
-            print(line, file=stream)
+            tell(line)
     return 0
 
 
-def _lines(source: Opened, done: Surgery, written: Sequence[str], args: argparse.Namespace, style: Any) -> list[str]:
-
-    where = f" -> {clean(written[0])}" if written else " (dry run)" if args.dry_run else ""
-    lines = [f"{style.paint('bold', clean(source.name))}{where}", *(f"  {clean(line)}" for line in done.did)]
+def _lines(source: Opened, done: Surgery, written: Sequence[str], style: Style, *, is_dry: bool) -> Iterator[str]:
+    where = f" -> {clean(written[0])}" if written else " (dry run)" if is_dry else ""
+    yield f"{style.paint('bold', clean(source.name))}{where}"
+    yield from (f"  {clean(line)}" for line in done.did)
     if done.same:
-        lines.append("  runs, and computes the same")
-    return lines + [f"  {style.paint('dim', 'note')}: {clean(note)}" for note in done.notes]
+        yield "  runs, and computes the same"
+    yield from (f"  {style.paint('dim', 'note')}: {clean(note)}" for note in done.notes)
 
 
-def _as_json(command: str, source: Opened, done: Surgery, written: Sequence[str]) -> str:
-    from rewriter.app.report.jsonreport import dumps
-
-    return dumps(
-        {
-            "schema": 1,
-            "command": command,
-            "input": source.name,
-            "output": list(written),
-            "did": done.did,
-            "notes": done.notes,
-            "same": done.same,
-        }
-    )
-
-
-def _write(args: argparse.Namespace, done: Surgery, file: str) -> list[str]:
-    from pathlib import Path
-
-    if args.output == STDOUT:
-        return _to_stdout(done)
-    if is_url(file):
-        return _to_url(done, file)
-    return [str(path) for path in done.save(Path(file), force=args.force)]
-
-
-def _to_nowhere(done: Surgery) -> None:
-    """What is judged only when it is written."""
-    from rewriter.core.onnxfile.temporary import temporary_folder
-
-    with temporary_folder() as folder:
-        done.save(folder / "model.onnx")
-
-
-def _to_stdout(done: Surgery) -> list[str]:
-    from rewriter.app.cli.output import model_to_stdout
-    from rewriter.core.onnxfile.temporary import temporary_folder
-
-    with temporary_folder() as folder:
-        done.save(folder / "model.onnx")
-        model_to_stdout(folder)
-    return [STDOUT]
-
-
-def _to_url(done: Surgery, url: str) -> list[str]:
+def _written(args: argparse.Namespace, done: Surgery) -> list[str]:
+    """The files, or what else is written; a dry run writes, to a place that goes away, what is judged only then."""
+    if not (args.dry_run or args.output == STDOUT or is_url(args.output)):
+        return [str(path) for path in done.save(Path(args.output), force=args.force)]
+    if args.dry_run and done.write is None:
+        return []
     from rewriter.app.batch.remote import name_of, upload
     from rewriter.core.onnxfile.temporary import temporary_folder
 
     with temporary_folder() as folder:
-        path = folder / name_of(url)
+        path = folder / (name_of(args.output) if is_url(args.output) else "model.onnx")
         done.save(path)
-        upload(path, url, alone=False)
-    return [url]
+        if args.dry_run:
+            return []
+        if args.output == STDOUT:
+            model_to_stdout(folder)
+        else:
+            upload(path, args.output, alone=False)
+    return [args.output]
 
 
 def _differences(source: Opened, after: Model) -> list[Any]:

@@ -1,8 +1,8 @@
-"""Rules, and what `verify` found of them, for people and for machines."""
+"""Rules, and what `verify`, `lint` and `coverage` found of them, for people and for machines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rewriter.core.language.ast import Evidence, OpsetRange
@@ -10,6 +10,7 @@ from rewriter.core.language.rule import Rule
 from rewriter.workbench.style import Style, clean, counted
 
 if TYPE_CHECKING:
+    from rewriter.core.language.diagnostics import Diagnostic, SourceText
     from rewriter.trust.proof.rules.verdict import Verdict
 
 
@@ -197,3 +198,39 @@ def _ranges(numbers: Sequence[int]) -> str:
         else:
             runs.append([number])
     return " ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else " ".join(map(str, run)) for run in runs)
+
+
+def finding_object(diagnostic: Diagnostic, sources: Mapping[str, SourceText]) -> dict[str, object]:
+    """A message of the compiler, or of `lint`, as JSON has it."""
+
+    def place(path: str, span: Any, label: str) -> dict[str, object]:
+        line, column = sources[path].line_col(span.start)
+        return {"path": path, "line": line, "column": column, "label": label}
+
+    return {
+        "code": diagnostic.code,
+        "message": diagnostic.message,
+        **place(diagnostic.path, diagnostic.span, diagnostic.label),
+        "related": [place(other.path, other.span, other.label) for other in diagnostic.related],
+        "notes": list(diagnostic.notes),
+        "helps": list(diagnostic.helps),
+    }
+
+
+def coverage_lines(counts: Mapping[str, Any], *, everything: bool) -> Iterator[str]:
+    """What was never exercised of a rule, by its counts as JSON has them."""
+    code, fired, stood = counts["code"], counts["fired"], counts["stood"]
+    times = counted(stood, "time") if stood else "nowhere"
+    if not fired:
+        yield f"{code} never fired: its pattern stood {times}"
+    elif everything:
+        yield f"{code} fired {counted(fired, 'time')}; its pattern stood {times}"
+    for where in counts["wheres"] if stood else ():
+        blocked, held = where["false"] + where["unknown"], where["true"]
+        text = f"{code} line {where['line']} `{where['condition']}`"
+        if not blocked + held:
+            yield f"{text} was never asked"
+        elif not blocked or not held:
+            yield f"{text} never {'held' if blocked else 'blocked'} (asked {counted(blocked + held, 'time')})"
+        elif everything:
+            yield f"{text} held {counted(held, 'time')} and blocked {counted(blocked, 'time')}"

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from typing import Any
 
 from rewriter.core.conditions.rule_values import UNKNOWN
 from rewriter.core.language import ast
-from rewriter.core.record import field, record
+from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import RuleSet
+from rewriter.core.record import field, record, replace
 
 
 @record
@@ -28,10 +32,26 @@ class Coverage:
         """Notes the answer of a `where` line."""
         self.answers[code, where.span.start, "unknown" if answer is UNKNOWN else str(bool(answer)).lower()] += 1
 
-    def blocked(self, code: str, where: ast.Where) -> int:
-        """How often the line kept the rule from firing."""
-        return sum(self.answers[code, where.span.start, answer] for answer in ("false", "unknown"))
+    def counts(self, rule: Rule) -> dict[str, Any]:
+        """The counts of a rule and of its `where` lines, as JSON has them."""
+        wheres = [
+            {
+                "line": rule.source.line_col(where.span.start)[0],
+                "condition": rule.words(where.condition.span),
+                **{answer: self.answers[rule.code, where.span.start, answer] for answer in ("true", "false", "unknown")},
+            }
+            for where in rule.ast.wheres
+        ]
+        return {"code": rule.code, "stood": self.stood[rule.code], "fired": self.fired[rule.code], "wheres": wheres}
 
-    def held(self, code: str, where: ast.Where) -> int:
-        """How often the line was true."""
-        return self.answers[code, where.span.start, "true"]
+
+def parts(rules: RuleSet) -> Sequence[RuleSet]:
+    """The rules that run unasked, and the others; the latter may undo each other's work, but not that of the former.
+
+    Rules with a parameter that nobody has set are left out.
+    """
+    able = [
+        rule for rule in rules if all(p.default is not None or (rule.code, p.name) in rules.settings for p in rule.ast.params)
+    ]
+    split = [tuple(rule for rule in able if rule.default is unasked) for unasked in (True, False)]
+    return [replace(rules, rules=part, selected=True) for part in split if part]

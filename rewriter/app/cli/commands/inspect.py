@@ -29,10 +29,9 @@ from rewriter.app.cli.options import (
 from rewriter.app.cli.output import answer, say, style_of
 from rewriter.core.errors import RewriterError
 from rewriter.core.record import replace
-from rewriter.workbench.style import clean, counted
+from rewriter.workbench.style import clean
 
 if TYPE_CHECKING:
-    from rewriter.core.graph.model import Model
     from rewriter.workbench.inspect.viewed_graph import NodeNote
     from rewriter.workbench.surgery.opened import Opened
 
@@ -149,11 +148,8 @@ def _findings(source: Opened, args: argparse.Namespace) -> list[NodeNote]:
     return [NodeNote(one.place, one.root, "finding", one.rule, one.title) for one in outcome.log.firings]
 
 
-ENDINGS = (".svg", ".dot", ".mmd")
 WHOLE = 2000
 """Nodes of a model that is drawn as a whole."""
-AROUND = 80
-"""Nodes that --around draws."""
 
 
 @command(
@@ -177,6 +173,8 @@ AROUND = 80
 )
 def picture(args: argparse.Namespace) -> int:
     """Writes one picture; returns 0."""
+    from rewriter.app.batch.pictures import ENDINGS, picture_of_firing, picture_of_part
+    from rewriter.app.cli.selection import selected
     from rewriter.core.onnxfile.write import check_target, write_bytes
 
     ending = next((ending for ending in ENDINGS if args.output.lower().endswith(ending)), None)
@@ -187,78 +185,12 @@ def picture(args: argparse.Namespace) -> int:
     source = opened(args.model, args.source)
     model = source.read()
     model.constant_inputs = args.constant_inputs
-    draw = _picture_of_part if args.firing is None else _picture_of_firing
-    write_bytes(target, draw(source, model, args, ending).encode("utf-8", "backslashreplace"), force=True)
-    return 0
-
-
-def _picture_of_firing(source: Opened, model: Model, args: argparse.Namespace, ending: str) -> str:
-    from rewriter.app.batch.sources import source_of
-    from rewriter.app.cli.selection import selected
-    from rewriter.app.report.document import place_text
-    from rewriter.core.conditions.context import Knowledge
-    from rewriter.core.engine.firing_audit import FiringAudit
-    from rewriter.core.engine.limits import Limits
-    from rewriter.core.engine.run import Hooks
-    from rewriter.core.engine.run import run as rewrite
-    from rewriter.trust.proof.kernels import has_kernel
-
-    framework, _ = source_of(model, str(source.file), args.source)
-    log = rewrite(
-        model.graph,
-        selected(args),
-        Knowledge(framework, overridable=model.overridable, has_kernel=has_kernel),
-        limits=Limits(firings=args.firing),
-        keep=False,
-        hooks=Hooks(audit=FiringAudit(snapshot_of=args.firing)),
-    )
-    if len(log.firings) < args.firing:
-        there = f"there {'is' if len(log.firings) == 1 else 'are'} {counted(len(log.firings), 'firing')}"
-        raise RewriterError(f"{source.name}: there is no firing {args.firing}; {there} (rewriter check tells them)")
-    firing = log.firings[args.firing - 1]
-    assert firing.snapshot is not None
-    title, subtitle = f"{firing.rule} at {place_text(firing)}", firing.title
-    if ending == ".svg":
-        from rewriter.app.report.picture.svg import firing_picture
-
-        return firing_picture(firing.snapshot, title, subtitle)
-    from rewriter.app.report.picture.drawing import pair
-    from rewriter.app.report.picture.text_forms import dot, mermaid
-
-    drawings = list(zip(("before", "after"), pair(firing.snapshot), strict=True))
-    return (dot if ending == ".dot" else mermaid)(drawings, f"{title}: {subtitle}")
-
-
-def _picture_of_part(source: Opened, model: Model, args: argparse.Namespace, ending: str) -> str:
-    from rewriter.core.conditions.context import Context, Knowledge
-    from rewriter.core.engine.firing_audit import SnapshotTaker, Weights
-    from rewriter.core.graph.index import GraphIndex
-    from rewriter.rule_tools.explain.why_rules import named
-
-    index = GraphIndex(model.graph)
-    context = Context(index, Knowledge(overridable=model.overridable))
-    taker = SnapshotTaker(context, Weights(index).words)
-    if args.around is None:
-        nodes = index.members(index.scopes[0])
-        if len(nodes) > WHOLE:
-            raise RewriterError(
-                f"{source.name}: {len(nodes):,} nodes are too many for one picture; `rewriter view` shows a model of any size, "
-                "--around NODE or --firing N draws a part"
-            )
-        part, subtitle = taker.view(nodes, index.scopes[0]), f"{len(nodes)} nodes"
+    if args.firing is None:
+        text = picture_of_part(model, source.name, args.around, args.hops, ending, most=WHOLE)
     else:
-        node = named(index, args.around)[0]
-        nodes = taker.near(node, args.hops, AROUND)
-        part = taker.view(nodes, index.scope(node), node)
-        subtitle = f"{len(nodes)} nodes around {args.around}"
-    if ending == ".svg":
-        from rewriter.app.report.picture.svg import view_picture
-
-        return view_picture(part, source.name, subtitle)
-    from rewriter.app.report.picture.drawing import draw
-    from rewriter.app.report.picture.text_forms import dot, mermaid
-
-    return (dot if ending == ".dot" else mermaid)([(subtitle, draw(part))], source.name)
+        text = picture_of_firing(model, source, selected(args), args.source, args.firing, ending)
+    write_bytes(target, text.encode("utf-8", "backslashreplace"), force=True)
+    return 0
 
 
 @command(

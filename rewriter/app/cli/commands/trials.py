@@ -6,21 +6,16 @@ import argparse
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rewriter.app.cli.options import LONG, RULES, Limits, OneOf, Option, command, like, limits_of
 from rewriter.app.cli.output import answer, say, style_of, tell, wants_color
 from rewriter.core.errors import RewriterError
-from rewriter.core.record import replace
 from rewriter.workbench.style import clean, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from rewriter.core.engine.coverage import Coverage
-    from rewriter.core.language.ast import Where
-    from rewriter.core.language.diagnostics import Diagnostic
-    from rewriter.core.language.rule import Rule
     from rewriter.core.language.rules import RuleSet
     from rewriter.trust.proof.rules.verdict import Verdict
     from rewriter.trust.rule_tests import TestResult
@@ -171,6 +166,7 @@ def lint(args: argparse.Namespace) -> int:
     """Checks the set; returns 1 when something is wrong with it. What cannot be decided is no finding."""
     from rewriter.app.cli.selection import load
     from rewriter.app.report.jsonreport import dumps
+    from rewriter.app.report.rule_lines import finding_object
     from rewriter.core.language.diagnostics import render_all
     from rewriter.rule_tools.lint import rule_set
 
@@ -179,7 +175,7 @@ def lint(args: argparse.Namespace) -> int:
     errors = [diagnostic for diagnostic in found if not diagnostic.is_warning]
     sources = {rule.path: rule.source for rule in known}
     if args.format == "json":
-        findings = [_finding_object(diagnostic, sources) for diagnostic in found]
+        findings = [finding_object(diagnostic, sources) for diagnostic in found]
         print(dumps({"schema": 1, "command": "lint", "rules": len(known), "findings": findings}))
     elif found:
         print(render_all(found, sources, wants_color(sys.stdout)))
@@ -187,21 +183,6 @@ def lint(args: argparse.Namespace) -> int:
     undecided = f", {len(found) - len(errors)} undecided" if args.pedantic else ""
     say(f"{counted(len(known), 'rule')}: {counted(len(errors), 'finding')}{undecided}")
     return 1 if errors else 0
-
-
-def _finding_object(diagnostic: Diagnostic, sources: Any) -> dict[str, object]:
-    def place(path: str, span: Any, label: str) -> dict[str, object]:
-        line, column = sources[path].line_col(span.start)
-        return {"path": path, "line": line, "column": column, "label": label}
-
-    return {
-        "code": diagnostic.code,
-        "message": diagnostic.message,
-        **place(diagnostic.path, diagnostic.span, diagnostic.label),
-        "related": [place(other.path, other.span, other.label) for other in diagnostic.related],
-        "notes": list(diagnostic.notes),
-        "helps": list(diagnostic.helps),
-    }
 
 
 # Rules on models: what of them a set of models exercises.
@@ -224,83 +205,32 @@ def coverage(args: argparse.Namespace) -> int:
     from rewriter.app.batch.work import Work
     from rewriter.app.cli.console_report import failure
     from rewriter.app.cli.selection import load
-    from rewriter.core.engine.coverage import Coverage
+    from rewriter.app.report.rule_lines import coverage_lines
+    from rewriter.core.engine.coverage import Coverage, parts
 
     known = load([args.rules]).with_settings(args.set)
     count, failed, limits = Coverage(), 0, limits_of(args)
     jobs = unwritten(find_models(args.paths))
     for job in jobs:
-        for part in _parts(known):
+        for part in parts(known):
             outcome = process(job, Work(part, keep=False, coverage=count, **limits))
             if outcome.error:
                 say(failure(outcome, style_of(sys.stderr), debug=args.debug))
                 failed += 1
                 break
-    objects = {"schema": 1, "command": "coverage", "models": len(jobs), "failed": failed}
+    found = [count.counts(rule) for rule in known]
     answer(
         args.format,
-        lambda: {**objects, "rules": [_coverage_object(rule, count) for rule in known]},
-        lambda style: (clean(line) for rule in known for line in _coverage_lines(rule, count, everything=args.all)),
+        lambda: {"schema": 1, "command": "coverage", "models": len(jobs), "failed": failed, "rules": found},
+        lambda style: (clean(line) for one in found for line in coverage_lines(one, everything=args.all)),
     )
-    never = sum(not count.fired[rule.code] for rule in known)
-    idle = sum(not count.blocked(rule.code, where) for rule in known for where in rule.ast.wheres)
+    never = sum(not one["fired"] for one in found)
+    idle = sum(not where["false"] + where["unknown"] for one in found for where in one["wheres"])
     say(
         f"{counted(len(known), 'rule')} over {counted(len(jobs), 'model')}: {counted(never, 'rule')} never fired, "
         f"{counted(idle, '`where` line')} never blocked"
     )
     return 2 if failed else 0
-
-
-def _parts(rules: RuleSet) -> Sequence[RuleSet]:
-    """The rules that run unasked, and the others; the latter may undo each other's work, but not that of the former.
-
-    Rules with a parameter that nobody has set are left out.
-    """
-
-    able = [
-        rule for rule in rules if all(p.default is not None or (rule.code, p.name) in rules.settings for p in rule.ast.params)
-    ]
-    split = [tuple(rule for rule in able if rule.default is unasked) for unasked in (True, False)]
-    return [replace(rules, rules=part, selected=True) for part in split if part]
-
-
-def _coverage_lines(rule: Rule, count: Coverage, *, everything: bool) -> Iterator[str]:
-    """What was never exercised of a rule."""
-
-    fired = count.fired[rule.code]
-    times = counted(count.stood[rule.code], "time") if count.stood[rule.code] else "nowhere"
-    if not fired:
-        yield f"{rule.code} never fired: its pattern stood {times}"
-    elif everything:
-        yield f"{rule.code} fired {counted(fired, 'time')}; its pattern stood {times}"
-    if not count.stood[rule.code]:
-        return  # nothing was asked
-    for where in rule.ast.wheres:
-        blocked, held = count.blocked(rule.code, where), count.held(rule.code, where)
-        text = f"{rule.code} line {_line(rule, where)} `{rule.words(where.condition.span)}`"
-        if not blocked + held:
-            yield f"{text} was never asked"
-        elif not blocked or not held:
-            yield f"{text} never {'held' if blocked else 'blocked'} (asked {counted(blocked + held, 'time')})"
-        elif everything:
-            yield f"{text} held {counted(held, 'time')} and blocked {counted(blocked, 'time')}"
-
-
-def _coverage_object(rule: Rule, count: Coverage) -> dict[str, object]:
-    """The counts of a rule, as JSON has them."""
-    wheres = [
-        {
-            "line": _line(rule, where),
-            "condition": rule.words(where.condition.span),
-            **{answer: count.answers[rule.code, where.span.start, answer] for answer in ("true", "false", "unknown")},
-        }
-        for where in rule.ast.wheres
-    ]
-    return {"code": rule.code, "stood": count.stood[rule.code], "fired": count.fired[rule.code], "wheres": wheres}
-
-
-def _line(rule: Rule, where: Where) -> int:
-    return rule.source.line_col(where.span.start)[0]
 
 
 # Rules on random models: what of their promises has a counterexample.
