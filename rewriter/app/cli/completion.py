@@ -24,7 +24,7 @@ def complete() -> None:
     parser = make_parser()
     for command in parser.commands.choices.values():
         for action in command._actions:
-            kind = getattr(action, "completed", None)
+            kind = getattr(action, "shell_words", None)
             if kind is not None:
                 action.completer = COMPLETERS[kind]
     argcomplete.autocomplete(parser)

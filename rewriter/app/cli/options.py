@@ -114,7 +114,7 @@ class Option:
 
     Attributes:
         letter: its short form, as -o.
-        completed: which words a shell offers for its value; a key of `completion.COMPLETERS`.
+        shell_words: which words a shell offers for its value; a key of `completion.COMPLETERS`.
     """
 
     help: str
@@ -127,16 +127,16 @@ class Option:
     dest: str | None = None
     required: bool | None = None
     letter: str | None = None
-    completed: str | None = None
+    shell_words: str | None = None
 
     def declare(self, place: Any, *names: str) -> None:
         """Has a parser, or a group of its options, know it."""
         fields = ("help", "metavar", "default", "type", "choices", "action", "nargs", "dest", "required")
         values = {name: value for name in fields if (value := getattr(self, name)) is not None}
-        place.add_argument(*([self.letter] if self.letter else []), *names, **values).completed = self.completed
+        place.add_argument(*([self.letter] if self.letter else []), *names, **values).shell_words = self.shell_words
 
 
-Named = tuple[str, Option]
+Entry = tuple[str, Option]
 """An option with its name, where a command has it otherwise than `OPTIONS`, or an argument with its own."""
 
 
@@ -170,12 +170,12 @@ class Limits:
     whole: float | None = None
     default: str = ""
 
-    def options(self) -> tuple[Named, ...]:
+    def options(self) -> tuple[Entry, ...]:
         default = self.default or f"{self.whole or 60:g}, and more for large files"
         return with_words("time-limit", what=self.what, default=default), with_words("memory-limit", what=self.what)
 
 
-Element = str | Named | Group | OneOf | Limits
+Element = str | Entry | Group | OneOf | Limits
 """What a command names: an option of `OPTIONS`, one with other words, several."""
 
 
@@ -195,7 +195,7 @@ class Command:
     help: str
     description: str
     epilog: str
-    arguments: tuple[Named, ...]
+    arguments: tuple[Entry, ...]
     options: tuple[Element, ...]
     run: Callable[[argparse.Namespace], int]
     is_abbreviated: bool
@@ -209,7 +209,7 @@ COMMANDS_BY_NAME: dict[str, Command] = {}
 def command(
     name: str,
     help: str,
-    *arguments: Named,
+    *arguments: Entry,
     description: str,
     epilog: str,
     options: tuple[Element, ...] = (),
@@ -225,12 +225,12 @@ def command(
     return register
 
 
-def like(name: str, **changes: Any) -> Named:
+def like(name: str, **changes: Any) -> Entry:
     """An option of the table, of which a command has something otherwise."""
     return name, replace(OPTIONS[name], **changes)
 
 
-def with_words(name: str, **words: str) -> Named:
+def with_words(name: str, **words: str) -> Entry:
     """An option of the table, whose help leaves a word to the command."""
     return like(name, help=OPTIONS[name].help.format(**words))
 
@@ -258,14 +258,16 @@ OPTIONS: dict[str, Option] = {
         "word `shipped` adds those again",
     ),
     "extend": _several("PATH", "rule file, folder or pack:NAME besides those; may be repeated"),
-    "target": _several("NAMES", "comma-separated consumers (tensorrt, ncnn, ...), or ALL of them: {what}", completed="targets"),
+    "target": _several(
+        "NAMES", "comma-separated consumers (tensorrt, ncnn, ...), or ALL of them: {what}", shell_words="targets"
+    ),
     "select": _several(
         "CODES",
         "comma-separated codes or beginnings of codes, ALL, NONE, OPTIMIZE or BASIC (default: DEFAULT, the rules that run by "
         "default; of `optimize` what --level selects)",
-        completed="codes",
+        shell_words="codes",
     ),
-    "ignore": _several("CODES", "codes not to run; the longer name wins", completed="codes"),
+    "ignore": _several("CODES", "codes not to run; the longer name wins", shell_words="codes"),
     "guess": _switch("also run repairs whose evidence is a guess: the model does not tell whether they are due"),
     "set": _several("CODE.param=value", "a rule's parameter; may be repeated"),
     "level": Option(
@@ -427,7 +429,7 @@ OPTIONS: dict[str, Option] = {
     "depth": Option("how deep modules are listed (default: 2)", "N", default=2, type=count),
     "open": _flag("open the page in the browser"),
     "firing": Option("what happens in the N-th firing", "N", type=count),
-    "around": Option("the nodes around this one, by its name or that of an output", "NODE", completed="nodes"),
+    "around": Option("the nodes around this one, by its name or that of an output", "NODE", shell_words="nodes"),
     "hops": Option("how far --around goes (default: 2)", "N", default=2, type=count),
     "layers": _flag("list every tensor that has a counterpart"),
     "rtol": Option("relative tolerance (default: 1e-4)", "X", default=1e-4, type=tolerance),
@@ -478,14 +480,14 @@ EDITS: dict[str, Option] = {name: Option(help, metavar, action=Edit, dest="edits
 
 # What several commands have.
 
-MODEL: Named = ("model", Option("the model", "MODEL"))
-BEFORE: Named = ("before", Option("a model", "A"))
-AFTER: Named = ("after", Option("the model it is compared with", "B"))
-PATHS: Named = (
+MODEL: Entry = ("model", Option("the model", "MODEL"))
+BEFORE: Entry = ("before", Option("a model", "A"))
+AFTER: Entry = ("after", Option("the model it is compared with", "B"))
+PATHS: Entry = (
     "paths",
     Option("model, folder that is searched for *.onnx, URL, or - (standard input)", "PATH", nargs="*"),
 )
-RULES: Named = ("rules", Option("rule file or folder (default: the shipped rules)", "RULES", nargs="*"))
+RULES: Entry = ("rules", Option("rule file or folder (default: the shipped rules)", "RULES", nargs="*"))
 
 RULE_PATHS: tuple[Element, ...] = ("rules", "extend")
 WHICH_RULES = Group(

@@ -235,7 +235,7 @@ def _applied(plan: Document, outcome: Outcome, absent: list[Missing], style: Sty
 @command(
     "why",
     "explain why a rule fires at a place, or does not",
-    ("rule", Option("code of the rule; it need not be one that runs by default", "RULE", completed="one_code")),
+    ("rule", Option("code of the rule; it need not be one that runs by default", "RULE", shell_words="one_code")),
     MODEL,
     (
         "node",
@@ -243,7 +243,7 @@ def _applied(plan: Document, outcome: Outcome, absent: list[Missing], style: Sty
             "only matches that this node could be part of: its name or that of an output, or a pattern such as 'block1/*'",
             "NODE",
             nargs="?",
-            completed="nodes",
+            shell_words="nodes",
         ),
     ),
     description="For each place where the operator of the rule's last node occurs: that the rule fires, or the deepest "

@@ -131,7 +131,7 @@ def _for_targets(rules: Sequence[Rule], targets: Sequence[str]) -> Sequence[Rule
 @command(
     "rule",
     "show one rule",
-    ("code", Option("code of the rule", "CODE", completed="one_code")),
+    ("code", Option("code of the rule", "CODE", shell_words="one_code")),
     description="Shows one rule: what it does, for which models, its parameters, upstream issues, and its text.",
     epilog="example: rewriter rule MX001",
     options=(*RULE_PATHS, CONFIGURATION, Limits("the command", 600), "format"),
@@ -155,7 +155,7 @@ def rule(args: argparse.Namespace) -> int:
 @command(
     "explain",
     "explain a message of the rule compiler",
-    ("code", Option("E103, W301, ...; `list` prints all of them", "CODE", completed="messages")),
+    ("code", Option("E103, W301, ...; `list` prints all of them", "CODE", shell_words="messages")),
     description="Explains a message of the rule compiler: what it means, a rule that gives it, and one that does not.",
     epilog="example: rewriter explain E103",
     options=("format",),
@@ -178,7 +178,7 @@ def explain(args: argparse.Namespace) -> int:
 @command(
     "help",
     "explain a command, a rule or a message",
-    ("word", Option("a command, a rule's code, or a message's code", "WORD", nargs="?", completed="words")),
+    ("word", Option("a command, a rule's code, or a message's code", "WORD", nargs="?", shell_words="words")),
     description="Explains a command (fix), a rule (MX001) or a message of the rule compiler (E103).",
     epilog="examples:\n  rewriter help fix\n  rewriter help MX001",
 )
