@@ -22,7 +22,6 @@ from rewriter.app.batch.group_commit import GroupCommit
 from rewriter.app.batch.job import process
 from rewriter.app.batch.work import Job, Outcome, Work
 from rewriter.core.errors import RewriterError, reason
-from rewriter.core.forkserver import process_context, take_environment, uninterrupted
 from rewriter.core.record import field, record, replace
 
 # Ctrl-C and the end that a system asks for: noted while processes work, so that what is done is kept, told and reported.
@@ -111,6 +110,8 @@ class Pool:
     """
 
     def __init__(self, jobs: Sequence[Job], work: Work, worker: Worker, interruption: Interruption | None = None) -> None:
+        from rewriter.core.forkserver import process_context
+
         self._interruption = interruption
         self._context = process_context("onnx_graphsurgeon", "rewriter.app.batch.job", __name__)
         self._work = work
@@ -131,6 +132,8 @@ class Pool:
         """A new process with the next job; False when there is none."""
         if not self._left:
             return False
+        from rewriter.core.forkserver import uninterrupted
+
         ours, theirs = self._context.Pipe()
         process = self._context.Process(target=serve, args=(theirs,), daemon=True)
         with uninterrupted():
@@ -273,6 +276,8 @@ def ends_on(number: int, group: GroupCommit) -> None:
 
 def serve(connection: Connection[Any, Any]) -> None:
     """The life of a process: what is to be done, then jobs in, outcomes out, until the other end is closed."""
+    from rewriter.core.forkserver import take_environment
+
     environment, work, worker = _received(connection)
     take_environment(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted, too, and ends this one

@@ -141,9 +141,11 @@ class ConsoleReport:
 
     def _answers(self, outcome: Outcome) -> dict[str, str]:
         """The rules that answer a refusal, and what makes each of them run that was not selected."""
+        rules = [answer.rule for answer in answers_to(outcome, self._args.rules)]
+        if not rules:
+            return {}
         from rewriter.app.report.rule_lines import when_asked
 
-        rules = (answer.rule for answer in answers_to(outcome, self._args.rules))
         return {rule.code: "" if rule.default or self._rules.get(rule.code) else f"runs {when_asked(rule)}" for rule in rules}
 
 

@@ -17,7 +17,6 @@ from rewriter.core.graph.node_text import node_name
 from rewriter.core.graph.objects import Graph
 from rewriter.core.graph.save import newest_import
 from rewriter.core.graph.scopes import Scope
-from rewriter.core.graph.tidy import unused_domains
 from rewriter.core.language import schema
 from rewriter.core.onnxfile.tensors import Dim, gs_dtype
 from rewriter.core.rewriting.model_edits import set_opset
@@ -150,10 +149,14 @@ def _missing(index: GraphIndex) -> list[tuple[Scope, str]]:
 
 
 def unused_imports(context: Context) -> list[str]:
+    from rewriter.core.graph.tidy import unused_domains
+
     return unused_domains(context.index)
 
 
 def drop_imports(rewriting: Rewriting) -> None:
+    from rewriter.core.graph.tidy import unused_domains
+
     graph, gone = rewriting.index.graph, unused_domains(rewriting.index)
     before: Any = graph.import_domains
     rewriting.edits.later(setattr, graph, "import_domains", before)

@@ -15,7 +15,6 @@ from rewriter.core.conditions.context import Context
 from rewriter.core.graph.index import GraphIndex, operator_key
 from rewriter.core.graph.node_text import node_name
 from rewriter.core.graph.scopes import bodies, opset_versions
-from rewriter.core.graph.tidy import unused_domains
 from rewriter.core.language.meaning import keeps_meaning
 from rewriter.core.language.schema import history
 from rewriter.core.rewriting.model_edits import set_opset
@@ -52,6 +51,8 @@ def inline_calls(rewriting: Rewriting) -> None:
 
 def _drop_uncalled(rewriting: Rewriting) -> None:
     """Functions that nobody calls any more go, with what only they needed the model to import."""
+    from rewriter.core.graph.tidy import unused_domains
+
     index, edits = rewriting.index, rewriting.edits
     graph = index.graph
     before = list(graph.functions)

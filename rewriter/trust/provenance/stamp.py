@@ -9,13 +9,12 @@ import os
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rewriter import __version__
 from rewriter.core.framework.source_info import SourceInfo
 from rewriter.core.graph.metadata import HISTORY
 from rewriter.core.graph.model import Model
-from rewriter.core.graph.tidy import Static
 from rewriter.core.language.rule_files import is_shipped
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log.records import Log
@@ -23,6 +22,9 @@ from rewriter.core.onnxfile.files import read_bytes
 from rewriter.core.onnxfile.wire import MalformedError, Source, entry, fields
 from rewriter.core.record import as_dict, field, record, replace
 from rewriter.trust.source.find import read_source_bytes
+
+if TYPE_CHECKING:
+    from rewriter.core.graph.tidy import Static
 
 # The way from a result back to the model that it was made of: which parts of the result that had, and those that are gone.
 #
