@@ -29,6 +29,7 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.scopes import opset_versions
 from rewriter.core.language import schema
+from rewriter.core.language.operator_traits import DRAWS
 from rewriter.trust.proof.models.model_runs import MOST_BYTES
 from rewriter.trust.proof.models.output_agreement import Bound, differences
 from rewriter.trust.proof.models.validity import Candidate
@@ -93,7 +94,7 @@ def try_cases() -> None:
         own = next((entry.version for entry in case.model.opset_import if entry.domain in ("", "ai.onnx")), None)
         if own is None or not case.records or case.name.endswith("_expanded"):  # bodies are tried where they are written out
             continue
-        if any(node.op_type in schema.DRAWS for node in case.model.graph.node):  # no two runs need to agree
+        if any(node.op_type in DRAWS for node in case.model.graph.node):  # no two runs need to agree
             totals["random"] += 1
             continue
         try:

@@ -10,6 +10,7 @@ import pytest
 
 from rewriter.core.language import schema
 from rewriter.core.language.functions import FUNCTIONS
+from rewriter.core.language.operator_traits import TRAITS
 from rewriter.rule_tools.checks.operators import EXPERIMENTAL, FOREIGN
 
 
@@ -67,14 +68,14 @@ def test_effective_default(op: str, version: int, attr: str, value: object) -> N
 
 
 def test_computed_defaults_name_attributes_that_exist() -> None:
-    for op, attrs in schema.COMPUTED.items():
-        assert set(attrs) <= schema.all_attributes(op), op
+    for op, known in TRAITS.items():
+        assert set(known.prose) <= schema.all_attributes(op), op
     assert schema.computed_default("Transpose", "", "perm") == "axes reversed"
     assert schema.computed_default("Transpose", "com.acme", "perm") is None
 
 
 def test_tables_name_operators_that_exist() -> None:
-    for op in schema.COMMUTATIVE:
+    for op in TRAITS.keys() - EXPERIMENTAL:
         assert schema.history(op), op
     for op in EXPERIMENTAL | FOREIGN:
         assert not schema.history(op), op

@@ -23,6 +23,7 @@ from rewriter.core.graph.values import constant_array
 from rewriter.core.language import schema
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.meaning import keeps_meaning, takes
+from rewriter.core.language.operator_traits import having
 from rewriter.core.record import record
 
 # Whether the nodes of a model would mean the same if it imported another version of a domain.
@@ -272,9 +273,7 @@ FACT_BODIES: dict[str, Callable[..., Any]] = {
 #
 # A pattern's `const w` answers this for the operands that it names; these answer it for any matched tensor.
 
-_SPREADING = frozenset((
-    "Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Expand", "Tile", "Slice", "Gather",
-))  # fmt: skip
+_SPREADING = having("moves") - having("pads")
 """Operators whose output holds nothing but elements of their first operand."""
 
 _LONGEST_CHAIN = 64

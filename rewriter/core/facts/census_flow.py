@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from rewriter.core.facts.operator_shapes import BROADCAST, GLOBAL_POOLS, POOLS, SAME_AS_FIRST
 from rewriter.core.facts.type_sets import ANY, bits_of, declared_outputs
+from rewriter.core.language.operator_traits import traits
 from rewriter.core.onnxfile.census import OPAQUE, Body, Census, NodeKind
 
 # Which element types the operands of each kind of node can have, followed through a census from the inputs on.
@@ -123,7 +123,7 @@ class _TypeFlow:
         if kind.op == "Constant":
             return bits_of(kind.dtype) if kind.dtype else next((_CONSTANT[n] for n in kind.attrs if n in _CONSTANT), ANY)
         entry = self.table.get(kind.op)
-        if entry is None or (kind.op == "Cast" and "to" not in kind.attrs):
+        if entry is None or (traits(kind.op).dtype == "to" and "to" not in kind.attrs):
             return ANY
         _, outputs, repeats, forms, _ = entry
         names, count = kind.attrs.keys(), len(operands)
@@ -136,7 +136,7 @@ class _TypeFlow:
             named = [kind.attrs[name] for name in _NAMED_BY if name in kind.attrs]
             if named:
                 return bits_of(named[0]) if isinstance(named[0], int) and i == 0 else ANY if i == 0 else bits
-            if kind.op == "ConstantOfShape":
+            if traits(kind.op).dtype == "value":
                 return bits_of(kind.dtype) if "value" in kind.attrs else _FLOAT
         for source in sources:
             for operand in operands[source : source + 1] if source >= 0 else operands[-1 - source :]:
@@ -223,12 +223,13 @@ class _RankFlow:
         """The rank of the first output."""
         if kind.domain or kind.bodies or ("", kind.op) in self._functions:
             return None
-        if kind.op in SAME_AS_FIRST:
+        form = traits(kind.op).shape
+        if form in ("same", "sloped"):
             first = ranks[0] if ranks else None
             return None if first == OMITTED else first
-        if kind.op in BROADCAST:
+        if form == "broadcast":
             return self._broadcast(kind, ranks)
-        rule = _RULES.get(kind.op)
+        rule = _RULES.get(form)
         return None if rule is None else rule(kind, ranks)
 
     def _broadcast(self, kind: NodeKind, ranks: Ranks) -> int | None:
@@ -249,11 +250,11 @@ _OF_VALUES = {"value_int": 0, "value_float": 0, "value_ints": 1, "value_floats":
 
 def _window(kind: NodeKind, ranks: Ranks) -> int | None:
     """A convolution or pool of an image of three dimensions or more, whose attributes agree with the number of its axes."""
-    rank = ranks[0] if ranks else None
-    if rank is None or rank < 3 or (kind.op == "Conv" and (len(ranks) < 2 or ranks[1] != rank)):
+    rank, convolution = ranks[0] if ranks else None, traits(kind.op).shape == "convolution"
+    if rank is None or rank < 3 or (convolution and (len(ranks) < 2 or ranks[1] != rank)):
         return None
     sizes = {"kernel_shape": rank - 2, "strides": rank - 2, "dilations": rank - 2, "pads": 2 * (rank - 2)}
-    if kind.op != "Conv" and "kernel_shape" not in kind.attrs:
+    if not convolution and "kernel_shape" not in kind.attrs:
         return None
     for name, size in sizes.items():
         found = kind.attrs.get(name)
@@ -287,11 +288,12 @@ def _of_one(rank: int) -> Callable[[NodeKind, Ranks], int | None]:
 
 
 _RULES: dict[str, Callable[[NodeKind, Ranks], int | None]] = {
-    **dict.fromkeys(GLOBAL_POOLS, _global_pool),
-    **dict.fromkeys(("Conv", *POOLS), _window),
-    "Constant": _constant,
-    "Flatten": lambda kind, ranks: 2,
-    "MatMul": _matrix_product,
-    "Shape": _of_one(1),
-    "Size": _of_one(0),
+    "global_pool": _global_pool,
+    "convolution": _window,
+    "pool": _window,
+    "constant": _constant,
+    "flatten": lambda kind, ranks: 2,
+    "matrix_product": _matrix_product,
+    "shape": _of_one(1),
+    "size": _of_one(0),
 }

@@ -17,6 +17,7 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.facts.node_facts import NodeFacts
 from rewriter.core.facts.shape_values import FLOATS, INTEGERS
 from rewriter.core.graph.values import constant_array
+from rewriter.core.language.operator_traits import traits
 from rewriter.core.onnxfile.tensors import TensorType, count, numpy_dtype
 from rewriter.core.record import record
 
@@ -30,7 +31,7 @@ MOST_MADE = 1 << 20
 
 _BFLOAT16 = 16
 _PLAIN = INTEGERS | FLOATS | {_BFLOAT16}
-_MAKERS = frozenset(("ConstantOfShape", "Expand", "Range", "Tile"))
+_MAKERS = frozenset(("constant_of_shape", "expand", "range", "tile"))
 
 
 class CannotFold(Exception):
@@ -61,19 +62,19 @@ class Operands:
 
 def foldable(facts: NodeFacts, output: TensorType) -> bool:
     """Whether the first output folds when all operands are constant: a known operator, a result of bearable size."""
-    size = count(output.shape)
-    if facts.domain or facts.op not in FUNCTIONS or size is None or output.dtype is None or numpy_dtype(output.dtype) is None:
+    size, name = count(output.shape), traits(facts.op).rule
+    if facts.domain or name not in FUNCTIONS or size is None or output.dtype is None or numpy_dtype(output.dtype) is None:
         return False
-    if size > (MOST_MADE if facts.op in _MAKERS else MOST_MOVED):
+    if size > (MOST_MADE if name in _MAKERS else MOST_MOVED):
         return False
     kinds = [known.dtype for known in facts.types if known is not None]
-    if facts.op in ("Cast", "CastLike"):
+    if name == "cast":
         return output.dtype in _PLAIN and kinds[:1] != [None] and kinds[0] in _PLAIN
-    if facts.op == "DequantizeLinear":
+    if name == "dequantize":
         return output.dtype == 1 and not facts.integer("block_size", 0)
-    if facts.op == "Range":
+    if name == "range":
         return output.dtype in INTEGERS
-    return output.dtype in _PLAIN if facts.op in _ARITHMETIC else output.dtype != 8
+    return output.dtype in _PLAIN if name in _OF_NUMBERS else output.dtype != 8
 
 
 def fold(facts: NodeFacts, arrays: Sequence[Array | None], output: TensorType) -> Array | None:
@@ -89,7 +90,7 @@ def fold(facts: NodeFacts, arrays: Sequence[Array | None], output: TensorType) -
     shape = tuple(dim for dim in output.shape if isinstance(dim, int))
     try:
         with np.errstate(all="ignore"):
-            result = np.asarray(FUNCTIONS[facts.op](Operands(facts, arrays, dtype, shape)))
+            result = np.asarray(FUNCTIONS[traits(facts.op).rule](Operands(facts, arrays, dtype, shape)))
     except (CannotFold, RewriterError, ValueError, IndexError, TypeError, OverflowError, MemoryError):
         return None
     return result if result.dtype == dtype and result.shape == shape else None
@@ -208,44 +209,29 @@ def _dequantize(operands: Operands) -> Array:
     return np.asarray(steps.astype(np.float32) * scale)
 
 
+_ARITHMETIC = ("negative", "abs", "floor", "ceil", "sqrt", "add", "subtract", "multiply")
+_COMPARISONS = ("equal", "less", "less_equal", "greater", "greater_equal")
+_LOGIC = ("logical_and", "logical_or", "logical_xor", "logical_not", "where")
 FUNCTIONS: dict[str, Callable[[Operands], Array]] = {
-    **dict.fromkeys(("Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"), _reshaped),
-    "Transpose": _transpose,
-    "Cast": _cast,
-    "CastLike": _cast,
-    "Concat": _concat,
-    "Slice": _slice,
-    "Gather": _gather,
-    "GatherElements": _gather_elements,
-    "Neg": _by_items(np.negative),
-    "Abs": _by_items(np.abs),
-    "Floor": _by_items(np.floor),
-    "Ceil": _by_items(np.ceil),
-    "Sqrt": _by_items(np.sqrt),
-    "Reciprocal": _by_items(_reciprocal),
-    "Add": _by_items(np.add),
-    "Sub": _by_items(np.subtract),
-    "Mul": _by_items(np.multiply),
-    "Div": _by_items(_divide),
-    "Equal": _by_items(np.equal),
-    "Less": _by_items(np.less),
-    "LessOrEqual": _by_items(np.less_equal),
-    "Greater": _by_items(np.greater),
-    "GreaterOrEqual": _by_items(np.greater_equal),
-    "And": _by_items(np.logical_and),
-    "Or": _by_items(np.logical_or),
-    "Xor": _by_items(np.logical_xor),
-    "Not": _by_items(np.logical_not),
-    "Where": _by_items(np.where),
-    "ConstantOfShape": _constant_of_shape,
-    "Expand": _expand,
-    "Tile": _tile,
-    "Range": _range,
-    "DequantizeLinear": _dequantize,
+    **dict.fromkeys(("identity", "reshape", "squeeze", "unsqueeze", "flatten"), _reshaped),
+    **{name: _by_items(getattr(np, name)) for name in (*_ARITHMETIC, *_COMPARISONS, *_LOGIC)},
+    "transpose": _transpose,
+    "cast": _cast,
+    "concat": _concat,
+    "slice": _slice,
+    "gather": _gather,
+    "gather_elements": _gather_elements,
+    "reciprocal": _by_items(_reciprocal),
+    "divide": _by_items(_divide),
+    "constant_of_shape": _constant_of_shape,
+    "expand": _expand,
+    "tile": _tile,
+    "range": _range,
+    "dequantize": _dequantize,
 }
-"""Operator of the default domain → its first output from its operands' arrays."""
+"""What makes the first output of its operands' arrays, by the name in `operator_traits`."""
 
-_ARITHMETIC = frozenset(("Neg", "Abs", "Floor", "Ceil", "Sqrt", "Reciprocal", "Add", "Sub", "Mul", "Div"))
+_OF_NUMBERS = frozenset((*_ARITHMETIC, "reciprocal", "divide"))
 
 
 # Arrays of nodes whose operands are constant, for operators of which runtimes agree up to the last places only.
@@ -269,7 +255,7 @@ def computed(facts: NodeFacts, arrays: Sequence[Array | None], output: TensorTyp
     if foldable(facts, output):
         return fold(facts, arrays, output)
     size, dtype = count(output.shape), numpy_dtype(output.dtype or 0)
-    function = ROUNDED_FUNCTIONS.get(facts.op)
+    function = ROUNDED_FUNCTIONS.get(traits(facts.op).rule)
     if facts.domain or function is None or size is None or size > MOST_MOVED or dtype is None or output.shape is None:
         return None
     if any(array is not None and (array.size > MOST_MOVED or array.dtype.kind not in "biuf") for array in arrays):
@@ -406,27 +392,23 @@ def _running_sum(operands: Operands) -> Array:
 
 
 ROUNDED_FUNCTIONS: dict[str, Callable[[Operands], Array]] = {
-    "Cos": _by_float_items(np.cos),
-    "Sin": _by_float_items(np.sin),
-    "Exp": _by_float_items(np.exp),
-    "Log": _by_float_items(np.log),
-    "Tanh": _by_float_items(np.tanh),
-    "Sigmoid": _by_float_items(_sigmoid),
-    "Pow": _power,
-    "Min": _choice(np.minimum),
-    "Max": _choice(np.maximum),
-    "Clip": _clip,
-    "Sign": lambda operands: np.sign(operands[0]),
-    "Mod": _remainder,
-    "ReduceSum": _reduction(_sum),
-    "ReduceMean": _reduction(_mean),
-    "ReduceProd": _reduction(_product),
-    "ReduceMax": _reduction(np.max),
-    "ReduceMin": _reduction(np.min),
-    "MatMul": _matmul,
-    "ScatterND": _scatter_nd,
-    "GatherND": _gather_nd,
-    "Trilu": _triangle,
-    "CumSum": _running_sum,
+    **{name: _by_float_items(getattr(np, name)) for name in ("cos", "sin", "exp", "log", "tanh")},
+    "sigmoid": _by_float_items(_sigmoid),
+    "power": _power,
+    "minimum": _choice(np.minimum),
+    "maximum": _choice(np.maximum),
+    "clip": _clip,
+    "sign": lambda operands: np.sign(operands[0]),
+    "mod": _remainder,
+    "reduce_sum": _reduction(_sum),
+    "reduce_mean": _reduction(_mean),
+    "reduce_prod": _reduction(_product),
+    "reduce_max": _reduction(np.max),
+    "reduce_min": _reduction(np.min),
+    "matrix_product": _matmul,
+    "scatter_nd": _scatter_nd,
+    "gather_nd": _gather_nd,
+    "triangle": _triangle,
+    "running_sum": _running_sum,
 }
-"""Operator of the default domain → its first output from its operands' arrays."""
+"""The same for what is rounded."""

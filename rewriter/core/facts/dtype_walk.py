@@ -12,33 +12,10 @@ from collections.abc import Callable, Collection
 import onnx_graphsurgeon as gs
 
 from rewriter.core.facts.infer import type_sources
-from rewriter.core.facts.operator_shapes import BOOLEAN, BROADCAST, CASTS_BY_NUMBER, GLOBAL_POOLS, POOLS, SAME_AS_FIRST
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.values import elem_type
 from rewriter.core.language.dtypes import DTYPES
-
-FOLLOWED = (
-    (SAME_AS_FIRST - {"RMSNormalization"})  # whose scale decides
-    | (BROADCAST - BOOLEAN)
-    | GLOBAL_POOLS
-    | POOLS
-    | {"Concat", "Conv", "ConvTranspose", "Expand", "Flatten", "Gather", "GatherElements", "Gemm", "MatMul", "Pad", "ReduceMax"}
-    | {
-        "Range",
-        "ReduceMean",
-        "ReduceMin",
-        "ReduceSum",
-        "Reshape",
-        "Slice",
-        "Split",
-        "Squeeze",
-        "Tile",
-        "Transpose",
-        "Unsqueeze",
-    }
-)
-"""Operators that give the element type of the operand that their schema names, be their shapes ever so wrong."""
-
+from rewriter.core.language.operator_traits import CASTS_BY_NUMBER, traits
 
 _FLOAT, _INT64, _BOOL = DTYPES["float"], DTYPES["int64"], DTYPES["bool"]
 
@@ -100,26 +77,27 @@ class DtypeWalk:
         """The element type that an operator has by itself or by an attribute."""
         if len(node.outputs) != 1 or not self._is_onnx(node):
             return None
-        if node.op in BOOLEAN:
+        kind = traits(node.op).dtype
+        if kind == "bool":
             return _BOOL
-        if node.op in ("Shape", "Size"):
+        if kind == "int64":
             return _INT64 if len(node.inputs) == 1 and not node.attrs else None
-        if node.op == "ConstantOfShape":
+        if kind == "value":
             value = node.attrs.get("value") if node.attrs else _FLOAT
             return value if isinstance(value, int) else elem_type(value) if isinstance(value, gs.Constant) else None
-        if node.op == "Cast" and (self._index.scope(node).opsets.get("") or 0) >= CASTS_BY_NUMBER:
+        if kind == "to" and (self._index.scope(node).opsets.get("") or 0) >= CASTS_BY_NUMBER:
             to = node.attrs.get("to")
             return to if isinstance(to, int) and to in DTYPES.values() else None
         return None
 
     def _source(self, node: gs.Node, made: gs.Tensor) -> gs.Tensor | None:
-        """The operand that has the same element type."""
-        op = node.op
-        if op not in FOLLOWED or not self._is_onnx(node):
+        """The operand that has the same element type by the schema of the operator, be the shapes ever so wrong."""
+        op, known = node.op, traits(node.op)
+        if known.dtype not in ("first", "second") or not self._is_onnx(node):
             return None
         version = self._index.scope(node).opsets.get("")
         places = [place for place, tensor in enumerate(node.outputs) if tensor is made]
-        if version is None or len(places) != 1 or (places[0] and op != "Split"):
+        if version is None or len(places) != 1 or (places[0] and known.shape != "split"):
             return None
         sources = type_sources(op, version, len(node.outputs))
         at = sources[places[0]] if sources else None

@@ -20,9 +20,9 @@ import onnx_graphsurgeon as gs
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts.inference_errors import corrected
 from rewriter.core.facts.node_facts import NodeFacts
-from rewriter.core.facts.operator_shapes import BOOLEAN, SHAPE_OPERANDS
 from rewriter.core.facts.shape_rules import RULES, output_shape
 from rewriter.core.graph.attributes import AttributeWriter
+from rewriter.core.language.operator_traits import traits
 from rewriter.core.language.schema import registered, registered_at
 from rewriter.core.onnxfile.tensors import UNKNOWN, Dim, TensorType, decode, encode, refine_shape
 
@@ -43,7 +43,7 @@ def survives(facts: NodeFacts) -> bool:
     check = CHECKS.get(facts.op)
     if check is not None and not check(facts):
         return False
-    return all(_few(facts.shape(i)) for i in SHAPE_OPERANDS.get(facts.op, ()))
+    return all(_few(facts.shape(i)) for i in traits(facts.op).deciding)
 
 
 def _few(shape: tuple[Dim, ...] | None) -> bool:
@@ -118,7 +118,7 @@ def output_types(facts: NodeFacts, imports: Mapping[str, int]) -> list[TensorTyp
         return [kind._replace(shape=None) for kind in found]
     if shape is None or None in shape:
         shape = refine_shape(shape, output_shape(facts))
-    if dtype is None and not facts.domain and facts.op in RULES:
+    if dtype is None and not facts.domain and traits(facts.op).shape in RULES:
         dtype = _likely_dtype(facts)
     found[0] = TensorType(dtype, shape)
     if not facts.domain and all(kind.dtype is None and not kind.other for kind in found):
@@ -142,8 +142,9 @@ def type_sources(op: str, version: int, count: int) -> list[int | None]:
 
 def _likely_dtype(facts: NodeFacts) -> int | None:
     """Element type where the inference said nothing: that of the operand that the schema names, or of the first without one."""
-    if facts.op in BOOLEAN:
-        return _BOOL
+    known = traits(facts.op).dtype
+    if known in ("bool", "to"):
+        return _BOOL if known == "bool" else None
     operand, *_ = type_sources(facts.op, facts.version or 0, 1) or [0]
     return None if operand is None else facts.type(operand).dtype
 
@@ -168,7 +169,7 @@ def _data(facts: NodeFacts) -> Iterator[tuple[int, bytes]]:
     """Serialised constants among the operands that decide the shape."""
     if facts.domain:
         return
-    for i in SHAPE_OPERANDS.get(facts.op, ()):
+    for i in traits(facts.op).deciding:
         if facts.has(i):
             array = facts.constant(i)
             if array is not None:

@@ -11,9 +11,9 @@ from collections.abc import Callable
 import numpy as np
 
 from rewriter.core.facts.node_facts import NodeFacts
-from rewriter.core.facts.operator_shapes import POOLS, SHAPE_OPERANDS
 from rewriter.core.facts.shape_rules import output_shape
 from rewriter.core.facts.shape_values import add, divide_exactly, multiply
+from rewriter.core.language.operator_traits import pick
 from rewriter.core.onnxfile.tensors import Dim, TensorType
 
 Shape = tuple[Dim, ...]
@@ -22,7 +22,7 @@ Shapes = list[Shape | None]
 
 def corrected(facts: NodeFacts, found: list[TensorType]) -> list[TensorType]:
     """The inferred types of all outputs of a node, without what is wrong in their shapes."""
-    correct = None if facts.domain else CORRECTIONS.get(facts.op)
+    correct = None if facts.domain else pick(CORRECTIONS, facts.op)
     if correct is None:
         return found
     shapes = correct(facts, [known.shape for known in found])
@@ -145,15 +145,15 @@ def _slice(facts: NodeFacts, shapes: Shapes) -> Shapes:
 
 
 CORRECTIONS: dict[str, Callable[[NodeFacts, Shapes], Shapes]] = {
-    **dict.fromkeys((op for op in SHAPE_OPERANDS if op.startswith("Reduce")), _reduction),
-    **dict.fromkeys(POOLS, _pool),
-    **dict.fromkeys(("Resize", "Upsample"), _resize),
+    "reduction": _reduction,
+    "pool": _pool,
+    "resize": _resize,
+    "sloped": _sloped,
+    "slice": _slice,
     "AffineGrid": _grid,
     "Attention": _attention,
     **dict.fromkeys(("CausalConvWithState", "LinearAttention"), _ranks_alone),
     "NegativeLogLikelihoodLoss": _loss,
-    "PRelu": _sloped,
     "STFT": _fourier_frames,
-    "Slice": _slice,
 }
-"""Operator of the default domain, in all versions → what is right about the shapes of its outputs."""
+"""Form, or operator of the default domain, in all versions → what is right about the shapes of its outputs."""

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from rewriter.core.facts.node_facts import NodeFacts
-from rewriter.core.facts.operator_shapes import BROADCAST, GLOBAL_POOLS, POOLS, SAME_AS_FIRST
 from rewriter.core.facts.shape_values import add, divide_exactly, multiply, subtract
+from rewriter.core.language.operator_traits import traits
 from rewriter.core.onnxfile.tensors import Dim
 
 Shape = tuple[Dim, ...]
@@ -23,7 +23,7 @@ _FAR = 2**31 - 1  # exporters write this, or more, for "to the end"
 
 def output_shape(facts: NodeFacts) -> Shape | None:
     """Shape of the first output as far as the rules below know it; None for "nothing"."""
-    rule = None if facts.domain else RULES.get(facts.op)
+    rule = None if facts.domain else RULES.get(traits(facts.op).shape)
     found = rule(facts) if rule is not None else None
     if found is None or any(isinstance(dim, int) and not 0 <= dim < 2**63 for dim in found):
         return None
@@ -257,7 +257,7 @@ def _window(facts: NodeFacts) -> Shape | None:
     source, weight = facts.shape(0), facts.shape(1)
     if source is None or len(source) < 3:
         return None
-    convolution = facts.op in ("Conv", "ConvInteger")
+    convolution = traits(facts.op).shape == "convolution"
     axes = len(source) - 2
     kernel: Sequence[Dim] | None = facts.integers("kernel_shape")
     if kernel is None and convolution and weight is not None:
@@ -323,24 +323,24 @@ def _global_pool(facts: NodeFacts) -> Shape | None:
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(SAME_AS_FIRST, _first),
-    **dict.fromkeys(BROADCAST, _by_items),
-    "PRelu": _sloped,
-    "Reshape": _reshape,
-    "ConstantOfShape": _constant_of_shape,
-    "Expand": _expand,
-    "Slice": _slice,
-    "Tile": _tile,
-    "Pad": _pad,
-    "Resize": _resize,
-    "Upsample": _resize,
-    "Range": _range,
-    "TopK": _top_k,
-    "Flatten": _flatten,
-    "MatMul": _matrix_product,
-    "Crop": _crop,
-    **dict.fromkeys(("Conv", "ConvInteger", *POOLS), _window),
-    **dict.fromkeys(GLOBAL_POOLS, _global_pool),
-    **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), _depth_to_space),
+    "same": _first,
+    "broadcast": _by_items,
+    "sloped": _sloped,
+    "reshape": _reshape,
+    "constant_of_shape": _constant_of_shape,
+    "expand": _expand,
+    "slice": _slice,
+    "tile": _tile,
+    "pad": _pad,
+    "resize": _resize,
+    "range": _range,
+    "top_k": _top_k,
+    "flatten": _flatten,
+    "matrix_product": _matrix_product,
+    "crop": _crop,
+    "convolution": _window,
+    "pool": _window,
+    "global_pool": _global_pool,
+    "depth": _depth_to_space,
 }
-"""Operator of the default domain → shape of its first output."""
+"""What the operators of a form make of the shapes of their operands; `operator_traits` says which form an operator has."""

@@ -16,6 +16,7 @@ from rewriter.core.facts import shape_values as sv
 from rewriter.core.facts.node_facts import NodeFacts
 from rewriter.core.facts.shape_values import FLOATS, LONGEST, ShapeValue, fit, followed, scalar, vector
 from rewriter.core.graph.values import constant_array, static_shape
+from rewriter.core.language.operator_traits import traits
 from rewriter.core.onnxfile.tensors import Dim, TensorType, count
 
 Values = list[ShapeValue | None]
@@ -28,9 +29,10 @@ def output_values(facts: NodeFacts, types: Sequence[TensorType]) -> Values:
     nothing: Values = [None] * len(types)
     if facts.domain or not types:
         return nothing
-    if facts.op == "Split":
+    name = traits(facts.op).rule
+    if name == "split":
         return _split(facts, types)
-    rule = RULES.get(facts.op)
+    rule = RULES.get(name)
     if rule is None or not followed(types[0].dtype, types[0].shape):
         return nothing
     found = rule(facts, types[0])
@@ -300,41 +302,41 @@ def _not_greater(a: Dim, b: Dim) -> Dim:
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(("Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Floor", "Ceil", "Round"), _same_items),
-    **dict.fromkeys(("Cast", "CastLike"), _cast),
-    **dict.fromkeys(("Expand", "Tile"), _spread),
-    "Shape": _shape,
-    "Size": _size,
-    "Gather": _gather,
-    "Slice": _slice,
-    "Concat": _concat,
-    "ConstantOfShape": _constant_of_shape,
-    "Pad": _pad,
-    "Range": _range,
-    "Where": _where,
-    "ScatterND": _scatter,
-    "Add": _by_items(sv.add),
-    "Sum": _by_items(sv.add),
-    "Sub": _by_items(sv.subtract),
-    "Mul": _by_items(sv.multiply),
-    "Div": _division,
-    "Mod": _modulo,
-    "Max": _by_items(sv.largest),
-    "Min": _by_items(sv.smallest),
-    "Equal": _by_items(sv.equal),
-    "Less": _by_items(sv.less),
-    "Greater": _by_items(_greater),
-    "LessOrEqual": _by_items(_not_greater),
-    "GreaterOrEqual": _by_items(_not_less),
-    "And": _by_items(sv.both),
-    "Or": _by_items(sv.either),
-    "Not": _each(sv.negation),
-    "Neg": _each(_negative),
-    "Abs": _each(_magnitude),
-    "Sqrt": _each(_root),
-    "ReduceProd": _reduction(sv.multiply, 1),
-    "ReduceSum": _reduction(sv.add, 0),
-    "ReduceMax": _reduction(sv.largest, None),
-    "ReduceMin": _reduction(sv.smallest, None),
+    **dict.fromkeys(("identity", "reshape", "squeeze", "unsqueeze", "flatten", "floor", "ceil", "round"), _same_items),
+    **dict.fromkeys(("expand", "tile"), _spread),
+    "cast": _cast,
+    "shape": _shape,
+    "size": _size,
+    "gather": _gather,
+    "slice": _slice,
+    "concat": _concat,
+    "constant_of_shape": _constant_of_shape,
+    "pad": _pad,
+    "range": _range,
+    "where": _where,
+    "scatter_nd": _scatter,
+    "add": _by_items(sv.add),
+    "sum": _by_items(sv.add),
+    "subtract": _by_items(sv.subtract),
+    "multiply": _by_items(sv.multiply),
+    "divide": _division,
+    "mod": _modulo,
+    "maximum": _by_items(sv.largest),
+    "minimum": _by_items(sv.smallest),
+    "equal": _by_items(sv.equal),
+    "less": _by_items(sv.less),
+    "greater": _by_items(_greater),
+    "less_equal": _by_items(_not_greater),
+    "greater_equal": _by_items(_not_less),
+    "logical_and": _by_items(sv.both),
+    "logical_or": _by_items(sv.either),
+    "logical_not": _each(sv.negation),
+    "negative": _each(_negative),
+    "abs": _each(_magnitude),
+    "sqrt": _each(_root),
+    "reduce_prod": _reduction(sv.multiply, 1),
+    "reduce_sum": _reduction(sv.add, 0),
+    "reduce_max": _reduction(sv.largest, None),
+    "reduce_min": _reduction(sv.smallest, None),
 }
-"""Operator of the default domain → its rule. (Split, with its several outputs, stands alone.)"""
+"""What becomes of values, by the name in `operator_traits`. (A split, with its several outputs, stands alone.)"""

@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from rewriter.core.language import schema
 from rewriter.core.language.dtypes import DTYPE_NAMES
+from rewriter.core.language.operator_traits import traits
 
 SETTLED = 7
 """The first opset of ONNX's own operators that is looked at: below, broadcasting and training were attributes."""
@@ -21,45 +22,12 @@ SETTLED = 7
 _AS_TENSOR = {"base_values_as_tensor", "nodes_hitrates_as_tensor", "nodes_values_as_tensor"}
 _ADDED: Mapping[str, frozenset[str]] = MappingProxyType(
     {
-        "ArgMax": frozenset({"select_last_index"}),
-        "ArgMin": frozenset({"select_last_index"}),
-        "AveragePool": frozenset({"ceil_mode"}),
-        "BatchNormalization": frozenset({"training_mode"}),
-        "Cast": frozenset({"saturate", "round_mode"}),
-        "CastLike": frozenset({"saturate", "round_mode"}),
-        "Constant": frozenset(
-            {"sparse_value", "value_float", "value_floats", "value_int", "value_ints", "value_string", "value_strings"}
-        ),
-        "DepthToSpace": frozenset({"mode"}),
-        "DequantizeLinear": frozenset({"axis", "block_size", "output_dtype"}),
-        "GRU": frozenset({"layout"}),
-        "GatherND": frozenset({"batch_dims"}),
-        "LSTM": frozenset({"layout"}),
-        "LpPool": frozenset({"ceil_mode", "dilations"}),
-        "MaxPool": frozenset({"ceil_mode", "dilations", "storage_order"}),
-        "QuantizeLinear": frozenset({"axis", "block_size", "output_dtype", "precision", "saturate"}),
-        "RNN": frozenset({"layout"}),
-        "ReduceL1": frozenset({"noop_with_empty_axes"}),
-        "ReduceL2": frozenset({"noop_with_empty_axes"}),
-        "ReduceLogSum": frozenset({"noop_with_empty_axes"}),
-        "ReduceLogSumExp": frozenset({"noop_with_empty_axes"}),
-        "ReduceMax": frozenset({"noop_with_empty_axes"}),
-        "ReduceMean": frozenset({"noop_with_empty_axes"}),
-        "ReduceMin": frozenset({"noop_with_empty_axes"}),
-        "ReduceProd": frozenset({"noop_with_empty_axes"}),
-        "ReduceSum": frozenset({"noop_with_empty_axes"}),
-        "ReduceSumSquare": frozenset({"noop_with_empty_axes"}),
-        "Reshape": frozenset({"allowzero"}),
-        "ScatterElements": frozenset({"reduction"}),
-        "ScatterND": frozenset({"reduction"}),
-        "Shape": frozenset({"start", "end"}),
-        "TopK": frozenset({"largest", "sorted"}),
         "LabelEncoder": frozenset({"keys_tensor", "values_tensor", "default_tensor"}),
         "TreeEnsembleClassifier": frozenset(_AS_TENSOR | {"class_weights_as_tensor"}),
         "TreeEnsembleRegressor": frozenset(_AS_TENSOR | {"target_weights_as_tensor"}),
     }
 )
-"""Attributes that came later and whose absence means what the operator did before."""
+"""Attributes of ONNX's operators for other models that came later and whose absence means what the operator did before."""
 
 _CHANGED: Mapping[str, frozenset[int]] = MappingProxyType(
     {
@@ -107,7 +75,8 @@ def _same(op: str, domain: str, first: int, then: int, written: frozenset[str], 
     if old is None or new is None or new.since in _CHANGED.get(new.name, ()) or new.deprecated:
         return False
     before, after = old.attributes, new.attributes
-    if any(name not in before and name not in _ADDED.get(new.name, ()) for name in after):
+    harmless = _ADDED.get(new.name) or traits(new.name).later.split()
+    if any(name not in before and name not in harmless for name in after):
         return False
     common = [name for name in before if name in after]
     if any((before[name].kind, before[name].default) != (after[name].kind, after[name].default) for name in common):

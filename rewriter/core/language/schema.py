@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from rewriter.core.language.cache.store import read_or_make
+from rewriter.core.language.operator_traits import COMMUTATIVE, traits
 from rewriter.core.record import record
 
 if TYPE_CHECKING:
@@ -25,38 +26,6 @@ Value = bool | int | float | str | list[int] | list[float] | list[str] | None
 
 OLDEST_OPSET = 7
 """Where a rule's range begins when the rule does not say: older operators broadcast by attributes and few models use them."""
-
-COMMUTATIVE = frozenset(
-    {"Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Equal", "Max", "Mean", "Min", "Mul", "Or", "Sum", "Xor"}
-)
-"""Operators of the default domain whose operands are tried in every order."""
-
-DRAWS = frozenset({"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"})
-"""Operators of the default domain that give other numbers each time; a Dropout does in training."""
-
-_WINDOW = {"pads": "zeros", "strides": "ones", "dilations": "ones"}
-_CONVOLUTION = {**_WINDOW, "kernel_shape": "shape of the weight"}
-_ALL_AXES = {"axes": "all axes"}
-COMPUTED: Mapping[str, Mapping[str, str]] = MappingProxyType(
-    {
-        **dict.fromkeys(("Conv", "ConvInteger", "QLinearConv", "DeformConv"), _CONVOLUTION),
-        "ConvTranspose": {**_CONVOLUTION, "output_padding": "zeros"},
-        **dict.fromkeys(("MaxPool", "AveragePool", "LpPool", "Col2Im"), _WINDOW),
-        "MaxUnpool": {"pads": "zeros", "strides": "ones"},
-        "Transpose": {"perm": "axes reversed"},
-        "Slice": {"axes": "one for each start"},
-        "Split": {"split": "equal parts"},
-        "Squeeze": {"axes": "axes of length 1"},
-        "Resize": _ALL_AXES,
-        "CenterCropPad": _ALL_AXES,
-        **{f"Reduce{of}": _ALL_AXES for of in (
-            "L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")},
-        "ConstantOfShape": {"value": "float 0"},
-        **{op: {"dtype": "element type of the input"} for op in (
-            "RandomNormalLike", "RandomUniformLike", "EyeLike", "Bernoulli")},
-    }
-)  # fmt: skip
-"""Operator → attribute → its default in words, for those defaults that the specification states in prose only."""
 
 COMPUTED_FROM_OPERANDS = frozenset(("pads", "strides", "dilations", "perm", "kernel_shape"))
 """Attributes whose default in words is worked out for a node; of the others it stays words, and they are absent."""
@@ -325,10 +294,11 @@ def effective_default(op: str, domain: str, version: int, name: str) -> Value:
 
 def computed_default(op: str, domain: str, name: str) -> str | None:
     """In words, the default that the specification describes in prose ("zeros", "axes reversed"), or None."""
-    return COMPUTED.get(op, {}).get(name) if not normal(domain) else None
+    return traits(op).prose.get(name) if not normal(domain) else None
 
 
 def is_commutative(op: str, domain: str = "") -> bool:
+    """Whether an operator's operands are tried in every order."""
     return op in COMMUTATIVE and not normal(domain)
 
 

@@ -12,35 +12,20 @@ from operator import mul
 
 import onnx_graphsurgeon as gs
 
+from rewriter.core.language.operator_traits import having, of_form, traits
 from rewriter.core.onnxfile.tensors import Dim
 from rewriter.repairs.dim_follow.follower import Follower
 
-SUMMARIES = frozenset({
-    "ArgMax", "ArgMin", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "ReduceL1", "ReduceL2", "ReduceLogSum",
-    "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Shape",
-    "Size",
-})  # fmt: skip
+SUMMARIES = of_form("arg", "global_pool", "reduction", "shape", "size")
 """Their results may be as large as before."""
 
-OF_ANY_SIZE = frozenset({
-    "Abs", "Add", "And", "AveragePool", "BatchNormalization", "Cast", "Ceil", "Celu", "Clip", "Concat",
-    "ConstantOfShape", "Conv", "ConvTranspose", "Cos", "DepthToSpace", "DequantizeLinear", "Div", "Dropout", "Elu",
-    "Equal", "Erf", "Exp", "Expand", "Flatten", "Floor", "Gather", "Gelu", "Greater", "GreaterOrEqual", "GridSample",
-    "HardSigmoid", "HardSwish", "Identity", "InstanceNormalization", "LRN", "LeakyRelu", "Less", "LessOrEqual", "Log",
-    "LogSoftmax", "LpPool", "MatMul", "Max", "MaxPool", "Mean", "Min", "Mish", "Mod", "Mul", "Neg", "Not", "Or",
-    "PRelu", "Pad", "Pow", "QuantizeLinear", "Range", "Reciprocal", "Relu", "Reshape", "Resize", "Round", "Selu",
-    "Shrink", "Sigmoid", "Sign", "Sin", "Slice", "Softmax", "Softplus", "Softsign", "SpaceToDepth", "Split", "Sqrt",
-    "Squeeze", "Sub", "Sum", "Tanh", "ThresholdedRelu", "Tile", "Transpose", "Unsqueeze", "Upsample", "Where", "Xor",
-})  # fmt: skip
+_FORMS = (
+    "broadcast", "sloped", "reshape", "flatten", "squeeze", "unsqueeze", "transpose", "expand", "tile", "slice", "split",
+    "gather", "concat", "pad", "depth", "resize", "convolution", "deconvolution", "pool", "matrix_product",
+    "constant_of_shape", "range",
+)  # fmt: skip
+OF_ANY_SIZE = having("elementwise") | having("any_size") | of_form(*_FORMS)
 """Their results grow with what they read, by whatever amount."""
-
-BROADCAST = frozenset({
-    "Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or",
-    "PRelu", "Pow", "Sub", "Sum", "Where", "Xor",
-})  # fmt: skip
-"""Inference believes operands that do not fit together, as it does shapes that Reshape and Expand are given."""
-
-POOLS = frozenset({"AveragePool", "LpPool", "MaxPool"})
 
 PRIME = 104729
 """In products of sizes, a power of it stands for each dimension that has a name and no size."""
@@ -71,17 +56,18 @@ def _fits(follower: Follower, node: gs.Node) -> bool:
     """Whether what the node reads still fits together, and what it gives is that."""
     read = [follower.new.shape(tensor) for tensor in node.inputs]
     made = follower.new.shape(node.outputs[0])
-    if node.op in BROADCAST:
+    form = traits(node.op).shape
+    if form in ("broadcast", "sloped"):  # inference believes operands that do not fit together
         return _together(read)
-    if node.op == "Expand":
+    if form == "expand":
         return _together([read[0], made])
-    if node.op == "MatMul":
+    if form == "matrix_product":
         one, other = read[0] or (None,), read[1] or (None,)
         return one[-1] == other[-2 if len(other) > 1 else -1] is not None
-    if node.op == "Concat":
+    if form == "concat":
         axis = node.attrs.get("axis", 1)
         return len({None if shape is None else (*shape[:axis], *shape[axis:][1:]) for shape in read}) == 1
-    return node.op not in POOLS or not _over_all(follower, node)
+    return form != "pool" or not _over_all(follower, node)
 
 
 def _over_all(follower: Follower, node: gs.Node) -> bool:

@@ -11,6 +11,7 @@ import onnx_graphsurgeon as gs
 from rewriter.core.facts import constant_folding as rounded_folding
 from rewriter.core.facts.derive import array_of_value, node_facts
 from rewriter.core.graph.objects import new_constant, new_node, new_variable
+from rewriter.core.language.operator_traits import of_form, of_rule, traits
 from rewriter.repairs.dim_follow.follower import Follower
 
 # Nodes and constants that repairs put into the graph, inferred at both sizes as soon as they are there.
@@ -70,8 +71,8 @@ def _base(node: gs.Node) -> str:
 
 
 Array = np.ndarray[Any, Any]
-_GATHERS = frozenset({"Gather", "GatherND"})
-_MOVES = frozenset({"Add", "Cast", "Concat", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
+_GATHERS = of_form("gather", "gather_nd")
+_MOVES = of_rule("add", "cast", "concat", "flatten", "identity", "reshape", "squeeze", "sum", "transpose", "unsqueeze")
 _DEEPEST = 60
 """Nodes between a constant and what it is computed from."""
 
@@ -122,17 +123,18 @@ def copies(follower: Follower, tensor: gs.Tensor, axis: int, times: int) -> bool
     if node is not None and node.inputs and (node.domain or "") in ("", "ai.onnx"):
         source = node.inputs[0]
         shape, rank = follower.old.shape(source), len(follower.old.shape(tensor) or ())
-        if node.op == "Tile" and (repeats := values(follower, node.inputs[1])) is not None and len(repeats) == rank:
+        known = traits(node.op)
+        if known.shape == "tile" and (repeats := values(follower, node.inputs[1])) is not None and len(repeats) == rank:
             made_of = repeats[axis] % times == 0
-        elif node.op == "Expand" and shape is not None:
+        elif known.shape == "expand" and shape is not None:
             place = axis - rank + len(shape)
             made_of = place < 0 or shape[place] == 1
-        elif node.op == "Transpose":
+        elif known.shape == "transpose":
             order = node.attrs.get("perm") or range(rank)[::-1]
             made_of = copies(follower, source, order[axis], times)
-        elif node.op in ("Cast", "Identity"):
+        elif known.rule in ("cast", "identity"):
             made_of = copies(follower, source, axis, times)
-        elif node.op == "Reshape" and not axis and shape and isinstance(shape[0], int) and shape[0] % times == 0:
+        elif known.shape == "reshape" and not axis and shape and isinstance(shape[0], int) and shape[0] % times == 0:
             made_of = copies(follower, source, 0, times)
     if made_of:
         return True

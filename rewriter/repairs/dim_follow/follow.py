@@ -13,20 +13,18 @@ import onnx_graphsurgeon as gs
 from rewriter.core.conditions.context import label
 from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.scopes import bodies
+from rewriter.core.language.operator_traits import having, of_form, traits
 from rewriter.core.onnxfile.tensors import Dim, gs_dtype
 from rewriter.core.whole_model import DoesNotFlow
 from rewriter.repairs.dim_follow.any_size import keeps_order, takes_any_size
 from rewriter.repairs.dim_follow.follower import PRIMES, Follower
 from rewriter.repairs.dim_follow.mend import MENDERS
 
-READERS = frozenset({"Shape", "Size"})
+READERS = of_form("shape", "size")
 """What may read a tensor that depends on a dimension and give one whose type does not."""
 
-ALONG = frozenset({"Softmax", "LogSoftmax", "Hardmax", "CumSum", "TopK", "LpNormalization"})
-"""What keeps the length of an axis and computes each element from all of it."""
-
-
-SCATTERS = frozenset({"Scatter", "ScatterElements", "ScatterND"})
+ALONG = having("along")
+SCATTERS = having("scatters")
 
 
 def named_dimensions(group: Iterable[Edits]) -> dict[str, int]:
@@ -76,7 +74,7 @@ class DimensionWalk(Follower):
         if not any(self.grows(tensor) for tensor in node.inputs) and not self._depends(node):
             return
         self._stays_inside(node)
-        mender = MENDERS.get(node.op) if (node.domain or "") in ("", "ai.onnx") else None
+        mender = MENDERS.get(traits(node.op).shape) if (node.domain or "") in ("", "ai.onnx") else None
         if mender is not None and not (self.any_size and self._uneven(node)) and mender(self, node):
             self.tell(node)
         if (reason := self._wrong(node)) is not None:
@@ -169,7 +167,7 @@ class SizeWalk(DimensionWalk):
     any_size = True
 
     def _wrong(self, node: gs.Node) -> str | None:
-        if node.op == "Reshape" and not keeps_order(self, node):
+        if traits(node.op).shape == "reshape" and not keeps_order(self, node):
             return "the shape that it is given holds the old size"
         reason = super()._wrong(node)
         return None if reason is None or takes_any_size(self, node) else reason

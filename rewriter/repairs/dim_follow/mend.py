@@ -14,6 +14,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.context import label
 from rewriter.core.facts.shape_values import ShapeValue
+from rewriter.core.language.operator_traits import traits
 from rewriter.core.onnxfile.tensors import Dim
 from rewriter.core.whole_model import DoesNotFlow
 from rewriter.repairs.dim_follow.constant_copies import (
@@ -344,7 +345,8 @@ def widen(follower: Follower, node: gs.Node) -> bool:
         for i, ratio in enumerate(follower.ratios(tensor) or ()):
             if ratio != 1 and shape is not None:
                 leads[rank - len(shape) + i] = tensor, i
-    matrix = 2 if node.op in ("MatMul", "Gemm") else 0  # the last two are no dimensions to broadcast along
+    product = traits(node.op).shape in ("matrix_product", "gemm")
+    matrix = 2 if product else 0  # the last two are no dimensions to broadcast along
     changed = False
     for position, (tensor, shape) in enumerate(zip(node.inputs, shapes, strict=True)):
         if shape is None or follower.grows(tensor):
@@ -387,21 +389,16 @@ def recurrent(follower: Follower, node: gs.Node) -> bool:
     return sum(repeat(follower, node, position, data, axes) for position, axes in places.items()) > 0
 
 
-_BROADCASTING = (
-    "Add", "And", "BitShift", "Div", "Equal", "Gemm", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "MatMul", "Max",
-    "Mean", "Min", "Mod", "Mul", "Or", "PRelu", "Pow", "Sub", "Sum", "Where", "Xor",
-)  # fmt: skip
-
 MENDERS: dict[str, Mender] = {
-    "Reshape": reshape,
-    "Expand": expand,
-    "Slice": slice_,
-    "Resize": resize,
-    "Concat": concat,
-    "Gather": gather,
-    "GatherND": gather_nd,
-    "GatherElements": gather_elements,
-    **dict.fromkeys(("LSTM", "GRU", "RNN"), recurrent),
-    **dict.fromkeys(_BROADCASTING, widen),
+    "reshape": reshape,
+    "expand": expand,
+    "slice": slice_,
+    "resize": resize,
+    "concat": concat,
+    "gather": gather,
+    "gather_nd": gather_nd,
+    "gather_elements": gather_elements,
+    "recurrent": recurrent,
+    **dict.fromkeys(("broadcast", "sloped", "matrix_product", "gemm"), widen),
 }
-"""Repairs by operator."""
+"""Repairs by the form of an operator."""

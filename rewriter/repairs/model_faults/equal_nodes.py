@@ -17,7 +17,7 @@ from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.node_text import node_name
 from rewriter.core.graph.objects import Graph
 from rewriter.core.graph.values import constant_array
-from rewriter.core.language.schema import DRAWS
+from rewriter.core.language.operator_traits import DRAWS
 from rewriter.core.onnxfile.tensors import count, numpy_dtype
 from rewriter.core.rewriting.transaction import Rewriting
 

@@ -15,6 +15,7 @@ from rewriter.core.language.diagnostics import Diagnostic
 from rewriter.core.language.expand.variants import is_false, left_of
 from rewriter.core.language.functions import OF_ABSENT, SOURCE_FUNCTIONS
 from rewriter.core.language.header import EVIDENCE, RUNTIMES
+from rewriter.core.language.operator_traits import of_form
 from rewriter.core.language.walk import children, pattern_nodes, walk
 from rewriter.core.record import replace
 from rewriter.rule_tools.checks.context import CheckContext, did_you_mean
@@ -117,13 +118,7 @@ def _mentions(rule: ast.Rule) -> bool:
 DECLARED = frozenset({"declared_dtype", "declared_rank", "declared_shape"})
 MISDECLARED = frozenset({"misdeclared_tensors", "misdeclared_outputs"})
 SHAPE_FUNCTIONS = frozenset({"shape", "rank", "dim", "size", "broadcast", "can_broadcast"})
-BROADCASTING = frozenset(
-    {
-        *("Add", "Sub", "Mul", "Div", "Mod", "Pow", "PRelu", "Max", "Min", "Mean", "Sum", "Where", "Expand"),
-        *("And", "Or", "Xor", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
-        *("BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor"),
-    }
-)
+BROADCASTING = of_form("broadcast", "sloped", "expand")
 
 
 def check_evidence(context: CheckContext) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rewriter.core.language import ast
+from rewriter.core.language.operator_traits import SAME_RANK, traits
 from rewriter.core.language.schema import computed_default, normal
 from rewriter.core.language.walk import pattern_nodes, walk
 from rewriter.core.record import field, record, replace
@@ -22,17 +23,7 @@ _PASSING = frozenset({"uses", "users", "is_output", "is_input"})  # facts that a
 _OF_TENSORS = frozenset(
     {"is_const", "present", "producer", "name", "value", "constant", "fill"}
 )  # what is asked of a constant as a tensor
-_TRUTHS = frozenset({"Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Equal", "And", "Or", "Xor", "Not", "IsNaN", "IsInf"})
-_COUNTS = frozenset({"Shape", "Size", "ArgMax", "ArgMin", "NonZero"})
-_KEEPS_RANK = frozenset({
-    "Abs", "Cast", "Ceil", "Clip", "Dropout", "Elu", "Erf", "Exp", "Floor", "Identity", "LeakyRelu", "Log", "Neg", "Reciprocal",
-    "Relu", "Sigmoid", "Slice", "Softmax", "Sqrt", "Tanh", "Tile", "Transpose",
-})  # fmt: skip
-_KEEPS_TYPE = (_KEEPS_RANK - {"Cast"}) | {
-    "Add", "Concat", "Div", "Expand", "Flatten", "Gather", "Gemm", "MatMul", "Max", "Min", "Mod", "Mul", "Pow", "Reshape",
-    "Split", "Squeeze", "Sub", "Sum", "Unsqueeze",
-}  # fmt: skip
-_RANKS = {"Flatten": 2, "Gemm": 2, "Shape": 1, "Size": 0}
+_RANKS = {"flatten": 2, "gemm": 2, "shape": 1, "size": 0}
 
 
 @record(slots=True)
@@ -349,19 +340,18 @@ class _ResultWriter:
 
     def _of_output(self, term: Term, node: RuleNode) -> Term:
         (_, op) = next(iter(node.ops)) if node.ops is not None and len(node.ops) == 1 else ("", "")
+        known = traits(op)
         first = node.inputs[0] if node.inputs else None
         if term[0] == "dtype":
-            if op in _TRUTHS:
-                return ("element", "bool")
-            if op in _COUNTS:
-                return ("element", "int64")
-            if op == "Cast":
+            if known.dtype in ("bool", "int64"):
+                return ("element", known.dtype)
+            if known.dtype == "to":
                 return self._written[node.ref].values.get("to", term)
-            return self._resolve(("dtype", first)) if op in _KEEPS_TYPE and isinstance(first, TermRef) else term
+            return self._resolve(("dtype", first)) if known.dtype == "first" and isinstance(first, TermRef) else term
         if term[0] == "rank":
-            if op in _RANKS:
-                return _RANKS[op]
-            return self._resolve(("rank", first)) if op in _KEEPS_RANK and isinstance(first, TermRef) else term
+            if known.shape in _RANKS:
+                return _RANKS[known.shape]
+            return self._resolve(("rank", first)) if known.shape in SAME_RANK and isinstance(first, TermRef) else term
         return term
 
 

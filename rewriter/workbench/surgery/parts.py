@@ -11,7 +11,7 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.objects import Graph, Node
-from rewriter.core.language.schema import DRAWS
+from rewriter.core.language.operator_traits import DRAWS
 
 OPERATOR = "op:"
 """What begins the name of an operator, which stands for all nodes of it."""

@@ -13,11 +13,12 @@ from typing import Any
 
 from rewriter.core.language import ast
 from rewriter.core.language.dtypes import DTYPES
+from rewriter.core.language.operator_traits import having
 from rewriter.core.language.walk import canonical, rebuild, walk
 from rewriter.core.record import record, replace
 
 MAX_VARIANTS = 64
-ASSOCIATIVE = frozenset({"Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Mul", "Or", "Xor"})
+ASSOCIATIVE = having("associative")
 """Operators of two operands whose chains may be grouped as one likes."""
 
 _MANY = 1 << 20

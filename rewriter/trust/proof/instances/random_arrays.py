@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
+from rewriter.core.language.operator_traits import pick, traits
 from rewriter.core.onnxfile.external_data import tensors_of
 from rewriter.trust.proof.instances.instance import MOST_ELEMENTS, Array, Instance, free_inputs, shape_of
 
@@ -21,7 +22,7 @@ def float_types(model: onnx.ModelProto) -> list[Any]:
     for info in (*model.graph.input, *model.graph.output, *model.graph.value_info):
         codes.add(info.type.tensor_type.elem_type)
     nodes = [*model.graph.node, *(node for function in model.functions for node in function.node)]
-    codes |= {a.i for node in nodes if node.op_type == "Cast" for a in node.attribute if a.name == "to"}
+    codes |= {a.i for node in nodes if traits(node.op_type).dtype == "to" for a in node.attribute if a.name == "to"}
     known = onnx.TensorProto.DataType.values()
     dtypes = (onnx.helper.tensor_dtype_to_np_dtype(code) for code in sorted(codes) if code in known and code)
     return [dtype for dtype in dtypes if dtype.kind in "fV" and dtype.itemsize > 1]
@@ -109,9 +110,9 @@ def _integers(rng: np.random.Generator, kind: Any, shape: tuple[int, ...], role:
 
 # Inputs for an instance, drawn with a view to who reads them.
 
-_POSITIONS = {"Gather": 1, "GatherElements": 1, "ScatterElements": 1, "Scatter": 1, "OneHot": 0, "ScatterND": 1, "GatherND": 1}
-_SHAPE_READERS = {"Reshape": 1, "Expand": 1, "Tile": 1, "ConstantOfShape": 0, "Range": 0, "Resize": 2, "Upsample": 1, "TopK": 1}
-_AXES_READERS = {"CumSum": 1, "Squeeze": 1, "Unsqueeze": 1}
+_LENGTHS = {"reshape": 1, "expand": 1, "tile": 1, "constant_of_shape": 0, "range": 0, "top_k": 1, "Resize": 2, "Upsample": 1}
+_AXES = {"CumSum": 1, "squeeze": 1, "unsqueeze": 1}
+"""The first operand that holds lengths, or axes, by form or operator."""
 _STRANGE = {"Pow": SMALL, "BitShift": SMALL, "Div": DIVISOR, "Mod": DIVISOR}
 
 
@@ -150,12 +151,13 @@ def _roles(instance: Instance) -> dict[str, Role]:
     shapes.update({tensor.name: list(tensor.dims) for tensor in graph.initializer})
     roles: dict[str, Role] = {}
     for node in graph.node:
+        lengths, axes = pick(_LENGTHS, node.op_type), pick(_AXES, node.op_type)
         for position, name in enumerate(node.input):
-            if position == _POSITIONS.get(node.op_type):
+            if position == traits(node.op_type).indices:
                 roles[name] = ("index", _length(node, shapes.get(node.input[0]) if position else None))
-            elif position >= _SHAPE_READERS.get(node.op_type, 1 << 30):
+            elif lengths is not None and position >= lengths:
                 roles[name] = POSITIVE
-            elif position == _AXES_READERS.get(node.op_type):
+            elif position == axes:
                 roles[name] = ("index", 1)
             elif position and node.op_type in _STRANGE:
                 roles[name] = _STRANGE[node.op_type]

@@ -13,6 +13,7 @@ import numpy as np
 from onnx import helper
 
 from rewriter.core.language import schema
+from rewriter.core.language.operator_traits import pick
 from rewriter.trust.proof.instances import contrib_operators
 from rewriter.trust.proof.instances.draft import Draft
 from rewriter.trust.proof.instances.random_arrays import DIVISOR, POSITIVE, SMALL
@@ -288,7 +289,7 @@ def settle(draft: Draft) -> None:
     recipe = (
         contrib_operators.RECIPES[draft.op]
         if contrib_operators.known(draft.op, draft.domain)
-        else RECIPES.get(draft.op, _elementwise)
+        else pick(RECIPES, draft.op) or _elementwise
     )
     recipe(draft)
     for position in range(len(draft.inputs)):
@@ -489,31 +490,20 @@ def _lrn(draft: Draft) -> None:
 
 RECIPES = MappingProxyType(
     {
-        **dict.fromkeys(
-            ("Add", "Sub", "Mul", "And", "Or", "Xor", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Equal",
-             "Max", "Min", "Mean", "Sum", "BitwiseAnd", "BitwiseOr", "BitwiseXor"), _broadcast),
         **dict.fromkeys(("Div", "Mod"), _division),
-        **dict.fromkeys(("Conv", "ConvTranspose"), _convolution),
-        **dict.fromkeys(("LSTM", "GRU", "RNN"), _recurrent),
-        **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pool),
         **dict.fromkeys(("BatchNormalization", "InstanceNormalization"), _per_channel),
-        **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"), lambda d: d.ranked(3, 3, 4, 4, 5, 6) and None),
         **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax", "LpNormalization"), on_an_axis),
-        **dict.fromkeys(
-            ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare",
-             "ReduceLogSum", "ReduceLogSumExp"), reduce),
-        **dict.fromkeys(("ArgMax", "ArgMin"), arg),
-        **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), depth),
-        **dict.fromkeys(("Upsample", "Resize"), upsample),
         **dict.fromkeys(("LeakyRelu", "Elu", "ThresholdedRelu"), _slope),
-        **dict.fromkeys(("GatherElements", "ScatterElements"), gather_elements),
-        "Where": _where, "PRelu": _prelu, "Gemm": _gemm, "MatMul": _matmul, "LayerNormalization": _layer_normalization,
-        "Reshape": reshape_recipe, "Flatten": flatten, "Transpose": transpose, "Squeeze": squeeze,
-        "Unsqueeze": unsqueeze, "Concat": concat, "Split": split, "Slice": slice_recipe,
-        "Gather": gather, "Pad": pad, "Expand": expand, "Tile": tile, "Clip": clip,
-        "TopK": top_k, "CumSum": cumulative_sum, "Dropout": dropout,
-        "ConstantOfShape": constant_of_shape, "Einsum": einsum, "Pow": _pow, "LRN": _lrn,
-        "BitShift": _shift,
+        **dict.fromkeys(("convolution", "deconvolution"), _convolution),
+        **dict.fromkeys(("gather_elements", "ScatterElements"), gather_elements),
+        "BitShift": _shift, "Clip": clip, "CumSum": cumulative_sum, "Dropout": dropout, "LRN": _lrn,
+        "LayerNormalization": _layer_normalization, "Pow": _pow, "Where": _where,
+        "arg": arg, "broadcast": _broadcast, "concat": concat, "constant_of_shape": constant_of_shape, "depth": depth,
+        "einsum": einsum, "expand": expand, "flatten": flatten, "gather": gather, "gemm": _gemm,
+        "global_pool": lambda d: d.ranked(3, 3, 4, 4, 5, 6) and None, "matrix_product": _matmul, "pad": pad, "pool": _pool,
+        "recurrent": _recurrent, "reduction": reduce, "reshape": reshape_recipe, "resize": upsample, "slice": slice_recipe,
+        "sloped": _prelu, "split": split, "squeeze": squeeze, "tile": tile, "top_k": top_k, "transpose": transpose,
+        "unsqueeze": unsqueeze,
     }
 )  # fmt: skip
-"""Operator → recipe; `_elementwise` for all others."""
+"""Operator, or form of operators → recipe; `_elementwise` for all others."""

@@ -19,7 +19,7 @@ import onnx
 from numpy.lib.format import MAGIC_PREFIX, read_array_header_1_0, read_array_header_2_0
 
 from rewriter.core.errors import RewriterError, reason
-from rewriter.core.facts.operator_shapes import SIZE_OPERANDS
+from rewriter.core.language.operator_traits import TRAITS
 from rewriter.core.onnxfile.write import write_file
 from rewriter.core.record import record, replace
 from rewriter.trust.proof.judges import child as budget
@@ -326,7 +326,7 @@ _STYLES = tuple(_FLOATS)
 SHAPE_ONLY = frozenset({"Shape", "Size", "ConstantOfShape", "EyeLike", "RandomNormalLike", "RandomUniformLike"})
 """Operators whose results hold nothing of the values of their operands."""
 
-VALUE_OPERANDS = {**SIZE_OPERANDS, "Loop": (0,)}
+VALUE_OPERANDS = {**{op: known.sizes for op, known in TRAITS.items() if known.sizes}, "Loop": (0,)}
 """Operands that decide sizes, or turns. An operator that is not of ONNX itself may have such operands anywhere."""
 
 _ONNX = ("", "ai.onnx", "ai.onnx.ml")

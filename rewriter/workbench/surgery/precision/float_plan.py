@@ -19,6 +19,7 @@ from rewriter.core.graph.objects import Graph
 from rewriter.core.graph.scopes import Scope, bodies
 from rewriter.core.language import schema
 from rewriter.core.language.dtypes import DTYPE_NAMES, DTYPES
+from rewriter.core.language.operator_traits import having, of_form, of_type
 
 # Which operands and results of a node may have another floating-point type, as the schema of its operator has it.
 
@@ -82,18 +83,15 @@ def can_be(node: gs.Node, version: int, target: int, *, result: bool, place: int
 
 _OF_OTHERS = frozenset(("BitCast", "ConcatFromSequence", "SequenceAt", "SequenceMap", "OptionalGetElement"))
 _NARROW = frozenset((10, 16))
-_MOVING = frozenset(
-    (
-        "Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Pad", "Reshape",
-        "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
-    )
-)  # fmt: skip
-"""Operators that move data and compute nothing."""
+_MOVING = having("moves")
+_CASTS = of_type("to")
+_NUMBERED = _CASTS | of_form("range")
+"""Operators that may make floating-point numbers of whole ones."""
 
-TAKES_ALL = frozenset(("Cast", "Shape", "Size"))
+TAKES_ALL = _CASTS | of_form("shape", "size")
 """Operators to which the type of their operand makes no difference."""
 
-_MIXING = frozenset(("Conv", "ConvTranspose", "Einsum", "GRU", "Gemm", "LSTM", "MatMul", "RNN"))
+_MIXING = of_form("convolution", "deconvolution", "einsum", "recurrent", "gemm", "matrix_product")
 _WHOLE = frozenset((2, 3, 4, 5, 6, 7, 12, 13))
 
 
@@ -223,7 +221,7 @@ class FloatPlan:
             results = [tensor for tensor in node.outputs if self.is_float(tensor)]
             if not results or any(True for _ in bodies(node)):
                 continue
-            if node.op in ("Cast", "Range"):
+            if node.op in _NUMBERED:
                 seed = all(self.dtype(t) in _WHOLE or id(t) in derived or self._constant(t) for t in node.inputs)
             else:
                 floats = [t for t in node.inputs if self.is_float(t) and not self._constant(t)]
@@ -251,7 +249,7 @@ class FloatPlan:
     def _settle(self) -> None:
         """Keeps also what would only be cast forth and back: casts and moves between what is kept."""
         changed = True
-        nodes = [node for node in self.nodes() if node.op in _MOVING or node.op == "Cast"]
+        nodes = [node for node in self.nodes() if node.op in _MOVING | _CASTS]
         while changed:
             changed = False
             for node in nodes:
@@ -259,7 +257,7 @@ class FloatPlan:
                     self.kept.add(id(node))
                     changed = True
         for node in nodes:
-            if node.op == "Cast" and id(node) in self.counted and self._read_in_target(node):
+            if node.op in _CASTS and id(node) in self.counted and self._read_in_target(node):
                 self.kept.discard(id(node))
                 self.counted.discard(id(node))
 
@@ -267,7 +265,7 @@ class FloatPlan:
         results = [tensor for tensor in node.outputs if self.is_float(tensor)]
         if not results or any(self._readers_want(tensor, True) for tensor in results):
             return False
-        if node.op == "Cast":
+        if node.op in _CASTS:
             return True
         floats = [tensor for tensor in node.inputs if self.is_float(tensor) and not self._constant(tensor)]
         return bool(floats) and not any(self.makes(tensor) for tensor in floats)

@@ -11,12 +11,12 @@ from rewriter.core.conditions.context import Knowledge
 from rewriter.core.engine.run import Hooks, run
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts.facts import Facts
-from rewriter.core.facts.operator_shapes import CASTS_BY_NUMBER
 from rewriter.core.facts.single_node import single_node
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.scopes import bodies
 from rewriter.core.language.dtypes import DTYPES
+from rewriter.core.language.operator_traits import CASTS_BY_NUMBER
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.trust.proof.kernels import SAYS_AT_RUN, has_kernel
 from rewriter.trust.proof.models.output_agreement import Bound

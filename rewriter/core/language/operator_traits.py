@@ -1,0 +1,261 @@
+"""What is known of ONNX's operators beside what their schemas say: one row an operator, or for operators that are alike.
+
+Facts, conditions, repairs and proofs ask here what an operator is like, and none of them lists operators by itself, so that a
+new operator is known to all of them by its row. Rules are referred to by name: the functions are in the modules that apply
+them, which import much more than this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TypeVar
+
+from rewriter.core.record import record
+
+T = TypeVar("T")
+
+CASTS_BY_NUMBER = 6
+"""From this opset on a Cast names its type by a number."""
+
+
+@record(frozen=True, slots=True)
+class Traits:
+    """What an operator is like, in all its versions.
+
+    Attributes:
+        shape: by which rule the shape of its first output follows: the name of a function in `facts/shape_rules.py`, and the
+            key to what else is the same for operators of this form: their ranks, how they are mended, how they are tried.
+        dtype: element type of its outputs: "first" or "second" operand's, "bool", "int64", or an attribute that names it.
+        computes: by which rules values follow, where the form does not tell: names in `facts/value_rules.py` and
+            `facts/constant_folding.py`.
+        sizes: operands whose values, not only types, decide how large the outputs are.
+        shaping: the same, for operands that may decide no more than a rank.
+        indices: the operand that holds places along an axis.
+        words: one or more of `WORDS`.
+        later: attributes that came later and whose absence means what the operator did before.
+        prose: attribute to its default in words, where the specification states it in prose only.
+    """
+
+    shape: str = ""
+    dtype: str = ""
+    computes: str = ""
+    sizes: tuple[int, ...] = ()
+    shaping: tuple[int, ...] = ()
+    indices: int | None = None
+    words: str = ""
+    later: str = ""
+    prose: Mapping[str, str] = MappingProxyType({})
+
+    @property
+    def deciding(self) -> tuple[int, ...]:
+        """Operands whose values decide the shapes of the outputs, be it only their ranks."""
+        return self.sizes or self.shaping
+
+    @property
+    def rule(self) -> str:
+        """The name of what it computes."""
+        return self.computes or self.shape
+
+
+WORDS = {
+    "elementwise": "each element of the result comes of the element of the first operand at its place",
+    "any_size": "it computes the same for every height, width or length",
+    "moves": "it moves data and computes nothing",
+    "pads": "it moves data, and there is more in the result than elements of the first operand",
+    "along": "it keeps the length of an axis and computes each element from all of it",
+    "scatters": "its operands are data, places and what is put there",
+    "commutative": "its operands are tried in every order",
+    "associative": "chains of it, of two operands each, may be grouped as one likes",
+    "draws": "it gives other numbers each time",
+}
+"""What the words of a row mean."""
+
+_WINDOW = {"pads": "zeros", "strides": "ones", "dilations": "ones"}
+_CONVOLUTION = {**_WINDOW, "kernel_shape": "shape of the weight"}
+_ALL_AXES = {"axes": "all axes"}
+_TYPE_OF_INPUT = {"dtype": "element type of the input"}
+
+_ROWS: tuple[tuple[str, Traits], ...] = (
+    # one operand, element by element
+    (
+        "Acos Acosh Affine Asin Asinh Atan Atanh BitwiseNot Celu Cosh Elu Erf Gelu HardSigmoid HardSwish LeakyRelu Mish"
+        " ParametricSoftplus Relu Scale ScaledTanh Selu Shrink Sinh Softplus Softsign Swish Tan ThresholdedRelu",
+        Traits("same", "first", words="elementwise"),
+    ),
+    ("Abs", Traits("same", "first", "abs", words="elementwise")),
+    ("Ceil", Traits("same", "first", "ceil", words="elementwise")),
+    ("Clip", Traits("same", "first", "clip", words="elementwise")),
+    ("Cos", Traits("same", "first", "cos", words="elementwise")),
+    ("Exp", Traits("same", "first", "exp", words="elementwise")),
+    ("Floor", Traits("same", "first", "floor", words="elementwise")),
+    ("Identity", Traits("same", "first", "identity", words="elementwise moves")),
+    ("Log", Traits("same", "first", "log", words="elementwise")),
+    ("Neg", Traits("same", "first", "negative", words="elementwise")),
+    ("Not", Traits("same", "first", "logical_not", words="elementwise")),
+    ("Reciprocal", Traits("same", "first", "reciprocal", words="elementwise")),
+    ("Round", Traits("same", "first", "round", words="elementwise")),
+    ("Sigmoid", Traits("same", "first", "sigmoid", words="elementwise")),
+    ("Sign", Traits("same", "first", "sign", words="elementwise")),
+    ("Sin", Traits("same", "first", "sin", words="elementwise")),
+    ("Sqrt", Traits("same", "first", "sqrt", words="elementwise")),
+    ("Tanh", Traits("same", "first", "tanh", words="elementwise")),
+    ("IsInf IsNaN", Traits("same", "bool", words="elementwise")),
+    ("Cast", Traits("same", "to", "cast", words="elementwise", later="saturate round_mode")),
+    ("CastLike", Traits("same", "second", "cast", words="elementwise", later="saturate round_mode")),
+    # one operand that keeps its shape, and more than one element of it for each of the result
+    ("BatchNormalization", Traits("same", "first", words="any_size", later="training_mode")),
+    ("Dropout InstanceNormalization LRN", Traits("same", "first", words="any_size")),
+    ("LogSoftmax Softmax", Traits("same", "first", words="any_size along")),
+    ("Hardmax LpNormalization", Traits("same", "first", words="along")),
+    ("CumSum", Traits("same", "first", "running_sum", words="along")),
+    (
+        "GroupNormalization ImageScaler LayerNormalization MeanVarianceNormalization ReverseSequence",
+        Traits("same", "first"),
+    ),
+    ("RMSNormalization", Traits("same")),  # whose scale decides
+    ("Trilu", Traits("same", "first", "triangle")),
+    ("Scatter", Traits("same", "first", indices=1, words="scatters")),
+    ("ScatterElements", Traits("same", "first", indices=1, words="scatters", later="reduction")),
+    ("ScatterND", Traits("same", "first", "scatter_nd", indices=1, words="scatters", later="reduction")),
+    ("PRelu", Traits("sloped", "first")),
+    (
+        "DequantizeLinear",
+        Traits(computes="dequantize", words="any_size", later="axis block_size output_dtype"),
+    ),
+    ("QuantizeLinear", Traits(words="any_size", later="axis block_size output_dtype precision saturate")),
+    # operands that are broadcast against each other
+    ("Add", Traits("broadcast", "first", "add", words="commutative associative")),
+    ("Sub", Traits("broadcast", "first", "subtract")),
+    ("Mul", Traits("broadcast", "first", "multiply", words="commutative associative")),
+    ("Div", Traits("broadcast", "first", "divide")),
+    ("Mod", Traits("broadcast", "first", "mod")),
+    ("Pow", Traits("broadcast", "first", "power")),
+    ("Max", Traits("broadcast", "first", "maximum", words="commutative")),
+    ("Min", Traits("broadcast", "first", "minimum", words="commutative")),
+    ("Mean", Traits("broadcast", "first", words="commutative")),
+    ("Sum", Traits("broadcast", "first", "sum", words="commutative")),
+    ("BitShift", Traits("broadcast", "first")),
+    ("BitwiseAnd BitwiseOr BitwiseXor", Traits("broadcast", "first", words="commutative associative")),
+    ("And", Traits("broadcast", "bool", "logical_and", words="commutative associative")),
+    ("Or", Traits("broadcast", "bool", "logical_or", words="commutative associative")),
+    ("Xor", Traits("broadcast", "bool", "logical_xor", words="commutative associative")),
+    ("Equal", Traits("broadcast", "bool", "equal", words="commutative")),
+    ("Less", Traits("broadcast", "bool", "less")),
+    ("Greater", Traits("broadcast", "bool", "greater")),
+    ("LessOrEqual", Traits("broadcast", "bool", "less_equal")),
+    ("GreaterOrEqual", Traits("broadcast", "bool", "greater_equal")),
+    ("Where", Traits("broadcast", "second", "where")),
+    # data that are moved
+    ("Reshape", Traits("reshape", "first", sizes=(1,), words="moves", later="allowzero")),
+    ("Flatten", Traits("flatten", "first", words="moves")),
+    ("Squeeze", Traits("squeeze", "first", shaping=(1,), words="moves", prose={"axes": "axes of length 1"})),
+    ("Unsqueeze", Traits("unsqueeze", "first", sizes=(1,), words="moves")),
+    ("Transpose", Traits("transpose", "first", words="moves", prose={"perm": "axes reversed"})),
+    ("Expand", Traits("expand", "first", sizes=(1,), words="moves")),
+    ("Tile", Traits("tile", "first", sizes=(1,), words="moves")),
+    ("Slice", Traits("slice", "first", sizes=(1, 2, 3, 4), words="moves", prose={"axes": "one for each start"})),
+    ("Split", Traits("split", "first", sizes=(1,), words="moves", prose={"split": "equal parts"})),
+    ("Gather", Traits("gather", "first", indices=1, words="moves")),
+    ("GatherElements", Traits("gather_elements", "first", indices=1, words="moves")),
+    ("GatherND", Traits("gather_nd", "first", indices=1, words="moves", later="batch_dims")),
+    ("DepthToSpace", Traits("depth", "first", words="moves", later="mode")),
+    ("SpaceToDepth", Traits("depth", "first", words="moves")),
+    ("Concat", Traits("concat", "first", words="moves pads")),
+    ("Pad", Traits("pad", "first", sizes=(1, 3), words="moves pads")),
+    ("Crop", Traits("crop", "first")),
+    ("TopK", Traits("top_k", "first", sizes=(1,), words="along", later="largest sorted")),
+    # windows, images, matrices
+    ("Conv", Traits("convolution", "first", prose=_CONVOLUTION)),
+    ("ConvInteger", Traits("convolution", prose=_CONVOLUTION)),
+    ("QLinearConv DeformConv", Traits(prose=_CONVOLUTION)),
+    ("ConvTranspose", Traits("deconvolution", "first", prose={**_CONVOLUTION, "output_padding": "zeros"})),
+    ("AveragePool", Traits("pool", "first", later="ceil_mode", prose=_WINDOW)),
+    ("LpPool", Traits("pool", "first", later="ceil_mode dilations", prose=_WINDOW)),
+    ("MaxPool", Traits("pool", "first", later="ceil_mode dilations storage_order", prose=_WINDOW)),
+    ("MaxUnpool", Traits(shaping=(2,), prose={"pads": "zeros", "strides": "ones"})),
+    ("Col2Im", Traits(shaping=(1, 2), prose=_WINDOW)),
+    ("GlobalAveragePool GlobalLpPool GlobalMaxPool", Traits("global_pool", "first")),
+    ("Resize", Traits("resize", "first", sizes=(1, 2, 3), prose=_ALL_AXES)),
+    ("Upsample", Traits("resize", "first", sizes=(1,))),
+    ("CenterCropPad", Traits(shaping=(1,), prose=_ALL_AXES)),
+    ("GridSample", Traits(words="any_size")),
+    ("AffineGrid", Traits(shaping=(1,))),
+    ("MatMul", Traits("matrix_product", "first")),
+    ("Gemm", Traits("gemm", "first")),
+    ("Einsum", Traits("einsum", "first")),
+    ("GRU LSTM RNN", Traits("recurrent", later="layout")),
+    # reductions
+    (
+        "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare",
+        Traits("reduction", "first", shaping=(1,), later="noop_with_empty_axes", prose=_ALL_AXES),
+    ),
+    ("ReduceMax", Traits("reduction", "first", "reduce_max", shaping=(1,), later="noop_with_empty_axes", prose=_ALL_AXES)),
+    ("ReduceMean", Traits("reduction", "first", "reduce_mean", shaping=(1,), later="noop_with_empty_axes", prose=_ALL_AXES)),
+    ("ReduceMin", Traits("reduction", "first", "reduce_min", shaping=(1,), later="noop_with_empty_axes", prose=_ALL_AXES)),
+    ("ReduceProd", Traits("reduction", "first", "reduce_prod", shaping=(1,), later="noop_with_empty_axes", prose=_ALL_AXES)),
+    ("ReduceSum", Traits("reduction", "first", "reduce_sum", shaping=(1,), later="noop_with_empty_axes", prose=_ALL_AXES)),
+    ("ArgMax ArgMin", Traits("arg", "int64", later="select_last_index")),
+    # made of sizes, or of nothing
+    ("Shape", Traits("shape", "int64", later="start end")),
+    ("Size", Traits("size", "int64")),
+    ("NonZero", Traits(dtype="int64")),
+    ("ConstantOfShape", Traits("constant_of_shape", "value", sizes=(0,), prose={"value": "float 0"})),
+    ("Range", Traits("range", "first", sizes=(0, 1, 2))),
+    (
+        "Constant",
+        Traits("constant", later="sparse_value value_float value_floats value_int value_ints value_string value_strings"),
+    ),
+    ("OneHot", Traits(sizes=(1,), indices=0)),
+    ("EyeLike", Traits(dtype="dtype", prose=_TYPE_OF_INPUT)),
+    ("Bernoulli RandomNormalLike RandomUniformLike", Traits(words="draws", prose=_TYPE_OF_INPUT)),
+    ("Multinomial RandomNormal RandomUniform", Traits(words="draws")),
+    ("BlackmanWindow HammingWindow HannWindow", Traits(shaping=(0,))),
+    ("SplitToSequence", Traits(shaping=(1,))),
+    ("DFT", Traits(shaping=(1, 2))),
+    ("STFT", Traits(shaping=(1, 3))),
+    ("MelWeightMatrix", Traits(shaping=(0, 1, 2, 3, 4))),
+)
+
+TRAITS: Mapping[str, Traits] = {op: traits for ops, traits in _ROWS for op in ops.split()}
+"""Operators of ONNX's own domain, and those that ONNX 1.0 to 1.4 called experimental."""
+
+SAME_RANK = frozenset(("same", "sloped", "slice", "tile", "pad", "transpose", "convolution", "pool", "global_pool", "resize"))
+"""Forms whose results have the rank of the first operand."""
+
+_NONE = Traits()
+
+
+def traits(op: str) -> Traits:
+    """What is known of an operator; nothing of one that has no row."""
+    return TRAITS.get(op, _NONE)
+
+
+def having(word: str) -> frozenset[str]:
+    """The operators of which a word of `WORDS` is true."""
+    return frozenset(op for op, known in TRAITS.items() if word in known.words.split())
+
+
+def of_form(*forms: str) -> frozenset[str]:
+    """The operators of these forms."""
+    return frozenset(op for op, known in TRAITS.items() if known.shape in forms)
+
+
+def of_type(*dtypes: str) -> frozenset[str]:
+    """The operators whose results are of an element type that is found in one of these ways."""
+    return frozenset(op for op, known in TRAITS.items() if known.dtype in dtypes)
+
+
+def of_rule(*rules: str) -> frozenset[str]:
+    """The operators that compute by these rules."""
+    return frozenset(op for op, known in TRAITS.items() if known.rule in rules)
+
+
+def pick(table: Mapping[str, T], op: str) -> T | None:
+    """What a table has for an operator, or else for all operators of its form."""
+    found = table.get(op)
+    return table.get(traits(op).shape) if found is None else found
+
+
+COMMUTATIVE = having("commutative")
+DRAWS = having("draws")
