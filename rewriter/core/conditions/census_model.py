@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rewriter.core.conditions.old_kernels import FIRST_KERNEL, SETTLED
-from rewriter.core.facts.type_sets import ANY, union
 from rewriter.core.language import ast, schema
-from rewriter.core.language.cache.operator_table import Table, begun
+from rewriter.core.language.cache.operator_table import ANY, Table, begun, union
 from rewriter.core.language.dtypes import DTYPES
+from rewriter.core.language.operator_traits import OLD_KERNELS, SETTLED
 from rewriter.core.onnxfile.census import OPAQUE, Body, Census, NodeKind
 from rewriter.core.record import record
 
@@ -228,10 +227,10 @@ def no_old_nodes(census: Census, table: Table) -> bool:
 
 
 def _may_lack_kernel(kind: NodeKind, version: int, table: Table) -> bool:
-    first, entry = FIRST_KERNEL.get(kind.op), table.get(kind.op)
-    if first is None or entry is None:
+    if kind.op not in table or kind.op in OLD_KERNELS:
         return False
-    return max((since for since, _ in entry[4] if since <= version), default=first) < first
+    sinces = [since for since, _ in table[kind.op][4] if since <= SETTLED]
+    return max((since for since in sinces if since <= version), default=SETTLED) < max(sinces, default=0)
 
 
 def no_lost_opset(census: Census, table: Table) -> bool:

@@ -27,8 +27,8 @@ from rewriter.core.conditions.census_model import (
     same,
     truth,
 )
-from rewriter.core.facts.type_sets import ANY
 from rewriter.core.language import ast
+from rewriter.core.language.cache.operator_table import ANY
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.onnxfile.census import OPAQUE
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from rewriter.core.facts.type_sets import ANY, bits_of, declared_outputs
-from rewriter.core.language.operator_traits import traits
+from rewriter.core.language.cache.operator_table import ANY, bits_of
+from rewriter.core.language.operator_traits import TYPED, traits
 from rewriter.core.onnxfile.census import OPAQUE, Body, Census, NodeKind
 
 # Which element types the operands of each kind of node can have, followed through a census from the inputs on.
@@ -19,7 +19,6 @@ from rewriter.core.onnxfile.census import OPAQUE, Body, Census, NodeKind
 # is defined, or where nothing is said of an operator, it is `ANY`. Sets of types are numbers, a bit for each.
 
 _INT64, _BOOL, _FLOAT, _STRING = 1 << 7, 1 << 9, 1 << 1, 1 << 8
-_NAMED_BY = ("to", "dtype", "output_datatype", "output_dtype")
 _CONSTANT = {
     "value_float": _FLOAT, "value_floats": _FLOAT, "value_int": _INT64, "value_ints": _INT64, "value_string": _STRING,
     "value_strings": _STRING,
@@ -50,7 +49,7 @@ def follow_types(census: Census, table: Mapping[str, Any]) -> bool:
         from rewriter.core.facts.column_flow import settled
 
         flow = _TypeFlow(census, table)
-        if settled(census.graph, flow.output, flow.foreign):
+        if settled(census.graph, _declared_outputs(census.graph), flow.output, flow.foreign):
             return True
     try:
         _TypeFlow(census, table).body(census.graph, {}, {})
@@ -59,6 +58,15 @@ def follow_types(census: Census, table: Mapping[str, Any]) -> bool:
     except _Conflict:
         return False
     return True
+
+
+def _declared_outputs(body: Body) -> dict[bytes, int]:
+    """What is declared of the outputs of a graph, by name; both where it is declared twice."""
+    found: dict[bytes, int] = dict.fromkeys([name for name, _ in body.outputs], 0)
+    for name, dtype in (*body.infos, *body.outputs):
+        if name in found:
+            found[name] |= bits_of(dtype)
+    return found
 
 
 class _TypeFlow:
@@ -78,7 +86,7 @@ class _TypeFlow:
                 bits = given.get(i)
                 self.define(name, bits_of(dtype) if bits is None else bits | bits_of(dtype) if dtype else bits)
         known, define = self.known, self.define
-        handed = declared_outputs(body)
+        handed = _declared_outputs(body)
         for kind, inputs, outputs in body.nodes:
             operands = tuple([known.get(name, ANY) for name in inputs])
             made = kind.made.get(operands)
@@ -133,7 +141,7 @@ class _TypeFlow:
             return ANY
         bits, sources = outputs[min(i, len(outputs) - 1)]
         if not sources:
-            named = [kind.attrs[name] for name in _NAMED_BY if name in kind.attrs]
+            named = [kind.attrs[name] for name in TYPED if name in kind.attrs]
             if named:
                 return bits_of(named[0]) if isinstance(named[0], int) and i == 0 else ANY if i == 0 else bits
             if traits(kind.op).dtype == "value":

@@ -8,12 +8,12 @@ tensors at once; since most tensors of a model have one type, that is seldom nee
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from rewriter.core.facts.type_sets import ANY, bits_of, declared_outputs
+from rewriter.core.language.cache.operator_table import ANY, bits_of
 from rewriter.core.onnxfile.census import Body, NodeKind
 from rewriter.core.onnxfile.columns import Column, Columns, Links
 from rewriter.core.onnxfile.name_index import IntArray, number_of
@@ -27,11 +27,12 @@ Outputs = Callable[[NodeKind, tuple[int, ...], int], int]
 """What output i of a kind is, given what its operands are."""
 
 
-def settled(body: Body, outputs: Outputs, foreign: Callable[[NodeKind], bool]) -> bool:
+def settled(body: Body, declared: Mapping[bytes, int], outputs: Outputs, foreign: Callable[[NodeKind], bool]) -> bool:
     """Fills `made` and `handed` of the kinds of a body; False when the guesses do not come to rest.
 
     Args:
         body: with `columns`, and orderly.
+        declared: what is declared of the outputs of the graph.
         outputs: what a kind makes.
         foreign: whether nothing but a declaration tells what comes out of a kind.
     """
@@ -46,14 +47,13 @@ def settled(body: Body, outputs: Outputs, foreign: Callable[[NodeKind], bool]) -
         if agrees:
             for kind, operands, found in made:
                 kind.made[operands] = found
-            _hand(body, columns, columns.links)
+            _hand(declared, columns, columns.links)
             return True
     return False
 
 
-def _hand(body: Body, columns: Columns, links: Links) -> None:
+def _hand(declared: Mapping[bytes, int], columns: Columns, links: Links) -> None:
     """Notes which kinds make outputs of the graph."""
-    declared = declared_outputs(body)
     places = links.index.find(number_of(declared)) - len(links.seeds)
     for place, bits in zip(places.tolist(), declared.values(), strict=True):
         if place >= 0:

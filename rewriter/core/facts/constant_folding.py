@@ -60,6 +60,9 @@ class Operands:
         return [int(item) for item in self[i].reshape(-1)] if self.facts.has(i) else None
 
 
+Folding = Callable[[Operands], Array]
+
+
 def foldable(facts: NodeFacts, output: TensorType) -> bool:
     """Whether the first output folds when all operands are constant: a known operator, a result of bearable size."""
     size, name = count(output.shape), traits(facts.op).rule
@@ -84,13 +87,21 @@ def fold(facts: NodeFacts, arrays: Sequence[Array | None], output: TensorType) -
         facts: of a node and output that are `foldable`.
         arrays: of its operands, None for omitted ones.
     """
+    return _result(FUNCTIONS[traits(facts.op).rule], facts, arrays, output, rounded=False)
+
+
+def _result(
+    function: Folding, facts: NodeFacts, arrays: Sequence[Array | None], output: TensorType, *, rounded: bool
+) -> Array | None:
+    """What a function makes of arrays, where it is of the type and shape that it must have; a rounded one gets the type."""
     dtype = numpy_dtype(output.dtype or 0)
     if dtype is None or output.shape is None:
         return None
     shape = tuple(dim for dim in output.shape if isinstance(dim, int))
     try:
         with np.errstate(all="ignore"):
-            result = np.asarray(FUNCTIONS[traits(facts.op).rule](Operands(facts, arrays, dtype, shape)))
+            result = np.asarray(function(Operands(facts, arrays, dtype, shape)))
+            result = result.astype(dtype, copy=False) if rounded else result
     except (CannotFold, RewriterError, ValueError, IndexError, TypeError, OverflowError, MemoryError):
         return None
     return result if result.dtype == dtype and result.shape == shape else None
@@ -149,7 +160,7 @@ def _gather_elements(operands: Operands) -> Array:
     return np.take_along_axis(operands[0], operands[1].astype(np.int64), axis)
 
 
-def _by_items(function: Callable[..., Any]) -> Callable[[Operands], Array]:
+def _by_items(function: Callable[..., Any]) -> Folding:
     return lambda operands: np.asarray(function(*(operands[i] for i in range(len(operands.arrays)))))
 
 
@@ -212,7 +223,7 @@ def _dequantize(operands: Operands) -> Array:
 _ARITHMETIC = ("negative", "abs", "floor", "ceil", "sqrt", "add", "subtract", "multiply")
 _COMPARISONS = ("equal", "less", "less_equal", "greater", "greater_equal")
 _LOGIC = ("logical_and", "logical_or", "logical_xor", "logical_not", "where")
-FUNCTIONS: dict[str, Callable[[Operands], Array]] = {
+FUNCTIONS: dict[str, Folding] = {
     **dict.fromkeys(("identity", "reshape", "squeeze", "unsqueeze", "flatten"), _reshaped),
     **{name: _by_items(getattr(np, name)) for name in (*_ARITHMETIC, *_COMPARISONS, *_LOGIC)},
     "transpose": _transpose,
@@ -254,20 +265,12 @@ def computed(facts: NodeFacts, arrays: Sequence[Array | None], output: TensorTyp
     """
     if foldable(facts, output):
         return fold(facts, arrays, output)
-    size, dtype = count(output.shape), numpy_dtype(output.dtype or 0)
-    function = ROUNDED_FUNCTIONS.get(traits(facts.op).rule)
-    if facts.domain or function is None or size is None or size > MOST_MOVED or dtype is None or output.shape is None:
+    size, function = count(output.shape), ROUNDED_FUNCTIONS.get(traits(facts.op).rule)
+    if facts.domain or function is None or size is None or size > MOST_MOVED:
         return None
     if any(array is not None and (array.size > MOST_MOVED or array.dtype.kind not in "biuf") for array in arrays):
         return None
-    shape = tuple(dim for dim in output.shape if isinstance(dim, int))
-    try:
-        with np.errstate(all="ignore"):
-            result = np.asarray(function(Operands(facts, arrays, dtype, shape)))
-            result = result if result.dtype == dtype else result.astype(dtype)
-    except (CannotFold, RewriterError, ValueError, IndexError, TypeError, OverflowError, MemoryError):
-        return None
-    return result if result.shape == shape else None
+    return _result(function, facts, arrays, output, rounded=True)
 
 
 def _wide(array: Array) -> Array:
@@ -275,7 +278,7 @@ def _wide(array: Array) -> Array:
     return array.astype(np.float64) if array.dtype.kind == "f" else array
 
 
-def _by_float_items(function: Callable[..., Any]) -> Callable[[Operands], Array]:
+def _by_float_items(function: Callable[..., Any]) -> Folding:
     """An operator that combines its operands, which are floats, item by item."""
 
     def result(operands: Operands) -> Array:
@@ -298,7 +301,7 @@ def _power(operands: Operands) -> Array:
     return np.asarray(np.power(_wide(base), exponent.astype(np.float64)))
 
 
-def _choice(function: Callable[[Array, Array], Array]) -> Callable[[Operands], Array]:
+def _choice(function: Callable[[Array, Array], Array]) -> Folding:
     """Min and Max of any number of operands."""
 
     def result(operands: Operands) -> Array:
@@ -326,7 +329,7 @@ def _remainder(operands: Operands) -> Array:
     return np.asarray(np.mod(left, right))
 
 
-def _reduction(function: Callable[..., Any]) -> Callable[[Operands], Array]:
+def _reduction(function: Callable[..., Any]) -> Folding:
     def result(operands: Operands) -> Array:
         array, axes = operands[0], operands.integers("axes", 1)
         if not axes and operands.facts.integer("noop_with_empty_axes", 0):
@@ -391,7 +394,7 @@ def _running_sum(operands: Operands) -> Array:
     return np.asarray(np.cumsum(_wide(array), axis, dtype=_wide(array).dtype))
 
 
-ROUNDED_FUNCTIONS: dict[str, Callable[[Operands], Array]] = {
+ROUNDED_FUNCTIONS: dict[str, Folding] = {
     **{name: _by_float_items(getattr(np, name)) for name in ("cos", "sin", "exp", "log", "tanh")},
     "sigmoid": _by_float_items(_sigmoid),
     "power": _power,

@@ -7,6 +7,7 @@ became of the framework's node, or has only got its name (`source_functions`).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -131,63 +132,13 @@ _ACTIVATIONS = {"relu": "Relu", "sigmoid": "Sigmoid", "softrelu": "Softplus", "s
 _LEAKY = {"elu": "Elu", "leaky": "LeakyRelu", "prelu": "PRelu", "selu": "Selu", "gelu": "Mul", "rrelu": "LeakyRelu"}
 _POOLS = {"max": "MaxPool", "avg": "AveragePool", "lp": "LpPool", "sum": "AveragePool"}
 
-HELPERS = frozenset(
-    [
-        "Abs",
-        "Add",
-        "And",
-        "Cast",
-        "Concat",
-        "Constant",
-        "ConstantOfShape",
-        "Div",
-        "Equal",
-        "Erf",
-        "Exp",
-        "Expand",
-        "Flatten",
-        "Gather",
-        "GatherND",
-        "Greater",
-        "Identity",
-        "Less",
-        "Log",
-        "MatMul",
-        "Max",
-        "Mod",
-        "Mul",
-        "Neg",
-        "NonMaxSuppression",
-        "Not",
-        "Or",
-        "Pad",
-        "Pow",
-        "Range",
-        "ReduceMean",
-        "ReduceProd",
-        "ReduceSum",
-        "Relu",
-        "Reshape",
-        "ScatterND",
-        "Shape",
-        "Size",
-        "Slice",
-        "Split",
-        "Sqrt",
-        "Squeeze",
-        "Sub",
-        "Tanh",
-        "Tile",
-        "TopK",
-        "Transpose",
-        "Unsqueeze",
-        "Where",
-        "Xor",
-    ]
-)
+_HELPERS = """
+Abs Add And Cast Concat Constant ConstantOfShape Div Equal Erf Exp Expand Flatten Gather GatherND Greater Identity Less Log
+MatMul Max Mod Mul Neg NonMaxSuppression Not Or Pad Pow Range ReduceMean ReduceProd ReduceSum Relu Reshape ScatterND Shape
+Size Slice Split Sqrt Squeeze Sub Tanh Tile TopK Transpose Unsqueeze Where Xor
+"""
+HELPERS = frozenset(_HELPERS.split())
 """What exporters write beside the nodes that make a result: arithmetic on shapes, and operators taken apart."""
-
-_READ: dict[str, frozenset[str]] = {}
 
 
 def exported_to(node: SourceNode) -> frozenset[str]:
@@ -195,11 +146,13 @@ def exported_to(node: SourceNode) -> frozenset[str]:
     kind = _kind(node.operator, node.attributes)
     if kind is not None:
         return kind
-    if not _READ:
-        for line in _MADE_BY.strip().splitlines():
-            names, _, made = line.partition(":")
-            _READ.update(dict.fromkeys(names.split(), frozenset(made.split())))
-    return _READ.get(node.operator, frozenset())
+    return _made_by().get(node.operator, frozenset())
+
+
+@cache
+def _made_by() -> Mapping[str, frozenset[str]]:
+    lines = (line.partition(":") for line in _MADE_BY.strip().splitlines())
+    return {name: frozenset(made.split()) for names, _, made in lines for name in names.split()}
 
 
 def may_become(node: SourceNode, operator: str) -> bool | None:
@@ -219,7 +172,7 @@ def _kind(operator: str, attributes: Mapping[str, str]) -> frozenset[str] | None
         is_global = attributes.get("global_pool", "False") in ("True", "1")
         return frozenset(f"Global{name}" for name in found) if is_global else found
     if operator == "norm":
-        return frozenset(("ReduceL1" if attributes.get("ord", "2") == "1" else "ReduceL2", "Reshape", "Squeeze"))
+        return _made_by()[operator] - {"ReduceL2" if attributes.get("ord", "2") == "1" else "ReduceL1"}
     return None
 
 

@@ -14,10 +14,7 @@ from types import MappingProxyType
 
 from rewriter.core.language import schema
 from rewriter.core.language.dtypes import DTYPE_NAMES
-from rewriter.core.language.operator_traits import traits
-
-SETTLED = 7
-"""The first opset of ONNX's own operators that is looked at: below, broadcasting and training were attributes."""
+from rewriter.core.language.operator_traits import SETTLED, traits
 
 _AS_TENSOR = {"base_values_as_tensor", "nodes_hitrates_as_tensor", "nodes_values_as_tensor"}
 _ADDED: Mapping[str, frozenset[str]] = MappingProxyType(

@@ -15,6 +15,9 @@ from rewriter.core.record import record
 
 T = TypeVar("T")
 
+SETTLED = 7
+"""The first opset that every operator of ONNX Runtime is made for; below, broadcasting and training were attributes."""
+
 CASTS_BY_NUMBER = 6
 """From this opset on a Cast names its type by a number."""
 
@@ -26,7 +29,8 @@ class Traits:
     Attributes:
         shape: by which rule the shape of its first output follows: the name of a function in `facts/shape_rules.py`, and the
             key to what else is the same for operators of this form: their ranks, how they are mended, how they are tried.
-        dtype: element type of its outputs: "first" or "second" operand's, "bool", "int64", or an attribute that names it.
+        dtype: element type of its outputs: "first" or "second" operand's, "bool", "int64", or an attribute that names it;
+            where that is not written it is float, or what `prose` says.
         computes: by which rules values follow, where the form does not tell: names in `facts/value_rules.py` and
             `facts/constant_folding.py`.
         sizes: operands whose values, not only types, decide how large the outputs are.
@@ -67,6 +71,7 @@ WORDS = {
     "scatters": "its operands are data, places and what is put there",
     "commutative": "its operands are tried in every order",
     "associative": "chains of it, of two operands each, may be grouped as one likes",
+    "old_kernel": "ONNX Runtime runs the forms that it had before opset 7",
     "draws": "it gives other numbers each time",
 }
 """What the words of a row mean."""
@@ -147,7 +152,7 @@ _ROWS: tuple[tuple[str, Traits], ...] = (
     ("GreaterOrEqual", Traits("broadcast", "bool", "greater_equal")),
     ("Where", Traits("broadcast", "second", "where")),
     # data that are moved
-    ("Reshape", Traits("reshape", "first", sizes=(1,), words="moves", later="allowzero")),
+    ("Reshape", Traits("reshape", "first", sizes=(1,), words="moves old_kernel", later="allowzero")),
     ("Flatten", Traits("flatten", "first", words="moves")),
     ("Squeeze", Traits("squeeze", "first", shaping=(1,), words="moves", prose={"axes": "axes of length 1"})),
     ("Unsqueeze", Traits("unsqueeze", "first", sizes=(1,), words="moves")),
@@ -209,12 +214,13 @@ _ROWS: tuple[tuple[str, Traits], ...] = (
     ("OneHot", Traits(sizes=(1,), indices=0)),
     ("EyeLike", Traits(dtype="dtype", prose=_TYPE_OF_INPUT)),
     ("Bernoulli RandomNormalLike RandomUniformLike", Traits(words="draws", prose=_TYPE_OF_INPUT)),
-    ("Multinomial RandomNormal RandomUniform", Traits(words="draws")),
-    ("BlackmanWindow HammingWindow HannWindow", Traits(shaping=(0,))),
+    ("Multinomial", Traits(words="draws")),
+    ("RandomNormal RandomUniform", Traits(dtype="dtype", words="draws")),
+    ("BlackmanWindow HammingWindow HannWindow", Traits(dtype="output_datatype", shaping=(0,))),
     ("SplitToSequence", Traits(shaping=(1,))),
     ("DFT", Traits(shaping=(1, 2))),
     ("STFT", Traits(shaping=(1, 3))),
-    ("MelWeightMatrix", Traits(shaping=(0, 1, 2, 3, 4))),
+    ("MelWeightMatrix", Traits(dtype="output_datatype", shaping=(0, 1, 2, 3, 4))),
 )
 
 TRAITS: Mapping[str, Traits] = {op: traits for ops, traits in _ROWS for op in ops.split()}
@@ -257,5 +263,12 @@ def pick(table: Mapping[str, T], op: str) -> T | None:
     return table.get(traits(op).shape) if found is None else found
 
 
+TYPED = ("to", "dtype", "output_datatype", "output_dtype")
+"""Attributes that tell the element type of a result."""
+
+FLOAT_WITHOUT = {op: traits(op).dtype for op in of_type("value", *TYPED[1:]) if traits(op).prose is not _TYPE_OF_INPUT}
+"""Operators whose result is float where this attribute is not written."""
+
 COMMUTATIVE = having("commutative")
 DRAWS = having("draws")
+OLD_KERNELS = having("old_kernel")

@@ -16,9 +16,8 @@ from rewriter.core.conditions.partial_answers import NODE, ConditionCompiler
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts import census_flow as dtype_flow
 from rewriter.core.facts import census_flow as rank_flow
-from rewriter.core.facts.type_sets import ANY, union
 from rewriter.core.language import ast, schema
-from rewriter.core.language.cache.operator_table import Table
+from rewriter.core.language.cache.operator_table import ANY, Table, union
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.pattern import ANY_OPERATOR, PatternNode, compile_pattern, is_late, is_run
 from rewriter.core.language.rule import Rule

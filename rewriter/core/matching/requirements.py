@@ -19,6 +19,7 @@ from rewriter.core.graph.scopes import NodesByOperator
 from rewriter.core.graph.values import Variable, elem_type
 from rewriter.core.language import ast
 from rewriter.core.language.dtypes import DTYPES
+from rewriter.core.language.operator_traits import FLOAT_WITHOUT, TYPED, of_type, traits
 from rewriter.core.language.pattern import ANY_OPERATOR, Pattern, operator_names
 from rewriter.core.language.schema import latest_opset, registered_at
 from rewriter.core.language.walk import walk
@@ -94,7 +95,7 @@ def made_attributes(rewrites: Iterable[ast.Rewrite]) -> frozenset[str] | None:
 
 
 _PLAIN = {DTYPES[name] for name in ("float", "int64", "bool", "string")}  # what a number or text without a type can become
-_TYPED_BY_ATTRIBUTE = {"Cast": ("to",), "ConstantOfShape": ("value",), "Constant": (), "EyeLike": ("dtype",)}
+_TYPED_BY_ATTRIBUTE = of_type("value", *TYPED) | {"Constant"}
 
 
 @record(frozen=True, slots=True)
@@ -189,12 +190,12 @@ def _attribute_type(node: gs.Node) -> int | None:
     """The element type that a node's attribute chooses; None when it cannot be told."""
     if node.op == "Constant":
         return _constant_type(node.attrs)
-    value = node.attrs.get(_TYPED_BY_ATTRIBUTE[node.op][0])
+    value = node.attrs.get(traits(node.op).dtype)
     if isinstance(value, int):
         return value
     if isinstance(value, gs.Tensor):
         return elem_type(value)
-    return DTYPES["float"] if node.op == "ConstantOfShape" and value is None else None
+    return DTYPES["float"] if node.op in FLOAT_WITHOUT and value is None else None
 
 
 def _constant_type(attributes: Mapping[str, Any]) -> int | None:
@@ -311,7 +312,7 @@ def _built_types(op: str, domain: str, build: ast.Build) -> frozenset[int] | Non
     """Element types that a new node may introduce."""
     if op not in _TYPED_BY_ATTRIBUTE or domain:
         return _made_types(op, domain, latest_opset(domain))
-    values = [item.value for item in build.attrs if isinstance(item, ast.AttrSet) and item.name in _TYPED_BY_ATTRIBUTE[op]]
+    values = [item.value for item in build.attrs if isinstance(item, ast.AttrSet) and item.name == traits(op).dtype]
     return _named_type(values[0]) if len(values) == 1 and len(build.attrs) == 1 else None
 
 

@@ -52,6 +52,11 @@ def length_of(follower: Follower, node: gs.Node, source: gs.Tensor, axis: gs.Ten
     return made(follower, node, "Gather", [shape, axis], {"axis": 0}, "size")
 
 
+def reshaped(follower: Follower, node: gs.Node, source: gs.Tensor, sizes: Sequence[int], what: str) -> gs.Tensor:
+    """`source` in another shape."""
+    return made(follower, node, "Reshape", [source, integers(follower, node, "shape", *sizes)], {}, what)
+
+
 def made(
     follower: Follower, root: gs.Node, op: str, operands: list[gs.Tensor], attributes: dict[str, Any], what: str
 ) -> gs.Tensor:
@@ -190,7 +195,7 @@ def counted(follower: Follower, node: gs.Node, tensor: gs.Tensor, axis: int, lea
     numbers = made(follower, node, "Range", [zero, length, one], {}, "numbers")
     ranked = [-1 if i == axis else 1 for i in range(array.ndim)]
     if len(ranked) > 1:
-        numbers = made(follower, node, "Reshape", [numbers, integers(follower, node, "shape", *ranked)], {}, "numbers")
+        numbers = reshaped(follower, node, numbers, ranked, "numbers")
     more = made(follower, node, "Mul", [numbers, constant(follower, node, "step", step)], {}, "steps")
     return made(follower, node, "Add", [more, constant(follower, node, "first", np.take(array, [0], axis))], {}, "counted")
 

@@ -20,10 +20,10 @@ from rewriter.core.whole_model import DoesNotFlow
 from rewriter.repairs.dim_follow.constant_copies import (
     constant,
     counted,
-    integers,
     made,
     one_of,
     repeat,
+    reshaped,
     sizes_of,
     tiled,
     values,
@@ -128,9 +128,8 @@ def gather(follower: Follower, node: gs.Node) -> bool:
         return False
     if not (indices == indices[:1] + numbers).all():
         return False
-    wanted = [*shape[:axis], -1, length, *shape[axis + 1 :]]
-    target = integers(follower, node, "shape", *(dim for dim in wanted if isinstance(dim, int)))
-    follower.edits.set_input(node, 0, made(follower, node, "Reshape", [data, target], {}, "each"))
+    wanted = [*others[:axis], -1, length, *others[axis:]]
+    follower.edits.set_input(node, 0, reshaped(follower, node, data, wanted, "each"))
     follower.edits.set_input(node, 1, constant(follower, node, "places", indices[0]))
     follower.edits.set_attribute(node, "axis", axis + 1)
     return True

@@ -9,13 +9,13 @@ import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.context import Context
 from rewriter.core.conditions.graph_functions import given, obstacle, takes_types
-from rewriter.core.conditions.old_kernels import FIRST_KERNEL, SETTLED
 from rewriter.core.graph.index import GraphIndex, operator_key
 from rewriter.core.graph.node_text import node_name
 from rewriter.core.graph.save import newest_import
 from rewriter.core.graph.values import elem_type
 from rewriter.core.language import schema
 from rewriter.core.language.meaning import fits, keeps_meaning
+from rewriter.core.language.operator_traits import OLD_KERNELS, SETTLED, of_type
 from rewriter.core.rewriting.model_edits import set_opset
 from rewriter.core.rewriting.transaction import Refused, Rewriting
 
@@ -65,8 +65,9 @@ def _old_nodes(context: Context) -> Iterator[gs.Node]:
 
 
 def _lacks_kernel(context: Context, node: gs.Node) -> bool:
-    found = schema.schema(node.op, "", _version(context) or 0)
-    return found is not None and found.since < FIRST_KERNEL.get(node.op, 0)
+    """ONNX Runtime has the forms that operators have at opset 7, and few older ones."""
+    was, then = (schema.schema(node.op, "", version) for version in (_version(context) or 0, SETTLED))
+    return was is not None and then is not None and was.since < then.since and node.op not in OLD_KERNELS
 
 
 def _obstacle(context: Context, node: gs.Node) -> str:
@@ -207,7 +208,8 @@ def _has_late_types(context: Context) -> bool:
         return False
     if any(elem_type(tensor) in _LATE for tensor in _typed(index)):
         return True
-    casts = (node for key in index.by_operator.keys if key[1] == "Cast" for node in index.by_operator.of(key))
+    kinds = of_type("to")
+    casts = (node for key in index.by_operator.keys if key[1] in kinds for node in index.by_operator.of(key))
     if any(node.attrs.get("to") in _LATE for node in casts):
         return True
     context.absent["late types"] = index.novelty

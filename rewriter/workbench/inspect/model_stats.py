@@ -21,6 +21,7 @@ from rewriter.core.graph.model import Model
 from rewriter.core.graph.objects import Graph, Node
 from rewriter.core.graph.tidy import Static, fix_shapes
 from rewriter.core.graph.values import Constant, elem_type
+from rewriter.core.language.operator_traits import of_form, pick
 from rewriter.core.onnxfile.tensors import numpy_dtype, text
 from rewriter.core.record import field, record
 
@@ -70,7 +71,7 @@ def macs(
     op: str, domain: str, attrs: Mapping[str, Any], ins: Sequence[Shape | None], outs: Sequence[Shape | None]
 ) -> int | None:
     """The number; 0 for operators that add nothing up, None where a shape that it depends on is not known."""
-    count = _COUNTS.get(op) if domain in ("", "ai.onnx", "com.microsoft") else None
+    count = pick(_COUNTS, op) if domain in ("", "ai.onnx", "com.microsoft") else None
     if count is None:
         return 0
     try:
@@ -126,20 +127,20 @@ def _attention(node: _Sizes) -> int:
 
 
 _COUNTS: dict[str, Callable[[_Sizes], int]] = {
-    **dict.fromkeys(("Conv", "ConvInteger", "FusedConv", "DeformConv"), _conv(1)),
+    **dict.fromkeys(("convolution", "FusedConv", "DeformConv"), _conv(1)),
     "QLinearConv": _conv(3),
-    "ConvTranspose": _conv_transpose,
-    **dict.fromkeys(("MatMul", "MatMulInteger", "QLinearMatMul", "FusedMatMul"), _matmul),
-    **dict.fromkeys(("Gemm", "FusedGemm"), _gemm),
-    "Einsum": _einsum,
-    **dict.fromkeys(("LSTM", "GRU", "RNN"), _recurrent),
+    "deconvolution": _conv_transpose,
+    **dict.fromkeys(("matrix_product", "MatMulInteger", "QLinearMatMul", "FusedMatMul"), _matmul),
+    **dict.fromkeys(("gemm", "FusedGemm"), _gemm),
+    "einsum": _einsum,
+    "recurrent": _recurrent,
     "Attention": _attention,
 }
 
 
 _BITS = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2, 27: 6, 28: 6}
 _STRING = 8
-_LAST = frozenset({"MatMul", "MatMulInteger", "FusedMatMul"})
+_LAST = of_form("matrix_product") | {"MatMulInteger", "FusedMatMul"}
 
 
 @record(slots=True)

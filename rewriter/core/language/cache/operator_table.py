@@ -6,7 +6,7 @@ The table is made once for a version of ONNX, and then read from the cache, so t
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -31,6 +31,20 @@ forms that the operator ever had; the versions in which it changed, and whether 
 Table = Mapping[str, Entry]
 
 ANY = -1
+"""The set of all element types. Sets are numbers, a bit for each type."""
+
+
+def bits_of(dtype: int) -> int:
+    """The set of types that a declared type stands for."""
+    return 1 << dtype if 0 < dtype < 64 else ANY
+
+
+def union(types: Iterable[int]) -> int:
+    """All of these sets of types together; one that is left out may be anything."""
+    bits = 0
+    for one in types:
+        bits |= one or ANY
+    return bits
 
 
 @cache

@@ -13,6 +13,7 @@ from onnx import defs
 
 from rewriter.core.language import ast, schema
 from rewriter.core.language.dtypes import DTYPES
+from rewriter.core.language.operator_traits import traits
 from rewriter.core.language.rule import Rule
 from rewriter.core.language.schema import registered_at
 from rewriter.core.language.walk import rebuild, walk
@@ -157,7 +158,7 @@ def _demands(groups: _Groups, terms: dict[int, Term], number: int, draft: Draft)
             groups.restrict(id(term), formal.allowed)
             if formal.variable:
                 groups.join((number, formal.variable), id(term))
-    target = draft.attrs.get("to") if draft.op == "Cast" else None
+    target = draft.attrs.get("to") if traits(draft.op).dtype == "to" else None
     if isinstance(target, int):
         groups.restrict(id(draft.outputs[0]), frozenset({target}))
 

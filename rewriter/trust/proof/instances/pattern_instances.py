@@ -19,6 +19,7 @@ from rewriter.core.engine.compile import parameters
 from rewriter.core.errors import RewriterError
 from rewriter.core.language import ast, schema
 from rewriter.core.language.dtypes import DTYPES
+from rewriter.core.language.operator_traits import traits
 from rewriter.core.language.pattern import ANY_OPERATOR, Made, Pattern, PatternNode, compile_pattern
 from rewriter.core.language.rule import Rule
 from rewriter.trust.proof.instances.contrib_operators import infer
@@ -98,7 +99,7 @@ class _InstanceBuilder:
         except NoType:
             raise Rejected("no element type suits") from None
         for draft in drafts:
-            if draft.op in ("Cast", "CastLike"):
+            if traits(draft.op).rule == "cast":
                 draft.attrs.setdefault("to", draft.outputs[0].dtype)
             self._relate(draft)
             settle(draft)

@@ -14,9 +14,10 @@ from rewriter.core.graph.objects import Graph, new_constant, new_node, new_varia
 from rewriter.core.graph.scopes import Scope
 from rewriter.core.graph.values import Constant, Variable, constant_array
 from rewriter.core.language.dtypes import DTYPE_NAMES
+from rewriter.core.language.operator_traits import FLOAT_WITHOUT, TYPED
 from rewriter.core.onnxfile.tensors import gs_dtype, numpy_dtype
 from rewriter.core.record import record
-from rewriter.workbench.surgery.precision.float_plan import FLOATS, TAKES_ALL, TELLING, TYPED, FloatPlan
+from rewriter.workbench.surgery.precision.float_plan import CASTS, FLOATS, TAKES_ALL, FloatPlan
 
 Array = Any
 _LIMITS = {
@@ -79,7 +80,7 @@ class FloatChange:
         operands = [one for one in asked if one is not None]
         handed = [(scope, i, self._handed(scope, i, changing)) for scope, i in outputs]
         attributes = [(node, self._attributes(node)) for node in plan.nodes()]
-        needless = [node for node in plan.nodes() if node.op == "Cast" and self._is_needless(node, changing)]
+        needless = [node for node in plan.nodes() if node.op in CASTS and self._is_needless(node, changing)]
         index.finish()
         for node, changed in attributes:
             if changed:
@@ -274,7 +275,7 @@ class FloatChange:
         if not floats or not self.plan.gives(node, floats[0]) or node.op == "Constant":
             return {}
         found: dict[str, Any] = {name: self.plan.target for name in TYPED if node.attrs.get(name) in FLOATS}
-        telling = TELLING.get(node.op)
+        telling = FLOAT_WITHOUT.get(node.op)
         if telling == "value":
             value = node.attrs.get("value")
             array = np.zeros(1, np.float32) if value is None else np.asarray(constant_array(value))

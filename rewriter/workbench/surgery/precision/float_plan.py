@@ -24,15 +24,6 @@ from rewriter.core.language.operator_traits import having, of_form, of_type
 # Which operands and results of a node may have another floating-point type, as the schema of its operator has it.
 
 FLOATS = frozenset(DTYPES[name] for name in ("float", "float16", "bfloat16", "double"))
-TYPED = frozenset({"dtype", "output_datatype", "output_dtype", "to"})
-"""Attributes that tell the element type of a result."""
-
-_TELLING = {"ConstantOfShape": "value", "RandomNormal": "dtype", "RandomUniform": "dtype", "MelWeightMatrix": "output_datatype"}
-_WINDOWS = ("BlackmanWindow", "HammingWindow", "HannWindow")
-TELLING = {**_TELLING, **dict.fromkeys(_WINDOWS, "output_datatype")}
-"""Operators whose result is float where this attribute is not written."""
-
-
 _RUNTIME = "com.microsoft"
 _HALF = frozenset(
     (
@@ -84,11 +75,11 @@ def can_be(node: gs.Node, version: int, target: int, *, result: bool, place: int
 _OF_OTHERS = frozenset(("BitCast", "ConcatFromSequence", "SequenceAt", "SequenceMap", "OptionalGetElement"))
 _NARROW = frozenset((10, 16))
 _MOVING = having("moves")
-_CASTS = of_type("to")
-_NUMBERED = _CASTS | of_form("range")
+CASTS = of_type("to")
+_NUMBERED = CASTS | of_form("range")
 """Operators that may make floating-point numbers of whole ones."""
 
-TAKES_ALL = _CASTS | of_form("shape", "size")
+TAKES_ALL = CASTS | of_form("shape", "size")
 """Operators to which the type of their operand makes no difference."""
 
 _MIXING = of_form("convolution", "deconvolution", "einsum", "recurrent", "gemm", "matrix_product")
@@ -249,7 +240,7 @@ class FloatPlan:
     def _settle(self) -> None:
         """Keeps also what would only be cast forth and back: casts and moves between what is kept."""
         changed = True
-        nodes = [node for node in self.nodes() if node.op in _MOVING | _CASTS]
+        nodes = [node for node in self.nodes() if node.op in _MOVING | CASTS]
         while changed:
             changed = False
             for node in nodes:
@@ -257,7 +248,7 @@ class FloatPlan:
                     self.kept.add(id(node))
                     changed = True
         for node in nodes:
-            if node.op in _CASTS and id(node) in self.counted and self._read_in_target(node):
+            if node.op in CASTS and id(node) in self.counted and self._read_in_target(node):
                 self.kept.discard(id(node))
                 self.counted.discard(id(node))
 
@@ -265,7 +256,7 @@ class FloatPlan:
         results = [tensor for tensor in node.outputs if self.is_float(tensor)]
         if not results or any(self._readers_want(tensor, True) for tensor in results):
             return False
-        if node.op in _CASTS:
+        if node.op in CASTS:
             return True
         floats = [tensor for tensor in node.inputs if self.is_float(tensor) and not self._constant(tensor)]
         return bool(floats) and not any(self.makes(tensor) for tensor in floats)

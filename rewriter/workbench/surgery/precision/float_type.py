@@ -16,7 +16,7 @@ from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.scopes import bodies
 from rewriter.core.language.dtypes import DTYPES
-from rewriter.core.language.operator_traits import CASTS_BY_NUMBER
+from rewriter.core.language.operator_traits import CASTS_BY_NUMBER, FLOAT_WITHOUT, TYPED
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.trust.proof.kernels import SAYS_AT_RUN, has_kernel
 from rewriter.trust.proof.models.output_agreement import Bound
@@ -26,7 +26,7 @@ from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, fin
 from rewriter.workbench.surgery.opened import Opened
 from rewriter.workbench.surgery.parts import Parts, names_in
 from rewriter.workbench.surgery.precision.float_change import FloatChange
-from rewriter.workbench.surgery.precision.float_plan import FLOATS, TELLING, TYPED, FloatPlan
+from rewriter.workbench.surgery.precision.float_plan import CASTS, FLOATS, FloatPlan
 from rewriter.workbench.surgery.same_numbers import Step, agreement
 
 TYPES = ("float16", "bfloat16", "float32", "double")
@@ -84,7 +84,7 @@ def _convert(model: Model, dtype: str, keep: Sequence[str], *, ports: bool, asks
             did.append(f"{counted(before - len(model.graph.functions), 'function')} written out where they are called")
     index = GraphIndex(model.graph)
     kept = set(map(id, _kept(index, keep)))
-    if any(node.op == "Cast" for node in index.all_nodes()):  # rules take time and memory to load
+    if any(node.op in CASTS for node in index.all_nodes()):  # rules take time and memory to load
         only = Hooks(permit=lambda fired: id(fired.root) not in kept)
         log = run(model.graph, load_rules().select([_NEEDLESS]), Knowledge(overridable=model.overridable), hooks=only)
         if log.firings:
@@ -143,7 +143,7 @@ def _lacks_kernel(node: gs.Node, plan: FloatPlan) -> bool:
     for attribute in one.attribute:
         if attribute.name in TYPED and attribute.i in FLOATS:
             attribute.i = plan.target
-    telling = TELLING.get(node.op, "value")
+    telling = FLOAT_WITHOUT.get(node.op, "value")
     if telling != "value" and all(attribute.name != telling for attribute in one.attribute):
         one.attribute.append(helper.make_attribute(telling, plan.target))  # not written, it says float
     return has_kernel(model) is False

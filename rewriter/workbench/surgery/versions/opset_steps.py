@@ -18,6 +18,7 @@ from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.objects import written_names
 from rewriter.core.language import schema
+from rewriter.core.language.operator_traits import of_form
 from rewriter.core.language.schema import Formal, Operator
 from rewriter.core.onnxfile.tensors import encode
 from rewriter.core.rewriting.inline import inline_function
@@ -86,12 +87,8 @@ OLDER = "older"
 NEWER = "newer"
 """Domains in which nodes wait for a rule while a step is done: their meaning is that of the version before, or after it."""
 
-_AXIS = (
-    "ArgMax", "ArgMin", "Compress", "Concat", "Flatten", "Hardmax", "LogSoftmax", "ReduceL1", "ReduceL2", "ReduceLogSum",
-    "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Softmax", "Split",
-    "Squeeze", "Unsqueeze",
-)  # fmt: skip
-_ARITHMETIC = ("Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", "Sub", "Xor")
+_AXES = of_form("arg", "reduction", "concat", "flatten", "slice", "split", "squeeze", "unsqueeze")
+_AXIS = ("Compress", "Hardmax", "LogSoftmax", "Softmax")
 
 CHANGED: Mapping[tuple[str, int], str] = MappingProxyType(
     {
@@ -122,9 +119,10 @@ CHANGED: Mapping[tuple[str, int], str] = MappingProxyType(
 
 WIDENED: Mapping[tuple[str, int], str] = MappingProxyType(
     {
-        **{(op, 7): "operands broadcast" for op in _ARITHMETIC},
-        **{(op, 8): "operands broadcast" for op in ("Max", "Mean", "Min", "Sum")},
-        **{(op, 11): "axes may be negative" for op in _AXIS},
+        **{
+            (op, since): "operands broadcast" for op in of_form("broadcast") for since in (7, 8) if since in schema.versions(op)
+        },
+        **{(op, 11): "axes may be negative" for op in (*_AXES, *_AXIS)},
         **{(op, 13): "parameters may be one for each index of an axis" for op in ("QuantizeLinear", "DequantizeLinear")},
         **{(op, 18): "reductions max and min" for op in ("ScatterElements", "ScatterND")},
         **{(op, 7): "whether all steps are given out" for op in ("GRU", "LSTM", "RNN")},
@@ -137,7 +135,6 @@ WIDENED: Mapping[tuple[str, int], str] = MappingProxyType(
         ("Pad", 19): "mode wrap",
         ("Resize", 19): "half_pixel_symmetric",
         ("ScatterElements", 11): "it was called Scatter",
-        ("Slice", 11): "axes may be negative",
     }
 )
 """Steps after which an operator can say more: nodes keep their meaning on the way up, and may lose it on the way down."""
