@@ -119,9 +119,7 @@ CHANGED: Mapping[tuple[str, int], str] = MappingProxyType(
 
 WIDENED: Mapping[tuple[str, int], str] = MappingProxyType(
     {
-        **{
-            (op, since): "operands broadcast" for op in of_form("broadcast") for since in (7, 8) if since in schema.versions(op)
-        },
+        **{(op, v): "operands broadcast" for op in of_form("broadcast") for v in schema.versions(op) if v in (7, 8)},
         **{(op, 11): "axes may be negative" for op in (*_AXES, *_AXIS)},
         **{(op, 13): "parameters may be one for each index of an axis" for op in ("QuantizeLinear", "DequantizeLinear")},
         **{(op, 18): "reductions max and min" for op in ("ScatterElements", "ScatterND")},
