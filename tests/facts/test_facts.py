@@ -147,6 +147,7 @@ def test_unknown_dimensions_of_a_file_are_unknown() -> None:
         (11, "LeakyRelu<alpha=0.1, consumed_inputs=[0,0]>(x)"),
         (13, "ImageScaler<scale=2.0>(x)"),
         (7, "PRelu<made_up=1>(x, c)"),
+        (26, "CumProd<made_up=1>(x, c)"),
     ],
 )
 def test_attributes_of_another_version_do_not_hide_the_shape(opset: int, node: str) -> None:

@@ -36,6 +36,7 @@ class Traits:
         sizes: operands whose values, not only types, decide how large the outputs are.
         shaping: the same, for operands that may decide no more than a rank.
         indices: the operand that holds places along an axis.
+        axes: the operand that holds an axis, or axes.
         words: one or more of `WORDS`.
         later: attributes that came later and whose absence means what the operator did before.
         prose: attribute to its default in words, where the specification states it in prose only.
@@ -47,6 +48,7 @@ class Traits:
     sizes: tuple[int, ...] = ()
     shaping: tuple[int, ...] = ()
     indices: int | None = None
+    axes: int | None = None
     words: str = ""
     later: str = ""
     prose: Mapping[str, str] = MappingProxyType({})
@@ -68,6 +70,7 @@ WORDS = {
     "moves": "it moves data and computes nothing",
     "pads": "it moves data, and there is more in the result than elements of the first operand",
     "along": "it keeps the length of an axis and computes each element from all of it",
+    "flattens": "before opset 13 it took all axes from one on for one",
     "scatters": "its operands are data, places and what is put there",
     "commutative": "its operands are tried in every order",
     "associative": "chains of it, of two operands each, may be grouped as one likes",
@@ -80,6 +83,11 @@ _WINDOW = {"pads": "zeros", "strides": "ones", "dilations": "ones"}
 _CONVOLUTION = {**_WINDOW, "kernel_shape": "shape of the weight"}
 _ALL_AXES = {"axes": "all axes"}
 _TYPE_OF_INPUT = {"dtype": "element type of the input"}
+
+
+def _reduction(computes: str = "") -> Traits:
+    return Traits("reduction", "first", computes, shaping=(1,), axes=1, later="noop_with_empty_axes", prose=_ALL_AXES)
+
 
 _ROWS: tuple[tuple[str, Traits], ...] = (
     # one operand, element by element
@@ -111,9 +119,11 @@ _ROWS: tuple[tuple[str, Traits], ...] = (
     # one operand that keeps its shape, and more than one element of it for each of the result
     ("BatchNormalization", Traits("same", "first", words="any_size", later="training_mode")),
     ("Dropout InstanceNormalization LRN", Traits("same", "first", words="any_size")),
-    ("LogSoftmax Softmax", Traits("same", "first", words="any_size along")),
-    ("Hardmax LpNormalization", Traits("same", "first", words="along")),
-    ("CumSum", Traits("same", "first", "running_sum", words="along")),
+    ("LogSoftmax Softmax", Traits("same", "first", words="any_size along flattens")),
+    ("Hardmax", Traits("same", "first", words="along flattens")),
+    ("LpNormalization", Traits("same", "first", words="along")),
+    ("CumProd", Traits("same", "first", axes=1, words="along")),
+    ("CumSum", Traits("same", "first", "running_sum", axes=1, words="along")),
     (
         "GroupNormalization ImageScaler LayerNormalization MeanVarianceNormalization ReverseSequence",
         Traits("same", "first"),
@@ -154,8 +164,8 @@ _ROWS: tuple[tuple[str, Traits], ...] = (
     # data that are moved
     ("Reshape", Traits("reshape", "first", sizes=(1,), words="moves old_kernel", later="allowzero")),
     ("Flatten", Traits("flatten", "first", words="moves")),
-    ("Squeeze", Traits("squeeze", "first", shaping=(1,), words="moves", prose={"axes": "axes of length 1"})),
-    ("Unsqueeze", Traits("unsqueeze", "first", sizes=(1,), words="moves")),
+    ("Squeeze", Traits("squeeze", "first", shaping=(1,), axes=1, words="moves", prose={"axes": "axes of length 1"})),
+    ("Unsqueeze", Traits("unsqueeze", "first", sizes=(1,), axes=1, words="moves")),
     ("Transpose", Traits("transpose", "first", words="moves", prose={"perm": "axes reversed"})),
     ("Expand", Traits("expand", "first", sizes=(1,), words="moves")),
     ("Tile", Traits("tile", "first", sizes=(1,), words="moves")),
@@ -191,15 +201,12 @@ _ROWS: tuple[tuple[str, Traits], ...] = (
     ("Einsum", Traits("einsum", "first")),
     ("GRU LSTM RNN", Traits("recurrent", later="layout")),
     # reductions
-    (
-        "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare",
-        Traits("reduction", "first", shaping=(1,), later="noop_with_empty_axes", prose=_ALL_AXES),
-    ),
-    ("ReduceMax", Traits("reduction", "first", "reduce_max", shaping=(1,), later="noop_with_empty_axes", prose=_ALL_AXES)),
-    ("ReduceMean", Traits("reduction", "first", "reduce_mean", shaping=(1,), later="noop_with_empty_axes", prose=_ALL_AXES)),
-    ("ReduceMin", Traits("reduction", "first", "reduce_min", shaping=(1,), later="noop_with_empty_axes", prose=_ALL_AXES)),
-    ("ReduceProd", Traits("reduction", "first", "reduce_prod", shaping=(1,), later="noop_with_empty_axes", prose=_ALL_AXES)),
-    ("ReduceSum", Traits("reduction", "first", "reduce_sum", shaping=(1,), later="noop_with_empty_axes", prose=_ALL_AXES)),
+    ("ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare", _reduction()),
+    ("ReduceMax", _reduction("reduce_max")),
+    ("ReduceMean", _reduction("reduce_mean")),
+    ("ReduceMin", _reduction("reduce_min")),
+    ("ReduceProd", _reduction("reduce_prod")),
+    ("ReduceSum", _reduction("reduce_sum")),
     ("ArgMax ArgMin", Traits("arg", "int64", later="select_last_index")),
     # made of sizes, or of nothing
     ("Shape", Traits("shape", "int64", later="start end")),

@@ -24,6 +24,7 @@ READERS = of_form("shape", "size")
 """What may read a tensor that depends on a dimension and give one whose type does not."""
 
 ALONG = having("along")
+FLATTEN = having("flattens")
 SCATTERS = having("scatters")
 
 
@@ -131,10 +132,10 @@ class DimensionWalk(Follower):
         if ratios is None or shape is None:
             return
         opset = self.index.scope(node).opsets.get("", 1)
-        flat = opset < 13 and node.op in ("Softmax", "LogSoftmax", "Hardmax")
+        flat = opset < 13 and node.op in FLATTEN
         axis = node.attrs.get("axis", 1 if flat else -1)
-        if node.op == "CumSum":
-            value = self.old.value(node.inputs[1])
+        if (place := traits(node.op).axes) is not None:
+            value = self.old.value(node.inputs[place])
             axis = value.items[0] if value is not None else 0
         if not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
             return

@@ -111,8 +111,7 @@ def _integers(rng: np.random.Generator, kind: Any, shape: tuple[int, ...], role:
 # Inputs for an instance, drawn with a view to who reads them.
 
 _LENGTHS = {"reshape": 1, "expand": 1, "tile": 1, "constant_of_shape": 0, "range": 0, "top_k": 1, "Resize": 2, "Upsample": 1}
-_AXES = {"CumSum": 1, "squeeze": 1, "unsqueeze": 1}
-"""The first operand that holds lengths, or axes, by form or operator."""
+"""The first operand that holds lengths, by form or operator."""
 _STRANGE = {"Pow": SMALL, "BitShift": SMALL, "Div": DIVISOR, "Mod": DIVISOR}
 
 
@@ -151,13 +150,13 @@ def _roles(instance: Instance) -> dict[str, Role]:
     shapes.update({tensor.name: list(tensor.dims) for tensor in graph.initializer})
     roles: dict[str, Role] = {}
     for node in graph.node:
-        lengths, axes = pick(_LENGTHS, node.op_type), pick(_AXES, node.op_type)
+        lengths, known = pick(_LENGTHS, node.op_type), traits(node.op_type)
         for position, name in enumerate(node.input):
-            if position == traits(node.op_type).indices:
+            if position == known.indices:
                 roles[name] = ("index", _length(node, shapes.get(node.input[0]) if position else None))
             elif lengths is not None and position >= lengths:
                 roles[name] = POSITIVE
-            elif position == axes:
+            elif position == known.axes:
                 roles[name] = ("index", 1)
             elif position and node.op_type in _STRANGE:
                 roles[name] = _STRANGE[node.op_type]

@@ -18,7 +18,7 @@ from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.objects import written_names
 from rewriter.core.language import schema
-from rewriter.core.language.operator_traits import of_form
+from rewriter.core.language.operator_traits import having, of_form
 from rewriter.core.language.schema import Formal, Operator
 from rewriter.core.onnxfile.tensors import encode
 from rewriter.core.rewriting.inline import inline_function
@@ -87,11 +87,11 @@ OLDER = "older"
 NEWER = "newer"
 """Domains in which nodes wait for a rule while a step is done: their meaning is that of the version before, or after it."""
 
-_AXES = of_form("arg", "reduction", "concat", "flatten", "slice", "split", "squeeze", "unsqueeze")
-_AXIS = ("Compress", "Hardmax", "LogSoftmax", "Softmax")
+_AXES = of_form("arg", "reduction", "concat", "flatten", "slice", "split", "squeeze", "unsqueeze") | having("flattens")
 
 CHANGED: Mapping[tuple[str, int], str] = MappingProxyType(
     {
+        **{(op, 13): "it goes along one axis, and went over all axes from it on" for op in having("flattens")},
         ("AveragePool", 19): "where the last window lies when the size is rounded up",
         ("BatchNormalization", 7): "when it trains",
         ("BatchNormalization", 14): "what its further outputs are",
@@ -103,15 +103,12 @@ CHANGED: Mapping[tuple[str, int], str] = MappingProxyType(
         ("GRU", 3): "a word of its direction",
         ("GridSample", 20): "the names of the modes",
         ("GroupNormalization", 21): "scale and bias are of channels, and were of groups",
-        ("Hardmax", 13): "it goes along one axis, and went over all axes from it on",
-        ("LogSoftmax", 13): "it goes along one axis, and went over all axes from it on",
         ("OneHot", 11): "negative indices count from the end, and were off",
         ("PRelu", 7): "which axes a slope is for",
         ("Resize", 11): "coordinates, and how they are told",
         ("Resize", 13): "tf_half_pixel_for_nn is gone, and the region may be left out",
         ("RoiAlign", 16): "where pixels are",
         ("Scan", 9): "the batch dimension",
-        ("Softmax", 13): "it goes along one axis, and went over all axes from it on",
         ("Split", 18): "the number of parts is told where their sizes are not",
     }
 )
@@ -120,7 +117,7 @@ CHANGED: Mapping[tuple[str, int], str] = MappingProxyType(
 WIDENED: Mapping[tuple[str, int], str] = MappingProxyType(
     {
         **{(op, v): "operands broadcast" for op in of_form("broadcast") for v in schema.versions(op) if v in (7, 8)},
-        **{(op, 11): "axes may be negative" for op in (*_AXES, *_AXIS)},
+        **{(op, 11): "axes may be negative" for op in _AXES | {"Compress"}},
         **{(op, 13): "parameters may be one for each index of an axis" for op in ("QuantizeLinear", "DequantizeLinear")},
         **{(op, 18): "reductions max and min" for op in ("ScatterElements", "ScatterND")},
         **{(op, 7): "whether all steps are given out" for op in ("GRU", "LSTM", "RNN")},
