@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from functools import cache
-from typing import Any
 
 import onnx_graphsurgeon as gs
 
@@ -18,7 +17,8 @@ from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.objects import Graph
 from rewriter.core.graph.scopes import Scope, bodies
 from rewriter.core.language import schema
-from rewriter.core.language.dtypes import DTYPE_NAMES, DTYPES
+from rewriter.core.language.dtypes import DTYPES
+from rewriter.core.language.meaning import takes
 from rewriter.core.language.operator_traits import having, of_form, of_type
 
 # Which operands and results of a node may have another floating-point type, as the schema of its operator has it.
@@ -49,27 +49,12 @@ def type_groups(op: str, domain: str, version: int) -> tuple[tuple[str, ...], tu
     return tuple("" if t in mixed else t for t in sides[0]), tuple("" if t in mixed else t for t in sides[1])
 
 
-@cache
-def type_variables(op: str, domain: str, version: int, target: int) -> tuple[Any, Any] | None:
-    """For operands and for results, the type variable of each place, "" where it cannot be the target type; None for an
-    operator without a schema. The last place of a list stands for all further ones.
-    """
-    if domain == _RUNTIME and op in _HALF and target == DTYPES["float16"]:
-        return ("T",), ("T",)
-    found = schema.registered_at(op, domain, version)
-    if found is None:
-        return None
-    wanted = f"tensor({DTYPE_NAMES[target]})"
-    free = {one.type_param_str for one in found.type_constraints if wanted in one.allowed_type_strs}
-    sides = tuple(tuple(f.type_str if f.type_str in free else "" for f in side) for side in (found.inputs, found.outputs))
-    return sides[0], sides[1]
-
-
 def can_be(node: gs.Node, version: int, target: int, *, result: bool, place: int) -> bool:
     """Whether an operand, or a result, of a node may have the target type."""
-    sides = type_variables(node.op, node.domain or "", version, target)
-    names = () if sides is None else sides[1 if result else 0]
-    return bool(names) and bool(names[min(place, len(names) - 1)])
+    domain = node.domain or ""
+    if domain == _RUNTIME and node.op in _HALF and target == DTYPES["float16"]:
+        return True
+    return takes(node.op, domain, version, result, place, target)
 
 
 _OF_OTHERS = frozenset(("BitCast", "ConcatFromSequence", "SequenceAt", "SequenceMap", "OptionalGetElement"))
