@@ -9,10 +9,13 @@ from tests.engine.helpers import rewrite_text
 CHAIN = """g (float[N,4] x) => (float[A,B,C] y) <float c = {2.0}, float[2] two = {2.0, 3.0}, int64[1] one = {1}, int64[1] first = {0}> {
     s = Shape(x)  t = Concat<axis=0>(s, one)  fresh = ConstantOfShape<value=float[1]{2.0}>(t)
     cut = Slice(fresh, first, one)  wide = Expand(c, t)  mixed = Expand(two, t)  zeros = ConstantOfShape(t)
+    half, rest = Split<axis=2>(fresh)  picked = GatherND(half, first)
     y = Neg(%s) }"""
 
 
-@pytest.mark.parametrize("tensor, number", [("fresh", 2), ("cut", 2), ("wide", 2), ("c", 2), ("zeros", 0)])
+@pytest.mark.parametrize(
+    "tensor, number", [("fresh", 2), ("cut", 2), ("wide", 2), ("c", 2), ("zeros", 0), ("rest", 2), ("picked", 2)]
+)
 def test_fill_sees_through_what_only_spreads_elements(tensor: str, number: int) -> None:
     rule = f"rule X1 f <kind: exact> match {{ y = Neg(t) }} where fill(t) == {number} rewrite {{ y = Abs(t) }}"
     assert rewrite_text(CHAIN % tensor, rule).fired == ["X1"]

@@ -156,6 +156,15 @@ def test_attributes_of_another_version_do_not_hide_the_shape(opset: int, node: s
 
 
 @pytest.mark.parametrize(
+    "node", ["IsNaN<made_up=1>(x)", "Cast<made_up=1>(x)", "BitShift<made_up=1>(x, c)", "BitwiseOr<made_up=1>(x, x)"]
+)
+def test_the_form_of_an_operator_tells_the_shape_where_inference_is_lost(node: str) -> None:
+    known = Known(f"g (float[N,3,5,5] x, float[5] c) => (y) {{ y = {node} }}", 18)
+    assert known.shape("y") == ("N", 3, 5, 5)
+    assert known.dtype("y") == {"I": BOOL, "B": FLOAT}.get(node[0])
+
+
+@pytest.mark.parametrize(
     ("opset", "node", "shape"),
     [
         (10, "Upsample(x, s)", (2, 3, 10, 15)),
