@@ -24,7 +24,7 @@ from rewriter.core.language.diagnostics import Diagnostic, RuleFileError, Source
 from rewriter.core.language.rule import Rule
 from rewriter.core.language.rule_files import find_rule_files
 from rewriter.core.language.rules import RuleSet
-from rewriter.rule_tools.load_rules import _checked as checked
+from rewriter.rule_tools.load_rules import _parsed as checked
 from rewriter.rule_tools.load_rules import load_rules
 
 RULE = "rule A1 a <before: B9>\nmatch { y = Relu(x) }\nwhere size(x, 1..) == 2.5 or dtype(x) in [float, int64]\nrewrite { y = x }\n"
@@ -93,7 +93,7 @@ def test_a_process_loads_files_once_while_they_stay_as_they_are(file: Path, monk
 def test_beside_the_shipped_rules_only_others_are_compiled(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shipped = find_rule_files(None)
     rules = load_rules()
-    monkeypatch.setattr("rewriter.rule_tools.load_rules._checked", lambda texts: compiling(texts, [str(file)]))
+    monkeypatch.setattr("rewriter.rule_tools.load_rules._parsed", lambda texts: compiling(texts, [str(file)]))
     both = load_rules([*shipped, file])
     assert (len(both), both.get("A1")) == (len(rules) + 1, load_rules([file]).get("A1"))
     assert [(warning.code, warning.path) for warning in both.warnings] == [("W402", str(file))]
