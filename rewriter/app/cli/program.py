@@ -1,4 +1,4 @@
-"""The parser of the program itself: commands listed by what they are for, and near misses of their names and options."""
+"""The parsers of the program and its commands, made of what the commands declare; near misses of their names and options."""
 
 from __future__ import annotations
 
