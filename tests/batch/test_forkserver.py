@@ -15,7 +15,6 @@ from threading import Thread
 import pytest
 
 from rewriter import load_rules
-from rewriter.app.batch import processes
 from rewriter.app.batch.processes import run_all
 from rewriter.app.batch.work import Job, Outcome, Work
 from rewriter.core import forkserver
@@ -78,7 +77,7 @@ def test_a_process_gets_the_environment_of_now(monkeypatch: pytest.MonkeyPatch) 
 
 def test_processes_that_cannot_begin_are_told_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """They die before they have read anything: with what is to be done among their arguments, nobody would have come back."""
-    monkeypatch.setattr(processes, "process_context", lambda *_: multiprocessing.get_context("spawn"))
+    monkeypatch.setattr(forkserver, "process_context", lambda *_: multiprocessing.get_context("spawn"))
     monkeypatch.setattr(multiprocessing.spawn, "_python_exe", os.fsencode(shutil.which("false") or ""))
     jobs = [Job(str(tmp_path / name), str(tmp_path / "out" / name)) for name in ("a.onnx", "b.onnx")]
     found: list[Outcome] = []
