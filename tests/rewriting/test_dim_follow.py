@@ -206,6 +206,10 @@ REFUSED = {
         "g (float[2,3] x) => (float[2,3] y) { y = Softmax<axis=0>(x) }",
         "does not flow through Softmax 'y', which computes along it",
     ),
+    "multiplied along it": (
+        "g (float[2,3] x) => (float[2,3] y) <int64 a = {0}> { y = CumProd(x, a) }",
+        "does not flow through CumProd 'y', which computes along it",
+    ),
     "something else for each": (
         "g (float[2,3] x) => (float[2,3] y) <float[2,1] b = {1, 2}> { y = Add(x, b) }",
         "does not flow through Add 'y': tensor 'b' holds something for each of the old size, 2",
@@ -228,7 +232,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_where_it_does_not_flow_nothing_is_changed(name: str) -> None:
     text, reason = REFUSED[name]
-    before = model(text, 12 if "axes" in text else 13)
+    before = model(text, 26 if "CumProd" in text else 12 if "axes" in text else 13)
     after, log = named(before, 2)
     assert not log.firings and after == before
     assert reason in log.blocked[0].reason
