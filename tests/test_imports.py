@@ -14,8 +14,20 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "rewriter"
 TIERS = {
     "core": (
-        ("engine", "rewriting", "matching", "conditions", "facts", "graph", "onnxfile", "framework", "log", "language"),
-        {"collector", "errors", "forkserver", "record", "resources", "signals", "versions", "whole_model"},
+        (
+            "engine",
+            "rewriting",
+            "matching",
+            "conditions",
+            "facts",
+            "graph",
+            "onnxfile",
+            "framework",
+            "log",
+            "language",
+            "isolation",
+        ),
+        {"collector", "errors", "record", "resources", "versions", "whole_model"},
     ),
     "repairs": (("entry", "model_faults", "dim_follow"), set()),
     "rule_tools": (("explain", "lint", "load_rules", "packs", "checks", "format", "symptoms", "messages"), set()),

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.model_text import canonical_text
+from rewriter.core.isolation.child import Child, NoAnswer, possible
 from rewriter.core.language import ast
 from rewriter.core.language.dtypes import DTYPE_NAMES
 from rewriter.core.language.rule import Rule
@@ -38,7 +40,7 @@ from rewriter.rule_tools.explain.why_rules import explain
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.trust.source.find import parse_source
 
-TIME = 10.0  # seconds for one test
+TIME = 10.0  # seconds for the run of one test
 
 
 @record(frozen=True, slots=True)
@@ -69,10 +71,64 @@ class FailedTest(RewriterError):
         self.why, self.made = why, made
 
 
-def run_tests(rules: Iterable[Rule]) -> list[TestResult]:
-    """Runs all inline tests of these rules, in their order, in this process; `limited_tests` is for rules of strangers."""
-    known = tuple(rules)
-    return [run_test(rule, test, known) for rule in known for test in rule.ast.tests]
+MAX_SECONDS = 60.0
+"""For one test: its run has ten, but the rules that run beside it may have to be compiled, and a busy machine is slow."""
+
+RuleTest = tuple[Rule, ast.Test]
+
+
+@record(frozen=True, slots=True)
+class _Raised:
+    """An error of this program in the child, with its traceback as a text."""
+
+    kind: str
+    trace: str
+
+
+def inline_tests(rules: Iterable[Rule]) -> list[RuleTest]:
+    """All tests of rules, in their order."""
+    return [(rule, test) for rule in rules for test in rule.ast.tests]
+
+
+def limited_results(tests: Sequence[RuleTest], known: Sequence[Rule]) -> Iterator[TestResult]:
+    """Runs tests in a child process within the limits of the current budget; where the system cannot fork, without limits.
+
+    A rule file may come from a stranger, and a test's model of half a megabyte ended the process that read it.
+
+    Args:
+        tests: with the rule of each.
+        known: rules among which those are looked for that run beside the rule of a test.
+
+    Raises:
+        RuntimeError: an error of this program, as it was raised in the child.
+    """
+
+    def answer(number: int) -> TestResult | _Raised:
+        try:
+            return run_test(*tests[number], known)
+        except MemoryError:
+            raise
+        except Exception as error:
+            return _Raised(type(error).__name__, traceback.format_exc())
+
+    if not possible():
+        yield from (run_test(*one, known) for one in tests)
+        return
+    child = Child(answer)
+    try:
+        for number, (rule, test) in enumerate(tests):
+            try:
+                found = child.ask_within_limits(number, seconds=MAX_SECONDS)
+            except NoAnswer as error:
+                line = rule.source.line_col(test.span.start)[0]
+                found = TestResult(rule.code, test.title, rule.path, line, False, error.sentence("the test"))
+            if isinstance(found, _Raised):
+                raise RuntimeError(f"{found.kind} in the test {test.title!r} of {rule.code}\n{found.trace}")
+            yield found
+            if child.worn:
+                child.close()
+    finally:
+        child.close()
 
 
 def run_test(rule: Rule, test: ast.Test, known: Iterable[Rule] = ()) -> TestResult:

@@ -9,9 +9,9 @@ import pytest
 from rewriter.core.graph.model import Model, load
 from rewriter.core.language.rules import RuleSet
 from rewriter.rule_tools.load_rules import load_rules
-from rewriter.trust.rule_tests import run_tests
 from rewriter.workbench.authoring.new_rule import new_rule
 from tests.cli.call import GAMMA, MODELS, Call
+from tests.rule_tests import run_tests
 from tests.surgery import texts
 
 ONE = "rules/mxnet/MX001_gemm-input-not-flattened.rules"

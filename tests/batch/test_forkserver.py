@@ -17,16 +17,16 @@ import pytest
 from rewriter import load_rules
 from rewriter.app.batch.processes import run_all
 from rewriter.app.batch.work import Job, Outcome, Work
-from rewriter.core import forkserver
+from rewriter.core.isolation import process
 
 HAS_SERVERS = "forkserver" in multiprocessing.get_all_start_methods()
 needs_servers = pytest.mark.skipif(
-    not HAS_SERVERS or sys.version_info[:3] in forkserver._OPEN, reason="this system knows no such servers"
+    not HAS_SERVERS or sys.version_info[:3] in process._OPEN, reason="this system knows no such servers"
 )
 
 
 def start_method() -> str | None:
-    return forkserver.process_context("rewriter.app.batch.job").get_start_method()
+    return process.process_context("rewriter.app.batch.job").get_start_method()
 
 
 @needs_servers
@@ -68,16 +68,16 @@ def test_a_process_that_was_itself_forked(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_process_gets_the_environment_of_now(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OF_BEFORE", "1")
-    forkserver.take_environment({**os.environ, "OF_NOW": "1"})
+    process.take_environment({**os.environ, "OF_NOW": "1"})
     assert os.environ.pop("OF_NOW") == "1"
     wanted = {name: text for name, text in os.environ.items() if name != "OF_BEFORE"}
-    forkserver.take_environment(wanted)
+    process.take_environment(wanted)
     assert dict(os.environ) == wanted
 
 
 def test_processes_that_cannot_begin_are_told_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """They die before they have read anything: with what is to be done among their arguments, nobody would have come back."""
-    monkeypatch.setattr(forkserver, "process_context", lambda *_: multiprocessing.get_context("spawn"))
+    monkeypatch.setattr(process, "process_context", lambda *_: multiprocessing.get_context("spawn"))
     monkeypatch.setattr(multiprocessing.spawn, "_python_exe", os.fsencode(shutil.which("false") or ""))
     jobs = [Job(str(tmp_path / name), str(tmp_path / "out" / name)) for name in ("a.onnx", "b.onnx")]
     found: list[Outcome] = []

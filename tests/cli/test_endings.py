@@ -15,7 +15,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from rewriter.core.errors import RewriterError
-from rewriter.core.onnxfile.write import signals_deferred, sole_run
+from rewriter.core.isolation.signals import signals_wait
+from rewriter.core.onnxfile.write import sole_run
 from tests.cli.call import GEMM, Call, contents
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no locks and signals here")
@@ -85,7 +86,7 @@ def test_a_termination_of_save_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_steps_of_which_all_are_done_or_none() -> None:
     steps = []
-    with pytest.raises(KeyboardInterrupt), signals_deferred():
+    with pytest.raises(KeyboardInterrupt), signals_wait():
         signal.raise_signal(signal.SIGINT)
         steps.append("last")
     assert steps == ["last"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler

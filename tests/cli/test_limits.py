@@ -10,11 +10,18 @@ from pathlib import Path
 import pytest
 
 from rewriter.app.batch import job
-from rewriter.app.batch.deadline import OutOfTimeError, allowed, ended_after, undisturbed, within_limits
 from rewriter.app.cli.options import size
 from rewriter.core.engine import limits
 from rewriter.core.errors import RewriterError
-from rewriter.trust.proof.judges.child import share_of_machine, told
+from rewriter.core.isolation.budget import (
+    OutOfTimeError,
+    allowed,
+    ended_after,
+    share_of_machine,
+    size_text,
+    undisturbed,
+    within_limits,
+)
 from rewriter.trust.proof.models.guard import first_bad
 from tests.cli.call import GAMMA, Call
 
@@ -125,7 +132,7 @@ def test_memory() -> None:
         bytearray(1 << 33)
     assert len(bytearray(1 << 20)) == 1 << 20
     assert (share_of_machine(1) or 0) > (share_of_machine(4) or 0) >= 1 << 30
-    assert (told(1 << 29), told(3 << 29)) == ("512 MiB", "1.5 GiB")
+    assert (size_text(1 << 29), size_text(3 << 29)) == ("512 MiB", "1.5 GiB")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from rewriter.core.conditions import evaluate, rule_values
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.parse import parse
 from rewriter.rule_tools.load_rules import load_rules
-from rewriter.trust.rule_tests import run_tests
+from tests.rule_tests import run_tests
 
 RULE = """/// Relu becomes Neg.
 rule MY001 relu-to-neg <kind: exact, severity: warning, opset: 7..>

@@ -11,10 +11,10 @@ import onnx
 import pytest
 
 import rewriter
-from rewriter.app.batch.deadline import BeyondLimitsError, OutOfTimeError, within_limits
 from rewriter.core.conditions import guards
+from rewriter.core.isolation.budget import BeyondLimitsError, OutOfTimeError, within_limits
 from rewriter.trust import rule_tests as testing
-from rewriter.trust.proof.rules.limited_tests import inline_tests, limited_results
+from rewriter.trust.rule_tests import inline_tests, limited_results
 from tests.cli.call import GEMM, Call
 from tests.hostile.poison_files import HEAD, write_model, write_poison
 
@@ -59,7 +59,7 @@ def test_an_error_of_the_program_itself_is_no_failed_test(monkeypatch: pytest.Mo
     def broken(*_: object) -> testing.TestResult:
         raise KeyError("a defect")
 
-    monkeypatch.setattr("rewriter.trust.proof.rules.limited_tests.run_test", broken)
+    monkeypatch.setattr("rewriter.trust.rule_tests.run_test", broken)
     rules = [rule for rule in rewriter.load_rules() if rule.code == "HYG001"]
     with pytest.raises(RuntimeError, match=r"KeyError in the test .* of HYG001"):
         list(limited_results(inline_tests(rules), rules))

@@ -12,8 +12,8 @@ from rewriter.core.language.expand.variants import MAX_VARIANTS, groupings
 from rewriter.core.language.parse import parse
 from rewriter.core.language.walk import walk
 from rewriter.rule_tools.load_rules import load_rules
-from rewriter.trust.rule_tests import run_tests
 from tests.language.test_check import check_text
+from tests.rule_tests import run_tests
 
 RULES = Path(__file__).parent / "choices.rules"
 

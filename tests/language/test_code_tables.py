@@ -13,7 +13,7 @@ from rewriter.core.language.syntax.grammar import grammar
 from rewriter.core.language.walk import canonical, walk
 from rewriter.rule_tools.format import format_text
 from rewriter.rule_tools.load_rules import load_rules
-from rewriter.trust.rule_tests import run_tests
+from tests.rule_tests import run_tests
 
 HEAD = '<ir_version: 8, opset_import: ["": 13]>'
 TABLE = f"""\

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from rewriter.trust.proof.judges import child
-from rewriter.trust.proof.judges.child import Child, Crashed, NoAnswer, OutOfMemory, TooSlow
+from rewriter.core.isolation import child
+from rewriter.core.isolation.child import Child, Crashed, NoAnswer, OutOfMemory, TooSlow
 
 pytestmark = pytest.mark.skipif(not child.possible(), reason="this system cannot fork")
 

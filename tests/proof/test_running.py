@@ -6,7 +6,7 @@ import onnx
 import pytest
 
 from rewriter.core.graph.model import Model
-from rewriter.trust.proof.judges.child import Crashed
+from rewriter.core.isolation.child import Crashed
 from rewriter.trust.proof.judges.judges import Session
 from rewriter.trust.proof.models import model_runs as running
 from rewriter.trust.proof.models.model_inputs import Feed

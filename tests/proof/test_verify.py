@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from threading import Thread
-from time import sleep
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 
+from rewriter.core.isolation.process import Process
 from rewriter.core.language.rule import Rule
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.rule_tools.messages.message_pages import message_pages
@@ -20,12 +19,11 @@ from rewriter.trust.proof.instances.instance import Instance
 from rewriter.trust.proof.instances.random_arrays import TAME, feed
 from rewriter.trust.proof.instances.sampling import Stream
 from rewriter.trust.proof.oracles import ORACLES, Refusal
-from rewriter.trust.proof.rules import workers
+from rewriter.trust.proof.rules import verify_rule as verifying
 from rewriter.trust.proof.rules.recorded import examine, exports
 from rewriter.trust.proof.rules.trial import VOID, WRONG, attempt
 from rewriter.trust.proof.rules.verdict import COUNTEREXAMPLE, TESTED, UNVERIFIED, lock_path, read_lock, write_lock
-from rewriter.trust.proof.rules.verify_rule import VerifyPlan, verify_rule
-from rewriter.trust.proof.rules.workers import verify_all
+from rewriter.trust.proof.rules.verify_rule import VerifyPlan, verify_all, verify_rule
 
 MODELS = Path(__file__).parent.parent / "models"
 QUICK = VerifyPlan(samples=30, seconds=60)
@@ -277,24 +275,22 @@ def test_every_recorded_export_has_its_row() -> None:
 
 
 def test_an_instance_on_which_a_process_dies_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    start, seen = workers._start, list[Any]()
+    processes: list[Process] = []
 
-    def started(plan: VerifyPlan) -> Any:
-        verifier = start(plan)
-        seen.append(verifier)
-        if len(seen) == 1:
-            Thread(target=killed, args=(verifier,), daemon=True).start()
-        return verifier
+    class Dying(verifying._Verifier):
+        """The first process dies when it comes to its third instance."""
 
-    def killed(verifier: Any) -> None:
-        while verifier.at.value < 2 and verifier.process.is_alive():
-            sleep(0.001)
-        verifier.process.kill()
+        def __setattr__(self, name: str, value: Any) -> None:
+            super().__setattr__(name, value)
+            if self.process not in processes:
+                processes.append(self.process)
+            if name == "instance" and value == 2 and len(processes) == 1:
+                self.process._process.kill()
 
-    monkeypatch.setattr(workers, "_start", started)
+    monkeypatch.setattr(verifying, "_Verifier", Dying)
     plan = VerifyPlan(samples=400, negatives=False, seconds=60.0)
     (verdict,) = verify_all([made(tmp_path, TRANSPOSES)], plan, {}, 1)
-    assert (verdict.status, verdict.crashed, len(seen)) == (TESTED, 1, 2)
+    assert (verdict.status, verdict.crashed, len(processes)) == (TESTED, 1, 2)
 
 
 def test_recorded_exports_speak_for_repairs() -> None:

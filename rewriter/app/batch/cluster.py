@@ -15,10 +15,11 @@ from typing import Any
 
 from rewriter import __version__
 from rewriter.app.batch.job import process
-from rewriter.app.batch.processes import Interruption, Pool
+from rewriter.app.batch.processes import Pool
 from rewriter.app.batch.urls import is_url
 from rewriter.app.batch.work import Job, Outcome, Work
 from rewriter.core.errors import RewriterError, install
+from rewriter.core.isolation.signals import Interruption
 from rewriter.core.record import replace
 
 LARGEST = 32

@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rewriter.app.batch.deadline import BeyondLimitsError, ClockError, allowed, undisturbed, within_limits
 from rewriter.app.batch.urls import is_remote, is_url
 from rewriter.app.batch.work import Job, Outcome, Work
 from rewriter.core.collector import collect_between_models
 from rewriter.core.errors import RewriterError, reason
+from rewriter.core.isolation.budget import BeyondLimitsError, ClockError, allowed, undisturbed, within_limits
 from rewriter.core.log.clock import Profile, stage
 from rewriter.core.log.records import Log
 from rewriter.core.onnxfile.write import make_folder

@@ -197,8 +197,8 @@ def opened(text: str, source: str = "none") -> Opened:
         return Opened(text)
     from tempfile import TemporaryDirectory
 
-    from rewriter.app.batch.deadline import undisturbed
     from rewriter.app.batch.remote import download
+    from rewriter.core.isolation.budget import undisturbed
 
     folder = TemporaryDirectory(prefix="rewriter-")
     with undisturbed():  # limits are for the work on a model, not for its way

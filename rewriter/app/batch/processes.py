@@ -2,102 +2,32 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import pickle
 import signal
-import sys
 import tempfile
-import threading
-import time
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
 from typing import IO, Any, Generic, NoReturn, TypeVar
 
-from rewriter.app.batch.deadline import limit_processor
 from rewriter.app.batch.group_commit import GroupCommit
 from rewriter.app.batch.job import process
 from rewriter.app.batch.work import Job, Outcome, Work
 from rewriter.core.errors import RewriterError, reason
+from rewriter.core.isolation.budget import limit_processor
+from rewriter.core.isolation.process import Process, received
+from rewriter.core.isolation.signals import Interruption
 from rewriter.core.record import field, record, replace
 
-# Ctrl-C and the end that a system asks for: noted while processes work, so that what is done is kept, told and reported.
-
-
-class Interrupted(KeyboardInterrupt):
-    """A signal came where nothing waits for one; `number` says which."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self.number = number
-
-
-class Interruption:
-    """What signals say.
-
-    Attributes:
-        number: of the signal that came; 0 for none.
-        waited: whether somebody waits at `reader`, or will look at the number. Otherwise, and when a second signal comes,
-            Interrupted is raised.
-    """
-
-    def __init__(self) -> None:
-        self.number = 0
-        self.waited = False
-        self.reader, self._writer = os.pipe()
-        os.set_blocking(self._writer, False)
-
-    @property
-    def code(self) -> int:
-        """The exit code that shells have for it."""
-        return 128 + self.number
-
-    def close(self) -> None:
-        for descriptor in (self.reader, self._writer):
-            os.close(descriptor)
-
-    def hear(self, number: int, frame: Any) -> None:
-        """The handler of signals."""
-        again, self.number = self.number, number
-        if again or not self.waited:
-            raise Interrupted(number)
-        os.write(self._writer, b"1")
-
-
-@contextmanager
-def heard() -> Iterator[Interruption]:
-    """Has SIGINT and SIGTERM noted, unless they are ignored."""
-    found = Interruption()
-    before = {}
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM):
-            if signal.getsignal(number) not in (signal.SIG_IGN, None):
-                before[number] = signal.signal(number, found.hear)
-    try:
-        yield found
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        found.close()
-
-
 Worker = Callable[[Job, Work], Outcome]
-
-PATIENCE = 5.0
-"""Seconds for processes that are told to end."""
-
-_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 
 
 @record(slots=True)
 class _Started:
     """A process, the number of the job that it is at (-1: none), and those of the jobs whose outcomes it has not said."""
 
-    process: BaseProcess
-    connection: Connection[Any, Any]
+    process: Process
     current: int = -1
     open: list[int] = field(default_factory=list)
 
@@ -110,10 +40,7 @@ class Pool:
     """
 
     def __init__(self, jobs: Sequence[Job], work: Work, worker: Worker, interruption: Interruption | None = None) -> None:
-        from rewriter.core.forkserver import process_context
-
         self._interruption = interruption
-        self._context = process_context("onnx_graphsurgeon", "rewriter.app.batch.job", __name__)
         self._work = work
         self._worker = worker
         self._given = jobs
@@ -132,16 +59,8 @@ class Pool:
         """A new process with the next job; False when there is none."""
         if not self._left:
             return False
-        from rewriter.core.forkserver import uninterrupted
-
-        ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=serve, args=(theirs,), daemon=True)
-        with uninterrupted():
-            process.start()
-        theirs.close()
-        with suppress(OSError):  # were it an argument, nobody would hear of a process that cannot begin
-            ours.send((dict(os.environ), self._work, self._worker))
-        one = _Started(process, ours)
+        needed = "onnx_graphsurgeon", "rewriter.app.batch.job", __name__
+        one = _Started(Process(serve, (self._work, self._worker), *needed))
         self._processes.append(one)
         self._give(one)
         return True
@@ -149,11 +68,11 @@ class Pool:
     def collect(self) -> list[tuple[int, Outcome]]:
         """Waits for something to happen; the jobs that are finished by it."""
         found = []
-        waited: list[Any] = [one.connection for one in self._processes]
+        waited: list[Any] = [one.process.connection for one in self._processes]
         ready = wait(waited if self._interruption is None else [*waited, self._interruption.reader])
-        for one in [one for one in self._processes if one.connection in ready]:
+        for one in [one for one in self._processes if one.process.connection in ready]:
             try:
-                said: list[tuple[int, Outcome]] = one.connection.recv()
+                said: list[tuple[int, Outcome]] = one.process.connection.recv()
             except (EOFError, OSError):
                 found.extend(self._lost(one))
                 continue
@@ -171,15 +90,7 @@ class Pool:
 
     def stop(self) -> None:
         """Ends all processes, whatever they are at."""
-        for one in self._processes:
-            one.connection.close()
-            one.process.terminate()
-        end = time.monotonic() + PATIENCE
-        for one in self._processes:
-            one.process.join(max(0.0, end - time.monotonic()))
-            if one.process.is_alive():
-                one.process.kill()
-                one.process.join()
+        Process.stop(one.process for one in self._processes)
 
     def _give(self, one: _Started) -> None:
         """The next job, or the word that there is none."""
@@ -194,25 +105,23 @@ class Pool:
             one.current = given[0]
             one.open.append(given[0])
             self._current[given[0]] = given[1]
-        with suppress(OSError):  # a process that has died meanwhile is found out by `collect`
-            one.connection.send(given)
+        one.process.send(given)
 
     @property
     def _left(self) -> bool:
         """Whether there is a job that nobody is at."""
         return bool(self._again) or self._next < len(self._given)
 
-    def _end(self, one: _Started) -> None:
-        one.connection.close()
+    def _end(self, one: _Started) -> int | None:
         self._processes.remove(one)
-        one.process.join()
+        return one.process.end()
 
     def _lost(self, one: _Started) -> list[tuple[int, Outcome]]:
         """A process has died: the job that it was at failed, and is tried once more as a mere copy.
 
         Jobs before it whose results were not yet named are done again; one whose process dies a second time so has failed.
         """
-        self._end(one)
+        exit_code = self._end(one)
         found = []
         for position in one.open:
             job = self._current.pop(position)
@@ -220,9 +129,9 @@ class Pool:
                 self._unsaid.add(position)
                 self._again.append((position, replace(job, adopts=True)))
                 continue
-            late = one.process.exitcode == -getattr(signal, "SIGXCPU", 0) and one.process.exitcode != 0
+            late = exit_code == -getattr(signal, "SIGXCPU", 0) and exit_code != 0
             again = not late and position not in self._failed and not job.copy and job.target not in (None, job.path)
-            self._failed.setdefault(position, Outcome(job.path, error=_cause(one.process.exitcode), late=late))
+            self._failed.setdefault(position, Outcome(job.path, error=_cause(exit_code), late=late))
             if again:
                 self._again.append((position, replace(job, copy=True, adopts=False)))
             else:
@@ -242,25 +151,6 @@ def _cause(exit_code: int | None) -> str:
     return f"the process that worked on it ended (exit code {exit_code})"
 
 
-def _outlive_nobody() -> None:
-    """Has the system end this process with the one that started it, however that ends."""
-    parent = multiprocessing.parent_process()
-    with suppress(Exception):
-        if sys.platform == "linux" and parent is not None:
-            import ctypes
-
-            ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGTERM)
-            if not parent.is_alive():
-                raise SystemExit(1)
-
-
-def _received(connection: Connection[Any, Any]) -> tuple[Mapping[str, str], Work, Worker]:
-    try:
-        return connection.recv()  # type: ignore[no-any-return]
-    except (EOFError, OSError):
-        raise SystemExit(1) from None
-
-
 def ends_on(number: int, group: GroupCommit) -> None:
     """Has a signal end this process. It removes the results without a name wherever it comes, also amid their removal, and does
     so before anything is raised: what is raised may get lost.
@@ -276,14 +166,9 @@ def ends_on(number: int, group: GroupCommit) -> None:
 
 def serve(connection: Connection[Any, Any]) -> None:
     """The life of a process: what is to be done, then jobs in, outcomes out, until the other end is closed."""
-    from rewriter.core.forkserver import take_environment
-
-    environment, work, worker = _received(connection)
-    take_environment(environment)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted, too, and ends this one
+    work, worker = received(connection)
     group = GroupCommit()
     ends_on(signal.SIGTERM, group)
-    _outlive_nobody()
     with suppress(EOFError, OSError), group:
         while True:
             given: tuple[int, Job] | None = connection.recv()

@@ -19,10 +19,10 @@ from rewriter.app.report.document import place_text
 from rewriter.core.engine.limits import Limits
 from rewriter.core.errors import RewriterError, reason
 from rewriter.core.graph.model import Model, load
+from rewriter.core.isolation.budget import Budget, budgeted
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log.records import Firing, Log, RolledBack, Verification
 from rewriter.rule_tools.load_rules import load_rules
-from rewriter.trust.proof.judges.child import Budget, budgeted
 from rewriter.trust.proof.onnx_runtime import installed
 
 IN_MEMORY = "<model>"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rewriter.app.batch.jobs import check_results, find_models, plan, without_results
 from rewriter.app.batch.outcome_records import FINDINGS, OK, Command, Totals
-from rewriter.app.batch.processes import Interrupted, Interruption, heard, run_all
+from rewriter.app.batch.processes import run_all
 from rewriter.app.batch.urls import STDOUT, is_remote, is_url
 from rewriter.app.batch.work import Job, Outcome, Work
 from rewriter.app.cli.configured import unused, vary
@@ -28,6 +28,7 @@ from rewriter.app.cli.selection import selected
 from rewriter.app.report.terminal import profile_lines, summary_line
 from rewriter.core.engine.limits import Limits
 from rewriter.core.errors import RewriterError
+from rewriter.core.isolation.signals import Interrupted, Interruption, heard
 from rewriter.core.log.clock import Profile
 from rewriter.core.onnxfile.write import sole_run
 from rewriter.core.record import replace
@@ -249,7 +250,7 @@ def write_results(command: Command, args: argparse.Namespace, ending: str) -> in
         if getattr(args, name) and (not args.out or is_url(args.out)):
             raise RewriterError(f"--{name} is about a folder of results on this machine; give it with --out")
     if args.inputs is not None:
-        from rewriter.app.batch.deadline import within_limits
+        from rewriter.core.isolation.budget import within_limits
         from rewriter.trust.proof.models.model_inputs import read_inputs
 
         with within_limits(**limits_of(args)):

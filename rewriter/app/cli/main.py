@@ -91,8 +91,8 @@ def _within_limits(args: argparse.Namespace) -> AbstractContextManager[None]:
     """The limits of a command that reads models one at a time: a few bytes may ask for any time, and for all the memory."""
     if "limited" not in args:
         return nullcontext()
-    from rewriter.app.batch.deadline import allowed, within_limits
     from rewriter.app.cli.options import limits_of
+    from rewriter.core.isolation.budget import allowed, within_limits
 
     limits = limits_of(args)
     given = [getattr(args, name, None) for name in ("model", "other", "before", "after", "input", "output", "plan")]

@@ -586,7 +586,7 @@ def limits_of(args: argparse.Namespace, seconds: float | None = None) -> dict[st
     """
     if "time_limit" not in args:
         return {}
-    from rewriter.trust.proof.judges.child import SECONDS, share_of_machine
+    from rewriter.core.isolation.budget import SECONDS, share_of_machine
 
     most, processes = args.memory_limit, getattr(args, "jobs", 1)
     return {

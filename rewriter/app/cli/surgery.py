@@ -29,9 +29,8 @@ def limited(args: argparse.Namespace) -> Iterator[None]:
     Raises:
         RewriterError: it was not done within them.
     """
-    from rewriter.app.batch.deadline import within_limits
-    from rewriter.trust.proof.judges.child import SECONDS as OF_JUDGES
-    from rewriter.trust.proof.judges.child import Budget, budgeted
+    from rewriter.core.isolation.budget import SECONDS as OF_JUDGES
+    from rewriter.core.isolation.budget import Budget, budgeted, within_limits
 
     limits = limits_of(args, LONG)
     with within_limits(**limits), budgeted(Budget(min(limits["seconds"], OF_JUDGES), limits["memory"])):

@@ -12,14 +12,13 @@ from rewriter import __version__
 from rewriter.app.editor.opened_rules import OpenedRules, find_rule, hover, proposals
 from rewriter.app.report.why_lines import miss_lines
 from rewriter.core.errors import RewriterError
+from rewriter.core.isolation import budget
+from rewriter.core.isolation.budget import Budget, budgeted
 from rewriter.core.language.ast import Span
 from rewriter.core.language.diagnostics import Diagnostic, Related, RuleFileError
 from rewriter.core.language.rule_files import read_rule_file
 from rewriter.rule_tools.format import format_text
-from rewriter.trust.proof.judges import child as memory
-from rewriter.trust.proof.judges.child import Budget, budgeted
-from rewriter.trust.proof.rules.limited_tests import inline_tests, limited_results
-from rewriter.trust.rule_tests import TestResult
+from rewriter.trust.rule_tests import TestResult, inline_tests, limited_results
 from rewriter.workbench.style import Style
 
 TEST, VERIFY = "rewriter.test", "rewriter.verify"
@@ -220,7 +219,7 @@ def test_results(opened: OpenedRules, code: str = "", line: int = 0) -> list[Tes
         for rule, test in inline_tests(opened.rules)
         if code in ("", rule.code) and line in (0, rule.source.line_col(test.span.start)[0])
     ]
-    with budgeted(Budget(most=memory.share_of_machine(1))):
+    with budgeted(Budget(most=budget.share_of_machine(1))):
         return list(limited_results(chosen, tuple(opened.rules)))
 
 
@@ -233,8 +232,7 @@ def told(result: TestResult) -> str:
 def verified(opened: OpenedRules, code: str) -> Iterable[str]:
     """What running a rule of this code on random instances shows. Raises RewriterError without a runtime."""
     from rewriter.trust.proof.oracles import require_runtime
-    from rewriter.trust.proof.rules.verify_rule import VerifyPlan
-    from rewriter.trust.proof.rules.workers import verify_all
+    from rewriter.trust.proof.rules.verify_rule import VerifyPlan, verify_all
 
     require_runtime()
     chosen = [rule for rule in opened.rules if rule.code == code]

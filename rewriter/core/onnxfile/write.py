@@ -343,26 +343,3 @@ def _locked(folder: str | os.PathLike[str]) -> int:
     except OSError:  # a file system without locks
         pass
     return descriptor
-
-
-@contextlib.contextmanager
-def signals_deferred() -> Iterator[None]:
-    """Has signals that would interrupt this process wait, for steps of which all are done or none."""
-    import signal
-    import threading
-
-    came: list[int] = []
-    before = {}
-    if threading.current_thread() is threading.main_thread():
-        for name in ("SIGINT", "SIGTERM", "SIGALRM"):
-            number = getattr(signal, name, None)
-            if number is not None and callable(handler := signal.getsignal(number)):
-                before[number] = handler
-                signal.signal(number, lambda number, frame: came.append(number))
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        for number in dict.fromkeys(came):
-            signal.raise_signal(number)

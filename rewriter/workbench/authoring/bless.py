@@ -16,8 +16,7 @@ from rewriter.core.language.rule_files import read_rule_file
 from rewriter.core.onnxfile.write import write_bytes
 from rewriter.core.record import record
 from rewriter.rule_tools.format import format_text
-from rewriter.trust.proof.rules.limited_tests import inline_tests, limited_results
-from rewriter.trust.rule_tests import TestResult, contradictions, read_model
+from rewriter.trust.rule_tests import TestResult, contradictions, inline_tests, limited_results, read_model
 from rewriter.workbench.authoring.new_rule import model_text
 
 

@@ -16,10 +16,11 @@ from rewriter.core.graph.model import Model
 from rewriter.core.graph.objects import Function, Graph, Node
 from rewriter.core.graph.scopes import find_scopes
 from rewriter.core.graph.values import Constant, LazySparse, LazyTensor
+from rewriter.core.isolation.signals import signals_wait
 from rewriter.core.onnxfile import external_data
 from rewriter.core.onnxfile.tensors import numpy_dtype, read_tensor, write_tensor
 from rewriter.core.onnxfile.weights_in_files import payload_of
-from rewriter.core.onnxfile.write import NewFile, check_target, signals_deferred, sync_folder, transfer, write_all
+from rewriter.core.onnxfile.write import NewFile, check_target, sync_folder, transfer, write_all
 from rewriter.core.record import record
 
 # The weights of a model that are in other files, whatever holds them: one that is overlooked takes its whole file along.
@@ -148,7 +149,7 @@ def save_apart(
         judged()
         _refer(places, location, folder)
         file.sync()
-        with signals_deferred():
+        with signals_wait():
             file.name()
             try:
                 sync_folder(data.parent)

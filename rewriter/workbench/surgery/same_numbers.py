@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from rewriter.core.errors import RewriterError
+from rewriter.core.isolation import child
+from rewriter.core.isolation.child import Crashed, NoAnswer
 from rewriter.core.record import field, record
 from rewriter.trust.proof import onnx_runtime
-from rewriter.trust.proof.judges import child
-from rewriter.trust.proof.judges.child import Crashed, NoAnswer
 from rewriter.trust.proof.judges.judges import PLAIN, RefusedError
 from rewriter.trust.proof.models.model_inputs import Feed, declared_inputs, feed_sets
 from rewriter.trust.proof.models.model_runs import MOST_BYTES, MOST_BYTES_OF_INPUTS, SECONDS

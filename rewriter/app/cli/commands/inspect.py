@@ -351,9 +351,9 @@ def run(args: argparse.Namespace) -> int:
     """Runs one model; returns 0."""
     import numpy as np
 
-    from rewriter.app.batch.deadline import within_limits
     from rewriter.app.report.run_lines import run_lines, run_object
     from rewriter.core.graph.tidy import fix_shapes
+    from rewriter.core.isolation.budget import within_limits
     from rewriter.core.onnxfile.write import check_target
     from rewriter.trust.proof.models.benchmark import single_run
     from rewriter.trust.proof.models.model_inputs import write_arrays
@@ -409,9 +409,9 @@ def run(args: argparse.Namespace) -> int:
 )
 def bench(args: argparse.Namespace) -> int:
     """Times models; returns 0."""
-    from rewriter.app.batch.deadline import within_limits
     from rewriter.app.report.run_lines import bench_lines, bench_object
     from rewriter.core.graph.tidy import fix_shapes
+    from rewriter.core.isolation.budget import within_limits
     from rewriter.trust.proof.judges.judges import runtime_version
     from rewriter.trust.proof.models.benchmark import benchmark
     from rewriter.trust.proof.models.validity import Candidate

@@ -131,7 +131,7 @@ def plan(args: argparse.Namespace) -> int:
     done = work.variants[job.variant] if work.variants else work
     document = plan_of(outcome, done, given, args.model, args.rules)
     if args.interactive:
-        from rewriter.app.batch.deadline import undisturbed
+        from rewriter.core.isolation.budget import undisturbed
 
         with undisturbed():  # somebody thinks
             decided = _decided(document.proposals, outcome.log.firings)

@@ -45,7 +45,7 @@ SECONDS_BETWEEN_LOOKS = 0.5
 )
 def test(args: argparse.Namespace) -> int:
     """Runs the tests; returns 1 when one fails."""
-    from rewriter.app.batch.deadline import within_limits
+    from rewriter.core.isolation.budget import within_limits
 
     def limited() -> int:
         with within_limits(**limits_of(args, LONG)):
@@ -91,7 +91,7 @@ def watched(paths: Sequence[str] | None, work: Callable[[], int], wait: Callable
 def _test(args: argparse.Namespace) -> int:
     from rewriter.app.cli.selection import load
     from rewriter.app.report.jsonreport import dumps
-    from rewriter.trust.proof.rules.limited_tests import inline_tests, limited_results
+    from rewriter.trust.rule_tests import inline_tests, limited_results
 
     known = load(args.rules)
     results = list(limited_results(inline_tests(known), tuple(known)))
@@ -266,8 +266,7 @@ def verify(args: argparse.Namespace) -> int:
     from rewriter.core.resources import resource
     from rewriter.trust.proof.oracles import require_runtime
     from rewriter.trust.proof.rules.verdict import holds, kept_verdicts, lock_path, read_lock
-    from rewriter.trust.proof.rules.verify_rule import VerifyPlan
-    from rewriter.trust.proof.rules.workers import verify_with_exports
+    from rewriter.trust.proof.rules.verify_rule import VerifyPlan, verify_with_exports
 
     rules = load(args.rules or None)
     named = rules.select(codes(args.select) or ["ALL"])

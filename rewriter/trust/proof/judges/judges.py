@@ -11,10 +11,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from rewriter.core.isolation.budget import current
+from rewriter.core.isolation.child import LARGE, Child, NoAnswer, TooSlow, possible
 from rewriter.trust.proof import onnx_runtime
-from rewriter.trust.proof.judges import child, native
-from rewriter.trust.proof.judges import child as budget
-from rewriter.trust.proof.judges.child import Child, NoAnswer, TooSlow
+from rewriter.trust.proof.judges import native
 
 CHECKER, FULL_CHECK = "onnx.checker", "onnx.checker with shape inference"
 SESSION, PLAIN = onnx_runtime.NAME, onnx_runtime.PLAIN
@@ -124,7 +124,7 @@ class Session:
 
     def __del__(self) -> None:
         _, data, folder = self._model
-        large = folder is not None or len(data) >= child.LARGE
+        large = folder is not None or len(data) >= LARGE
         if (_CHILD.worn or large) and getattr(self, "_process", -1) == _CHILD.number:
             _CHILD.close()  # with the memory that a large model takes
 
@@ -137,19 +137,18 @@ def _taken(found: Any) -> Any:
 
 def _ask(judge: str, *question: Any, seconds: float | None = None) -> Any:
     """The answer of the child; a `judge` that was too slow for one state of a model is not asked about another."""
-    if not child.possible():
+    if not possible():
         return native.answer(*question)
     if _CHILD.worn and question[0] != "run":
         _CHILD.close()
-    limits = budget.current()
-    if judge in limits.silent:
-        raise limits.silent[judge]
-    within = limits.seconds() if seconds is None else min(seconds, limits.seconds())
+    silent = current().silent
+    if judge in silent:
+        raise silent[judge]
     try:
-        return _CHILD.ask(within, *question, most=limits.memory)
+        return _CHILD.ask_within_limits(*question, seconds=seconds)
     except TooSlow as error:
         if judge:
-            limits.silent[judge] = error
+            silent[judge] = error
         raise
 
 

@@ -14,11 +14,11 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
+from rewriter.core.isolation.child import TooSlow
 from rewriter.core.onnxfile import external_data
 from rewriter.core.onnxfile.expansion import TOLD, expands_too_much
 from rewriter.core.onnxfile.part import Whole
 from rewriter.trust.proof import onnx_runtime
-from rewriter.trust.proof.judges.child import TooSlow
 from rewriter.trust.proof.judges.judges import PLAIN, SESSION, NoAnswer, Session
 from rewriter.trust.proof.layers.result import LayerDifference, RefusedNode, TensorPair
 from rewriter.trust.proof.models.model_inputs import Feed, declared_inputs
@@ -171,9 +171,11 @@ class Half:
         try:
             return self._session(part).run(list(names), fed)
         except TooSlow as error:  # to look for the node that takes so long would take as long again and again
-            raise RewriterError(f"{error.told(self.runtime)}, so nothing is compared; --time-limit gives it more") from error
+            raise RewriterError(
+                f"{error.sentence(self.runtime)}, so nothing is compared; --time-limit gives it more"
+            ) from error
         except NoAnswer as error:
-            raise CannotRun(error.told(self.runtime)) from error
+            raise CannotRun(error.sentence(self.runtime)) from error
         except Exception as error:
             raise CannotRun(onnx_runtime.reason(error)) from error
 

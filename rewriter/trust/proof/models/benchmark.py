@@ -81,7 +81,7 @@ class _InRuntime:
 
 
 def _failed(error: NoAnswer | RefusedError) -> CannotRun:
-    return CannotRun(error.told(onnx_runtime.NAME) if isinstance(error, NoAnswer) else f"{onnx_runtime.NAME}: {error}")
+    return CannotRun(error.sentence(onnx_runtime.NAME) if isinstance(error, NoAnswer) else f"{onnx_runtime.NAME}: {error}")
 
 
 def _ran(run: ModelRun | _InRuntime, feed: Feed, runtime: str) -> SingleRun:
@@ -164,7 +164,7 @@ def benchmark(
         try:
             found = judges.bench(question, runs, warmup, seconds, threads, optimize, str(folder) if nodes else None)
         except judges.NoAnswer as error:
-            raise RewriterError(error.told(onnx_runtime.NAME)) from error
+            raise RewriterError(error.sentence(onnx_runtime.NAME)) from error
     timings = []
     for (name, *_), feed, one in zip(models, feeds, found, strict=True):
         if "refused" in one:

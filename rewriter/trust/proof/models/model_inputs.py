@@ -19,11 +19,11 @@ import onnx
 from numpy.lib.format import MAGIC_PREFIX, read_array_header_1_0, read_array_header_2_0
 
 from rewriter.core.errors import RewriterError, reason
+from rewriter.core.isolation import budget
+from rewriter.core.isolation.budget import size_text
 from rewriter.core.language.operator_traits import TRAITS
 from rewriter.core.onnxfile.write import write_file
 from rewriter.core.record import record, replace
-from rewriter.trust.proof.judges import child as budget
-from rewriter.trust.proof.judges.child import told
 
 # Arrays in files of NumPy, which people give as inputs, outputs or weights, and what is said of damaged ones.
 
@@ -81,7 +81,7 @@ def _check_size(file: BinaryIO, path: Path) -> None:
                 with archive.open(member) as entry:
                     size += _declared(entry, member.file_size, f"{path}: {member.filename!r} in it", whole=False)
     if most is not None and size > most:
-        raise RewriterError(f"{path}: its arrays take {told(size)}, more than the memory limit of {told(most)}")
+        raise RewriterError(f"{path}: its arrays take {size_text(size)}, more than the memory limit of {size_text(most)}")
 
 
 def _declared(file: IO[bytes], available: int, name: str, *, whole: bool) -> int:

@@ -11,10 +11,10 @@ import onnx
 from onnx import helper
 
 from rewriter.core.errors import RewriterError
+from rewriter.core.isolation import child
+from rewriter.core.isolation.child import Crashed, NoAnswer, TooSlow
 from rewriter.core.record import record
 from rewriter.trust.proof import onnx_runtime
-from rewriter.trust.proof.judges import child
-from rewriter.trust.proof.judges.child import Crashed, NoAnswer, TooSlow
 from rewriter.trust.proof.judges.judges import PLAIN, RefusedError, Session
 from rewriter.trust.proof.judges.judges import runtime_version as onnx_runtime_version
 from rewriter.trust.proof.judges.native import REFERENCE
@@ -68,9 +68,9 @@ class ModelRun:
         except CannotRun:
             raise
         except TooSlow as error:
-            raise GaveUp(error.told(runtime)) from error
+            raise GaveUp(error.sentence(runtime)) from error
         except NoAnswer as error:
-            raise CannotRun(error.told(runtime)) from error
+            raise CannotRun(error.sentence(runtime)) from error
         except (RewriterError, RefusedError) as error:
             raise CannotRun(f"{runtime}: {onnx_runtime.reason(error)}") from error
 
@@ -89,9 +89,9 @@ class ModelRun:
         try:
             values = self._session.run(None, feed)
         except TooSlow as error:
-            raise GaveUp(error.told(self.runtime)) from error
+            raise GaveUp(error.sentence(self.runtime)) from error
         except NoAnswer as error:
-            raise CannotRun(error.told(self.runtime)) from error
+            raise CannotRun(error.sentence(self.runtime)) from error
         except RefusedError as error:
             raise CannotRun(f"{self.runtime}: {error}") from error
         return dict(zip(self.outputs, values, strict=True))

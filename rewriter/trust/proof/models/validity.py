@@ -21,13 +21,13 @@ import onnx
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model
+from rewriter.core.isolation.child import Crashed, NoAnswer
 from rewriter.core.onnxfile import external_data
 from rewriter.core.onnxfile import external_data as copy_external_data
 from rewriter.core.onnxfile.temporary import temporary_folder
 from rewriter.core.onnxfile.weights_apart import Outline
 from rewriter.trust.proof import onnx_runtime
 from rewriter.trust.proof.judges import judges
-from rewriter.trust.proof.judges.child import Crashed, NoAnswer
 from rewriter.trust.proof.judges.judges import CHECKER, FULL_CHECK, PLAIN, SESSION, RefusedError, Session
 
 T = TypeVar("T")
@@ -254,7 +254,7 @@ class Candidate:
         except (RefusedError, Crashed) as error:
             return str(error)
         except NoAnswer as error:
-            self.unanswered[judge] = error.told(judge)
+            self.unanswered[judge] = error.sentence(judge)
         except (RewriterError, OSError):
             pass
         return None

@@ -1,20 +1,28 @@
-"""Verification of one rule: instances until enough of them say something, then the verdict.
+"""Verification of rules: instances until enough of them say something, then the verdict; of many rules in processes.
 
 A run is deterministic: the seed and the rule decide every instance, so a counterexample can be had again.
 """
 
 from __future__ import annotations
 
+import os
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
 
 import onnx
 
+from rewriter.core.isolation.budget import restrict
+from rewriter.core.isolation.process import Process, received
 from rewriter.core.language import schema
 from rewriter.core.language.dtypes import DTYPE_NAMES
 from rewriter.core.language.rule import Rule
-from rewriter.core.record import field, record
+from rewriter.core.language.rules import RuleSet
+from rewriter.core.record import field, record, replace
+from rewriter.rule_tools.load_rules import load_rules
 from rewriter.trust.proof.instances.instance import Array, Instance
 from rewriter.trust.proof.instances.random_arrays import STYLES
 from rewriter.trust.proof.instances.sampling import Stream
@@ -22,6 +30,7 @@ from rewriter.trust.proof.models.model_runs import values_of
 from rewriter.trust.proof.models.output_agreement import difference
 from rewriter.trust.proof.oracles import ORACLES, Refusal
 from rewriter.trust.proof.rules.obligation import obligation, running, shrink, unneeded
+from rewriter.trust.proof.rules.recorded import Recorded, examine
 from rewriter.trust.proof.rules.refused import REFUSED, Effort, claimed, refuted
 from rewriter.trust.proof.rules.trial import (
     CHANGED,
@@ -249,3 +258,141 @@ def _suspects(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> set[str]:
                 operator = schema.schema(node.op_type, node.domain, opset)
                 return {f"{node.op_type}-{operator.since if operator else opset}"}
     return set()
+
+
+# Rules verified in processes of their own: a runtime that falls over takes one instance with it, not the run.
+#
+# A process says which instance it is about to run. When it dies, another one begins the same rule again without that instance.
+
+MOST_CRASHES = 10
+NOWHERE = -1
+
+
+@record
+class _VerifyJob:
+    rule: Rule
+    recorded: Sequence[str]
+    skip: set[int] = field(default_factory=set)
+    negatives: bool = True
+
+
+@record
+class _Verifier:
+    process: Process
+    job: _VerifyJob | None = None
+    instance: int = NOWHERE
+    deadline: float = 0.0
+
+
+def verify_with_exports(rules: RuleSet, codes: Sequence[str], plan: VerifyPlan, folder: Path, jobs: int) -> list[Verdict]:
+    """The verdicts on some rules, which recorded exports decide before random models do.
+
+    Args:
+        rules: all that are loaded.
+        codes: of those to verify.
+        plan: how thoroughly.
+        folder: of recorded exports, if there is one.
+        jobs: processes at once.
+    """
+    if not codes:
+        return []
+    # An export often needs more than one repair, so the shipped ones run beside those to be verified.
+    others = [rule for rule in load_rules(None) if rules.get(rule.code) is None] if folder.is_dir() else []
+    recorded = examine(replace(rules, rules=(*rules, *others)), folder, codes) if folder.is_dir() else Recorded()
+    known = {rule.code: rule for rule in rules}
+    harmful = [Verdict(code, known[code].digest, COUNTEREXAMPLE, why) for code, why in recorded.harms.items()]
+    todo = [known[code] for code in codes if code in known and code not in recorded.harms]
+    return [*harmful, *verify_all(todo, plan, recorded.repairs, jobs)]
+
+
+def verify_all(rules: Sequence[Rule], plan: VerifyPlan, recorded: Mapping[str, Sequence[str]], jobs: int) -> Iterator[Verdict]:
+    """The verdicts on rules, as they come.
+
+    Args:
+        rules: what to verify.
+        plan: how thoroughly.
+        recorded: recorded exports that each rule repairs.
+        jobs: processes at once.
+    """
+    waiting = deque(_VerifyJob(rule, recorded.get(rule.code, ())) for rule in rules)
+    verifiers: list[_Verifier] = []
+    try:
+        while waiting or any(verifier.job for verifier in verifiers):
+            busy = sum(verifier.job is not None for verifier in verifiers)
+            while len(verifiers) < min(jobs, len(waiting) + busy):
+                verifiers.append(_Verifier(Process(serve, plan, __name__)))
+            for verifier in verifiers:
+                if verifier.job is None and waiting:
+                    verifier.job = waiting.popleft()
+                    _send(verifier, plan.limit)
+            yield from _collect(verifiers, waiting)
+            yield from _late(verifiers, plan.limit)
+    finally:
+        Process.stop(verifier.process for verifier in verifiers)
+
+
+def _send(verifier: _Verifier, seconds: float) -> None:
+    job = verifier.job
+    assert job is not None
+    verifier.deadline = time.monotonic() + seconds
+    verifier.instance = NOWHERE
+    verifier.process.send((job.rule, tuple(job.recorded), frozenset(job.skip), job.negatives))
+
+
+def _collect(verifiers: list[_Verifier], waiting: deque[_VerifyJob]) -> Iterator[Verdict]:
+    """Waits for news; a dead process gives its job back."""
+    left = min(verifier.deadline for verifier in verifiers if verifier.job is not None) - time.monotonic()
+    ready = wait([verifier.process.connection for verifier in verifiers], max(left, 0.0))
+    for verifier in [verifier for verifier in verifiers if verifier.process.connection in ready]:
+        try:
+            message: int | Verdict = verifier.process.connection.recv()
+        except (EOFError, OSError):
+            verifiers.remove(verifier)
+            verifier.process.end()
+            if verifier.job is not None:
+                yield from _crashed(verifier.job, verifier.instance, waiting)
+            continue
+        if isinstance(message, int):
+            verifier.instance = message
+        else:
+            verifier.job = None
+            yield message
+
+
+def _late(verifiers: list[_Verifier], seconds: float) -> Iterator[Verdict]:
+    """Ends the processes whose rule has had its time."""
+    for verifier in [one for one in verifiers if one.job is not None and time.monotonic() > one.deadline]:
+        assert verifier.job is not None
+        verifiers.remove(verifier)
+        verifier.process.kill()
+        rule = verifier.job.rule
+        yield Verdict(rule.code, rule.digest, UNVERIFIED, f"it was not done within the time limit of {seconds:.3g} s")
+
+
+def _crashed(job: _VerifyJob, last: int, waiting: deque[_VerifyJob]) -> Iterator[Verdict]:
+    if len(job.skip) >= MOST_CRASHES or not job.negatives:
+        reason = "an oracle's process died, again and again"
+        yield Verdict(job.rule.code, job.rule.digest, UNVERIFIED, reason, crashed=len(job.skip) + 1)
+        return
+    if last in job.skip or last == NOWHERE:
+        job.negatives = False  # it died behind the samples
+    job.skip.add(last)
+    waiting.appendleft(job)
+
+
+def serve(connection: Connection[Any, Any]) -> None:
+    """The loop of a process: verifies the rules that it is sent until nobody sends any more."""
+    plan: VerifyPlan = received(connection)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # onnx's checker prints to stdout from C++
+    restrict(plan.memory)
+    while True:
+        try:
+            rule, recorded, skip, negatives = connection.recv()
+        except EOFError:
+            return
+        try:
+            verdict = verify_rule(rule, replace(plan, negatives=negatives), recorded, skip=skip, at=connection.send)
+        except Exception as error:  # whatever it is, it concerns this rule and not the others
+            why = f"the verification itself failed: {type(error).__name__}: {error}"
+            verdict = Verdict(rule.code, rule.digest, COUNTEREXAMPLE, why)
+        connection.send(verdict)

@@ -15,10 +15,11 @@ from rewriter.core.engine.run import run
 from rewriter.core.errors import RewriterError, install
 from rewriter.core.framework.source_info import SourceInfo
 from rewriter.core.graph.model import Model
+from rewriter.core.isolation import child
+from rewriter.core.isolation.budget import Budget, budgeted, current
+from rewriter.core.isolation.child import Crashed, NoAnswer
 from rewriter.core.language.rules import RuleSet
 from rewriter.trust.proof import onnx_runtime
-from rewriter.trust.proof.judges import child
-from rewriter.trust.proof.judges.child import Budget, Crashed, NoAnswer, budgeted, current
 from rewriter.trust.proof.judges.judges import RefusedError
 from rewriter.trust.proof.models.model_inputs import feed_sets
 from rewriter.trust.proof.models.model_runs import MOST_BYTES, MOST_BYTES_OF_INPUTS, RUN, SECONDS

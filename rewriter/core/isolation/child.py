@@ -1,4 +1,8 @@
-"""Calls in a child process with limits of time and memory: native code may hang, take all memory or end its process."""
+"""Calls in a child process with limits of time and memory: native code may hang, take all memory or end its process.
+
+`Child` forks this process, so that what it calls needs no import and is not pickled. A child answers one request at a time. The
+processes of `process` are no copies of this one and work side by side.
+"""
 
 from __future__ import annotations
 
@@ -10,74 +14,15 @@ import socket
 import struct
 import sys
 import threading
-import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 from rewriter.core.errors import RewriterError
-from rewriter.core.signals import signals_wait
-
-# How much memory a process may take: what the machine has, and the system's own limit.
-#
-# The limit is one of private data (`RLIMIT_DATA`): files that are mapped to be read, as weights are, do not count.
-
-SHARE = 0.75
-"""Of the memory of the machine that all processes together may take by default."""
-
-LEAST = 1 << 30
-"""Bytes that a process may take in any case: ONNX and ONNX Runtime alone take a third of it."""
-
-_GROUPS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-
-
-def share_of_machine(processes: int) -> int | None:
-    """Bytes for each of several processes, by what the machine or the container has; None where that is not known."""
-    try:
-        found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return None
-    for group in _GROUPS:
-        with suppress(OSError, ValueError):
-            found = min(found, int(group.read_text()))
-    return max(LEAST, int(found * SHARE) // processes)
-
-
-def restrict(most: int | None) -> None:
-    """Sets the limit of this process, where the system has one; None leaves it as it is."""
-    if most is None:
-        return
-    with suppress(ImportError, AttributeError, ValueError, OSError):
-        import resource
-
-        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
-
-
-@contextmanager
-def restricted(most: int | None) -> Iterator[None]:
-    """The limit for as long as this lasts."""
-    try:
-        import resource
-
-        before = resource.getrlimit(resource.RLIMIT_DATA)
-    except (ImportError, AttributeError):
-        yield
-        return
-    restrict(most)
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_DATA, before)
-
-
-def told(size: int) -> str:
-    """A number of bytes, as "512 MiB" or "1.5 GiB"."""
-    return f"{size / 2**30:.3g} GiB" if size >= 2**30 else f"{size / 2**20:.3g} MiB"
-
+from rewriter.core.isolation.budget import current, restrict_processor, restricted, size_text
+from rewriter.core.isolation.signals import end_with_parent, signals_wait
 
 REQUESTS = 2_000
 """After so many a child is worn: what native code forgets to give back is given back with it."""
@@ -91,13 +36,12 @@ LARGE = 1 << 25
 _LENGTH = struct.Struct("<QB")
 _PIECE = 1 << 20
 _ANSWER, _WORN, _MEMORY = range(3)
-_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 
 
 class NoAnswer(RewriterError):
     """There is no answer to a request; the text goes on after the name of who was asked."""
 
-    def told(self, judge: str) -> str:
+    def sentence(self, judge: str) -> str:
         """The whole sentence."""
         return f"{judge} {self}"
 
@@ -113,7 +57,7 @@ class OutOfMemory(NoAnswer):
 class Crashed(NoAnswer):
     """The process has ended by itself."""
 
-    def told(self, judge: str) -> str:
+    def sentence(self, judge: str) -> str:
         """The whole sentence."""
         return f"{judge}: {self}"
 
@@ -188,6 +132,12 @@ class Child:
             raise OutOfMemory(_needs(most))
         return pickle.loads(answer)
 
+    def ask_within_limits(self, *arguments: Any, seconds: float | None = None) -> Any:
+        """As `ask`, within the limits of the model that is worked on; `seconds` may be less."""
+        limits = current()
+        within = limits.seconds() if seconds is None else min(seconds, limits.seconds())
+        return self.ask(within, *arguments, most=limits.memory)
+
     @property
     def number(self) -> int:
         """Which process it is; 0 for none."""
@@ -245,7 +195,7 @@ class Child:
 
 
 def _needs(most: int | None) -> str:
-    return "needs more memory than there is" if most is None else f"needs more than the memory limit of {told(most)}"
+    return "needs more memory than there is" if most is None else f"needs more than the memory limit of {size_text(most)}"
 
 
 def _forked() -> int:
@@ -292,34 +242,24 @@ def _settle(*, tied: bool) -> Callable[[], object]:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    if tied:
+        end_with_parent(signal.SIGKILL)
     try:
         import ctypes
 
         library = ctypes.CDLL(None)
-        if tied and sys.platform == "linux":
-            library.prctl(_DEATH_SIGNAL, signal.SIGKILL)
         return lambda: library.fflush(None)
     except Exception:  # another C library
         return lambda: None
 
 
-class _ended_after:
+@contextmanager
+def _ended_after(seconds: float) -> Iterator[None]:
     """Ends this very process after a time, also in the midst of native code and when nobody is left to end it."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-
-    def __enter__(self) -> None:
-        import resource
-
-        signal.setitimer(signal.ITIMER_REAL, self._seconds + 1)
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        most = int(used.ru_utime + used.ru_stime + 2 * self._seconds) + 2
-        with suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_CPU, (most, resource.getrlimit(resource.RLIMIT_CPU)[1]))
-
-    def __exit__(self, *_: object) -> None:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.setitimer(signal.ITIMER_REAL, seconds + 1)
+    restrict_processor(2 * seconds + 2)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _answer(call: Callable[..., Any], arguments: Any) -> tuple[int, bytes]:
@@ -358,66 +298,3 @@ def _exactly(connection: socket.socket, count: int) -> bytearray:
             raise EOFError
         view = view[part:]
     return found
-
-
-# What the judges of one model may take: time, together, and memory, each.
-#
-# A judge that did not answer in time is not asked about other states of the same model, and each one gets at most half of the
-# time that is left: so one that hangs costs its own answer, and neither the others' nor the result.
-
-SECONDS = 60.0
-"""For one model, by default."""
-
-
-class Budget:
-    """The limits of one model.
-
-    Attributes:
-        memory: bytes for the process of a judge.
-        silent: judges that did not answer, with what is to be said of them.
-    """
-
-    def __init__(self, seconds: float = SECONDS, most: int | None = None) -> None:
-        self._seconds = seconds
-        self._end: float | None = None
-        self.memory = most
-        self.silent: dict[str, NoAnswer] = {}
-
-    def start(self) -> None:
-        """Time runs from now on."""
-        self._end = time.monotonic() + self._seconds
-
-    def seconds(self) -> float:
-        """For the next answer."""
-        return (self._seconds if self._end is None else max(self._end - time.monotonic(), 0.2)) / 2
-
-
-class _Worked(threading.local):
-    """The budgets of the models that a thread works on, the last one innermost, and that of none."""
-
-    def __init__(self) -> None:
-        self.on: list[Budget] = []
-        self.none: Budget | None = None
-
-
-_worked = _Worked()
-
-
-def current() -> Budget:
-    """That of the model which is worked on; of none, a whole one."""
-    if _worked.on:
-        return _worked.on[-1]
-    _worked.none = _worked.none or Budget(most=share_of_machine(1))
-    _worked.none.silent.clear()
-    return _worked.none
-
-
-@contextmanager
-def budgeted(budget: Budget) -> Iterator[Budget]:
-    """A model is worked on meanwhile."""
-    budget.start()
-    _worked.on.append(budget)
-    try:
-        yield budget
-    finally:
-        _worked.on.pop()

@@ -1,7 +1,7 @@
-"""An end to the work on one model, wherever it is: a signal interrupts what Python does.
+"""Limits of time and memory: those of the work on one model, of the judges asked about it, and of this very process.
 
-Native code is interrupted only once it comes back; what judges models therefore runs in a process of its own (`proof.judges`),
-and in a batch the system ends a worker that takes far too much.
+A signal interrupts what Python does. Native code is interrupted only once it comes back; what judges models therefore runs in a
+process of its own (`child`), and in a batch the system ends a process that takes far too much.
 """
 
 from __future__ import annotations
@@ -10,13 +10,137 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import NoReturn
 
 from rewriter.core.errors import RewriterError
-from rewriter.trust.proof.judges.child import SECONDS, Budget, budgeted, restricted, told
+
+# How much memory a process may take: what the machine has, and the system's own limit.
+#
+# The limit is one of private data (`RLIMIT_DATA`): files that are mapped to be read, as weights are, do not count.
+
+SHARE = 0.75
+"""Of the memory of the machine that all processes together may take by default."""
+
+LEAST = 1 << 30
+"""Bytes that a process may take in any case: ONNX and ONNX Runtime alone take a third of it."""
+
+_GROUPS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+
+
+def share_of_machine(processes: int) -> int | None:
+    """Bytes for each of several processes, by what the machine or the container has; None where that is not known."""
+    try:
+        found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+    for group in _GROUPS:
+        with suppress(OSError, ValueError):
+            found = min(found, int(group.read_text()))
+    return max(LEAST, int(found * SHARE) // processes)
+
+
+def restrict(most: int | None) -> None:
+    """Sets the limit of this process, where the system has one; None leaves it as it is."""
+    if most is None:
+        return
+    with suppress(ImportError, AttributeError, ValueError, OSError):
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
+@contextmanager
+def restricted(most: int | None) -> Iterator[None]:
+    """The limit for as long as this lasts."""
+    try:
+        import resource
+
+        before = resource.getrlimit(resource.RLIMIT_DATA)
+    except (ImportError, AttributeError):
+        yield
+        return
+    restrict(most)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+def size_text(size: int) -> str:
+    """A number of bytes, as "512 MiB" or "1.5 GiB"."""
+    return f"{size / 2**30:.3g} GiB" if size >= 2**30 else f"{size / 2**20:.3g} MiB"
+
+
+# What the judges of one model may take: time, together, and memory, each.
+#
+# A judge that did not answer in time is not asked about other states of the same model, and each one gets at most half of the
+# time that is left: so one that hangs costs its own answer, and neither the others' nor the result.
+
+SECONDS = 60.0
+"""For one model, by default."""
+
+
+class Budget:
+    """The limits of one model.
+
+    Attributes:
+        memory: bytes for the process of a judge.
+        silent: judges that did not answer, with what is to be said of them.
+    """
+
+    def __init__(self, seconds: float = SECONDS, most: int | None = None) -> None:
+        self._seconds = seconds
+        self._end: float | None = None
+        self.memory = most
+        self.silent: dict[str, RewriterError] = {}
+
+    def start(self) -> None:
+        """Time runs from now on."""
+        self._end = time.monotonic() + self._seconds
+
+    def seconds(self) -> float:
+        """For the next answer."""
+        return (self._seconds if self._end is None else max(self._end - time.monotonic(), 0.2)) / 2
+
+
+class _Worked(threading.local):
+    """The budgets of the models that a thread works on, the last one innermost, and that of none."""
+
+    def __init__(self) -> None:
+        self.on: list[Budget] = []
+        self.none: Budget | None = None
+
+
+_worked = _Worked()
+
+
+def current() -> Budget:
+    """That of the model which is worked on; of none, a whole one."""
+    if _worked.on:
+        return _worked.on[-1]
+    _worked.none = _worked.none or Budget(most=share_of_machine(1))
+    _worked.none.silent.clear()
+    return _worked.none
+
+
+@contextmanager
+def budgeted(budget: Budget) -> Iterator[Budget]:
+    """A model is worked on meanwhile."""
+    budget.start()
+    _worked.on.append(budget)
+    try:
+        yield budget
+    finally:
+        _worked.on.pop()
+
+
+# An end to the work on one model, wherever it is.
 
 AGAIN = 1.0
 """Seconds after which the signal comes again, should whoever catches everything have caught it, or nobody could."""
@@ -48,13 +172,17 @@ def allowed(path: str, seconds: float) -> float:
 
 def limit_processor(path: str, seconds: float | None) -> None:
     """Has the system end this very process, whatever it is at, when a model takes far more of the processor than it may."""
-    if seconds is None:
-        return
+    if seconds is not None:
+        restrict_processor(3 * allowed(path, seconds) + 10)
+
+
+def restrict_processor(seconds: float) -> None:
+    """Has the system end this process after so much more of the processor, where it knows such a limit."""
     with suppress(ImportError, AttributeError, ValueError, OSError):
         import resource
 
         used = resource.getrusage(resource.RUSAGE_SELF)
-        most = int(used.ru_utime + used.ru_stime + 3 * allowed(path, seconds)) + 10
+        most = int(used.ru_utime + used.ru_stime + seconds)
         resource.setrlimit(resource.RLIMIT_CPU, (most, resource.getrlimit(resource.RLIMIT_CPU)[1]))
 
 
@@ -128,7 +256,7 @@ def within_limits(seconds: float | None, memory: int | None, path: str = "") -> 
             raise  # somebody else has a limit
         raise ClockError(f"{of}not done within the time limit of {seconds:.3g} s{_stage(error)}") from None
     except MemoryError:
-        least = "" if memory is None else f": it needs more than the memory limit of {told(memory)}"
+        least = "" if memory is None else f": it needs more than the memory limit of {size_text(memory)}"
         raise BeyondLimitsError(f"{of}out of memory{least}") from None
 
 

@@ -1,0 +1,149 @@
+"""Processes that do jobs, and where they come from: a server that has imported once what each of them needs.
+
+A process that is spawned imports everything anew, which takes longer than most models. The server is started once, has nothing
+of this process (no thread, no lock, no open progress bar), and forks the others in milliseconds. They share its memory.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Any
+
+from rewriter.core.isolation.signals import end_with_parent, signals_wait
+
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerContext, SpawnContext
+
+_HERE = os.getpid()
+
+_OPEN = {(3, 10, patch) for patch in range(9)} | {(3, 11, 0)}
+"""Versions of Python in which anybody on the machine can talk to such a server (CVE-2022-42919)."""
+
+_LONGEST = 60
+"""Bytes of the name of the folder for temporary files: with more of them the name of a socket in it becomes too long."""
+
+
+def process_context(*needed: str) -> ForkServerContext | SpawnContext:
+    """How processes are started: forked by a server, or spawned where there cannot be one.
+
+    Args:
+        needed: modules that each of them needs. The server imports those that are named when its first process is started.
+    """
+    if not _possible():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(needed))
+    return context
+
+
+def _possible() -> bool:
+    """Whether the system knows such servers, this process may talk to one, and it has not inherited one that is not its own."""
+    if "forkserver" not in multiprocessing.get_all_start_methods() or os.getpid() != _HERE or sys.version_info[:3] in _OPEN:
+        return False
+    try:
+        socket.socket(socket.AF_UNIX).close()  # a container may take that right away
+        return len(os.fsencode(tempfile.gettempdir())) <= _LONGEST
+    except OSError:  # there may also be no folder for temporary files
+        return False
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Whatever is started meanwhile never hears of Ctrl-C, not even while it imports; the parent hears of it afterwards."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    with signals_wait():
+        resource_tracker.ensure_running()  # it is started with the first process, and would let the signal through again
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def take_environment(environment: Mapping[str, str]) -> None:
+    """Gives this process the environment of the one that wants it, which may have changed since the server was started."""
+    if dict(os.environ) != environment:
+        os.environ.clear()
+        os.environ.update(environment)
+
+
+PATIENCE = 5.0
+"""Seconds for processes that are to end."""
+
+
+class Process:
+    """A process with a connection to it, over which it first gets the environment of this one and what all its jobs share.
+
+    Args:
+        serve: what it does, with its end of the connection. It begins with `received` and ends with the other end.
+        shared: what `received` returns.
+        needed: modules that it imports.
+
+    Attributes:
+        connection: to send jobs and hear of them.
+    """
+
+    def __init__(self, serve: Callable[[Connection[Any, Any]], None], shared: object, *needed: str) -> None:
+        context = process_context(*needed)
+        self.connection, theirs = context.Pipe()
+        self._process = context.Process(target=serve, args=(theirs,), daemon=True)
+        with uninterrupted():
+            self._process.start()
+        theirs.close()
+        self.send((dict(os.environ), shared))  # were it an argument, nobody would hear of a process that cannot begin
+
+    def send(self, message: object) -> None:
+        """Sends a message; that a process has died meanwhile is found out when its answer is read."""
+        with suppress(OSError):
+            self.connection.send(message)
+
+    def end(self) -> int | None:
+        """Waits for the process, which has ended or will now, since nobody sends anything any more; its exit code."""
+        self.connection.close()
+        self._process.join()
+        return self._process.exitcode
+
+    def kill(self) -> None:
+        """Ends it at once, whatever it is at."""
+        self._process.kill()
+        self.end()
+
+    @staticmethod
+    def stop(processes: Iterable[Process]) -> None:
+        """Ends processes together, whatever they are at; they may clean up first."""
+        ending = list(processes)
+        for one in ending:
+            one.connection.close()
+            one._process.terminate()
+        end = time.monotonic() + PATIENCE
+        for one in ending:
+            one._process.join(max(0.0, end - time.monotonic()))
+            if one._process.is_alive():
+                one.kill()
+
+
+def received(connection: Connection[Any, Any]) -> Any:
+    """The beginning of a process: what it shares with the others. It ends with the process that wants it."""
+    try:
+        environment, shared = connection.recv()
+    except (EOFError, OSError):
+        raise SystemExit(1) from None
+    take_environment(environment)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted, too, and ends this one
+    end_with_parent(signal.SIGTERM)
+    parent = multiprocessing.parent_process()
+    if parent is not None and not parent.is_alive():
+        raise SystemExit(1)
+    return shared
