@@ -136,6 +136,7 @@ def _signal_after(steps: int) -> Iterator[GroupCommit]:
     before, group = signal.getsignal(signal.SIGUSR1), GroupCommit()
     ends_on(signal.SIGUSR1, group)
     tracer = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # Python 3.12 looks only at frames that there are when tracing begins
     sys.settrace(trace)
     try:
         yield group
