@@ -24,8 +24,8 @@ import onnxruntime
 from rewriter.core.errors import RewriterError
 from rewriter.trust.proof.models.model_inputs import feed_sets
 from rewriter.workbench.surgery.finish import Checks
+from rewriter.workbench.surgery.float_type import in_type
 from rewriter.workbench.surgery.opened import Opened
-from rewriter.workbench.surgery.precision.float_type import in_type
 
 PEER = (
     "import sys, onnx; from onnxconverter_common import float16; "

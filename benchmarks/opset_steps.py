@@ -33,11 +33,10 @@ from rewriter.core.language.operator_traits import DRAWS
 from rewriter.trust.proof.models.model_runs import MOST_BYTES
 from rewriter.trust.proof.models.output_agreement import Bound, differences
 from rewriter.trust.proof.models.validity import Candidate
-from rewriter.workbench.surgery.cut.extract import same_as_whole
+from rewriter.workbench.surgery.extract import same_as_whole
 from rewriter.workbench.surgery.finish import Checks
 from rewriter.workbench.surgery.opened import Opened
-from rewriter.workbench.surgery.versions.opset_conversion import convert_opset, reversioned
-from rewriter.workbench.surgery.versions.step_table import step_table
+from rewriter.workbench.surgery.opset_conversion import convert_opset, reversioned, step_table
 
 LOWEST = 7
 """ONNX Runtime has no older operators."""

@@ -23,14 +23,14 @@ from onnx import compose
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model, load
-from rewriter.trust.diff.difference import compare
+from rewriter.trust.difference import compare
 from rewriter.trust.proof.models.validity import Candidate
-from rewriter.workbench.surgery.cut.extract import extract, same_as_whole, upstream
-from rewriter.workbench.surgery.edit.edition import edit
+from rewriter.workbench.surgery.edition import edit
+from rewriter.workbench.surgery.extract import extract, same_as_whole, upstream
 from rewriter.workbench.surgery.finish import judge
-from rewriter.workbench.surgery.merge.merging import Plan, merge
+from rewriter.workbench.surgery.merging import Plan, merge
 from rewriter.workbench.surgery.opened import Opened
-from rewriter.workbench.surgery.parts import reads
+from rewriter.workbench.surgery.ports import reads
 from rewriter.workbench.surgery.quantize_prep import declare_types
 
 MOST_BYTES = 1 << 26

@@ -125,7 +125,7 @@ def extract(
     Raises:
         RewriterError: there is no such part, or it is less valid than the model, or computes something else.
     """
-    from rewriter.workbench.surgery.cut.extract import extracted
+    from rewriter.workbench.surgery.extract import extracted
     from rewriter.workbench.surgery.opened import Opened
 
     checks, force = _checks(**options)
@@ -149,9 +149,9 @@ def split(
     Exactly one of `at` (one text for each cut), `rules` (selected ones, which would fire behind the cuts), `every` (nodes) and
     `max_size` (bytes) says where it is split.
     """
-    from rewriter.workbench.surgery.cut.split import Cuts, files_of, write_parts
-    from rewriter.workbench.surgery.cut.split import split as split_model
     from rewriter.workbench.surgery.opened import Opened
+    from rewriter.workbench.surgery.split import Cuts, files_of, write_parts
+    from rewriter.workbench.surgery.split import split as split_model
 
     if sum(map(bool, (at, rules, every, max_size))) != 1:
         raise RewriterError("say where the model is split: one of at, every, max_size and rules")
@@ -174,7 +174,7 @@ def merge(
     **options: Any,
 ) -> Model:
     """One model of several, as `rewriter merge` makes it: `maps` are texts as "out=in". Otherwise as `extract`."""
-    from rewriter.workbench.surgery.merge.merging import Plan, merged
+    from rewriter.workbench.surgery.merging import Plan, merged
     from rewriter.workbench.surgery.opened import Opened
 
     checks, force = _checks(**options)
@@ -192,7 +192,7 @@ def edit(
     """A model with edits, as `rewriter edit` does them: ("rename", "data=images"), ("shape", "x:N,3,H,W"). Otherwise as
     `extract`.
     """
-    from rewriter.workbench.surgery.edit.edition import edited
+    from rewriter.workbench.surgery.edition import edited
     from rewriter.workbench.surgery.opened import Opened
 
     checks, force = _checks(**options)
@@ -212,7 +212,7 @@ def opset(
     `extract`.
     """
     from rewriter.workbench.surgery.opened import Opened
-    from rewriter.workbench.surgery.versions.opset_conversion import reversioned
+    from rewriter.workbench.surgery.opset_conversion import reversioned
 
     checks, force = _checks(**options)
     return _saved(reversioned(Opened(model), version, ir_version, restamp=restamp, checks=checks).model, output, force)
@@ -245,9 +245,9 @@ def convert(
     Raises:
         RewriterError: as for `extract`, or both a type and a layout are asked for, or neither.
     """
+    from rewriter.workbench.surgery.float_type import in_type
     from rewriter.workbench.surgery.opened import Opened
     from rewriter.workbench.surgery.port_layout import in_layout
-    from rewriter.workbench.surgery.precision.float_type import in_type
 
     checks, force = _checks(**options)
     if dtype is not None and layout is None and not ports:

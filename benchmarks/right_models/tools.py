@@ -22,7 +22,7 @@ from transforms import transform, written_by_onnxruntime
 
 import rewriter
 from rewriter.core.errors import RewriterError
-from rewriter.workbench.surgery.versions.opset_conversion import convert_opset
+from rewriter.workbench.surgery.opset_conversion import convert_opset
 
 SECONDS = 60.0
 

@@ -49,7 +49,7 @@ def test_what_was_going_on_is_told(call: Call, tmp_path: Path, monkeypatch: pyte
     said = r"^a: not done within the time limit of 2 s, while judging the model$"
     with pytest.raises(RewriterError, match=said), within_limits(2.0, None, "a"):
         first_bad(0, 2, "", endless)
-    monkeypatch.setattr("rewriter.trust.diff.difference.compare_files", endless)
+    monkeypatch.setattr("rewriter.trust.difference.compare_files", endless)
     done = call("diff", GAMMA, GAMMA, "--time-limit", 2)
     assert done.code == 2 and f"{GAMMA}: not done within the time limit of 2" in done.err
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewriter.app.config.configuration import Configuration, named, nearest
+from rewriter.app.configuration import Configuration, named, nearest
 from rewriter.core.errors import RewriterError
 from rewriter.trust.plans.toml_text import line_of, lines, parse
 

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from rewriter.trust.diff.difference import Difference, compare, compare_files
+from rewriter.trust.difference import Difference, compare, compare_files
 
 MODELS = Path(__file__).parent.parent / "models"
 HEAD = '<ir_version: 8, opset_import: ["": 13]>'

@@ -18,7 +18,8 @@ import pytest
 
 from rewriter.core.conditions import evaluate
 from rewriter.core.conditions.partial_answers import _EXPRESSIONS as PARTIAL
-from rewriter.core.language import ast, pattern, specificity
+from rewriter.core.language import ast, pattern
+from rewriter.core.language import pattern as specificity
 from rewriter.core.language.cache.pack import pack, unpack
 from rewriter.core.language.expand import variants as simplify
 from rewriter.core.language.parse import parse

@@ -9,7 +9,8 @@ import pytest
 from rewriter.core.facts import constant_folding, inference_errors, shape_rules, value_rules
 from rewriter.core.language import operator_traits, schema
 from rewriter.core.language.operator_traits import TRAITS, WORDS, Traits, pick
-from rewriter.repairs.dim_follow import any_size, mend
+from rewriter.repairs.dim_follow import follow as any_size
+from rewriter.repairs.dim_follow import mend
 from rewriter.trust.proof.instances import random_arrays, recipes
 
 FORMS = {known.shape for known in TRAITS.values()}

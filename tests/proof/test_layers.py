@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from rewriter.core.errors import RewriterError
-from rewriter.trust.proof.layers.comparison import Comparison, compare_models
+from rewriter.trust.proof.layer_comparison import Comparison, compare_models
 from rewriter.trust.proof.models.model_runs import REFERENCE
 
 SIZES = (20, 40, 80, 150, 300, 600, 1000, 2000)
@@ -187,7 +187,7 @@ def test_other_input_names_and_inputs_without_counterpart(tmp_path: Path) -> Non
 
 
 def test_without_onnx_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rewriter.trust.proof.layers.comparison.runtimes", lambda: [REFERENCE])
+    monkeypatch.setattr("rewriter.trust.proof.layer_comparison.runtimes", lambda: [REFERENCE])
     one = network(40, 5)
     other, _ = plant(one, 11)
     found = compared(tmp_path, one, other)

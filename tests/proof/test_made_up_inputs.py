@@ -11,7 +11,7 @@ import pytest
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model
-from rewriter.trust.proof.layers.comparison import compare_models
+from rewriter.trust.proof.layer_comparison import compare_models
 from rewriter.trust.proof.models.equivalence import Baseline
 from rewriter.trust.proof.models.model_inputs import (
     EDGES,

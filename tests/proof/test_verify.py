@@ -20,10 +20,9 @@ from rewriter.trust.proof.instances.random_arrays import TAME, feed
 from rewriter.trust.proof.instances.sampling import Stream
 from rewriter.trust.proof.oracles import ORACLES, Refusal
 from rewriter.trust.proof.rules import verify_rule as verifying
-from rewriter.trust.proof.rules.recorded import examine, exports
 from rewriter.trust.proof.rules.trial import VOID, WRONG, attempt
 from rewriter.trust.proof.rules.verdict import COUNTEREXAMPLE, TESTED, UNVERIFIED, lock_path, read_lock, write_lock
-from rewriter.trust.proof.rules.verify_rule import VerifyPlan, verify_all, verify_rule
+from rewriter.trust.proof.rules.verify_rule import VerifyPlan, examine, exports, verify_all, verify_rule
 
 MODELS = Path(__file__).parent.parent / "models"
 QUICK = VerifyPlan(samples=30, seconds=60)

@@ -11,10 +11,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rewriter.app.report.picture.drawing import MARKS, Drawing, Edge, Shape, draw, pair
-from rewriter.app.report.picture.layout import GAP, layer_numbers, ordered, plan, spread, with_places
-from rewriter.app.report.picture.svg import STYLE, firing_picture, panel, view_picture
-from rewriter.app.report.picture.text_forms import dot, mermaid
+from rewriter.app.report.picture.drawing import (
+    GAP,
+    MARKS,
+    Drawing,
+    Edge,
+    Shape,
+    draw,
+    layer_numbers,
+    ordered,
+    pair,
+    plan,
+    spread,
+    with_places,
+)
+from rewriter.app.report.picture.svg import STYLE, dot, firing_picture, mermaid, panel, view_picture
 from rewriter.core.errors import RewriterError
 from rewriter.core.log.records import Box, Port, View
 from tests.report.samples import HOSTILE, hostile, snapshot

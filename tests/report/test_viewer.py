@@ -12,7 +12,7 @@ from typing import Any
 import onnx
 import pytest
 
-from rewriter.app.report.viewer.viewer_page import viewer_page
+from rewriter.app.report.html.viewer_page import viewer_page
 from rewriter.workbench.inspect.viewed_graph import NodeNote, viewed_model
 from tests.cli.call import Call
 
@@ -126,7 +126,7 @@ console.log(JSON.stringify({ overlaps, upwards, drawn: laid.lines.length + laid.
 def test_boxes_do_not_overlap_and_edges_run_down() -> None:
     if shutil.which("node") is None:
         pytest.skip("no node")
-    script = ROOT / "rewriter" / "app" / "report" / "viewer" / "layout.js"
+    script = ROOT / "rewriter" / "app" / "report" / "html" / "layout.js"
     done = subprocess.run(["node", "-e", LAYOUT, str(script)], capture_output=True, text=True)
     # 399 edges of the graph, one against its order, one over many layers; an edge from a box to itself is not drawn
     assert json.loads(done.stdout) == {"overlaps": 0, "upwards": 0, "drawn": 401, "finite": True}, done.stderr

@@ -10,7 +10,7 @@ import pytest
 from onnx import numpy_helper
 
 import rewriter
-from rewriter.workbench.surgery.precision import float_type
+from rewriter.workbench.surgery import float_type
 from tests.cli.call import Call
 from tests.surgery import texts
 

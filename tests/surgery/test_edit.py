@@ -11,7 +11,7 @@ import pytest
 
 from rewriter.app.cli.options import EDITS
 from rewriter.core.graph.model import Model, load
-from rewriter.workbench.surgery.edit.edition import KINDS, TOGETHER, TYPE, edit
+from rewriter.workbench.surgery.edition import KINDS, TOGETHER, TYPE, edit
 from tests.cli.call import MODELS, Call
 from tests.surgery import texts
 

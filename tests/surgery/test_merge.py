@@ -12,12 +12,12 @@ import pytest
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model, load
-from rewriter.trust.diff.difference import compare
-from rewriter.workbench.surgery.cut.extract import extract, upstream
-from rewriter.workbench.surgery.edit.edition import edit
-from rewriter.workbench.surgery.merge.join_versions import changed
-from rewriter.workbench.surgery.merge.merging import Plan, merge
-from rewriter.workbench.surgery.parts import reads
+from rewriter.trust.difference import compare
+from rewriter.workbench.surgery.edition import edit
+from rewriter.workbench.surgery.extract import extract, upstream
+from rewriter.workbench.surgery.merging import Plan, merge
+from rewriter.workbench.surgery.opset_conversion import changed
+from rewriter.workbench.surgery.ports import reads
 from tests.cli.call import MODELS, Call
 from tests.surgery import texts
 

@@ -17,9 +17,7 @@ import rewriter
 from rewriter.core.graph.model import Model
 from rewriter.core.language import schema
 from rewriter.trust.proof.oracles import newest_opset
-from rewriter.workbench.surgery.versions.opset_conversion import conversions, convert_opset
-from rewriter.workbench.surgery.versions.opset_steps import CHANGED, WIDENED
-from rewriter.workbench.surgery.versions.step_table import step_table
+from rewriter.workbench.surgery.opset_conversion import CHANGED, WIDENED, conversions, convert_opset, step_table
 from tests.cli.call import Call
 from tests.surgery import texts
 

@@ -12,8 +12,7 @@ import pytest
 from rewriter.core.graph.model import Model
 from rewriter.core.onnxfile.tensors import read_sparse
 from rewriter.rule_tools.load_rules import load_rules
-from rewriter.workbench.surgery.reduce.reduction import Reduction, minimized
-from rewriter.workbench.surgery.reduce.trials import Trials
+from rewriter.workbench.surgery.reduction import Reduction, Trials, minimized
 from tests.cli.call import GAMMA, Call
 from tests.surgery import texts
 

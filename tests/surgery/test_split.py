@@ -10,9 +10,9 @@ import onnx
 import pytest
 
 import rewriter
-from rewriter.workbench.surgery.cut.split import Cuts, split
 from rewriter.workbench.surgery.finish import Checks
 from rewriter.workbench.surgery.opened import Opened
+from rewriter.workbench.surgery.split import Cuts, split
 from tests.cli.call import MODELS, Call
 from tests.surgery import texts
 

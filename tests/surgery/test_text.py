@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from rewriter.workbench.surgery.text.file_forms import JSON, TEXT, read_form, write_form
+from rewriter.workbench.surgery.file_forms import JSON, TEXT, read_form, write_form
 from tests.cli.call import Call
 from tests.surgery import texts
 

@@ -5,27 +5,29 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewriter.app.batch.urls import is_remote, is_url
 from rewriter.app.batch.work import Job, Outcome, Work
 from rewriter.core.collector import collect_between_models
+from rewriter.core.engine.attempt import Fired
 from rewriter.core.errors import RewriterError, reason
 from rewriter.core.isolation.budget import BeyondLimitsError, ClockError, allowed, undisturbed, within_limits
 from rewriter.core.log.clock import Profile, stage
-from rewriter.core.log.records import Log
+from rewriter.core.log.records import Log, Suppressed
 from rewriter.core.onnxfile.write import make_folder
 from rewriter.core.record import replace
 
 if TYPE_CHECKING:
     from rewriter.app.batch.untouched import Outlook
+    from rewriter.app.configuration import Suppression
     from rewriter.core.graph.model import Model
     from rewriter.core.language.rules import RuleSet
     from rewriter.core.log.records import Verification
     from rewriter.core.matching.forecast import Forecast
-    from rewriter.trust.plans.execution import Chooser
-    from rewriter.trust.plans.plan_file import Proposal
+    from rewriter.trust.plans.plan_file import Chooser, Proposal
     from rewriter.trust.proof.models.guard import Culprit, Replay, ReplayedRun, Variation, Verify
 
 
@@ -126,7 +128,7 @@ def do(job: Job, work: Work, outcome: Outcome) -> Model | None:
     if work.stamped:
         outcome.stamps.extend(stamps_of("output", job.target, model, outlook.read))
     if before is not None:
-        from rewriter.trust.diff.difference import compare
+        from rewriter.trust.difference import compare
 
         folders = Path(job.path).absolute().parent, target.absolute().parent
         outcome.differences = list(compare(before.proto, read_model_file(target).proto, *folders))
@@ -301,8 +303,8 @@ class _Runs:
     """Runs of the rules on one model: the first one, and those that leave something out."""
 
     def __init__(self, model: Model, work: Work, outcome: Outcome) -> None:
-        from rewriter.app.batch.sources import source_of
         from rewriter.core.framework.exporter import exporter_of
+        from rewriter.trust.source.find import source_of
 
         model.constant_inputs = work.constant_inputs
         self._path = outcome.path
@@ -325,7 +327,6 @@ class _Runs:
 
     def on(self, model: Model, plan: Variation | None = None, forecast: Forecast | None = None) -> ReplayedRun:
         """A run on this model, which is edited; `forecast` is for one that is as it was read."""
-        from rewriter.app.batch.suppressor import Suppressor
         from rewriter.core.conditions.context import Knowledge
         from rewriter.core.engine.run import Hooks, run
         from rewriter.trust.proof.kernels import has_kernel
@@ -366,24 +367,50 @@ class _Runs:
         with stage(self._profile, "tidy"):
             tidied = _tidy(model, log) if work.tidy and (plan is None or plan.tidies) else 0
         if (log.changed or tidied) and model.training_info:
-            from rewriter.core.onnxfile.training import drop_stale_training
+            from rewriter.core.graph.tidy import drop_stale_training
 
             log.notes += drop_stale_training(model.training_info, model.graph)
         return ReplayedRun(model, log, tidied)
 
 
 def _chooser(origin: str, proposals: tuple[Proposal, ...]) -> Chooser:
-    from rewriter.trust.plans.execution import Chooser
+    from rewriter.trust.plans.plan_file import Chooser
 
     return Chooser(proposals, origin)
 
 
 def _tidy(model: Model, log: Log) -> int:
-    from rewriter.core.graph.tidy import tidy
-    from rewriter.core.onnxfile.training import named_by_training
+    from rewriter.core.graph.tidy import named_by_training, tidy
 
     found = tidy(model.graph, named_by_training(model.training_info))
     total = found.nodes + found.initializers + found.imports
     if total:
         log.notes.append(f"tidied: {found.nodes} nodes, {found.initializers} initializers, {found.imports} imports removed")
     return total
+
+
+# Keeps firings from happening that a configuration forbids, and remembers each of them once.
+
+
+class Suppressor:
+    """The suppressions of one model.
+
+    Attributes:
+        found: what was suppressed.
+    """
+
+    def __init__(self, suppressions: Sequence[Suppression]) -> None:
+        self._suppressions = suppressions
+        self.found: list[Suppressed] = []
+
+    def permit(self, fired: Fired) -> bool:
+        """Whether a firing may happen."""
+        rule, place = fired.compiled.rule, fired.scope.path
+        one = next((one for one in self._suppressions if one.covers(rule.code, fired.names)), None)
+        if one is None:
+            return True
+        root = fired.names[0] if fired.names else ""
+        found = Suppressed(rule.code, rule.title, place, root, fired.op, one.reason, one.origin)
+        if found not in self.found:
+            self.found.append(found)
+        return False

@@ -86,7 +86,7 @@ def _nearest(paths: tuple[str, ...], said: str) -> list[Answer]:
 
 @lru_cache(maxsize=1)
 def _symptoms(paths: tuple[str, ...]) -> Symptoms:
-    from rewriter.app.config.configuration import rule_paths
+    from rewriter.app.configuration import rule_paths
     from rewriter.rule_tools.load_rules import read_rules
     from rewriter.rule_tools.symptoms import Symptoms
 

@@ -19,10 +19,10 @@ from rewriter.core.framework.exporter import LISTING_EXPORTERS, Exporter, identi
 from rewriter.core.language.cache.operator_table import operator_table
 from rewriter.core.log.records import Log
 from rewriter.core.matching.forecast import Forecast
-from rewriter.core.onnxfile import files
+from rewriter.core.onnxfile import files, wire
 from rewriter.core.onnxfile.census import Body, Census
 from rewriter.core.onnxfile.take_census import MalformedError, take_census
-from rewriter.core.onnxfile.wire import Source
+from rewriter.core.onnxfile.wire import LENGTH_DELIMITED, Pieces, Source, Walk, fields
 from rewriter.core.onnxfile.write import write_file
 from rewriter.core.record import replace
 from rewriter.core.versions import Bounds
@@ -174,7 +174,7 @@ def _fails(session: judges.Session, data: bytes) -> bool:
 def _expands(census: Census) -> bool:
     """Whether its functions stand for too much to be put before a judge."""
     bodies = {key: list(_operators(body)) for key, body in census.functions.items()}
-    from rewriter.core.onnxfile.expansion import MOST, expanded
+    from rewriter.core.onnxfile.part import MOST, expanded
 
     return expanded(bodies, _operators(census.graph)) > MOST
 
@@ -209,8 +209,6 @@ def _exporter(census: Census) -> Exporter:
 
 def _without_weights(descriptor: int, size: int) -> bytes:
     """Of a large model only what are no weights; of one that is malformed nothing."""
-    from rewriter.core.onnxfile.without_weights import without_weights
-
     try:
         return without_weights(Source(size, lambda place, count: os.pread(descriptor, min(count, size - place), place)))
     except MalformedError:
@@ -269,3 +267,27 @@ def _copy_large(source: Path, target: Path, found: os.stat_result, *, force: boo
         write_file(target, fill, force)
     finally:
         os.close(opened)
+
+
+# A large model without the data of its tensors, for those who only ask what it is made of.
+
+_DATA = frozenset((4, 5, 6, 7, 9, 10, 11))  # fields of a tensor that hold its items
+_LEAST = 1 << 12
+
+
+def without_weights(source: Source) -> bytes:
+    """The bytes of a model whose tensors lack their large fields. Raises MalformedError when it is none."""
+
+    def tensor(start: int, stop: int) -> Pieces:
+        pieces, done = Pieces(), start
+        for number, kind, at, value, end in fields(source, start, stop):
+            if number in _DATA and kind == LENGTH_DELIMITED and end - value >= _LEAST:
+                pieces.copy_range(done, at)
+                done = end
+        pieces.copy_range(done, stop)
+        return pieces
+
+    pieces = Walk(source, wire.LAZY, lambda start, stop: stop - start >= _LEAST, tensor).rewritten(wire.MODEL)
+    if pieces is None:
+        return source.bytes(0, source.size)
+    return b"".join(piece if isinstance(piece, bytes) else source.bytes(*piece) for piece in pieces)

@@ -12,12 +12,12 @@ from rewriter.core.record import field, record
 
 if TYPE_CHECKING:
     from rewriter.app.batch.file_records import FileStamp
-    from rewriter.app.config.configuration import Suppression
+    from rewriter.app.configuration import Suppression
     from rewriter.app.report.document import ExpectationRecord
     from rewriter.core.engine.coverage import Coverage
     from rewriter.core.engine.firing_audit import FiringAudit
     from rewriter.core.language.rules import RuleSet
-    from rewriter.trust.diff.difference import Difference
+    from rewriter.trust.difference import Difference
     from rewriter.trust.plans.plan_file import Proposal
 
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from rewriter.app.batch.work import Job, Work
 from rewriter.app.cli.selection import codes, load, target_names
-from rewriter.app.config.configuration import SETTINGS, candidates
+from rewriter.app.configuration import SETTINGS, candidates
 from rewriter.core.errors import RewriterError
 from rewriter.core.record import replace
 from rewriter.workbench.style import clean
 
 if TYPE_CHECKING:
-    from rewriter.app.config.configuration import Configuration, Suppression
+    from rewriter.app.configuration import Configuration, Suppression
 
 
 # What a configuration says of some models only: settings by path, and nodes that rules are to leave alone.
@@ -116,7 +116,7 @@ def settle(args: argparse.Namespace) -> bool:
 def _configuration(given: str | None) -> Configuration | None:
     if given is None and next(candidates(), None) is None:
         return None  # as mostly, and then nothing that reads one is imported
-    from rewriter.app.config.configuration import named, nearest
+    from rewriter.app.configuration import named, nearest
 
     return nearest() if given is None else named(Path(given))
 

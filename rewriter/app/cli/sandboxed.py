@@ -109,7 +109,7 @@ def _without_slash(path: str) -> str:
 
 
 def _rule_places(text: str) -> Sequence[Path | str]:
-    from rewriter.app.config.configuration import PACK, SHIPPED
+    from rewriter.app.configuration import PACK, SHIPPED
     from rewriter.rule_tools.packs import pack_folder
 
     if text.startswith(PACK):

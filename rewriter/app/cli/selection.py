@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from rewriter.app.cli.output import say, wants_color
-from rewriter.app.config.configuration import rule_paths
+from rewriter.app.configuration import rule_paths
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.diagnostics import render_all, suggest
 from rewriter.core.language.rule import Rule

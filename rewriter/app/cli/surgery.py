@@ -138,7 +138,7 @@ def _written(args: argparse.Namespace, done: Surgery) -> list[str]:
 
 
 def _differences(source: Opened, after: Model) -> list[Any]:
-    from rewriter.trust.diff.difference import compare
+    from rewriter.trust.difference import compare
 
     before = source.read()
     return list(compare(before.sketch(), after.sketch(), before.folder, after.folder))

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rewriter.core.record import as_dict
-from rewriter.trust.diff.difference import Difference
-from rewriter.trust.proof.layers.result import Comparison, First, LayerDifference, Maker, RefusedNode
+from rewriter.trust.difference import Difference
+from rewriter.trust.proof.layer_comparison import Comparison, First, LayerDifference, Maker, RefusedNode
 from rewriter.workbench.style import Style, clean, counted
 
 _TITLES = {

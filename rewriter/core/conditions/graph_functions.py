@@ -17,8 +17,8 @@ from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, DType, Failure
 from rewriter.core.errors import RewriterError
 from rewriter.core.framework.source_info import Missing
 from rewriter.core.graph.index import operator_key
+from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.metadata import node_texts
-from rewriter.core.graph.node_text import node_name
 from rewriter.core.graph.values import constant_array
 from rewriter.core.language import schema
 from rewriter.core.language.dtypes import DTYPES

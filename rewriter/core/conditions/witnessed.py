@@ -11,7 +11,7 @@ import onnx_graphsurgeon as gs
 from rewriter.core.conditions.context import Context, Text, label
 from rewriter.core.conditions.evaluate import Bindings, evaluate, holds
 from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, Failure, Symbol
-from rewriter.core.graph.node_text import printable
+from rewriter.core.graph.message_text import printable
 from rewriter.core.language import ast
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.walk import walk

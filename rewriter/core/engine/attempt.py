@@ -14,7 +14,7 @@ from rewriter.core.conditions.rule_values import UNKNOWN, Failure
 from rewriter.core.engine.compile import CompiledRule
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.edits import Edits
-from rewriter.core.graph.node_text import node_name
+from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.scopes import Scope
 from rewriter.core.language import ast
 from rewriter.core.log.records import Blocked, Condition

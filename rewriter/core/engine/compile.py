@@ -13,10 +13,9 @@ from rewriter.core.conditions.rule_values import DType
 from rewriter.core.errors import RewriterError
 from rewriter.core.language import ast
 from rewriter.core.language.dtypes import DTYPES
-from rewriter.core.language.pattern import ANY_OPERATOR, Pattern, compile_pattern
+from rewriter.core.language.pattern import ANY_OPERATOR, Pattern, compile_pattern, specificity
 from rewriter.core.language.rule import Rule
 from rewriter.core.language.rules import RuleSet
-from rewriter.core.language.specificity import specificity
 from rewriter.core.matching.linear_match import Way, linear_ways
 from rewriter.core.matching.requirements import Inventory, Needs, needs
 from rewriter.core.matching.root_filter import RootFilter, Roots

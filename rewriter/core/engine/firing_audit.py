@@ -21,7 +21,7 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.facts.derive import constant_node_array
 from rewriter.core.graph.edits import Edits, NodeState, state_of
 from rewriter.core.graph.index import GraphIndex, operator_key
-from rewriter.core.graph.node_text import attribute_texts, constant_text, node_text, printable
+from rewriter.core.graph.message_text import attribute_texts, constant_text, node_text, printable
 from rewriter.core.graph.scopes import Scope
 from rewriter.core.graph.values import constant_array
 from rewriter.core.language.dtypes import DTYPE_NAMES

@@ -19,7 +19,7 @@ from rewriter.core.engine.recorder import Recorder, note_lineage
 from rewriter.core.facts.facts import refresh
 from rewriter.core.graph.edits import Edits, NodeState, signature
 from rewriter.core.graph.index import CROWD, GraphIndex, operator_key
-from rewriter.core.graph.node_text import node_name
+from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.objects import Graph
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log.clock import Profile, stage

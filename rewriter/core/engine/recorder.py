@@ -11,7 +11,7 @@ import onnx_graphsurgeon as gs
 from rewriter.core.conditions.context import Context
 from rewriter.core.engine.attempt import Fired
 from rewriter.core.graph.edits import Edits, NodeState
-from rewriter.core.graph.node_text import node_name, node_text, printable
+from rewriter.core.graph.message_text import node_name, node_text, printable
 from rewriter.core.graph.objects import Node
 from rewriter.core.language.dtypes import DTYPE_NAMES
 from rewriter.core.log.records import Change, Firing, Log

@@ -71,7 +71,7 @@ def _known(
     """The defines that the rules of a file may call."""
     if not defines:
         return shared, []
-    from rewriter.core.language.expand.define_calls import settled
+    from rewriter.core.language.expand.rule_forms import settled
 
     return settled(defines, shared)
 

@@ -194,7 +194,7 @@ class SharedDefines:
         return found
 
     def _read(self, path: str, above: Mapping[str, ast.Define]) -> Mapping[str, ast.Define]:
-        from rewriter.core.language.expand.define_calls import settled
+        from rewriter.core.language.expand.rule_forms import settled
         from rewriter.core.language.parse import parse
 
         source = self._sources.get(os.path.realpath(path))

@@ -13,7 +13,7 @@ import onnx_graphsurgeon as gs
 from rewriter.core.conditions.context import Context
 from rewriter.core.facts.facts import refresh
 from rewriter.core.graph.index import GraphIndex, operator_key
-from rewriter.core.graph.node_text import node_name
+from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.objects import Graph
 from rewriter.core.graph.save import newest_import
 from rewriter.core.graph.scopes import Scope

@@ -14,7 +14,7 @@ from rewriter.core.conditions.context import Context
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.index import GraphIndex
-from rewriter.core.graph.node_text import node_name
+from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.objects import Graph
 from rewriter.core.graph.values import constant_array
 from rewriter.core.language.operator_traits import DRAWS

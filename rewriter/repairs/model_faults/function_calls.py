@@ -13,7 +13,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.context import Context
 from rewriter.core.graph.index import GraphIndex, operator_key
-from rewriter.core.graph.node_text import node_name
+from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.scopes import bodies, opset_versions
 from rewriter.core.language.meaning import keeps_meaning
 from rewriter.core.language.schema import history

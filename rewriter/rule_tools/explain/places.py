@@ -16,7 +16,7 @@ from rewriter.core.engine.attempt import MISTAKES, Attempt, Fired
 from rewriter.core.engine.compile import CompiledRule
 from rewriter.core.engine.recorder import Recorder
 from rewriter.core.graph.index import operator_key
-from rewriter.core.graph.node_text import node_name
+from rewriter.core.graph.message_text import node_name
 from rewriter.core.language import ast
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.pattern import Made, Operand, Pattern, PatternNode, is_run

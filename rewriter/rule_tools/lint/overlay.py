@@ -15,9 +15,8 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.language import ast, schema
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.header import PHASES
-from rewriter.core.language.pattern import ANY_OPERATOR, Made, Pattern, PatternNode, compile_pattern
+from rewriter.core.language.pattern import ANY_OPERATOR, Made, Pattern, PatternNode, compile_pattern, specificity
 from rewriter.core.language.rule import Rule
-from rewriter.core.language.specificity import specificity
 from rewriter.core.record import field, record
 from rewriter.rule_tools.lint.terms import (
     ABSENT,

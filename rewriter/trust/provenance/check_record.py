@@ -24,15 +24,14 @@ from rewriter.core.graph.message_text import graphs_by_path
 from rewriter.core.graph.metadata import HISTORY
 from rewriter.core.graph.model import Model, load
 from rewriter.core.graph.objects import rules_of
-from rewriter.core.graph.tidy import fix_shapes, tidy
+from rewriter.core.graph.tidy import drop_stale_training, fix_shapes, named_by_training, tidy
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log.records import Firing, Log
 from rewriter.core.onnxfile.files import read_bytes
 from rewriter.core.onnxfile.tensors import text
-from rewriter.core.onnxfile.training import drop_stale_training, named_by_training
 from rewriter.core.onnxfile.wire import MalformedError
 from rewriter.core.record import field, record, replace
-from rewriter.trust.diff.difference import Difference, compare
+from rewriter.trust.difference import Difference, compare
 from rewriter.trust.proof.kernels import has_kernel
 from rewriter.trust.provenance.stamp import (
     SHORT,

@@ -30,8 +30,7 @@ from rewriter.rule_tools.format import format_text
 from rewriter.trust.proof.judges.judges import CHECKER, FULL_CHECK, SESSION
 from rewriter.trust.proof.models.validity import Candidate
 from rewriter.trust.rule_tests import read_model
-from rewriter.workbench.surgery.reduce.reduction import Reduction
-from rewriter.workbench.surgery.reduce.trials import Trials
+from rewriter.workbench.surgery.reduction import Reduction, Trials
 
 # A model as the tests of rule files have it: ONNX text that is read as what it was made of.
 

@@ -18,7 +18,7 @@ from rewriter.core.language.schema import registered_at
 from rewriter.core.onnxfile.read import read_model_file
 from rewriter.core.onnxfile.tensors import read_tensor, text
 from rewriter.core.record import record
-from rewriter.trust.diff.difference import Difference
+from rewriter.trust.difference import Difference
 from rewriter.workbench.inspect.model_stats import module_of
 
 Graph = onnx.GraphProto | onnx.FunctionProto

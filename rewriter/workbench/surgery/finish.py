@@ -11,7 +11,7 @@ from rewriter import __version__
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.metadata import HISTORY
 from rewriter.core.graph.model import Model
-from rewriter.core.onnxfile.training import drop_stale_training
+from rewriter.core.graph.tidy import drop_stale_training
 from rewriter.core.record import record
 from rewriter.trust.proof.models.model_runs import MOST_BYTES
 from rewriter.trust.proof.models.validity import JUDGES, RUNTIME, Candidate

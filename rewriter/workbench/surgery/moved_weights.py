@@ -12,7 +12,6 @@ from rewriter.core.graph.values import Constant, LazyTensor
 from rewriter.core.onnxfile import external_data
 from rewriter.core.onnxfile.weights_in_files import Payload, WeightFile
 from rewriter.workbench.style import counted
-from rewriter.workbench.surgery.cut.extract import same_as_whole
 from rewriter.workbench.surgery.data_files import (
     LEAST,
     bring_in_others,
@@ -23,6 +22,7 @@ from rewriter.workbench.surgery.data_files import (
     size_of,
     size_of_proto,
 )
+from rewriter.workbench.surgery.extract import same_as_whole
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish
 from rewriter.workbench.surgery.opened import Opened
 

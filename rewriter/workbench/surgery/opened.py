@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import onnx
+from google.protobuf.message import Message  # type: ignore[import-untyped]
 
 if TYPE_CHECKING:
     from rewriter.core.graph.model import Model
+
 
 StrPath = os.PathLike[str] | str
 Given = StrPath | onnx.ModelProto
@@ -60,3 +63,28 @@ class Opened:
         if self._digest is None:
             self._digest = self.read().read_digest()
         return self._digest
+
+
+# Every message in a model, whatever holds it: texts are in places that no walk over graphs and nodes comes to.
+#
+# Tensors inside attributes have doc strings, defaults of functions have them, and a newer ONNX may give them to anything.
+
+
+def messages(whole: Message) -> Iterator[Message]:
+    """A message and all that lie in it, the outer ones first. They may be changed: what is taken out of one is not visited."""
+    waiting = [whole]
+    while waiting:
+        message = waiting.pop()
+        yield message
+        for field, value in message.ListFields():
+            if field.type == field.TYPE_MESSAGE:
+                waiting.extend([value] if isinstance(value, Message) else value)
+
+
+def clear(whole: Message, names: Iterable[str]) -> None:
+    """Takes the fields of these names out of a message and all that lie in it."""
+    wanted = tuple(names)
+    for message in messages(whole):
+        for name in wanted:
+            if name in message.DESCRIPTOR.fields_by_name:
+                message.ClearField(name)

@@ -19,12 +19,12 @@ from rewriter.core.graph.values import Variable
 from rewriter.core.onnxfile.tensors import Dim, clean
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.trust.proof.models.validity import Candidate
-from rewriter.workbench.surgery.cut.extract import same_as_whole
-from rewriter.workbench.surgery.edit.edit_inputs import put_between
-from rewriter.workbench.surgery.edit.editing import Editing
+from rewriter.workbench.surgery.edit_inputs import put_between
+from rewriter.workbench.surgery.editing import Editing
+from rewriter.workbench.surgery.extract import same_as_whole
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish
 from rewriter.workbench.surgery.opened import Opened
-from rewriter.workbench.surgery.parts import names_in
+from rewriter.workbench.surgery.ports import names_in
 
 LAYOUTS = ("nhwc", "nchw")
 _IMAGES = 4

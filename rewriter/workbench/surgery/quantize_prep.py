@@ -11,20 +11,18 @@ from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.scopes import opset_versions
-from rewriter.core.graph.tidy import tidy
+from rewriter.core.graph.tidy import named_by_training, tidy
 from rewriter.core.graph.values import Variable
 from rewriter.core.onnxfile.tensors import TensorType, refine
-from rewriter.core.onnxfile.training import named_by_training
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.trust.proof.kernels import has_kernel
 from rewriter.trust.proof.models.output_agreement import Bound
 from rewriter.workbench.style import counted
-from rewriter.workbench.surgery.cut.extract import same_as_whole
+from rewriter.workbench.surgery.extract import same_as_whole
 from rewriter.workbench.surgery.finish import Checks, Surgery, finish
-from rewriter.workbench.surgery.merge.join_versions import set_versions
 from rewriter.workbench.surgery.opened import Opened
+from rewriter.workbench.surgery.opset_conversion import convert_opset, set_versions
 from rewriter.workbench.surgery.ports import set_type
-from rewriter.workbench.surgery.versions.opset_conversion import convert_opset
 
 # `rewriter infer`: types and shapes of inner tensors, written into the model.
 

@@ -16,7 +16,7 @@ from rewriter.core.engine.run import run
 from rewriter.core.graph.model import Model
 from rewriter.core.language.faults import FAULTS
 from rewriter.core.log.records import Log
-from rewriter.repairs.model_faults.fault_table import FIND, MEND
+from rewriter.repairs.entry import FIND, MEND
 from rewriter.rule_tools.load_rules import load_rules
 from tests.engine.helpers import rule_set
 

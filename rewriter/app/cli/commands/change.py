@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rewriter.core.language.rules import RuleSet
-    from rewriter.workbench.surgery.cut.split import Split
+    from rewriter.workbench.surgery.split import Split
 
 LEVELS = {"basic": "BASIC", "all": "OPTIMIZE"}
 """The selector of each level of `optimize`."""
@@ -83,7 +83,7 @@ def optimize(args: argparse.Namespace) -> int:
 )
 def extract(args: argparse.Namespace) -> int:
     """Cuts a part out of a model; returns 0."""
-    from rewriter.workbench.surgery.cut.extract import extracted
+    from rewriter.workbench.surgery.extract import extracted
 
     if not args.to and args.start is None:
         raise RewriterError("say what is cut out with --to, --from or both")
@@ -106,7 +106,7 @@ def extract(args: argparse.Namespace) -> int:
 )
 def edit(args: argparse.Namespace) -> int:
     """Edits a model; returns 0."""
-    from rewriter.workbench.surgery.edit.edition import edited
+    from rewriter.workbench.surgery.edition import edited
 
     if not args.edits:
         raise RewriterError("say what is edited; `rewriter edit --help` lists the edits")
@@ -126,7 +126,7 @@ def edit(args: argparse.Namespace) -> int:
 )
 def opset(args: argparse.Namespace) -> int:
     """Gives a model another version; returns 0."""
-    from rewriter.workbench.surgery.versions.opset_conversion import reversioned
+    from rewriter.workbench.surgery.opset_conversion import reversioned
 
     return one_result(
         args, lambda source, checks: reversioned(source, args.version, args.ir, restamp=args.restamp, checks=checks)
@@ -200,8 +200,8 @@ def save(args: argparse.Namespace) -> int:
 )
 def convert(args: argparse.Namespace) -> int:
     """Converts a model; returns 0."""
+    from rewriter.workbench.surgery.float_type import in_type
     from rewriter.workbench.surgery.port_layout import in_layout
-    from rewriter.workbench.surgery.precision.float_type import in_type
 
     if args.layout and (args.keep or args.io != "keep"):
         raise RewriterError("--keep and --io belong to --dtype; --layout has --ports")
@@ -237,9 +237,9 @@ def convert(args: argparse.Namespace) -> int:
 )
 def reduce(args: argparse.Namespace) -> int:
     """Reduces a model; returns 0."""
-    from rewriter.app.batch.sources import source_of
     from rewriter.app.cli.selection import load
-    from rewriter.workbench.surgery.reduce.reduction import reduced
+    from rewriter.trust.source.find import source_of
+    from rewriter.workbench.surgery.reduction import reduced
 
     source = opened(args.model)
     targets(args, [source], [args.output])
@@ -322,7 +322,7 @@ def undo(args: argparse.Namespace) -> int:
 )
 def merge(args: argparse.Namespace) -> int:
     """Merges models; returns 0."""
-    from rewriter.workbench.surgery.merge.merging import Plan, merged
+    from rewriter.workbench.surgery.merging import Plan, merged
 
     sources = all_opened(args.models)
     targets(args, sources, [args.output])
@@ -351,7 +351,7 @@ def merge(args: argparse.Namespace) -> int:
 )
 def split(args: argparse.Namespace) -> int:
     """Splits a model; returns 0."""
-    from rewriter.workbench.surgery.cut import split as cut
+    from rewriter.workbench.surgery import split as cut
 
     if args.diff:
         raise RewriterError("--diff compares one result with its input; a split has several")
@@ -417,7 +417,7 @@ def text(args: argparse.Namespace) -> int:
     """Turns one model into another form; returns 0."""
     from pathlib import Path
 
-    from rewriter.workbench.surgery.text import file_forms as forms
+    from rewriter.workbench.surgery import file_forms as forms
 
     printed = args.output in (None, STDOUT)
     if not printed and is_remote(args.output):

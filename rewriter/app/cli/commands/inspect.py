@@ -69,7 +69,7 @@ def show(args: argparse.Namespace) -> int:
     if not costs:
         answer(args.format, lambda: summary_object(found, nodes=nodes), lambda style: summary_lines(found, style), hang=11)
         return 0
-    from rewriter.app.report.stats_lines import stats_lines, stats_object
+    from rewriter.app.report.summary_lines import stats_lines, stats_object
     from rewriter.workbench.inspect.model_stats import model_stats
 
     stats = model_stats(source.read(), args.static, weights=args.stats)
@@ -105,8 +105,8 @@ def show(args: argparse.Namespace) -> int:
 )
 def view(args: argparse.Namespace) -> int:
     """Writes the page; returns 0."""
+    from rewriter.app.report.html.viewer_page import viewer_page
     from rewriter.app.report.summary_lines import size_text
-    from rewriter.app.report.viewer.viewer_page import viewer_page
     from rewriter.core.onnxfile.write import check_target, write_bytes
     from rewriter.workbench.inspect.viewed_graph import notes_of_differences, viewed_model
 
@@ -119,7 +119,7 @@ def view(args: argparse.Namespace) -> int:
     if args.other is None:
         notes: list[list[NodeNote]] = [_findings(sources[0], args)]
     else:
-        from rewriter.trust.diff.difference import compare_files
+        from rewriter.trust.difference import compare_files
 
         notes = [list(found) for found in notes_of_differences(compare_files(*paths))]
     models = [viewed_model(path, found) for path, found in zip(paths, notes, strict=True)]
@@ -208,7 +208,7 @@ def picture(args: argparse.Namespace) -> int:
 def diff(args: argparse.Namespace) -> int:
     """Compares two models; returns 1 when they differ."""
     from rewriter.app.report.comparison_lines import comparison_lines, comparison_object
-    from rewriter.trust.diff.difference import compare_files
+    from rewriter.trust.difference import compare_files
 
     before, after = all_opened([args.before, args.after])
     found = compare_files(before.file, after.file)
@@ -244,7 +244,7 @@ def diff(args: argparse.Namespace) -> int:
 def compare(args: argparse.Namespace) -> int:
     """Compares two models; returns 1 when they differ or one does not run."""
     from rewriter.app.report.comparison_lines import layers_lines, layers_object
-    from rewriter.trust.proof.layers.comparison import compare_models
+    from rewriter.trust.proof.layer_comparison import compare_models
 
     before, after = all_opened([args.before, args.after])
     found = compare_models(
@@ -358,7 +358,7 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.trust.proof.models.benchmark import single_run
     from rewriter.trust.proof.models.model_inputs import write_arrays
     from rewriter.trust.proof.models.validity import Candidate
-    from rewriter.workbench.surgery.parts import with_outputs
+    from rewriter.workbench.surgery.ports import with_outputs
 
     target = None if args.output is None else Path(args.output)
     if target is not None:

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from rewriter.core.language.rule import Rule
     from rewriter.core.language.rules import RuleSet
     from rewriter.core.log.records import Firing
-    from rewriter.trust.plans.execution import Missing
-    from rewriter.trust.plans.plan_file import Document, Proposal
+    from rewriter.trust.plans.plan_file import Document, Missing, Proposal
 
 
 @command(
@@ -147,7 +146,7 @@ def plan(args: argparse.Namespace) -> int:
 
 def _decided(proposals: Sequence[Proposal], firings: Sequence[Firing]) -> tuple[Proposal, ...]:
     """As somebody answers, who is asked on stderr: stdout may be the plan."""
-    from rewriter.trust.plans.execution import decide
+    from rewriter.trust.plans.plan_file import decide
 
     def ask(question: str) -> str:
         print(question, end="", file=sys.stderr, flush=True)
@@ -185,8 +184,7 @@ def apply(args: argparse.Namespace) -> int:
     from rewriter.app.batch.urls import is_remote, is_url, told
     from rewriter.app.cli.selection import load
     from rewriter.app.report.jsonreport import dumps, plain
-    from rewriter.trust.plans.execution import UNPLANNED, missing
-    from rewriter.trust.plans.plan_file import read
+    from rewriter.trust.plans.plan_file import UNPLANNED, missing, read
 
     found = read(Path(args.plan))
     if is_remote(found.model) and args.output is None:
@@ -256,7 +254,6 @@ def _applied(plan: Document, outcome: Outcome, absent: list[Missing], style: Sty
 def why(args: argparse.Namespace) -> int:
     """Explains one rule on one model; returns 0."""
     from rewriter.app.batch.jobs import opened
-    from rewriter.app.batch.sources import source_of
     from rewriter.app.cli.selection import target_names
     from rewriter.app.report.rule_lines import when_asked
     from rewriter.app.report.why_lines import why_lines, why_object
@@ -266,6 +263,7 @@ def why(args: argparse.Namespace) -> int:
     from rewriter.core.language.targets import EVERY_TARGET
     from rewriter.rule_tools.explain.why_rules import explain
     from rewriter.trust.proof.kernels import has_kernel
+    from rewriter.trust.source.find import source_of
 
     rule, rules = _explained_rule(args)
     given = opened(args.model, args.source)

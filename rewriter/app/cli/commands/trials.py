@@ -64,7 +64,7 @@ def watched(paths: Sequence[str] | None, work: Callable[[], int], wait: Callable
     Returns:
         What the work returned last, as soon as `wait` is interrupted.
     """
-    from rewriter.app.config.configuration import rule_paths
+    from rewriter.app.configuration import rule_paths
     from rewriter.core.language.rule_files import find_rule_files, state_of
 
     before, found = None, 0

@@ -20,11 +20,9 @@ from rewriter.core.onnxfile.tensors import dtype_number, gs_dtype, numpy_dtype
 from rewriter.core.rewriting.stale_types import agrees, mend_stale_types
 from rewriter.trust.proof.models.model_inputs import opened_arrays
 from rewriter.workbench.style import counted
-from rewriter.workbench.surgery.cut.extract import upstream
-from rewriter.workbench.surgery.edit.editing import Editing, pair
-from rewriter.workbench.surgery.keep import keep_nodes
-from rewriter.workbench.surgery.parts import reads
-from rewriter.workbench.surgery.ports import set_type, shown
+from rewriter.workbench.surgery.editing import Editing, pair
+from rewriter.workbench.surgery.extract import keep_nodes, upstream
+from rewriter.workbench.surgery.ports import reads, set_type, shown
 
 # Values that people type: numbers, lists, and arrays in files.
 

@@ -25,13 +25,11 @@ from rewriter.core.record import record
 from rewriter.trust.proof.kernels import has_kernel
 from rewriter.trust.proof.models.validity import Candidate
 from rewriter.workbench.style import counted
-from rewriter.workbench.surgery.cut.extract import same_as_whole, upstream
 from rewriter.workbench.surgery.data_files import save, size_of
+from rewriter.workbench.surgery.extract import keep_nodes, same_as_whole, upstream
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish, size_of_runs
-from rewriter.workbench.surgery.keep import keep_nodes
 from rewriter.workbench.surgery.opened import Opened
-from rewriter.workbench.surgery.parts import Parts, reads, same_each_time
-from rewriter.workbench.surgery.ports import Ports, parsed_types
+from rewriter.workbench.surgery.ports import Parts, Ports, parsed_types, reads, same_each_time
 
 
 @record(frozen=True, slots=True)

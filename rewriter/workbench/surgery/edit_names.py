@@ -13,8 +13,8 @@ from rewriter.core.graph.metadata import HISTORY
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.objects import Graph
 from rewriter.workbench.style import counted
-from rewriter.workbench.surgery.edit.editing import Editing, pair
-from rewriter.workbench.surgery.messages import clear, messages
+from rewriter.workbench.surgery.editing import Editing, pair
+from rewriter.workbench.surgery.opened import clear, messages
 from rewriter.workbench.surgery.ports import Ports, shown
 
 _MOST = 3  # renamings that are shown

@@ -9,11 +9,11 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model
 from rewriter.trust.proof.models.batches import batch_difference
 from rewriter.trust.proof.models.validity import Candidate
-from rewriter.workbench.surgery.edit import edit_inputs, edit_names, edit_nodes
-from rewriter.workbench.surgery.edit import edit_names as edit_outputs
-from rewriter.workbench.surgery.edit import edit_names as edit_texts
-from rewriter.workbench.surgery.edit import edit_nodes as edit_weights
-from rewriter.workbench.surgery.edit.editing import Editing
+from rewriter.workbench.surgery import edit_inputs, edit_names, edit_nodes
+from rewriter.workbench.surgery import edit_names as edit_outputs
+from rewriter.workbench.surgery import edit_names as edit_texts
+from rewriter.workbench.surgery import edit_nodes as edit_weights
+from rewriter.workbench.surgery.editing import Editing
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish
 from rewriter.workbench.surgery.opened import Opened
 from rewriter.workbench.surgery.ports import parsed_types

@@ -16,6 +16,7 @@ from rewriter.core.record import field, record
 if TYPE_CHECKING:
     from rewriter.trust.plans.toml_text import Key
 
+
 # Which file configures a call: the nearest one upwards from the folder in which one works.
 #
 # Not from the model's folder: models are downloaded from strangers, and a file that came along with one must not decide which

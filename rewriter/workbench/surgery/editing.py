@@ -10,7 +10,7 @@ from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
 from rewriter.core.onnxfile.tensors import TensorType
-from rewriter.workbench.surgery.parts import Parts
+from rewriter.workbench.surgery.ports import Parts
 
 
 class Editing:

@@ -19,7 +19,7 @@ from rewriter.core.onnxfile.tensors import Dim, clean, gs_dtype
 from rewriter.core.rewriting.stale_types import declare_anew
 from rewriter.core.whole_model import DoesNotFlow
 from rewriter.repairs.dim_follow.follow import DimensionWalk, SizeWalk, named_dimensions
-from rewriter.workbench.surgery.edit.editing import Editing, pair
+from rewriter.workbench.surgery.editing import Editing, pair
 
 Shapes = dict[str, list[Dim]]
 _OPEN = "?"

@@ -1,1 +1,0 @@
-"""Edits of a model, done in order."""

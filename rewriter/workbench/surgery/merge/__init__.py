@@ -1,1 +1,0 @@
-"""Several models as one."""

@@ -1,0 +1,641 @@
+"""Models in another version of ONNX's operators: `rewriter opset`.
+
+Each opset is one step, by what the schemas say, by a table of what they do not say, and by the rules in `conversions/`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+import onnx
+import onnx_graphsurgeon as gs
+
+from rewriter.core.conditions.context import Context, Knowledge
+from rewriter.core.conditions.evaluate import Bindings
+from rewriter.core.conditions.model_fields import least_ir_version
+from rewriter.core.engine.run import run
+from rewriter.core.errors import RewriterError
+from rewriter.core.facts.facts import Facts
+from rewriter.core.graph.edits import Edits
+from rewriter.core.graph.index import GraphIndex
+from rewriter.core.graph.message_text import node_name
+from rewriter.core.graph.model import Model
+from rewriter.core.graph.objects import written_names
+from rewriter.core.graph.save import newest_import
+from rewriter.core.graph.scopes import Scope, operator_key, opset_versions
+from rewriter.core.language import ast, schema
+from rewriter.core.language.dtypes import DTYPE_NAMES
+from rewriter.core.language.meaning import takes
+from rewriter.core.language.operator_traits import having, of_form
+from rewriter.core.language.rules import RuleSet
+from rewriter.core.language.schema import Formal, Operator
+from rewriter.core.language.walk import walk
+from rewriter.core.log.records import Log
+from rewriter.core.onnxfile.tensors import TensorType, encode
+from rewriter.core.record import record
+from rewriter.core.resources import resource
+from rewriter.core.rewriting.inline import inline_function
+from rewriter.core.rewriting.transaction import Rewriting
+from rewriter.rule_tools.load_rules import load_rules
+from rewriter.workbench.surgery.extract import called, key_of, same_as_whole, with_inner
+from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish
+from rewriter.workbench.surgery.opened import Opened
+
+# What a step from one version of an operator domain to the next means for a node, and operators written out in others.
+
+# Operators that an older version lacks, written out in others: as the body by which ONNX itself defines them.
+
+
+def has_body(op: str, version: int) -> bool:
+    """Whether ONNX defines an operator by others that a version has."""
+    schema: Any = onnx.defs.get_schema(op, version, "")
+    return bool(schema.has_function or schema.has_context_dependent_function)
+
+
+def write_out(index: GraphIndex, overridable: Collection[str], nodes: Sequence[gs.Node], version: int) -> list[gs.Node]:
+    """Puts bodies in the place of nodes, whose operators have some in this version; those that stay where they are.
+
+    A body depends on what is known of the operands, and one that holds subgraphs is not written out.
+    """
+    facts = Facts(index, overridable)
+    context = Context(index, facts=facts)
+    edits = Edits(index)
+    left = []
+    for node in nodes:
+        function = _body(node, version, facts)
+        if function is None:
+            left.append(node)
+            continue
+        inline_function(Rewriting(context, edits, Bindings({}, {}), node, {}, index.scope(node)), node, function)
+    edits.sweep(())
+    index.finish()
+    return left
+
+
+def _body(node: gs.Node, version: int, facts: Facts) -> gs.Function | None:
+    """The body of a node as a local function; None where there is none for these operands."""
+    schema: Any = onnx.defs.get_schema(node.op, version, "")
+    if any(isinstance(value, gs.Node.AttributeRef | gs.Graph) for value in node.attrs.values()):
+        return None
+    of = schema.function_opset_versions if schema.has_function else schema.context_dependent_function_opset_versions
+    fitting = max((one for one in of if one <= version), default=None)
+    if fitting is None:
+        return None
+    if schema.has_function:
+        data = schema.get_function_with_opset_version(fitting)
+    else:
+        types = [encode(facts.fact(tensor).type) for tensor in node.inputs]
+        if any(tensor.name and not known for tensor, known in zip(node.inputs, types, strict=True)):
+            return None
+        inputs, outputs = ([tensor.name for tensor in side] for side in (node.inputs, node.outputs))
+        message = onnx.helper.make_node(node.op, inputs, outputs, **node.attrs)
+        data = schema.get_context_dependent_function_with_opset_version(fitting, message.SerializeToString(), types)
+    function = onnx.FunctionProto.FromString(data)
+    attributes = [attribute for inner in function.node for attribute in inner.attribute]
+    if not function.node or any(attribute.type == onnx.AttributeProto.GRAPH for attribute in attributes):
+        return None
+    for attribute in attributes:
+        if attribute.ref_attr_name and not attribute.type:  # some bodies leave it out
+            attribute.type = int(schema.attributes[attribute.ref_attr_name].type)
+    function.attribute_proto.extend(a.default_value for a in schema.attributes.values() if a.default_value.name)
+    found: gs.Function = Model.from_proto(onnx.ModelProto(ir_version=10, functions=[function])).graph.functions[0]
+    return found
+
+
+OLDER = "older"
+NEWER = "newer"
+"""Domains in which nodes wait for a rule while a step is done: their meaning is that of the version before, or after it."""
+
+_AXES = of_form("arg", "reduction", "concat", "flatten", "slice", "split", "squeeze", "unsqueeze") | having("flattens")
+
+CHANGED: Mapping[tuple[str, int], str] = MappingProxyType(
+    {
+        **{(op, 13): "it goes along one axis, and went over all axes from it on" for op in having("flattens")},
+        ("AveragePool", 19): "where the last window lies when the size is rounded up",
+        ("BatchNormalization", 7): "when it trains",
+        ("BatchNormalization", 14): "what its further outputs are",
+        ("Clip", 11): "what the bounds are that are not given",
+        ("ConvTranspose", 11): "where auto_pad puts an odd row",
+        ("DFT", 20): "which axis is transformed where none is given",
+        ("Dropout", 7): "when it trains",
+        ("Dropout", 10): "the element type of its mask",
+        ("GRU", 3): "a word of its direction",
+        ("GridSample", 20): "the names of the modes",
+        ("GroupNormalization", 21): "scale and bias are of channels, and were of groups",
+        ("OneHot", 11): "negative indices count from the end, and were off",
+        ("PRelu", 7): "which axes a slope is for",
+        ("Resize", 11): "coordinates, and how they are told",
+        ("Resize", 13): "tf_half_pixel_for_nn is gone, and the region may be left out",
+        ("RoiAlign", 16): "where pixels are",
+        ("Scan", 9): "the batch dimension",
+        ("Split", 18): "the number of parts is told where their sizes are not",
+    }
+)
+"""Steps, by operator and the version that begins with them, that change the meaning of nodes which both versions accept."""
+
+WIDENED: Mapping[tuple[str, int], str] = MappingProxyType(
+    {
+        **{(op, v): "operands broadcast" for op in of_form("broadcast") for v in schema.versions(op) if v in (7, 8)},
+        **{(op, 11): "axes may be negative" for op in _AXES | {"Compress"}},
+        **{(op, 13): "parameters may be one for each index of an axis" for op in ("QuantizeLinear", "DequantizeLinear")},
+        **{(op, 18): "reductions max and min" for op in ("ScatterElements", "ScatterND")},
+        **{(op, 7): "whether all steps are given out" for op in ("GRU", "LSTM", "RNN")},
+        ("Constant", 9): "tensors of other types than floating-point numbers",
+        ("Dropout", 12): "the mask where it does not train",
+        ("Gather", 11): "axis and indices may be negative",
+        ("Gemm", 7): "the bias broadcasts",
+        ("GridSample", 20): "volumes",
+        ("Mod", 28): "floating-point numbers with fmod=0",
+        ("Pad", 19): "mode wrap",
+        ("Resize", 19): "half_pixel_symmetric",
+        ("ScatterElements", 11): "it was called Scatter",
+    }
+)
+"""Steps after which an operator can say more: nodes keep their meaning on the way up, and may lose it on the way down."""
+
+DEFAULTS_BEFORE: Mapping[tuple[str, str], Any] = MappingProxyType({("Concat", "axis"): 1})
+"""What the absence of an attribute meant before it became required."""
+
+
+MEANINGLESS = ("consumed_inputs",)
+"""Attributes that say nothing of what is computed."""
+
+
+def stepped(before: int, after: int, domain: str = "") -> frozenset[str]:
+    """The operators that have a version of their own at the later of two neighbouring versions of a domain."""
+    return _stepped(max(before, after), domain)
+
+
+@cache
+def _stepped(version: int, domain: str) -> frozenset[str]:
+    return frozenset(op for op in schema.operators(domain) if version in schema.versions(op, domain))
+
+
+def keeps(node: gs.Node, before: int, after: int, domain: str = "") -> bool:
+    """Whether a node means the same in two versions of its domain, as it is written; element types are not looked at."""
+    low, high = sorted((before, after))
+    steps = [since for since in schema.versions(node.op, domain) if low < since <= high]
+    if before > after:
+        steps.reverse()
+    return all(_keeps_step(node, since - 1, since, domain) if after > before else _keeps_step(node, since, since - 1, domain)
+               for since in steps)  # fmt: skip
+
+
+def _keeps_step(node: gs.Node, before: int, after: int, domain: str) -> bool:
+    old, new = schema.schema(node.op, domain, before), schema.schema(node.op, domain, after)
+    if old is None or new is None or new.deprecated:
+        return old is new
+    step = node.op, max(before, after)
+    if not domain and (step in CHANGED or (after < before and step in WIDENED)):
+        return False
+    return (
+        _reads_alike(frozenset(written_names(node)), old, new)
+        and _fit(node.inputs, new.inputs)
+        and _fit(node.outputs, new.outputs)
+    )
+
+
+def _reads_alike(written: Collection[str], old: Operator, new: Operator) -> bool:
+    """Whether attributes say the same in two versions: those that are written, and the defaults of the others."""
+    for name, attribute in new.attributes.items():
+        before = old.attributes.get(name)
+        if name in written:
+            if before is not None and before.kind != attribute.kind:
+                return False
+        elif attribute.required or (before is not None and before.default != attribute.default):
+            return False
+    return all(name in new.attributes for name in written)
+
+
+def _fit(tensors: Sequence[gs.Tensor], formals: Sequence[Formal]) -> bool:
+    """Whether operands, or results, are as many as a version has; what came to be optional or is left out counts."""
+    used = max((i + 1 for i, tensor in enumerate(tensors) if tensor.name), default=0)
+    if formals and formals[-1].variadic:
+        formals = formals[:-1]
+    elif used > len(formals):
+        return False
+    given = [i < used and bool(tensors[i].name) for i in range(len(formals))]
+    return all(there or formal.optional for there, formal in zip(given, formals, strict=True))
+
+
+def settled_attributes(node: gs.Node, before: int, after: int) -> dict[str, Any]:
+    """Attributes of a node that is about to change its version, with their new values, None for those that go.
+
+    A default that the other version does not have is written; an attribute that the older version lacks goes where it has the
+    default with which it came, which is always what the operator did before.
+    """
+    old, new = schema.schema(node.op, "", before), schema.schema(node.op, "", after)
+    if old is None or new is None:
+        return {}
+    settled: dict[str, Any] = {name: None for name in MEANINGLESS if name in node.attrs and name not in new.attributes}
+    for name, attribute in old.attributes.items():
+        there = new.attributes.get(name)
+        default = DEFAULTS_BEFORE.get((node.op, name), attribute.default) if before < after else attribute.default
+        if name in node.attrs:
+            if there is None and before > after and _says_nothing(node, name, default):
+                settled[name] = None
+        elif default is not None and there is not None and there.default != default:
+            settled[name] = default
+    return settled
+
+
+def _says_nothing(node: gs.Node, name: str, default: Any) -> bool:
+    """Whether an attribute has its default, be it one that the specification tells in words."""
+    value = node.attrs[name]
+    if default is None and isinstance(value, list) and schema.computed_default(node.op, "", name) == "ones":
+        return all(item == 1 for item in value)
+    return bool(value == default)
+
+
+def align(models: Sequence[Model], names: Sequence[str]) -> dict[str, int]:
+    """The version of each operator domain that all models can have, without one of their nodes meaning something else.
+
+    Raises:
+        RewriterError: an operator changed between the versions of two models.
+    """
+    found: dict[str, int] = {}
+    imports = [opset_versions(model.graph) for model in models]
+    for domain in dict.fromkeys(domain for versions in imports for domain in versions):
+        had = sorted({versions[domain] for versions in imports if domain in versions}, reverse=True)
+        reasons = []
+        for version in had:
+            reason = next(
+                (
+                    f"{name}: {why}"
+                    for model, versions, name in zip(models, imports, names, strict=True)
+                    if domain in versions and (why := changed(model, domain, versions[domain], version))
+                ),
+                "",
+            )
+            if not reason:
+                found[domain] = version
+                break
+            reasons.append(reason)
+        else:
+            raise RewriterError(f"the models are of different operator sets, and cannot be of one: {reasons[0]}")
+    return found
+
+
+def changed(model: Model, domain: str, before: int, after: int) -> str:
+    """Which node would mean something else in another version of its domain; "" when none would."""
+    return next(changes(model, domain, before, after), "")
+
+
+def changes(model: Model, domain: str, before: int, after: int) -> Iterator[str]:
+    """The nodes that would mean something else in another version of their domain, a sentence each."""
+    if before == after:
+        return
+    functions = {key_of(function) for function in model.graph.functions}
+    for node in with_inner(model.graph.nodes):
+        own = node.domain or ""
+        if ("" if own == "ai.onnx" else own) != domain or called(node) in functions:
+            continue
+        if not keeps(node, before, after, domain):
+            what = f"{node.op} {node.name!r}" if node.name else node.op
+            yield f"{what} is another operator in version {after} of {domain or 'ai.onnx'} than in {before}"
+
+
+def set_versions(model: Model, versions: dict[str, int], ir_version: int | None) -> None:
+    """Has a model import these versions, and those domains besides that it does not have yet."""
+    graph = model.graph
+    imports = []
+    for entry in graph.import_domains:
+        domain = "" if entry.domain == "ai.onnx" else entry.domain
+        if domain in versions:
+            imports.append(onnx.OperatorSetIdProto(domain=entry.domain, version=versions[domain]))
+        else:
+            imports.append(entry)
+    known = {"" if entry.domain == "ai.onnx" else entry.domain for entry in imports}
+    imports += [onnx.OperatorSetIdProto(domain=d, version=v) for d, v in versions.items() if d not in known]
+    if [(e.domain, e.version) for e in imports] != [(e.domain, e.version) for e in graph.import_domains]:
+        graph.import_domains = imports
+    if "" in versions:
+        graph.opset = versions[""]
+    graph.ir_version = ir_version
+
+
+# A model in another version of ONNX's operators, step by step from one version to the next.
+#
+# In each step the nodes that would mean something else are put into a domain of their own, `older` or `newer`; the rules in
+# `conversions/` say what each of them is in the version that the step leads to. What none of them knows is refused by name.
+
+_SHOWN = 8  # nodes that an error names
+
+
+@cache
+def conversions() -> RuleSet:
+    """The rules that convert nodes in one step."""
+    return load_rules([resource("conversions")]).select(["ALL"])
+
+
+def convert_opset(model: Model, version: int) -> Counter[str]:
+    """Changes a model, and its functions, to another version of ONNX's operators; how many nodes of each operator it converted.
+
+    Raises:
+        RewriterError: some nodes cannot be said in that version; the text names them. The model may be half converted then.
+    """
+    done: Counter[str] = Counter()
+    held = [opset_versions(graph)[""] for graph in (model.graph, *model.graph.functions) if "" in opset_versions(graph)]
+    if not held:
+        return done
+    for node in GraphIndex(model.graph).all_nodes():
+        if node.domain in (OLDER, NEWER):
+            raise RewriterError(f"{_shown(node)}: the domain {node.domain!r} is used while a model is converted; it cannot be")
+    for before in range(min(held), version):
+        _step(model, before, before + 1, done)
+    for before in range(max(held), version, -1):
+        _step(model, before, before - 1, done)
+    _refuse(_untyped(model, version))
+    return done
+
+
+def _step(model: Model, before: int, after: int, done: Counter[str]) -> None:
+    """One version up or down, for the graph or those functions that are of the version before."""
+    noticed = stepped(before, after)
+    if after < before:
+        _write_out(model, before, after, noticed, done)
+    index = GraphIndex(model.graph)
+    edits = Edits(index)
+    marked: list[gs.Node] = []
+    for node in _nodes(index, before, noticed):
+        for name, value in settled_attributes(node, before, after).items():
+            edits.set_attribute(node, name, value)
+        if not keeps(node, before, after):
+            done[node.op] += 1
+            edits.set_op(node, node.op, OLDER if before < after else NEWER)
+            marked.append(node)
+    index.finish()
+    for graph in (model.graph, *model.graph.functions):
+        if opset_versions(graph).get("") == before:
+            _stamp(graph, after)
+    if not marked:
+        return
+    log = run(model.graph, conversions(), Knowledge(overridable=model.overridable))
+    index = GraphIndex(model.graph)
+    edits = Edits(index)
+    for node in marked:
+        if node in index and node.domain == "ai.onnx":
+            edits.set_op(node, node.op, "")
+    left = [node for node in marked if node in index and node.domain in (OLDER, NEWER)]
+    index.finish()
+    _refuse([f"{_shown(node)}: {_reason(node, before, after, log)}" for node in left])
+
+
+def _write_out(model: Model, before: int, after: int, noticed: frozenset[str], done: Counter[str]) -> None:
+    """Writes out those nodes whose operators the version below lacks."""
+    index = GraphIndex(model.graph)
+    gone = [node for node in _nodes(index, before, noticed) if not schema.exists(node.op, "", after)]
+    gone = [node for node in gone if has_body(node.op, before)]
+    if gone:
+        ops = [node.op for node in gone]
+        done.update(ops)
+        done.subtract(Counter(node.op for node in write_out(index, model.overridable, gone, before)))
+
+
+def _nodes(index: GraphIndex, version: int, ops: frozenset[str]) -> Iterator[gs.Node]:
+    """The nodes of these operators of ONNX in graphs and functions of a version."""
+    own = {key_of(function) for function in index.graph.functions}
+    for scope in index.scopes:
+        if scope.opsets.get("") == version:
+            for node in index.members(scope):
+                domain, op = operator_key(node)
+                if not domain and op in ops and (domain, op, called(node)[2]) not in own:
+                    yield node
+
+
+def _stamp(graph: gs.Graph, version: int) -> None:
+    own = ("", "ai.onnx")
+    graph.import_domains = [
+        onnx.OperatorSetIdProto(domain=entry.domain, version=version) if entry.domain in own else entry
+        for entry in graph.import_domains
+    ]
+    graph.opset = version
+
+
+def _reason(node: gs.Node, before: int, after: int, log: Log) -> str:
+    """Why no rule has converted a node."""
+    for blocked in log.blocked:
+        if blocked.root == node_name(node):
+            return blocked.reason
+    if schema.schema(node.op, "", after) is None:
+        return f"opset {after} has no {node.op}"
+    step = node.op, max(before, after)
+    changed = CHANGED.get(step) or WIDENED.get(step)
+    if changed:
+        return f"what opset {max(before, after)} changed is {changed}; this node cannot be said in opset {after}"
+    return f"opset {after} cannot say what it does with these attributes and operands in opset {before}"
+
+
+def _untyped(model: Model, version: int) -> list[str]:
+    """The nodes that are not for the element types that they have, where their operator was for them before."""
+    index = GraphIndex(model.graph)
+    facts = Facts(index, model.overridable)
+    found = []
+    for scope in index.scopes:
+        for node in index.members(scope) if scope.opsets.get("") == version else ():
+            kind = _wrong_type(node, version, facts)
+            if kind is not None:
+                name = kind if isinstance(kind, str) else DTYPE_NAMES[kind]
+                found.append(f"{_shown(node)}: opset {version} has it not for {name}")
+    return found
+
+
+def _wrong_type(node: gs.Node, version: int, facts: Facts) -> int | str | None:
+    """An element type, or a type of no tensor, that a node has and that only later versions of its operator are for."""
+    if operator_key(node)[0] or schema.schema(node.op, "", version) is None:
+        return None
+    for made, tensors in ((False, node.inputs), (True, node.outputs)):
+        for place, tensor in enumerate(tensors):
+            kind = _kind(facts.fact(tensor).type) if tensor.name else None
+            if kind is not None and not takes(node.op, "", version, made, place, kind):
+                return kind if takes(node.op, "", schema.latest_opset(), made, place, kind) else None
+    return None
+
+
+def _kind(known: TensorType) -> int | str | None:
+    return _word(onnx.TypeProto.FromString(known.other)) if known.other else known.dtype
+
+
+def _word(kind: onnx.TypeProto) -> str:
+    """What schemas call a type: `seq(tensor(float))`."""
+    if kind.HasField("sequence_type"):
+        return f"seq({_word(kind.sequence_type.elem_type)})"
+    if kind.HasField("optional_type"):
+        return f"optional({_word(kind.optional_type.elem_type)})"
+    return f"tensor({DTYPE_NAMES.get(kind.tensor_type.elem_type)})"
+
+
+def _shown(node: gs.Node) -> str:
+    scope: Scope | None = getattr(node, "_scope", None)
+    inside = f" in {scope.path}" if scope is not None and (scope.parent is not None or scope.is_function) else ""
+    return f"{node.op} {node_name(node)!r}{inside}"
+
+
+def _refuse(reasons: list[str]) -> None:
+    if reasons:
+        more = f"; and {len(reasons) - _SHOWN} more" if len(reasons) > _SHOWN else ""
+        raise RewriterError("; ".join(reasons[:_SHOWN]) + more)
+
+
+# `rewriter opset`: another version of ONNX's operators.
+
+_MOST_IR = int(onnx.IR_VERSION)
+
+
+def reversioned(
+    source: Opened, version: int, ir_version: int | None = None, *, restamp: bool = False, checks: Checks | None = None
+) -> Surgery:
+    """A model in another version of the operators, and of another IR version where that is told or needed.
+
+    Args:
+        restamp: only say so, and convert nothing.
+
+    Raises:
+        RewriterError: a node cannot be said in that version, or there is no such version.
+    """
+    model = source.read()
+    before = opset_versions(model.graph).get("", 1)
+    newest = newest_import("", _MOST_IR)
+    if not 1 <= version <= newest:
+        raise RewriterError(f"there is no version {version} of ONNX's operators; the newest here is {newest}")
+    for held in sorted({opset_versions(graph).get("", 1) for graph in (model.graph, *model.graph.functions)}):
+        if not 1 <= held <= newest:
+            raise RewriterError(f"the model says version {held} of ONNX's operators, and the newest known here is {newest}")
+    did = [f"opset  {before} -> {version}"]
+    notes: list[str] = []
+    if restamp:
+        notes += _restamp(model, before, version)
+    else:
+        found = convert_opset(model, version)
+        nodes = [f"{count:,} {op}" for op, count in sorted(found.items()) if count > 0]
+        did += [f"converted  {', '.join(nodes)}"] if nodes else []
+    old_ir = int(model.graph.ir_version or 0)
+    wanted = _ir_version(model, version, ir_version)
+    set_versions(model, {"": version}, wanted)
+    if wanted != old_ir:
+        did.append(f"IR  {old_ir} -> {wanted}")
+    inputs, outputs = ([tensor.name for tensor in ports] for ports in (model.graph.inputs, model.graph.outputs))
+    options = [("--ir", [str(ir_version)] if ir_version else [])]
+    compared = lambda candidate, most: same_as_whole(source, [candidate], inputs, outputs, most)  # noqa: E731
+    command = command_text(f"opset {version}", options, restamp=restamp)
+    return finish(model, [source], command, did, notes, checks or Checks(), compared)
+
+
+def _restamp(model: Model, before: int, version: int) -> list[str]:
+    """Raises RewriterError where a node would mean something else; what is to be said besides."""
+    nodes = list(changes(model, "", before, version))
+    if nodes:
+        more = f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else ""
+        raise RewriterError(f"{'; '.join(nodes[:_SHOWN])}{more}. Without --restamp such nodes are converted")
+    functions = [f"{f.domain}::{f.name}" for f in model.graph.functions if opset_versions(f).get("", version) != version]
+    return [f"{', '.join(functions[:3])}: functions keep the versions that they import"] if functions else []
+
+
+def _ir_version(model: Model, version: int, told: int | None) -> int:
+    """The IR version of the result. Raises RewriterError for one that lacks something."""
+    old = int(model.graph.ir_version or 0)
+    least = next(ir for ir in range(1, _MOST_IR + 1) if newest_import("", ir) >= version)
+    if told is None:
+        return max(old, least)
+    if told < old:
+        least = max(least, least_ir_version(Context(GraphIndex(model.graph), Knowledge(overridable=model.overridable))))
+    if not least <= told <= _MOST_IR:
+        raise RewriterError(
+            f"--ir {told}: what the model has at opset {version} needs an IR version from {least} to {_MOST_IR}"
+        )
+    return told
+
+
+# Every step of every operator, with what `rewriter opset` does about it: for readers, and for a test that misses none.
+
+NOTHING = "nothing to do"
+
+
+@record(frozen=True, slots=True)
+class StepRow:
+    """A step of an operator: `before` is the version that it had, 0 for none; `up` and `down` say what is done about it."""
+
+    op: str
+    before: int
+    version: int
+    up: str
+    down: str
+
+
+def step_table() -> Iterator[StepRow]:
+    """All steps of the operators of ONNX; that an operator came to be is one, too."""
+    codes = _codes()
+    for op in schema.operators():
+        versions = schema.versions(op)
+        for old, new in zip((0, *versions), versions, strict=False):
+            if new == 1:
+                continue
+            up = _told(op, new - 1, new, codes.get((OLDER, op, new), [])) if old else NOTHING
+            yield StepRow(op, old, new, up, _told(op, new, new - 1, codes.get((NEWER, op, new - 1), [])))
+
+
+def _codes() -> dict[tuple[str, str, int], list[str]]:
+    """Codes of the rules that convert an operator into a version."""
+    found: dict[tuple[str, str, int], list[str]] = {}
+    for rule in conversions():
+        ops = {(part.domain, part.name) for part in walk(rule.ast.match) if isinstance(part, ast.Op)}
+        for domain, op in ops:
+            found.setdefault((domain, op, rule.header.opset.first or 0), []).append(rule.code)
+    return found
+
+
+def _told(op: str, before: int, after: int, codes: list[str]) -> str:
+    old, new = schema.schema(op, "", before), schema.schema(op, "", after)
+    assert old is not None or new is not None
+    if old is None or old.deprecated:
+        return NOTHING
+    if new is None or new.deprecated:
+        if codes:
+            return f"converted by {', '.join(codes)}"
+        return "written out as its body" if has_body(op, before) else f"refused: opset {after} has no {op}"
+    lost = _lost_types(op, before, after)
+    types = f"; refused for {', '.join(lost)}" if lost else ""
+    if codes:
+        return f"converted by {', '.join(codes)}{types}"
+    step = op, max(before, after)
+    changed = CHANGED.get(step) or (WIDENED.get(step) if after < before else None)
+    if changed:
+        return f"refused: {changed}{types}"
+    reasons = list(_differences(old, new, after < before))
+    if not reasons:
+        return NOTHING + types
+    return f"nothing to do, but {'; '.join(reasons)}{types}"
+
+
+def _differences(old: Operator, new: Operator, down: bool) -> Iterator[str]:
+    """What an operator lacks in a version that it had in another one."""
+    for name, attribute in old.attributes.items():
+        if name in new.attributes or name in MEANINGLESS:
+            continue
+        default = "ones" if schema.computed_default(old.name, "", name) == "ones" else attribute.default
+        if down and default is not None:
+            yield f"refused with {name} other than {default}"
+        else:
+            yield f"refused with {name}"
+    if any(attribute.required and name not in old.attributes for name, attribute in new.attributes.items()):
+        yield "refused: an attribute is required"
+    for what, before, after in (("operand", old.inputs, new.inputs), ("result", old.outputs, new.outputs)):
+        for formal in before[len(after) :]:
+            yield f"refused with the {what} {formal.name}"
+        for one, other in zip(before, after, strict=False):
+            if one.optional and not other.optional and not other.variadic:
+                yield f"refused without the {what} {one.name}"
+
+
+def _lost_types(op: str, before: int, after: int) -> list[str]:
+    """Element types that some operand or result may have in one version, and none in another."""
+    types = []
+    for version in (before, after):
+        found = schema.registered_at(op, "", version)
+        formals = () if found is None else (*found.inputs, *found.outputs)
+        types.append({name for formal in formals for name in formal.types})
+    return sorted(name.removeprefix("tensor(").removesuffix(")") for name in types[0] - types[1] if name.startswith("tensor("))

@@ -1,1 +1,0 @@
-"""Models that compute in another floating-point type."""

@@ -1,1 +1,0 @@
-"""The smallest model that still shows something."""

@@ -1,0 +1,613 @@
+"""The smallest model that still shows something: `rewriter reduce`.
+
+Nodes go first, then weights and dimensions become smaller; after each step a trial says whether what was to be kept is still
+there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import onnx
+import onnx.inliner
+
+from rewriter.core.conditions.context import Knowledge
+from rewriter.core.engine.limits import Limits
+from rewriter.core.engine.run import run
+from rewriter.core.errors import RewriterError, install
+from rewriter.core.facts.single_node import known_types
+from rewriter.core.framework.source_info import SourceInfo
+from rewriter.core.graph.model import Model
+from rewriter.core.isolation import child
+from rewriter.core.isolation.budget import Budget, budgeted, current
+from rewriter.core.isolation.child import Crashed, NoAnswer
+from rewriter.core.language.rules import RuleSet
+from rewriter.core.onnxfile import external_data
+from rewriter.core.onnxfile.part import Whole, as_inputs, bodies, body_alone, body_of_nodes, expands_too_much, graphs
+from rewriter.core.onnxfile.tensors import read_tensor, write_tensor
+from rewriter.trust.proof import onnx_runtime
+from rewriter.trust.proof.judges.judges import RefusedError
+from rewriter.trust.proof.models.model_inputs import feed_sets
+from rewriter.trust.proof.models.model_runs import MOST_BYTES, MOST_BYTES_OF_INPUTS, RUN, SECONDS
+from rewriter.trust.proof.models.validity import JUDGES, RUNTIME, WRITTEN, Candidate
+from rewriter.workbench.style import counted
+from rewriter.workbench.surgery.data_files import size_of_proto
+from rewriter.workbench.surgery.extract import drop_imports, needed_functions
+from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish
+from rewriter.workbench.surgery.opened import Opened, clear, messages
+
+# What a model holds as weights, and smaller dimensions for it: one length gets another, everywhere at once.
+
+# What a model holds as weights, wherever it holds them: who shares a reduced model must not share one that was overlooked.
+#
+# Besides initializers there are constants of nodes as tensors and as lists, sparse tensors, what local functions hold, and
+# lists of operators that keep what they learned in attributes, such as trees.
+
+LARGE = 1 << 10
+"""Bytes of a weight from which on an input may stand in its place; shorter lists of attributes are no weights."""
+
+Scope = onnx.GraphProto | onnx.FunctionProto
+
+_LISTS = ("value_floats", "value_ints", "value_strings")
+_MOST_NAMED = 3
+
+
+def scopes(model: onnx.ModelProto) -> Iterator[Scope]:
+    """The main graph and the functions of a model, and all bodies in them."""
+    for whole in (model.graph, *model.functions):
+        yield whole
+        yield from bodies(whole.node)
+
+
+def infos(scope: Scope) -> Iterator[onnx.ValueInfoProto]:
+    """What declares types in a scope."""
+    if isinstance(scope, onnx.GraphProto):
+        yield from (*scope.input, *scope.output)
+    yield from scope.value_info
+
+
+def tensors(scope: Scope) -> Iterator[onnx.TensorProto]:
+    """The dense tensors of a scope; those of its bodies are theirs."""
+    return _held(scope, "initializer", "t", "tensors")
+
+
+def sparse_tensors(scope: Scope) -> Iterator[onnx.SparseTensorProto]:
+    """The same for sparse ones."""
+    return _held(scope, "sparse_initializer", "sparse_tensor", "sparse_tensors")
+
+
+def _held(scope: Scope, listed: str, one: str, several: str) -> Iterator[Any]:
+    """Weights by the fields that hold them: of a graph, and of an attribute with one of them or a list."""
+    if isinstance(scope, onnx.GraphProto):
+        yield from getattr(scope, listed)
+    for attribute in _attributes(scope):
+        if attribute.HasField(one):
+            yield getattr(attribute, one)
+        yield from getattr(attribute, several)
+
+
+def constant_lists(scope: Scope) -> Iterator[tuple[onnx.AttributeProto, str]]:
+    """Attributes of Constant that are its value as a list, and the fields that the lists are in."""
+    for node in scope.node:
+        if node.op_type == "Constant":
+            for attribute in node.attribute:
+                if attribute.name in _LISTS:
+                    yield attribute, attribute.name.removeprefix("value_")
+
+
+def _attributes(scope: Scope) -> Iterator[onnx.AttributeProto]:
+    for node in scope.node:
+        yield from node.attribute
+    if isinstance(scope, onnx.FunctionProto):
+        yield from scope.attribute_proto
+
+
+def large_names(model: onnx.ModelProto) -> list[str]:
+    """The large weights of the main graph and of bodies, by the names that an input could have in their place."""
+    found = []
+    for graph in graphs(model):
+        found += [tensor.name for tensor in graph.initializer if _size(tensor) >= LARGE]
+        found += [sparse.values.name for sparse in graph.sparse_initializer if _size(sparse) >= LARGE]
+        found += [node.output[0] for node in graph.node if node.op_type == "Constant" and node.output and _size(node) >= LARGE]
+    return list(dict.fromkeys(found))
+
+
+def weights(model: onnx.ModelProto) -> list[tuple[str, int]]:
+    """All weights of a model, each a name and its bytes."""
+    found = [(message, _bytes(message)) for message in messages(model)]
+    return [(message.name, size) for message, size in found if size]
+
+
+def staying(model: onnx.ModelProto) -> list[str]:
+    """A note of the large weights that are in a reduced model all the same; none where there is none."""
+    large = [(name, size) for name, size in weights(model) if size >= LARGE]
+    if not large:
+        return []
+    names = list(dict.fromkeys(repr(name) for name, _ in large))
+    named = ", ".join(names[:_MOST_NAMED]) + (", ..." if len(names) > _MOST_NAMED else "")
+    return [f"weights of {sum(size for _, size in large):,} bytes stay, with their values: {named}"]
+
+
+def _size(message: onnx.NodeProto | onnx.TensorProto | onnx.SparseTensorProto) -> int:
+    return sum(map(_bytes, messages(message)))
+
+
+def _bytes(message: object) -> int:
+    """Bytes of a tensor, or of a list or text in an attribute that is long."""
+    if isinstance(message, onnx.TensorProto):
+        return sum(map(len, message.string_data)) or size_of_proto(message)
+    if not isinstance(message, onnx.AttributeProto):
+        return 0
+    size = 4 * len(message.floats) + 8 * len(message.ints) + len(message.s) + sum(map(len, message.strings))
+    return size if size >= LARGE else 0
+
+
+SMALL = (2, 3, 4, 6, 8)
+"""Lengths that a dimension is tried with. Not 1, since such a dimension is broadcast, and means something else."""
+
+_MOST_ITEMS = 64  # of a tensor of integers that may hold lengths
+_INT64 = int(onnx.TensorProto.INT64)
+
+
+def lengths(model: onnx.ModelProto) -> list[int]:
+    """The lengths of dimensions that might be smaller, those first that most elements of weights hang on."""
+    found: Counter[int] = Counter()
+    for scope in scopes(model):
+        for tensor in chain[onnx.TensorProto | onnx.SparseTensorProto](tensors(scope), sparse_tensors(scope)):
+            count = _count(tensor)
+            for dim in set(tensor.dims):
+                found[dim] += count
+        for attribute, field in constant_lists(scope):
+            found[len(getattr(attribute, field))] += len(getattr(attribute, field))
+        for info in infos(scope) if isinstance(scope, onnx.GraphProto) else ():
+            for dim in info.type.tensor_type.shape.dim:
+                found[dim.dim_value] += 1
+    return [length for length, _ in found.most_common() if length > SMALL[0]]
+
+
+def with_length(model: onnx.ModelProto, old: int, new: int, folder: Path | None, *, attributes: bool) -> onnx.ModelProto:
+    """The model with another length for all dimensions of one length; short tensors of integers that hold it follow.
+
+    Args:
+        folder: of external data.
+        attributes: whether attributes that are this number follow, too.
+
+    Raises:
+        RewriterError: a weight cannot be read.
+    """
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
+    for scope in scopes(result):
+        for info in infos(scope):
+            for dim in info.type.tensor_type.shape.dim:
+                if dim.HasField("dim_value") and dim.dim_value == old:
+                    dim.dim_value = new
+        for tensor in tensors(scope):
+            _shrink(tensor, old, new, folder)
+        for sparse in sparse_tensors(scope):
+            _shrink_sparse(sparse, old, new, folder)
+        _shrink_lists(scope, old, new)
+        for node in scope.node if attributes else ():
+            _resize_attributes(node, old, new)
+    return result
+
+
+def _shrink(tensor: onnx.TensorProto, old: int, new: int, folder: Path | None) -> None:
+    holds = tensor.data_type == _INT64 and _count(tensor) <= _MOST_ITEMS
+    if old not in tensor.dims and not holds:
+        return
+    array = read_tensor(tensor, folder)[tuple(slice(new if dim == old else dim) for dim in tensor.dims)]
+    if holds and (array == old).any():
+        array = array.copy()
+        array[array == old] = new
+    elif old not in tensor.dims:
+        return
+    tensor.CopyFrom(write_tensor(array, tensor.name, tensor, tensor.data_type))
+
+
+def _shrink_sparse(sparse: onnx.SparseTensorProto, old: int, new: int, folder: Path | None) -> None:
+    """Keeps the elements that are still inside."""
+    if old not in sparse.dims:
+        return
+    shape = tuple(sparse.dims)
+    small = tuple(new if dim == old else dim for dim in shape)
+    indices, values = read_tensor(sparse.indices, folder), read_tensor(sparse.values, folder).reshape(-1)
+    try:
+        places = indices.T if indices.ndim == 2 else np.stack(np.unravel_index(indices, shape))
+        kept = (places < np.reshape(small, (-1, 1))).all(axis=0)
+        left = places[:, kept].T if indices.ndim == 2 else np.ravel_multi_index(tuple(places[:, kept]), small)
+        values = values[kept]
+    except (ValueError, IndexError) as error:
+        raise RewriterError(f"sparse tensor {sparse.values.name!r}: its indices do not fit its shape") from error
+    sparse.indices.CopyFrom(write_tensor(left.astype(np.int64), sparse.indices.name, sparse.indices))
+    sparse.values.CopyFrom(write_tensor(values, sparse.values.name, sparse.values, sparse.values.data_type))
+    sparse.ClearField("dims")
+    sparse.dims.extend(small)
+
+
+def _shrink_lists(scope: Scope, old: int, new: int) -> None:
+    for attribute, field in constant_lists(scope):
+        items = getattr(attribute, field)
+        if len(items) == old:
+            del items[new:]
+        for place, item in enumerate(items if field == "ints" and len(items) <= _MOST_ITEMS else ()):
+            if item == old:
+                items[place] = new
+
+
+def _resize_attributes(node: onnx.NodeProto, old: int, new: int) -> None:
+    for attribute in node.attribute:
+        if attribute.HasField("i") and attribute.i == old:
+            attribute.i = new
+        for place, item in enumerate(attribute.ints):
+            if item == old:
+                attribute.ints[place] = new
+
+
+def _count(tensor: onnx.TensorProto | onnx.SparseTensorProto) -> int:
+    count = 1
+    for dim in tensor.dims:
+        count *= max(dim, 0)
+    return count
+
+
+def inline(model: onnx.ModelProto, folder: Path | None, most: int) -> None:
+    """Puts small weights that are in other files into the model."""
+    for tensor in external_data.tensors_of(model):
+        if external_data.is_external(tensor) and _count(tensor) <= most:
+            with suppress(RewriterError):  # it stays where it is said to be
+                tensor.CopyFrom(write_tensor(read_tensor(tensor, folder), tensor.name, tensor, tensor.data_type))
+
+
+TRIAL = 20.0
+"""Seconds for the judges of one trial, and for the rules."""
+
+Shows = Callable[[Candidate], bool]
+Asked = Callable[[Candidate], str | None]
+
+
+class Trials:
+    """Puts one smaller model after the other to the question whether it still shows what is looked for.
+
+    What took the whole model has to take the smaller ones as well, so that nothing else is broken on the way.
+
+    Args:
+        whole: the model before it is reduced.
+        wanted: "refused: TEXT" or "rule: CODE"; none: the rules fire where they did, and whoever refused the whole still does.
+        rules: those that may be meant.
+        source: what the framework's own file says.
+        runtime: whether ONNX Runtime is asked.
+
+    Raises:
+        RewriterError: the whole model does not show it.
+    """
+
+    def __init__(
+        self, whole: Model, wanted: Sequence[str], rules: RuleSet, source: SourceInfo | None = None, *, runtime: bool = True
+    ) -> None:
+        self.folder: Path | None = whole.folder
+        self._whole = whole
+        self._rules, self._source, self._runtime = rules, source, runtime
+        self._judges = tuple(name for name in JUDGES if name != WRITTEN and (runtime or name not in RUNTIME))
+        self.made = 0
+        candidate = Candidate(whole)
+        self._shows: list[Shows] = [self._condition(text, candidate) for text in wanted] or [self._everything(candidate)]
+        self._takes: list[Asked] = [partial(_refusal, name) for name in self._judges]
+        if runtime:
+            self._takes.append(_failure)
+        self._takes = [ask for ask in self._takes if ask(candidate) == ""]
+
+    def hold(self, model: onnx.ModelProto) -> bool:
+        """Whether a smaller model still shows it."""
+        self.made += 1
+        try:
+            candidate = Candidate(self.loaded(model))
+            with budgeted(Budget(TRIAL, current().memory)):
+                return all(shows(candidate) for shows in self._shows) and not any(ask(candidate) for ask in self._takes)
+        except RewriterError:
+            return False
+
+    def loaded(self, model: onnx.ModelProto) -> Model:
+        """A message as a model; what is constant in it is what was constant in the whole."""
+        found = Model.from_proto(model, self.folder)
+        found.constant_inputs = "yes" if self._whole.inputs_are_constant else "no"
+        return found
+
+    def _condition(self, text: str, whole: Candidate) -> Shows:
+        kind, colon, value = text.partition(":")
+        value = value.strip()
+        if not colon or not value or kind.strip() not in ("refused", "rule"):
+            raise RewriterError(f'--keep {text!r}: write "refused: TEXT" or "rule: CODE"')
+        return self._refused(value, whole) if kind.strip() == "refused" else self._fires(value, whole)
+
+    def _refused(self, text: str, whole: Candidate) -> Shows:
+        words = _plain(text)
+        asked: dict[str, Asked] = {name: partial(_refusal, name) for name in self._judges}
+        if self._runtime:
+            asked[RUN] = _failure
+        heard = []
+        for judge, ask in asked.items():
+            reason = ask(whole)
+            if reason and words in _plain(reason):
+                return lambda candidate: words in _plain(ask(candidate) or "")
+            heard += [f"{judge} says: {reason}"] if reason else []
+        told = "; ".join(heard) or "nobody refuses it"
+        missing = "" if self._runtime else f" (ONNX Runtime is not installed: {install('verify')})"
+        raise RewriterError(f"the model is not refused with {text!r}: {told}{missing}")
+
+    def _fires(self, code: str, whole: Candidate) -> Shows:
+        rule = self._rules.get(code.upper())
+        if rule is None:
+            raise RewriterError(f"there is no rule {code!r}; `rewriter rules` lists them")
+        for select in ([rule.code], ["DEFAULT", rule.code]):
+            chosen = self._rules.select(select)
+            if rule.code in self._fired(whole.model, chosen):
+                return lambda candidate: rule.code in self._fired(self.loaded(candidate.proto), chosen)
+        raise RewriterError(f"{rule.code} does not fire in the model; `rewriter why {rule.code} MODEL` says why")
+
+    def _fired(self, model: Model, rules: RuleSet) -> dict[str, list[tuple[str, str]]]:
+        """Where rules fire, by code; nothing is changed."""
+        log = run(
+            model.graph,
+            rules,
+            Knowledge(self._source, overridable=model.overridable, has_kernel=self._kernel()),
+            limits=Limits(seconds=TRIAL),
+            keep=False,
+            detail=False,
+        )
+        found: dict[str, list[tuple[str, str]]] = {}
+        for firing in log.firings:
+            found.setdefault(firing.rule, []).append((firing.place, firing.root))
+        return found
+
+    def _kernel(self) -> Callable[..., bool | None] | None:
+        from rewriter.trust.proof.kernels import has_kernel
+
+        return has_kernel if self._runtime else None
+
+    def _everything(self, whole: Candidate) -> Shows:
+        rules = self._rules.select()
+        fired = self._fired(whole.model, rules)
+        refusing = [name for name in self._judges if whole.refusal(name)]
+        return lambda candidate: (
+            all(map(candidate.refusal, refusing)) and fired == self._fired(self.loaded(candidate.proto), rules)
+        )
+
+
+def _refusal(judge: str, candidate: Candidate) -> str | None:
+    return candidate.refusal(judge)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+def _failure(candidate: Candidate) -> str | None:
+    """Why a model fails when it is run on ordinary inputs; "" where it runs, None where it is not run."""
+    if not (onnx_runtime.installed() and child.possible()) or candidate.size() > MOST_BYTES:
+        return None
+    why = None
+    try:
+        for feed in (feed for sets in feed_sets(candidate.proto) for feed in sets[0].choices()):
+            if sum(np.asarray(value).nbytes for value in feed.values()) > MOST_BYTES_OF_INPUTS:
+                continue
+            try:
+                candidate.session().run([], feed, seconds=SECONDS)
+                return ""
+            except (RefusedError, Crashed) as error:
+                why = why or str(error)
+    except (NoAnswer, RewriterError):
+        return None  # it takes too long, or nothing can be made up for its inputs
+    return why
+
+
+# `rewriter reduce`: the smallest model that still shows something, found by leaving out one thing after the other.
+
+# Delta debugging: of many things those few that something needs, in as few trials as can be.
+
+T = TypeVar("T")
+
+
+def minimized(items: Sequence[T], holds: Callable[[list[T]], bool]) -> list[T]:
+    """The items of which none can be left out alone.
+
+    Halves are tried first, then quarters, and so on down to single items, again until none of these goes.
+
+    Args:
+        items: for which `holds` is known to be true.
+        holds: whether what is looked for is still there with these items alone.
+    """
+    kept, size = list(items), len(items)
+    while kept:
+        before, place = len(kept), 0
+        while place < len(kept):
+            rest = kept[:place] + kept[place + size :]
+            if holds(rest):
+                kept = rest
+            else:
+                place += size
+        if size == 1 and len(kept) == before:
+            break
+        size = max(min(size, len(kept)) // 2, 1)
+    return kept
+
+
+_SHARE = 0.8  # of the time; the rest is for writing
+_MOST_INLINE = 1 << 18  # elements of a weight that is taken from another file into the model
+
+
+def reduced(
+    source: Opened,
+    keep: Sequence[str],
+    rules: RuleSet,
+    *,
+    framework: SourceInfo | None = None,
+    seconds: float = 600.0,
+    checks: Checks | None = None,
+) -> Surgery:
+    """The smallest model that still shows what `keep` says; without any, the same nodes with the smallest weights and no texts.
+
+    Raises:
+        RewriterError: the model does not show it.
+    """
+    checks = checks or Checks()
+    model = source.read()
+    trials = Trials(model, keep, rules, framework, runtime=checks.runtime != "no")
+    work = Reduction(model, trials, time.monotonic() + _SHARE * seconds)
+    if keep:
+        work.fewer_nodes()
+    work.smaller_weights()
+    work.fewer_words()
+    result = trials.loaded(work.finished())
+    before, after = _counts(model.sketch()), _counts(work.model)
+    did = [f"{counted(after[0], 'node')} of {before[0]:,}, weights of {after[1]:,} bytes of {before[1]:,}"]
+    did.append(f"still shows {' and '.join(map(repr, keep)) or 'what the whole shows'}; {counted(trials.made, 'trial')}")
+    notes = ["the time was over before all was tried; --time-limit gives more"] if work.late else []
+    notes += staying(work.model)
+    if model.training_info:
+        notes.append("the training information is left out")
+    if framework is not None:
+        notes.append(f"rules were told what {framework.path} says; give it with --source to whoever tries the result")
+    command = command_text("reduce", [("--keep", keep)])
+    return finish(result, [source], command, did, notes, checks)
+
+
+class Reduction:
+    """A model on its way to be small; each step is taken where what is looked for is still shown.
+
+    Args:
+        end: when to stop trying, as `time.monotonic` has it.
+
+    Attributes:
+        model: as small as it is now.
+        late: whether something was not tried any more.
+    """
+
+    def __init__(self, model: Model, trials: Trials, end: float) -> None:
+        self.model = model.sketch()
+        self.model.ClearField("training_info")  # graphs with weights of their own, of which no trial takes notice
+        self.late = False
+        self._types = known_types(model)
+        self._trials, self._end = trials, end
+
+    def fewer_nodes(self) -> None:
+        """Leaves out what is not needed: large weights at first, so that trials are quick, then nodes, and nodes of bodies."""
+        large = large_names(self.model)
+        if not self._step(lambda: as_inputs(self.model, large, self._types)):
+            held = {tensor.name for tensor in self.model.graph.initializer}
+            self._step(lambda: as_inputs(self.model, held.intersection(large), self._types))
+        if self.model.functions and not expands_too_much(self.model):
+            self._step(lambda: onnx.inliner.inline_local_functions(self.model))
+        self._nodes()
+        while self._out_of_a_body():
+            self._nodes()
+        for number, body in enumerate(list(bodies(self.model.graph.node))):
+            whole = self.model
+            kept = minimized(
+                range(len(body.node)),
+                lambda k, whole=whole, n=number: self._try(body_of_nodes(whole, n, k, self._types)),  # type: ignore[misc]
+            )
+            self.model = body_of_nodes(whole, number, kept, self._types)
+        self._outputs()
+
+    def smaller_weights(self) -> None:
+        """Gives dimensions smaller lengths, and puts inputs in the place of weights that are still large."""
+        for old in lengths(self.model):
+            there = set(lengths(self.model))
+            for new in sorted((n for n in SMALL if n < old), key=lambda n: (n in there, n)):
+                if old in there and any(self._length(old, new, attributes) for attributes in (False, True)):
+                    break
+        large = large_names(self.model)
+        if large:
+            whole = self.model
+            left = minimized(large, lambda k: self._try(as_inputs(whole, set(large) - set(k), self._types)))
+            self.model = as_inputs(whole, set(large) - set(left), self._types)
+
+    def fewer_words(self) -> None:
+        """Leaves out declarations, texts, operator sets and functions that are not needed."""
+        self._step(lambda: _without_words(self.model, ("value_info",)))
+        self._step(lambda: _without_words(self.model, ("doc_string", "metadata_props", "quantization_annotation")))
+        self._step(self._without_imports)
+
+    def finished(self) -> onnx.ModelProto:
+        """The model, with the small weights inside of it."""
+        inline(self.model, self._trials.folder, _MOST_INLINE)
+        return self.model
+
+    def _nodes(self) -> None:
+        whole = Whole(self.model)
+        places = range(len(whole.nodes))
+        kept = minimized(places, lambda k: self._try(whole.part(k, types=self._types)))
+        if len(kept) < len(places):
+            self.model = whole.part(kept, types=self._types)
+
+    def _out_of_a_body(self) -> bool:
+        """Goes on with one body alone, where all is in it."""
+        count = sum(1 for _ in bodies(self.model.graph.node))
+        return any(self._step(lambda n=n: body_alone(self.model, n, self._types)) for n in range(count))  # type: ignore[misc]
+
+    def _outputs(self) -> None:
+        whole = self.model
+        names = [info.name for info in whole.graph.output]
+        kept = minimized(names, lambda k: bool(k) and self._try(_of_outputs(whole, k)))
+        self.model = _of_outputs(whole, kept)
+
+    def _length(self, old: int, new: int, attributes: bool) -> bool:
+        return self._step(lambda: with_length(self.model, old, new, self._trials.folder, attributes=attributes))
+
+    def _without_imports(self) -> onnx.ModelProto:
+        model = self._trials.loaded(self.model)
+        model.graph.functions[:] = needed_functions(model.graph)
+        drop_imports(model.graph)
+        return model.sketch()
+
+    def _step(self, make: Callable[[], onnx.ModelProto]) -> bool:
+        """Takes a step, if the result still shows it."""
+        try:
+            smaller = make()
+        except RewriterError:
+            return False
+        except Exception:  # of the inliner, which has a class for each thing that it does not bear
+            return False
+        if smaller.ByteSize() == self.model.ByteSize() and smaller == self.model:
+            return False
+        taken = self._try(smaller)
+        if taken:
+            self.model = smaller
+        return taken
+
+    def _try(self, model: onnx.ModelProto) -> bool:
+        if time.monotonic() > self._end:
+            self.late = True
+            return False
+        return bool(model.graph.node) and self._trials.hold(model)
+
+
+def _of_outputs(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
+    infos = onnx.GraphProto(output=[info for info in model.graph.output if info.name in names]).output
+    result.graph.ClearField("output")
+    result.graph.output.extend(infos)
+    return result
+
+
+def _without_words(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:
+    """The model without these fields, wherever they are."""
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
+    clear(result, names)
+    return result
+
+
+def _counts(model: onnx.ModelProto) -> tuple[int, int]:
+    """Nodes, those of bodies with them, and bytes of weights."""
+    return sum(len(graph.node) for graph in graphs(model)), sum(size for _, size in weights(model))

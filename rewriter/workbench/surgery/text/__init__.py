@@ -1,1 +1,0 @@
-"""Models as text that people read and edit, and as models again."""

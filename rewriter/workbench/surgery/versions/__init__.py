@@ -1,1 +1,0 @@
-"""Models in another version of ONNX's operators."""
