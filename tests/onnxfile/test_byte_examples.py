@@ -10,8 +10,7 @@ from types import ModuleType
 import onnx
 import pytest
 
-from rewriter.core.onnxfile import columns, node_bytes, weights_apart, wire
-from rewriter.core.onnxfile import columns as node_cutter
+from rewriter.core.onnxfile import columns, node_bytes, node_cutter, weights_apart, wire
 
 
 @pytest.mark.parametrize("module", [wire, node_bytes, node_cutter, columns, weights_apart], ids=lambda module: module.__name__)

@@ -5,24 +5,21 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewriter.app.batch.urls import is_remote, is_url
 from rewriter.app.batch.work import Job, Outcome, Work
 from rewriter.core.collector import collect_between_models
-from rewriter.core.engine.attempt import Fired
 from rewriter.core.errors import RewriterError, reason
 from rewriter.core.isolation.budget import BeyondLimitsError, ClockError, allowed, undisturbed, within_limits
 from rewriter.core.log.clock import Profile, stage
-from rewriter.core.log.records import Log, Suppressed
+from rewriter.core.log.records import Log
 from rewriter.core.onnxfile.write import make_folder
 from rewriter.core.record import replace
 
 if TYPE_CHECKING:
     from rewriter.app.batch.untouched import Outlook
-    from rewriter.app.configuration import Suppression
     from rewriter.core.graph.model import Model
     from rewriter.core.language.rules import RuleSet
     from rewriter.core.log.records import Verification
@@ -303,8 +300,8 @@ class _Runs:
     """Runs of the rules on one model: the first one, and those that leave something out."""
 
     def __init__(self, model: Model, work: Work, outcome: Outcome) -> None:
+        from rewriter.app.batch.sources import source_of
         from rewriter.core.framework.exporter import exporter_of
-        from rewriter.trust.source.find import source_of
 
         model.constant_inputs = work.constant_inputs
         self._path = outcome.path
@@ -327,6 +324,7 @@ class _Runs:
 
     def on(self, model: Model, plan: Variation | None = None, forecast: Forecast | None = None) -> ReplayedRun:
         """A run on this model, which is edited; `forecast` is for one that is as it was read."""
+        from rewriter.app.batch.suppressor import Suppressor
         from rewriter.core.conditions.context import Knowledge
         from rewriter.core.engine.run import Hooks, run
         from rewriter.trust.proof.kernels import has_kernel
@@ -387,30 +385,3 @@ def _tidy(model: Model, log: Log) -> int:
     if total:
         log.notes.append(f"tidied: {found.nodes} nodes, {found.initializers} initializers, {found.imports} imports removed")
     return total
-
-
-# Keeps firings from happening that a configuration forbids, and remembers each of them once.
-
-
-class Suppressor:
-    """The suppressions of one model.
-
-    Attributes:
-        found: what was suppressed.
-    """
-
-    def __init__(self, suppressions: Sequence[Suppression]) -> None:
-        self._suppressions = suppressions
-        self.found: list[Suppressed] = []
-
-    def permit(self, fired: Fired) -> bool:
-        """Whether a firing may happen."""
-        rule, place = fired.compiled.rule, fired.scope.path
-        one = next((one for one in self._suppressions if one.covers(rule.code, fired.names)), None)
-        if one is None:
-            return True
-        root = fired.names[0] if fired.names else ""
-        found = Suppressed(rule.code, rule.title, place, root, fired.op, one.reason, one.origin)
-        if found not in self.found:
-            self.found.append(found)
-        return False

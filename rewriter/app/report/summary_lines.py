@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rewriter.core.record import as_dict
-from rewriter.workbench.inspect.model_stats import Cost, ModelStats, WeightStats
-from rewriter.workbench.inspect.summary import GraphSize, HeldWeights, ModelSummary, NodeLine, SummaryPort
 from rewriter.workbench.style import Style, clean, counted
+
+if TYPE_CHECKING:
+    from rewriter.workbench.inspect.model_stats import Cost, ModelStats, WeightStats
+    from rewriter.workbench.inspect.summary import GraphSize, HeldWeights, ModelSummary, NodeLine, SummaryPort
 
 MAX_ENTRIES = 12  # bodies, files, metadata entries shown
 LONGEST = 80  # characters of a metadata value

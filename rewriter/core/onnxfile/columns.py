@@ -1,185 +1,33 @@
-"""The nodes of a large graph in columns: where they are in the bytes, and their names as numbers."""
+r"""Nodes of a large graph as columns of numbers, read off its bytes by numpy.
+
+A loop that looks into every node of a large model costs several times as much as protobuf's own parsing. Here what stands in
+them is read column by column: the first operands of all nodes, the second ones, and so on. It is strict: nodes that are not
+written as exporters write them (fields in another order, names that are not ASCII) are for the caller, who reads all nodes of
+such a graph one by one.
+
+The bytes of node_cutter.py, `y = Relu(x)` and `z = Neg(y)`. All first operands are read at once: the byte at 2 and at 16 is the
+key 0a of `input` in both nodes, the next one a length, and what follows the name. The same at 5 and 19, where the key of
+`output` stands, and what is left of each node (operator and attributes) is its kind:
+
+>>> data = bytes.fromhex("0a0c 0a0178 120179 220452656c75 0a0b 0a0179 12017a 22034e6567 120167")
+>>> read, stop = read_columns(data, 0, len(data))
+>>> [(column.starts.tolist(), column.sizes.tolist()) for column in (*read.operands, *read.outputs)]
+[([4, 18], [1, 1]), ([7, 21], [1, 1])]
+>>> read.rests, read.rest_of.tolist(), stop
+([b'"\x04Relu', b'"\x03Neg'], [0, 1], 27)
+"""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from rewriter.core.onnxfile.census import Body, NodeKind
-from rewriter.core.onnxfile.wire import entry
+from rewriter.core.onnxfile.name_index import PADDING, IntArray, NameIndex, Numbers, number, number_of
+from rewriter.core.onnxfile.node_cutter import cut
 from rewriter.core.record import field, record
-
-# Names looked up many at once: by numbers that stand for them, in tables of numpy.
-#
-# The number of a name is made of its bytes, eight at a time, and of a secret that each process draws for itself, so that no
-# file can be made in which different names get one number. Among a million names the chance that it happens anyway is below one
-# in ten million.
-
-IntArray = np.ndarray[Any, np.dtype[np.intp]]
-Numbers = np.ndarray[Any, np.dtype[np.uint64]]
-
-_SECRET = np.uint64(int.from_bytes(os.urandom(8), "little"))
-_MIX, _SPREAD = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0x9E3779B97F4A7C15)
-_HALF = np.uint64(32)
-_KEEP = np.array([(1 << 8 * count) - 1 for count in range(9)], np.uint64)  # the first bytes of a word
-_NOT_ASCII = np.uint64(0x8080808080808080)
-PADDING = bytes(8)
-"""What must follow the last name, so that a word can be read at each of its bytes."""
-
-
-class Numbered(NamedTuple):
-    """Numbers of names, and whether all names are ASCII."""
-
-    numbers: Numbers
-    ascii: bool
-
-
-def number(octets: bytes, starts: IntArray, sizes: IntArray) -> Numbered:
-    """The numbers of the names that stand at these places of some bytes, which end with `PADDING`."""
-    words: Numbers = np.ndarray((len(octets) - 7,), "<u8", octets, strides=(1,))
-    result = found = _SECRET ^ (sizes.astype(np.uint64) * _SPREAD)
-    where: IntArray | None = None
-    seen = np.uint64(0)
-    while len(starts):
-        word = words[starts]
-        if sizes.min() < 8:
-            word &= _KEEP[np.minimum(sizes, 8)]
-        seen |= np.bitwise_or.reduce(word)
-        word ^= found
-        word *= _MIX
-        word ^= word >> _HALF
-        if where is None:
-            result = word
-        else:
-            result[where] = word
-        more = np.flatnonzero(sizes > 8)
-        if len(more) == len(starts):
-            found, starts, sizes = word, starts + 8, sizes - 8
-        else:
-            where = more if where is None else where[more]
-            found, starts, sizes = word[more], starts[more] + 8, sizes[more] - 8
-    return Numbered(result, not seen & _NOT_ASCII)
-
-
-def number_of(names: Iterable[bytes]) -> Numbers:
-    """The numbers of names that are at hand."""
-    listed = list(names)
-    sizes = np.fromiter(map(len, listed), np.intp, len(listed))
-    return number(b"".join((*listed, PADDING)), np.cumsum(sizes) - sizes, sizes).numbers
-
-
-class NameIndex:
-    """The place of each name in a list, found by number.
-
-    Attributes:
-        repeated: whether a name stands in the list twice; then it is found at one of its places.
-    """
-
-    def __init__(self, numbers: Numbers) -> None:
-        self.repeated = False
-        self._numbers = numbers
-        self._rounds: list[tuple[np.uint64, np.uint64, IntArray]] = []
-        left: IntArray = np.arange(len(numbers))
-        factor = int(_SPREAD)
-        while len(left):  # of the names that meet in one slot one stays; the others go on to another table
-            shift = np.uint64(62 - len(left).bit_length())
-            table: IntArray = np.full(4 << len(left).bit_length(), -1, np.intp)
-            slots = self._slots(numbers[left], np.uint64(factor), shift)
-            table[slots] = left
-            self._rounds.append((np.uint64(factor), shift, table))
-            holders = table[slots]
-            lost = np.flatnonzero(holders != left)
-            same = numbers[holders[lost]] == numbers[left[lost]]
-            self.repeated |= bool(same.any())
-            left, factor = left[lost[~same]], factor * int(_MIX) % (1 << 64)
-
-    @staticmethod
-    def _slots(numbers: Numbers, factor: np.uint64, shift: np.uint64) -> IntArray:
-        return ((numbers * factor) >> shift).astype(np.intp)
-
-    def find(self, numbers: Numbers) -> IntArray:
-        """The places of names in the list, -1 for those that are not in it."""
-        result: IntArray = np.full(len(numbers), -1, np.intp)
-        left: IntArray | slice = slice(None)
-        for factor, shift, table in self._rounds:
-            asked = numbers[left]
-            holders = table[self._slots(asked, factor, shift)]
-            right = (self._numbers[holders] == asked) & (holders >= 0)
-            result[left] = np.where(right, holders, -1)
-            wrong = np.flatnonzero(~right & (holders >= 0))
-            if not len(wrong):
-                break
-            left = wrong if isinstance(left, slice) else left[wrong]
-        return result
-
-
-# Where the nodes stand in the bytes of a large graph: found by protobuf, which cuts as fast as memory can be read.
-#
-# Protobuf is told of a message that has nothing but nodes, and these as bytes; so ONNX needs not be imported for it. It does
-# not say where the pieces stood, but where every exporter puts them: one after the other, each behind its key and its length.
-#
-# A graph whose name stands behind two nodes of 12 and 11 bytes, `y = Relu(x)` and `z = Neg(y)`:
-#
-#     0 | 0a 0c | 0a 01 78  12 01 79  22 04 52 65 6c 75     a node from 2 to 14
-#     14| 0a 0b | 0a 01 79  12 01 7a  22 03 4e 65 67        a node from 16 to 27
-#     27| 12 01 67                                          the name, "g"
-#
-# >>> data = bytes.fromhex("0a0c 0a0178 120179 220452656c75 0a0b 0a0179 12017a 22034e6567 120167") >>> starts, stops = cut(data,
-# 0, len(data)) >>> starts.tolist(), stops.tolist() ([2, 16], [14, 27]) >>> cut(bytes.fromhex("120167") + data, 0, len(data) +
-# 3) is None # the first node is not where it was said to be True
-
-_KEY = 10
-_MOST = 5  # bytes of a length
-
-
-@cache
-def _message() -> Any:
-    """The class of `message Nodes { repeated bytes node = 1; }`."""
-    from google.protobuf.descriptor_pool import DescriptorPool  # type: ignore[import-untyped]
-    from google.protobuf.message_factory import GetMessageClass  # type: ignore[import-untyped]
-
-    field = entry(1, b"node") + bytes([3 << 3, 1, 4 << 3, 3, 5 << 3, 12])  # number, label, type
-    message = entry(1, b"Nodes") + entry(2, field)
-    pool = DescriptorPool()
-    pool.AddSerializedFile(entry(1, b"rewriter/nodes.proto") + entry(4, message))
-    return GetMessageClass(pool.FindMessageTypeByName("Nodes"))
-
-
-def cut(data: bytes, i: int, end: int) -> tuple[IntArray, IntArray] | None:
-    """Where the nodes of a graph begin and end, of which the first one's field begins at `i`; None when they stand otherwise.
-
-    Raises:
-        MemoryError: there is none left for a copy of the nodes.
-    """
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-
-    try:
-        nodes = _message().FromString(memoryview(data)[i:end]).node[:]
-    except DecodeError:
-        return None
-    sizes: IntArray = np.fromiter(map(len, nodes), np.intp, len(nodes))
-    heads = 2 + sum((sizes >> 7 * count > 0).astype(np.intp) for count in range(1, _MOST))
-    stops = i + np.cumsum(heads + sizes)
-    return (stops - sizes, stops) if _stand(data, stops - sizes - heads, sizes) else None
-
-
-def _stand(data: bytes, places: IntArray, sizes: IntArray) -> bool:
-    """Whether there are fields of these lengths at these places; each shows where the next one is to stand."""
-    octets = np.frombuffer(data, np.uint8)
-    if (octets[places] != _KEY).any():
-        return False
-    while len(places):
-        places = places + 1
-        more = sizes > 127
-        if (octets[places] != (sizes & 127 | more << 7)).any():
-            return False
-        places, sizes = places[more], sizes[more] >> 7
-    return True
-
 
 _INPUT, _OUTPUT, _NAME, _OPERATOR = 10, 18, 26, 34  # keys of the fields of a NodeProto
 _COMPARED = 256  # bytes of a text that are worth comparing many at once

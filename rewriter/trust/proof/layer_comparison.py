@@ -21,7 +21,8 @@ from rewriter.core.graph.load import check_names
 from rewriter.core.graph.model import Model
 from rewriter.core.isolation.child import TooSlow
 from rewriter.core.onnxfile import external_data
-from rewriter.core.onnxfile.part import TOLD, Whole, expands_too_much
+from rewriter.core.onnxfile.expansion import TOLD, expands_too_much
+from rewriter.core.onnxfile.part import Whole
 from rewriter.core.onnxfile.read import read_bytes, read_model_file
 from rewriter.core.onnxfile.tensors import text
 from rewriter.core.record import field, record, replace

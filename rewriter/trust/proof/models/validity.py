@@ -186,7 +186,7 @@ class Candidate:
         """Why judges do not get to see the model: that its functions stand for too much; "" mostly."""
         if not getattr(self.model.graph, "functions", ()):
             return ""
-        from rewriter.core.onnxfile.part import TOLD, expands_too_much
+        from rewriter.core.onnxfile.expansion import TOLD, expands_too_much
 
         return TOLD if expands_too_much(self.proto) else ""
 

@@ -1,0 +1,67 @@
+"""How many nodes a model stands for once its local functions are put in place of their calls.
+
+Judges do that before anything else, and a kilobyte of functions that call each other twice stands for more nodes than a machine
+holds. So they are counted first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import onnx
+
+MOST = 100_000
+"""Nodes that a judge is bothered with; ONNX Runtime takes hours for them."""
+
+TOLD = f"the functions of the model stand for more than {MOST:,} nodes"
+
+Key = tuple[str, str]  # domain and name
+
+
+def expands_too_much(model: onnx.ModelProto) -> bool:
+    """Whether the calls of local functions stand for more than `MOST` nodes, or for more of themselves."""
+    if not model.functions:
+        return False
+    bodies = {(function.domain, function.name): list(_operators(function.node)) for function in model.functions}
+    return expanded(bodies, _operators(model.graph.node)) > MOST
+
+
+def expanded(bodies: Mapping[Key, Iterable[Key]], main: Iterable[Key]) -> float:
+    """For how many nodes the calls in `main` stand; infinite where a function calls itself.
+
+    Args:
+        bodies: the operators in the body of each function.
+        main: the operators outside of functions.
+    """
+    sizes: dict[Key, float] = {}
+    for key in bodies:
+        _measure(key, bodies, sizes)
+    return sum(sizes[key] for key in main if key in sizes)
+
+
+def _measure(first: Key, bodies: Mapping[Key, Iterable[Key]], sizes: dict[Key, float]) -> None:
+    """Finds the size of a function after those of all that it calls; a chain of them may be longer than Python's stack."""
+    waiting, entered = [first], set()
+    while waiting:
+        key = waiting[-1]
+        missing = [called for called in bodies[key] if called in bodies and called not in sizes]
+        if key in sizes or not missing or key in entered:
+            sizes.setdefault(key, sum(sizes.get(called, float("inf") if called in bodies else 1) for called in bodies[key]))
+            waiting.pop()
+            continue
+        entered.add(key)
+        waiting.extend(dict.fromkeys(missing))
+
+
+def _operators(nodes: Iterable[onnx.NodeProto]) -> Iterator[Key]:
+    """Of nodes and of what their bodies hold."""
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        yield node.domain, node.op_type
+        for attribute in node.attribute:
+            waiting.extend(attribute.g.node)
+            for graph in attribute.graphs:
+                waiting.extend(graph.node)
