@@ -25,7 +25,7 @@ import onnx
 from onnx import numpy_helper
 
 from rewriter.app.batch.job import process
-from rewriter.app.batch.work import Job, Outcome, Work
+from rewriter.app.batch.work import Job, Outcome, Reading, Rewriting, Work, Writing
 from rewriter.core.graph.model import Model
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.record import replace
@@ -205,7 +205,7 @@ def main() -> int:
     known = load_rules()
     rules = known.select(names(args.select), names(args.ignore), names(args.target.lower()))
     rules = replace(rules, rules=tuple(rule for rule in rules if rule.kind.name not in names(args.without)))
-    work, tally = Work(rules, source="none", force=True), Tally()
+    work, tally = Work(Rewriting(rules), Reading("none"), writing=Writing(force=True)), Tally()
     with tempfile.TemporaryDirectory() as folder:
         path, target = Path(folder) / "model.onnx", Path(folder) / "fixed.onnx"
         for case in cases():
@@ -239,7 +239,7 @@ def examine(case: Case, path: Path, target: Path, work: Work, tally: Tally, *, v
             tally.harmed.append(f"{where}: nothing fired and the bytes differ")
         return
     tally.changed[case.group] += 1
-    wrong = judge(case, outcome, onnx.load(target), work.rules, tally)
+    wrong = judge(case, outcome, onnx.load(target), work.rewriting.rules, tally)
     if wrong:
         tally.harmed.append(f"{where} by {', '.join(fired)}: {wrong}")
     if verbose:

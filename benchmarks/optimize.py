@@ -35,7 +35,7 @@ import onnxruntime
 
 from rewriter import load_rules
 from rewriter.app.batch.job import process
-from rewriter.app.batch.work import Job, Work
+from rewriter.app.batch.work import Job, Judging, Reading, Rewriting, Work, Writing
 from rewriter.app.cli.commands.change import LEVELS
 from rewriter.core.record import field, record
 from rewriter.trust.proof.models.model_inputs import random_feeds
@@ -232,7 +232,12 @@ def main() -> int:
     parser.add_argument("--markdown", action="store_true")
     args = parser.parse_args()
     onnxruntime.set_default_logger_severity(4)
-    work = Work(load_rules().select([LEVELS[args.level]]), source="none", force=True, tidy=True, stamp=False, runtime="auto")
+    work = Work(
+        Rewriting(load_rules().select([LEVELS[args.level]]), tidy=True),
+        Reading("none"),
+        Judging(runtime="auto"),
+        Writing(force=True),
+    )
     with tempfile.TemporaryDirectory() as name:
         folder, kept = Path(name), args.keep or Path(name)
         found = models(args.folders, args.least)

@@ -31,16 +31,17 @@ for place in small, model, model, model:
 print((time.process_time() - started) * 1000)
 """
 RULES = """
-from rewriter.app.batch.work import Job, Outcome, Work
-from rewriter.app.batch.untouched import Outlook, decided
+from rewriter.app.batch.job import do
+from rewriter.app.batch.work import Job, Outcome, Rewriting, Work, Writing
+from rewriter.app.batch.untouched import foresee
 from rewriter.rule_tools.load_rules import load_rules
-work = Work(load_rules().select(), force=True)
+work = Work(Rewriting(load_rules().select()), writing=Writing(force=True))
 """
 PARSE = "onnx.ModelProto.FromString(Path(place).read_bytes()); shutil.copyfile(place, target)"
 PROGRAMS = {
     "parsing and copying": START + "import shutil, onnx\n" + CLOCK.format(PARSE),
-    "job, nothing to do": START + RULES + CLOCK.format("assert decided(Job(place, target), work, Outcome(place), Outlook())"),
-    "verdict alone": START + RULES + CLOCK.format("assert decided(Job(place), work, Outcome(place), Outlook())"),
+    "job, nothing to do": START + RULES + CLOCK.format("assert do(Job(place, target), work, Outcome(place)) is None"),
+    "verdict alone": START + RULES + CLOCK.format("assert foresee(Job(place), work).verdict is not None"),
     "graphsurgeon's import": START
     + "import onnx, onnx_graphsurgeon as gs\n"
     + CLOCK.format("gs.import_onnx(onnx.load(place))"),

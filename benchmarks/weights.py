@@ -142,11 +142,11 @@ def packed(number: int, data: bytes) -> bytes:
 def ours(source: Path, target: Path, rule: str, *, stamp: bool = False) -> Callable[[], None]:
     import rewriter
     from rewriter.app.batch.job import process
-    from rewriter.app.batch.work import Job, Work
+    from rewriter.app.batch.work import Job, Rewriting, Work, Writing
     from rewriter.core.language.rules import RuleSet
 
     found = [r for r in rewriter.load_rules() if r.code == rule]
-    work = Work(RuleSet(tuple(found), by_id=frozenset((rule,))), stamp=stamp)
+    work = Work(Rewriting(RuleSet(tuple(found), by_id=frozenset((rule,)))), writing=Writing(stamp=stamp))
 
     def run() -> None:
         outcome = process(Job(str(source), str(target)), work)

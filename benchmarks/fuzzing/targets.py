@@ -22,7 +22,7 @@ from fuzzing.model_mutations import mutate_model
 from fuzzing.text_mutations import mutate_bytes, mutate_fences, mutate_json, mutate_lines, mutate_text
 
 from rewriter.app.batch.job import process
-from rewriter.app.batch.work import Job, Work
+from rewriter.app.batch.work import Job, Rewriting, Work, Writing
 from rewriter.app.cli import selection
 from rewriter.app.cli.main import main
 from rewriter.core.conditions.context import Knowledge
@@ -65,7 +65,7 @@ class Targets:
         selection.rules_as_written = rule_loading.read_rules = _kept(list(rules))
         self.codes = [rule.code for rule in rules]
         self.selections = [rules.select(), rules.select(), rules.select(["ALL"])]
-        self.work = Work(rules.select(["ALL"]), stamp=True, seconds=60.0, memory=2 << 30)
+        self.work = Work(Rewriting(rules.select(["ALL"])), writing=Writing(stamp=True), seconds=60.0, memory=2 << 30)
         tests = [test for rule in rules for test in rule.ast.tests]
         self.models = [found for test in tests if (found := _from_text(test.before)) and len(found) < LARGEST]
         files = sorted(SEEDS.glob("models/**/*.onnx"))

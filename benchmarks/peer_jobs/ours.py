@@ -40,7 +40,7 @@ def ours(way: str) -> Callable[[str, str], float | None]:
     """Load, rules, save; or the same with the guard around it; or the run alone."""
     import rewriter
     from rewriter.app.batch.job import process
-    from rewriter.app.batch.work import Job, Work
+    from rewriter.app.batch.work import Job, Reading, Rewriting, Work, Writing
     from rewriter.core.engine.run import run
 
     every = rewriter.load_rules()
@@ -52,7 +52,7 @@ def ours(way: str) -> Callable[[str, str], float | None]:
         model.save(target, force=True)
 
     def guarded(source: str, target: str) -> None:
-        outcome = process(Job(source, target), Work(rules, source="none", force=True))
+        outcome = process(Job(source, target), Work(Rewriting(rules), Reading("none"), writing=Writing(force=True)))
         assert not outcome.error, outcome.error
 
     def alone(source: str, target: str) -> float:

@@ -17,7 +17,7 @@ from cases import Arrays, Case, NotRightError, Run, answers, difference, leaves
 from transforms import TRANSFORMS, Variant, apply
 
 from rewriter.app.batch.job import process
-from rewriter.app.batch.work import Job, Outcome, Work
+from rewriter.app.batch.work import Job, Outcome, Reading, Rewriting, Work, Writing
 from rewriter.core.language.rule import Rule
 from rewriter.core.language.rules import RuleSet
 from rewriter.rule_tools.load_rules import load_rules
@@ -162,7 +162,9 @@ def run_steps(path: Path, steps: Sequence[tuple[RuleSet, str]]) -> list[Outcome]
     for number, (rules, source) in enumerate(steps):
         target = path.with_name("result.onnx" if number == len(steps) - 1 else f"step{number}.onnx")
         with time_limit(SECONDS):
-            outcome = process(Job(str(current), str(target)), Work(rules, source=source, force=True))
+            outcome = process(
+                Job(str(current), str(target)), Work(Rewriting(rules), Reading(source), writing=Writing(force=True))
+            )
         outcomes.append(outcome)
         if outcome.error:
             break

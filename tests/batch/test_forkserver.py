@@ -16,7 +16,7 @@ import pytest
 
 from rewriter import load_rules
 from rewriter.app.batch.processes import run_all
-from rewriter.app.batch.work import Job, Outcome, Work
+from rewriter.app.batch.work import Job, Outcome, Rewriting, Work
 from rewriter.core.isolation import process
 
 HAS_SERVERS = "forkserver" in multiprocessing.get_all_start_methods()
@@ -81,7 +81,7 @@ def test_processes_that_cannot_begin_are_told_of(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(multiprocessing.spawn, "_python_exe", os.fsencode(shutil.which("false") or ""))
     jobs = [Job(str(tmp_path / name), str(tmp_path / "out" / name)) for name in ("a.onnx", "b.onnx")]
     found: list[Outcome] = []
-    work = Work(load_rules().select())
+    work = Work(Rewriting(load_rules().select()))
     thread = Thread(target=lambda: list(run_all(jobs, work, 2, found.append)), daemon=True)
     thread.start()
     thread.join(60)

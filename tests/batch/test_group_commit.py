@@ -19,14 +19,14 @@ from rewriter.app.batch import group_commit
 from rewriter.app.batch.file_records import stat_of
 from rewriter.app.batch.group_commit import MOST, GroupCommit, named_at_once, write_result
 from rewriter.app.batch.processes import ends_on, run_all
-from rewriter.app.batch.work import Job, Outcome, Work
+from rewriter.app.batch.work import Job, Notes, Outcome, Rewriting, Work
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.onnxfile.temporary import TemporaryFile
 from rewriter.core.onnxfile.write import NewFile
 from tests.hostile.faulty_system import ERRORS, SHORT, Fault, failing
 
-WORK = Work(RuleSet(), journal=True)
+WORK = Work(Rewriting(RuleSet()), notes=Notes(journal=True))
 
 
 def result(folder: Path, name: str) -> Outcome:

@@ -15,7 +15,7 @@ import onnx
 import pytest
 
 from rewriter.app.batch.processes import run_all
-from rewriter.app.batch.work import Job, Work
+from rewriter.app.batch.work import Job, Rewriting, Work
 from rewriter.core.language.rules import RuleSet
 from tests.cli.call import GEMM, POOL, Call
 from tests.cli.workers import deaf
@@ -104,7 +104,9 @@ def test_an_interruption_tells_what_was_done(tmp_path: Path, jobs: int) -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="no signals of POSIX")
 def test_processes_never_hear_of_an_interruption() -> None:
-    assert [outcome.source for outcome in run_all([Job("a"), Job("b")], Work(RuleSet()), 2, worker=deaf)] == ["deaf"] * 2
+    assert [outcome.source for outcome in run_all([Job("a"), Job("b")], Work(Rewriting(RuleSet())), 2, worker=deaf)] == [
+        "deaf"
+    ] * 2
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 

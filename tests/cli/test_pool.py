@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from rewriter.app.batch.processes import run_all
-from rewriter.app.batch.work import Job, Outcome, Work
+from rewriter.app.batch.work import Job, Outcome, Rewriting, Work
 from rewriter.core.language.rules import RuleSet
 from tests.cli.workers import mortal, obedient
 
-WORK = Work(RuleSet())
+WORK = Work(Rewriting(RuleSet()))
 
 
 def test_results_come_in_the_order_of_the_jobs(tmp_path: Path) -> None:

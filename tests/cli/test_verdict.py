@@ -20,7 +20,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from rewriter.app.batch import untouched
 from rewriter.app.batch.job import process
-from rewriter.app.batch.work import Job, Outcome, Work
+from rewriter.app.batch.untouched import Outlook
+from rewriter.app.batch.work import Job, Outcome, Reading, Rewriting, Work, Writing
 from rewriter.core.engine.attempt import Attempt, Look
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log.records import Log
@@ -53,16 +54,16 @@ def rules() -> RuleSet:
 def both(path: Path, folder: Path, work: Work) -> tuple[Outcome, Outcome, bool]:
     """What becomes of a model with and without the verdict, and whether the verdict was reached."""
     fast, slow = folder / "fast.onnx", folder / "slow.onnx"
-    reached: list[bool] = []
+    reached: list[Outlook] = []
     with pytest.MonkeyPatch.context() as patch:
-        decide = untouched.decided
-        patch.setattr(untouched, "decided", lambda *given: reached.append(decide(*given)) or reached[-1])
+        foresee = untouched.foresee
+        patch.setattr(untouched, "foresee", lambda *given: reached.append(foresee(*given)) or reached[-1])
         with_it = process(Job(str(path), str(fast)), work)
-        patch.setattr(untouched, "decided", lambda *given: False)
+        patch.setattr(untouched, "foresee", lambda *given: Outlook())
         without = process(Job(str(path), str(slow)), work)
     if with_it.output is not None or without.output is not None:
         assert fast.read_bytes() == slow.read_bytes()
-    return with_it, without, reached == [True]
+    return with_it, without, [one.verdict is not None for one in reached] == [True]
 
 
 def comparable(outcome: Outcome) -> dict[str, Any]:
@@ -76,7 +77,7 @@ def comparable(outcome: Outcome) -> dict[str, Any]:
 @pytest.mark.parametrize("path", sorted(MODELS.rglob("*.onnx")), ids=lambda path: str(path.relative_to(MODELS)))
 @pytest.mark.parametrize("source", ["auto", "none"])
 def test_both_ways_say_and_write_the_same(path: Path, source: str, tmp_path: Path, rules: RuleSet) -> None:
-    fast, slow, _ = both(path, tmp_path, Work(rules, source=source, force=True))
+    fast, slow, _ = both(path, tmp_path, Work(Rewriting(rules), Reading(source), writing=Writing(force=True)))
     assert comparable(fast) == comparable(slow)
 
 
@@ -118,7 +119,9 @@ def test_both_ways_agree_on_models_that_nobody_exported(
 ) -> None:
     folder = tmp_path_factory.mktemp("made")
     onnx.save(made_up(random.Random(seed)), folder / "net.onnx")
-    fast, slow, reached = both(folder / "net.onnx", folder, Work(rules, source="none", force=True))
+    fast, slow, reached = both(
+        folder / "net.onnx", folder, Work(Rewriting(rules), Reading("none"), writing=Writing(force=True))
+    )
     assert slow.log is not None
     told = fast.log.blocked if fast.log is not None else []
     if reached:
@@ -135,7 +138,7 @@ def test_both_ways_agree_on_models_that_nobody_exported(
 def test_most_of_what_needs_no_repair_is_decided(tmp_path: Path, rules: RuleSet) -> None:
     reached, quiet = 0, 0
     for path in sorted(MODELS.rglob("*.onnx")):
-        _, slow, decided = both(path, tmp_path, Work(rules, source="none", force=True))
+        _, slow, decided = both(path, tmp_path, Work(Rewriting(rules), Reading("none"), writing=Writing(force=True)))
         quiet += slow.log is not None and not slow.log.firings and not slow.log.blocked
         reached += decided
     assert reached <= quiet
@@ -170,7 +173,7 @@ def test_a_large_model_is_judged_without_its_weights(tmp_path: Path, monkeypatch
     graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", ends[:1], ends[1:], [weight])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "net.onnx")
     monkeypatch.setattr(files, "LARGE", 0)
-    fast, slow, reached = both(tmp_path / "net.onnx", tmp_path, Work(rules, force=True))
+    fast, slow, reached = both(tmp_path / "net.onnx", tmp_path, Work(Rewriting(rules), writing=Writing(force=True)))
     assert reached
     assert comparable(fast) == comparable(slow)
 
@@ -179,7 +182,7 @@ def test_what_is_damaged_is_left_to_the_ordinary_way(tmp_path: Path, rules: Rule
     whole = onnx.parser.parse_model(RELU).SerializeToString()
     for stop in range(len(whole)):
         (tmp_path / "net.onnx").write_bytes(whole[:stop])
-        fast, slow, reached = both(tmp_path / "net.onnx", tmp_path, Work(rules, force=True))
+        fast, slow, reached = both(tmp_path / "net.onnx", tmp_path, Work(Rewriting(rules), writing=Writing(force=True)))
         assert comparable(fast) == comparable(slow)
         assert not reached or not slow.error
 
@@ -187,8 +190,8 @@ def test_what_is_damaged_is_left_to_the_ordinary_way(tmp_path: Path, rules: Rule
 def test_a_report_for_machines_is_the_same(call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     onnx.save(onnx.parser.parse_model(RELU), tmp_path / "net.onnx")
     found = []
-    for decide in (untouched.decided, lambda *given: False):
-        monkeypatch.setattr(untouched, "decided", decide)
+    for foresee in (untouched.foresee, lambda *given: Outlook()):
+        monkeypatch.setattr(untouched, "foresee", foresee)
         report = json.loads(call("check", tmp_path / "net.onnx", "--format", "json", "--runtime", "no").out)
         for one in (report["summary"], *report["models"]):
             one.pop("seconds")
@@ -204,7 +207,9 @@ def test_an_old_opset_is_in_order_where_the_runtime_has_its_operators(
 ) -> None:
     text = f'<ir_version: 3, opset_import: ["": 6]> g (float[2] x) => (float[2] y) {{ y = {node} }}'
     onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
-    fast, slow, reached = both(tmp_path / "net.onnx", tmp_path, Work(rules, source="none", force=True))
+    fast, slow, reached = both(
+        tmp_path / "net.onnx", tmp_path, Work(Rewriting(rules), Reading("none"), writing=Writing(force=True))
+    )
     assert reached is expected
     assert comparable(fast) == comparable(slow)
 
@@ -218,7 +223,9 @@ def test_what_cannot_fire_is_not_tried(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(
         Attempt, "at_node", lambda self, rule, root: tried.add((type(self), rule.code)) or at_node(self, rule, root)
     )
-    fast, slow, reached = both(tmp_path / "net.onnx", tmp_path, Work(rules, source="none", force=True))
+    fast, slow, reached = both(
+        tmp_path / "net.onnx", tmp_path, Work(Rewriting(rules), Reading("none"), writing=Writing(force=True))
+    )
     assert not reached
     assert comparable(fast) == comparable(slow)
     assert {code for kind, code in tried if kind is Look} == {"OP055"}

@@ -100,7 +100,7 @@ def _outcomes(
 ) -> Iterator[Outcome]:
     from distributed import wait
 
-    there = [not work.force and _is_there(job) for job in jobs]
+    there = [not work.writing.force and _is_there(job) for job in jobs]
     found = {number: process(job, work) for number, job in enumerate(jobs) if there[number]}  # which says so, and no more
     for outcome in found.values():
         done(outcome)
@@ -138,7 +138,7 @@ def _is_there(job: Job) -> bool:
 
 
 def _replacing(work: Work) -> Work:
-    return replace(work, force=True, variants=tuple(replace(one, force=True) for one in work.variants))
+    return work.everywhere(lambda one: replace(one, writing=replace(one.writing, force=True)))
 
 
 def _result(task: Any, jobs: Sequence[Job]) -> list[Outcome]:

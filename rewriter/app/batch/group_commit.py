@@ -132,14 +132,14 @@ def write_result(job: Job, work: Work, outcome: Outcome, data: bytes) -> None:
     """
     assert job.target is not None
     make_folder(os.path.dirname(job.target) or ".")
-    force = work.force or job.replaces
+    force = work.writing.replaces(job)
     group = _current[-1] if _current else None
     if group is not None:
         group.write(job.target, data, force=force)
     else:
         write_bytes(Path(job.target), data, force)
     outcome.output = job.target
-    if work.stamped:
+    if work.notes.stamped:
         stat = None if group is not None else stat_of(os.stat(job.target))
         outcome.stamps.append(FileStamp("output", job.target, sha256(data).hexdigest(), stat))
 

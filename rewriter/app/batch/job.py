@@ -1,25 +1,35 @@
-"""One model from file to file: load, run, save. What a worker process does."""
+"""One model from file to file, stage by stage: foresee, read, judge, run, guard, judge, record, write, compare.
+
+What a worker process does. Each stage is a function, and each way from file to file calls those that it needs: a repair all of
+them, a copy the reading and the writing, a question to the framework's own numbers what lies between them.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from rewriter.app.batch.urls import is_remote, is_url
-from rewriter.app.batch.work import Job, Outcome, Work
+from rewriter.app.batch.work import Job, Outcome, Reading, Work
 from rewriter.core.collector import collect_between_models
 from rewriter.core.errors import RewriterError, reason
 from rewriter.core.isolation.budget import BeyondLimitsError, ClockError, allowed, undisturbed, within_limits
 from rewriter.core.log.clock import Profile, stage
 from rewriter.core.log.records import Log
 from rewriter.core.onnxfile.write import make_folder
-from rewriter.core.record import replace
+from rewriter.core.record import record, replace
 
 if TYPE_CHECKING:
-    from rewriter.app.batch.untouched import Outlook
+    from rewriter.app.batch.untouched import Outlook, Verdict
+    from rewriter.app.batch.work import Judging
+    from rewriter.core.engine.limits import Limits
+    from rewriter.core.framework.exporter import Exporter
+    from rewriter.core.framework.source_info import SourceInfo
     from rewriter.core.graph.model import Model
     from rewriter.core.language.rules import RuleSet
     from rewriter.core.log.records import Verification
@@ -41,7 +51,7 @@ def _process(job: Job, work: Work) -> Outcome:
     started = time.monotonic()
     outcome = Outcome(job.path)
     work = work.variants[job.variant] if work.variants else work
-    outcome.profile = Profile() if work.profile else None
+    outcome.profile = Profile() if work.notes.profile else None
     seconds = None if work.seconds is None else allowed(job.path, work.seconds)
     stopped = False
     try:
@@ -59,7 +69,9 @@ def _process(job: Job, work: Work) -> Outcome:
         import traceback
 
         outcome.crash = traceback.format_exc()
-    copied = job.target not in (None, job.path) and not job.copy and not work.static  # which has other inputs than wanted
+    copied = (
+        job.target not in (None, job.path) and not job.copy and not work.reading.static
+    )  # which has other inputs than wanted
     if outcome.error and outcome.output is None and copied and not outcome.late:
         from rewriter.app.batch.untouched import copied_blindly
 
@@ -79,73 +91,54 @@ def do(job: Job, work: Work, outcome: Outcome) -> Model | None:
     Raises:
         RewriterError: the model cannot be read or the result not written.
     """
-    from rewriter.app.batch.untouched import Outlook, decided
-
     collect_between_models()
-    in_place = job.target == job.path
-    force = work.force or job.replaces
-    if job.target is not None and not in_place and not force and os.path.lexists(job.target):
-        if job.adopts:
-            return _adopt(job, job.target, work, outcome)
+    stages = _copied if job.copy else _repaired
+    if job.target in (None, job.path) or work.writing.replaces(job) or not os.path.lexists(str(job.target)):
+        return stages(job, work, outcome)
+    if not job.adopts:
         raise RewriterError(f"{job.target} exists; --force overwrites it")
-    outlook = Outlook()
-    if not job.copy and decided(job, work, outcome, outlook):
+    return _adopted(job, str(job.target), work, outcome, stages)
+
+
+# The ways from file to file, each a row of stages.
+
+
+Stages = Callable[[Job, Work, Outcome], "Model | None"]
+
+
+def _repaired(job: Job, work: Work, outcome: Outcome) -> Model | None:
+    """Foresees, reads, runs, guards, judges, records, and writes."""
+    from rewriter.app.batch.untouched import foresee
+
+    outlook = foresee(job, work)
+    if outlook.verdict is not None:
+        _leave(job, work, outcome, outlook.verdict)
         return None
-    from rewriter.app.batch.file_records import stamps_of
-    from rewriter.core.graph.scopes import node_count
-    from rewriter.core.onnxfile.read import read_model_file
-
-    with stage(outcome.profile, "load"):
-        model = _load(job.path, Work(work.rules) if job.copy else work)
-    outlook.check(job.path)
-    nodes = node_count(model.graph) if work.count else 0
-    if work.stamped and not outcome.stamps:
-        outcome.stamps.extend(stamps_of("input", job.path, model, outlook.read))
-    written = None
-    if not job.copy:
-        model, written = _rewrite(model, work, outcome, outlook)
-        outcome.nodes = (nodes, node_count(model.graph)) if work.count else None
-    if work.expect is not None and not work.keep:
+    model = _read(job, work, outcome, outlook)
+    nodes = _node_count(model) if work.notes.count else 0
+    result = _rewrite(model, work, outcome, outlook)
+    if work.notes.count:
+        outcome.nodes = nodes, _node_count(result.model)
+    if work.judging.expect is not None and not work.rewriting.keep:
         with stage(outcome.profile, "judge"):
-            _expect(job, work, outcome)
-    if job.target is None or (in_place and not outcome.changed):
-        return model
-    if outlook.read is not None and not in_place and not work.diff and (written is not None or not outcome.changed):
-        from rewriter.app.batch.group_commit import write_result
+            _expect(job, work, work.judging.expect, outcome)
+    if job.target is not None and (job.target != job.path or outcome.changed):
+        _write(job, job.target, work, outcome, result, outlook)
+    return result.model
 
-        with stage(outcome.profile, "save"), undisturbed():
-            write_result(job, work, outcome, written if outcome.changed and written is not None else outlook.read[0])
-        return model
-    target = Path(job.target)
-    make_folder(target.parent)
-    before = read_model_file(Path(job.path)) if work.diff and outcome.changed else None
-    with stage(outcome.profile, "save"), undisturbed():
-        model.save(target, force=force or in_place, as_read=not outcome.changed, serialised=written)
-    outcome.output = job.target
-    if work.stamped:
-        outcome.stamps.extend(stamps_of("output", job.target, model, outlook.read))
-    if before is not None:
-        from rewriter.trust.difference import compare
 
-        folders = Path(job.path).absolute().parent, target.absolute().parent
-        outcome.differences = list(compare(before.proto, read_model_file(target).proto, *folders))
+def _copied(job: Job, work: Work, outcome: Outcome) -> Model:
+    """Reads, and writes what was read."""
+    with stage(outcome.profile, "load"):
+        model = _load(job.path, Reading())
+    _note_files("input", job.path, model, work, outcome)
+    if job.target is not None:
+        _save(job, job.target, work, outcome, Product(model))
     return model
 
 
-def _load(path: str, work: Work) -> Model:
-    """The model as it is when the rules begin. Raises RewriterError."""
-    from rewriter.core.graph.model import load
-
-    model = load(path)
-    if work.static:
-        from rewriter.core.graph.tidy import fix_shapes
-
-        fix_shapes(model.graph, work.static)
-    return model
-
-
-def _adopt(job: Job, target: str, work: Work, outcome: Outcome) -> Model | None:
-    """Takes an existing file for the result of a job that was not noted any more, if it is what would be written.
+def _adopted(job: Job, target: str, work: Work, outcome: Outcome, stages: Stages) -> Model | None:
+    """Takes an existing file for the result of a job that was not noted any more, if it is what the stages write.
 
     Raises:
         RewriterError: it is not.
@@ -158,7 +151,7 @@ def _adopt(job: Job, target: str, work: Work, outcome: Outcome) -> Model | None:
 
     with temporary_folder() as folder, named_at_once():
         scratch = str(folder / "model.onnx")
-        model = do(replace(job, target=scratch, adopts=False), work, outcome)
+        model = stages(replace(job, target=scratch), work, outcome)
         if not os.path.isfile(target) or not cmp(scratch, target, shallow=False):
             raise RewriterError(f"{target} exists with other content, and no run has noted it; --force overwrites it")
         outcome.output = target
@@ -166,92 +159,89 @@ def _adopt(job: Job, target: str, work: Work, outcome: Outcome) -> Model | None:
     return model
 
 
-def _expect(job: Job, work: Work, outcome: Outcome) -> None:
-    """Has the framework's own numbers say who is right."""
-    from rewriter.app.batch.expectation import Expectation, data_of
-
-    assert work.expect is not None
-    data = data_of(work.expect, job.path)
-    if not os.path.isfile(data):
-        if outcome.log is not None:
-            outcome.log.notes.append(f"not compared with the framework: there is no {data}")
-        return
-
-    def repaired(rules: RuleSet) -> tuple[Model | None, list[str]]:
-        found = Outcome(job.path)
-        model = do(Job(job.path), replace(work, rules=rules, keep=True, expect=None, audit=None, runtime="no"), found)
-        counts = {} if found.log is None else found.log.counts
-        return (model if counts else None), list(counts)
-
-    outcome.expectation = Expectation(job.path, data, work.rules, repaired).record()
+# The stages, in their order.
 
 
-def _stamp_source(outcome: Outcome, work: Work, used: str | None) -> None:
-    from rewriter.app.batch.file_records import file_stamp
-    from rewriter.trust.source.find import find
+@record(frozen=True, slots=True)
+class Product:
+    """A model after all that was done to it, and its bytes where they are known."""
 
-    if used is not None:
-        outcome.stamps.append(file_stamp("source", used))
-    elif work.source == "auto" and (found := find(outcome.path)) is not None:
-        outcome.stamps.append(file_stamp("beside", str(found)))
+    model: Model
+    serialised: bytes | None = None
 
 
-def _rewrite(model: Model, work: Work, outcome: Outcome, outlook: Outlook) -> tuple[Model, bytes | None]:
-    """Runs the rules; the result, which is the model itself unless something had to be rolled back, and its bytes where they
-    are known.
+def _leave(job: Job, work: Work, outcome: Outcome, verdict: Verdict) -> None:
+    """Says of a model what is known of it without running a rule, and copies it."""
+    from rewriter.app.batch.untouched import copy
+
+    outcome.refusal, outcome.remaining = verdict.refusal, verdict.remaining
+    if job.target not in (None, job.path):
+        copy(job, work, outcome, verdict.data, verdict.found)
+    outcome.log, outcome.exporter, outcome.constant_inputs = verdict.log, verdict.exporter, verdict.constant_inputs
+
+
+def _read(job: Job, work: Work, outcome: Outcome, outlook: Outlook) -> Model:
+    with stage(outcome.profile, "load"):
+        model = _load(job.path, work.reading)
+    outlook.check(job.path)
+    _note_files("input", job.path, model, work, outcome, outlook.read)
+    return model
+
+
+def _load(path: str, reading: Reading) -> Model:
+    """The model as it is when the rules begin. Raises RewriterError."""
+    from rewriter.core.graph.model import load
+
+    model = load(path)
+    if reading.static:
+        from rewriter.core.graph.tidy import fix_shapes
+
+        fix_shapes(model.graph, reading.static)
+    model.constant_inputs = reading.constant_inputs
+    return model
+
+
+def _node_count(model: Model) -> int:
+    from rewriter.core.graph.scopes import node_count
+
+    return node_count(model.graph)
+
+
+def _rewrite(model: Model, work: Work, outcome: Outcome, outlook: Outlook) -> Product:
+    """Runs the rules; the result is the model itself unless something had to be rolled back.
 
     What the judges get is what is written, record included, so that it is serialised once. Only the record of a large model is
     put in afterwards: it holds a digest that takes as long as writing does.
     """
-    read = None if outlook.read is None or work.static else outlook.read[0]
+    read = None if outlook.read is None or work.reading.static else outlook.read[0]
     notes: list[str] = []
     if work.asks_before:
         with stage(outcome.profile, "judge"):
             outcome.refusal = _refusal(model, work, outcome, read, notes)
-    runs = _Runs(model, work, outcome)
-    attempt = runs.on(model, forecast=outlook.forecast)
+    subject = _subject(model, outcome.path, work, outcome.profile)
+    _note_subject(model, subject, work, outcome)
+    attempt = _run(subject, model, forecast=outlook.forecast)
     recorded: Model | None = None
-    if work.keep and attempt.steps:
-        from rewriter.trust.proof.models.guard import guarded
-
+    if work.rewriting.keep and attempt.steps:
         if not model.is_large:
-            _record(attempt, work, outcome, runs)
+            _record(attempt, subject)
             recorded = model
         with stage(outcome.profile, "guard"):
-            attempt = guarded(attempt, runs.again, _numbers(work, runs.again))
+            attempt = _guard(attempt, subject)
     outcome.log = attempt.log
-    outcome.static = bool(work.static)
+    outcome.static = bool(work.reading.static)
     outcome.tidied = attempt.tidied
-    if work.keep and work.runtime != "no":
+    if work.rewriting.keep and work.judging.runtime != "no":
         with stage(outcome.profile, "judge"):
             outcome.remaining = _remaining(attempt, work, outcome, read, notes)
     outcome.log.notes += [note for note in notes if note not in outcome.log.notes]
-    if work.keep and outcome.changed:
+    if work.rewriting.keep and outcome.changed:
         outcome.unjudged = list(attempt.candidate.unanswered.values())
     if attempt.model is recorded:
-        return attempt.model, attempt.candidate.serialised
-    if work.keep and outcome.changed:
-        _record(attempt, work, outcome, runs)
-    return attempt.model, None
-
-
-def _record(attempt: ReplayedRun, work: Work, outcome: Outcome, runs: _Runs) -> None:
-    """Has the model say what was done to it, unless that is not wanted."""
-    if work.stamp:
-        from rewriter.trust.proof.models.guard import TIDYING
-        from rewriter.trust.provenance.stamp import stamp
-
-        with stage(outcome.profile, "stamp"):
-            model, log, full = attempt.model, attempt.log, work.full_record
-            tidy = work.tidy and all(rolled.rule != TIDYING for rolled in log.rolled_back)
-            stamp(model, log, work.rules, source=runs.source, tidy=tidy, static=work.static, full=full)
-
-
-def _remaining(attempt: ReplayedRun, work: Work, outcome: Outcome, read: bytes | None, notes: list[str]) -> str | None:
-    """Why ONNX Runtime refuses the result; mostly it has been asked already."""
-    if outcome.changed:
-        return attempt.candidate.runtime_refusal()
-    return outcome.refusal if work.asks_before else _refusal(attempt.model, work, outcome, read, notes)
+        return Product(recorded, attempt.candidate.serialised)
+    if work.rewriting.keep and outcome.changed:
+        _record(attempt, subject)
+    return Product(attempt.model)
 
 
 def _refusal(model: Model, work: Work, outcome: Outcome, read: bytes | None, notes: list[str]) -> str | None:
@@ -267,7 +257,7 @@ def _refusal(model: Model, work: Work, outcome: Outcome, read: bytes | None, not
     if lost := candidate.lost_data():
         notes.append(f"not loaded into ONNX Runtime: {lost}")
         return None
-    if work.moderate and work.runtime == "auto" and candidate.too_large(MODERATE):
+    if work.judging.moderate and work.judging.runtime == "auto" and candidate.too_large(MODERATE):
         return None
     refusal = candidate.runtime_refusal()
     notes += filter(None, [candidate.not_loaded()])
@@ -278,97 +268,109 @@ def _refusal(model: Model, work: Work, outcome: Outcome, read: bytes | None, not
     return refusal
 
 
-def _numbers(work: Work, replay: Replay) -> Verify:
-    """Compares numbers where they are to be compared; mostly nothing that does it has to be imported."""
-    verifier: Verify | None = None
-    if work.verify:
-        from rewriter.trust.proof.models.equivalence import Verifier
+@record(frozen=True, slots=True)
+class Subject:
+    """What all runs of the rules on one model share: the first one, and those that leave something out.
 
-        verifier = Verifier(work.rules, replay, work.inputs)
+    Attributes:
+        messages: what is to be said of the source.
+        profile: books the time of the first run.
+    """
 
-    def check(attempt: ReplayedRun, plan: Variation) -> Verification | Culprit | None:
-        if any(firing.kind == "interface" for firing in attempt.log.firings):
-            from rewriter.trust.proof.models.batches import BatchCheck
-
-            return BatchCheck(replay, verifier)(attempt, plan)
-        return None if verifier is None else verifier(attempt, plan)
-
-    return check
+    path: str
+    work: Work
+    source: SourceInfo | None
+    exporter: Exporter
+    messages: Sequence[str]
+    profile: Profile | None
 
 
-class _Runs:
-    """Runs of the rules on one model: the first one, and those that leave something out."""
+def _subject(model: Model, path: str, work: Work, profile: Profile | None = None) -> Subject:
+    from rewriter.app.batch.sources import source_of
+    from rewriter.core.framework.exporter import exporter_of
 
-    def __init__(self, model: Model, work: Work, outcome: Outcome) -> None:
-        from rewriter.app.batch.sources import source_of
-        from rewriter.core.framework.exporter import exporter_of
+    source, messages = source_of(model, path, work.reading.source)
+    return Subject(path, work, source, exporter_of(model.graph, source), messages, profile)
 
-        model.constant_inputs = work.constant_inputs
-        self._path = outcome.path
-        self._profile = outcome.profile
-        self._work = work
-        self.source, self._notes = source_of(model, outcome.path, work.source)
-        if work.stamped:
-            _stamp_source(outcome, work, None if self.source is None else self.source.path)
-        self._exporter = exporter_of(model.graph, self.source)
-        if self.source is not None:
-            outcome.source = self.source.path
-        outcome.exporter = str(self._exporter)
-        outcome.constant_inputs = model.inputs_are_constant if model.listed else None
 
-    def again(self, plan: Variation) -> ReplayedRun:
-        """A run on the model as it is read anew."""
-        model = _load(self._path, self._work)
-        model.constant_inputs = self._work.constant_inputs
-        return self.on(model, plan)
+def _note_subject(model: Model, subject: Subject, work: Work, outcome: Outcome) -> None:
+    used = None if subject.source is None else subject.source.path
+    if work.notes.stamped:
+        from rewriter.app.batch.file_records import file_stamp
+        from rewriter.trust.source.find import find
 
-    def on(self, model: Model, plan: Variation | None = None, forecast: Forecast | None = None) -> ReplayedRun:
-        """A run on this model, which is edited; `forecast` is for one that is as it was read."""
-        from rewriter.app.batch.suppressor import Suppressor
-        from rewriter.core.conditions.context import Knowledge
-        from rewriter.core.engine.run import Hooks, run
-        from rewriter.trust.proof.kernels import has_kernel
-        from rewriter.trust.proof.models.guard import ReplayedRun
+        if used is not None:
+            outcome.stamps.append(file_stamp("source", used))
+        elif work.reading.source == "auto" and (found := find(subject.path)) is not None:
+            outcome.stamps.append(file_stamp("beside", str(found)))
+    outcome.source = used
+    outcome.exporter = str(subject.exporter)
+    outcome.constant_inputs = model.inputs_are_constant if model.listed else None
 
-        work, limits, rules = self._work, self._work.limits, self._work.rules
-        if limits.seconds is None and work.seconds is not None:
-            share = 0.5 if work.keep_partial else 0.9  # what is to be written is judged before
-            limits = replace(limits, seconds=allowed(self._path, work.seconds) * share)
-        if plan is not None and plan.firings == 0:
-            return ReplayedRun(model, Log(notes=list(self._notes)))
-        if plan is not None and plan.firings is not None:
-            limits = replace(limits, firings=plan.firings, seconds=None)
-        if plan is not None and plan.without:
-            rules = replace(rules, rules=tuple(rule for rule in rules if rule.code not in plan.without))
-        chooser = Suppressor(work.suppress) if work.plan is None else _chooser(*work.plan)
-        log = run(
-            model.graph,
-            rules,
-            Knowledge(self.source, None, model.overridable, self._exporter, has_kernel),
-            limits=limits,
-            keep=work.keep,
-            detail=(work.detail or work.audit is not None) and (plan is None or plan.firings is None),
-            veto=() if plan is None else plan.veto,
-            hooks=Hooks(
-                work.coverage,
-                work.audit,
-                chooser.permit if work.suppress or work.plan is not None else None,
-                self._profile if plan is None else None,
-            ),
-            forecast=forecast,
-        )
-        late = next((stop for stop in log.stops if stop.kind == "Time"), None)
-        if late is not None and work.keep and not work.keep_partial:
-            raise ClockError(f"{self._path}: {late.message}")
-        log.notes[:0] = self._notes
-        log.suppressed = chooser.found
-        with stage(self._profile, "tidy"):
-            tidied = _tidy(model, log) if work.tidy and (plan is None or plan.tidies) else 0
-        if (log.changed or tidied) and model.training_info:
-            from rewriter.core.graph.tidy import drop_stale_training
 
-            log.notes += drop_stale_training(model.training_info, model.graph)
-        return ReplayedRun(model, log, tidied)
+def _run(subject: Subject, model: Model, plan: Variation | None = None, forecast: Forecast | None = None) -> ReplayedRun:
+    """A run on this model, which is edited; `forecast` is for one that is as it was read."""
+    from rewriter.app.batch.suppressor import Suppressor
+    from rewriter.core.conditions.context import Knowledge
+    from rewriter.core.engine.run import Hooks, run
+    from rewriter.trust.proof.kernels import has_kernel
+    from rewriter.trust.proof.models.guard import ReplayedRun
+
+    rewriting, notes, profile = subject.work.rewriting, subject.work.notes, subject.profile
+    if plan is not None and plan.firings == 0:
+        return ReplayedRun(model, Log(notes=list(subject.messages)))
+    chooser = Suppressor(rewriting.suppress) if rewriting.plan is None else _chooser(*rewriting.plan)
+    log = run(
+        model.graph,
+        _rules_of(rewriting.rules, plan),
+        Knowledge(subject.source, None, model.overridable, subject.exporter, has_kernel),
+        limits=_limits_of(subject, plan),
+        keep=rewriting.keep,
+        detail=(notes.detail or notes.audit is not None) and (plan is None or plan.firings is None),
+        veto=() if plan is None else plan.veto,
+        hooks=Hooks(
+            notes.coverage,
+            notes.audit,
+            chooser.permit if rewriting.suppress or rewriting.plan is not None else None,
+            profile if plan is None else None,
+        ),
+        forecast=forecast,
+    )
+    late = next((stop for stop in log.stops if stop.kind == "Time"), None)
+    if late is not None and rewriting.keep and not rewriting.keep_partial:
+        raise ClockError(f"{subject.path}: {late.message}")
+    log.notes[:0] = subject.messages
+    log.suppressed = chooser.found
+    with stage(profile, "tidy"):
+        tidied = _tidy(model, log) if rewriting.tidy and (plan is None or plan.tidies) else 0
+    if (log.changed or tidied) and model.training_info:
+        from rewriter.core.graph.tidy import drop_stale_training
+
+        log.notes += drop_stale_training(model.training_info, model.graph)
+    return ReplayedRun(model, log, tidied)
+
+
+def _run_again(subject: Subject, plan: Variation) -> ReplayedRun:
+    """A run on the model as it is read anew."""
+    return _run(subject, _load(subject.path, subject.work.reading), plan)
+
+
+def _rules_of(rules: RuleSet, plan: Variation | None) -> RuleSet:
+    if plan is None or not plan.without:
+        return rules
+    return replace(rules, rules=tuple(rule for rule in rules if rule.code not in plan.without))
+
+
+def _limits_of(subject: Subject, plan: Variation | None) -> Limits:
+    """How long a run may take, and after how many firings it stops."""
+    rewriting, seconds = subject.work.rewriting, subject.work.seconds
+    limits = rewriting.limits
+    if plan is not None and plan.firings is not None:
+        return replace(limits, firings=plan.firings, seconds=None)
+    if limits.seconds is None and seconds is not None:
+        share = 0.5 if rewriting.keep_partial else 0.9  # what is to be written is judged before
+        return replace(limits, seconds=allowed(subject.path, seconds) * share)
+    return limits
 
 
 def _chooser(origin: str, proposals: tuple[Proposal, ...]) -> Chooser:
@@ -385,3 +387,137 @@ def _tidy(model: Model, log: Log) -> int:
     if total:
         log.notes.append(f"tidied: {found.nodes} nodes, {found.initializers} initializers, {found.imports} imports removed")
     return total
+
+
+def _guard(attempt: ReplayedRun, subject: Subject) -> ReplayedRun:
+    """As much of a run as leaves the model no worse than it came."""
+    from rewriter.trust.proof.models.guard import guarded
+
+    again = partial(_run_again, subject)
+    return guarded(attempt, again, _numbers(subject.work.judging, subject.work.rewriting.rules, again))
+
+
+def _numbers(judging: Judging, rules: RuleSet, replay: Replay) -> Verify:
+    """Compares numbers where they are to be compared; mostly nothing that does it has to be imported."""
+    verifier: Verify | None = None
+    if judging.verify:
+        from rewriter.trust.proof.models.equivalence import Verifier
+
+        verifier = Verifier(rules, replay, judging.inputs)
+
+    def check(attempt: ReplayedRun, plan: Variation) -> Verification | Culprit | None:
+        if any(firing.kind == "interface" for firing in attempt.log.firings):
+            from rewriter.trust.proof.models.batches import BatchCheck
+
+            return BatchCheck(replay, verifier)(attempt, plan)
+        return None if verifier is None else verifier(attempt, plan)
+
+    return check
+
+
+def _remaining(attempt: ReplayedRun, work: Work, outcome: Outcome, read: bytes | None, notes: list[str]) -> str | None:
+    """Why ONNX Runtime refuses the result; mostly it has been asked already."""
+    if outcome.changed:
+        return attempt.candidate.runtime_refusal()
+    return outcome.refusal if work.asks_before else _refusal(attempt.model, work, outcome, read, notes)
+
+
+def _record(attempt: ReplayedRun, subject: Subject) -> None:
+    """Has the model say what was done to it, unless that is not wanted."""
+    work = subject.work
+    if work.writing.stamp:
+        from rewriter.trust.proof.models.guard import TIDYING
+        from rewriter.trust.provenance.stamp import stamp
+
+        with stage(subject.profile, "stamp"):
+            tidy = work.rewriting.tidy and all(rolled.rule != TIDYING for rolled in attempt.log.rolled_back)
+            stamp(
+                attempt.model,
+                attempt.log,
+                work.rewriting.rules,
+                source=subject.source,
+                tidy=tidy,
+                static=work.reading.static,
+                full=work.writing.full_record,
+            )
+
+
+def _expect(job: Job, work: Work, template: str, outcome: Outcome) -> None:
+    """Has the framework's own numbers say who is right."""
+    from rewriter.app.batch.expectation import Expectation, data_of
+
+    data = data_of(template, job.path)
+    if not os.path.isfile(data):
+        if outcome.log is not None:
+            outcome.log.notes.append(f"not compared with the framework: there is no {data}")
+        return
+    rewriting = work.rewriting
+    silent = replace(work, judging=replace(work.judging, expect=None, runtime="no"), notes=replace(work.notes, audit=None))
+
+    def repaired(rules: RuleSet) -> tuple[Model | None, list[str]]:
+        return _mended(job.path, replace(silent, rewriting=replace(rewriting, rules=rules, keep=True)))
+
+    outcome.expectation = Expectation(job.path, data, rewriting.rules, repaired).record()
+
+
+def _mended(path: str, work: Work) -> tuple[Model | None, list[str]]:
+    """Foresees, reads, runs, guards: the result, None where nothing fired, and the codes of the rules that fired."""
+    from rewriter.app.batch.untouched import foresee
+
+    collect_between_models()
+    outlook = foresee(Job(path), work)
+    if outlook.verdict is not None:
+        return None, []
+    model = _load(path, work.reading)
+    outlook.check(path)
+    subject = _subject(model, path, work)
+    attempt = _run(subject, model, forecast=outlook.forecast)
+    if attempt.steps:
+        attempt = _guard(attempt, subject)
+    counts = attempt.log.counts
+    return (attempt.model if counts else None), list(counts)
+
+
+def _write(job: Job, target: str, work: Work, outcome: Outcome, result: Product, outlook: Outlook) -> None:
+    """Writes the bytes where they are known, otherwise the model, and compares it with what it was where that is wanted."""
+    data = result.serialised
+    if outlook.read is not None and target != job.path and not work.notes.diff and (data is not None or not outcome.changed):
+        from rewriter.app.batch.group_commit import write_result
+
+        with stage(outcome.profile, "save"), undisturbed():
+            write_result(job, work, outcome, data if outcome.changed and data is not None else outlook.read[0])
+    elif work.notes.diff and outcome.changed:
+        from rewriter.core.onnxfile.read import read_model_file
+        from rewriter.trust.difference import compare
+
+        make_folder(Path(target).parent)
+        before = read_model_file(Path(job.path))
+        _save(job, target, work, outcome, result)
+        folders = Path(job.path).absolute().parent, Path(target).absolute().parent
+        outcome.differences = list(compare(before.proto, read_model_file(Path(target)).proto, *folders))
+    else:
+        _save(job, target, work, outcome, result)
+
+
+def _save(job: Job, target: str, work: Work, outcome: Outcome, result: Product) -> None:
+    make_folder(Path(target).parent)
+    force = work.writing.replaces(job) or target == job.path
+    with stage(outcome.profile, "save"), undisturbed():
+        result.model.save(Path(target), force=force, as_read=not outcome.changed, serialised=result.serialised)
+    outcome.output = target
+    _note_files("output", target, result.model, work, outcome)
+
+
+def _note_files(
+    role: Literal["input", "output"],
+    path: str,
+    model: Model,
+    work: Work,
+    outcome: Outcome,
+    read: tuple[bytes, os.stat_result] | None = None,
+) -> None:
+    """Notes what the files are that a model was read from or written to, where that is wanted and not yet done."""
+    if work.notes.stamped and (role == "output" or not outcome.stamps):
+        from rewriter.app.batch.file_records import stamps_of
+
+        outcome.stamps.extend(stamps_of(role, path, model, read))

@@ -24,10 +24,10 @@ from rewriter.trust.source.find import find
 ENDING = ".journal.jsonl"
 FORMAT = 1
 
-_NO_MATTER = frozenset(
-    {"rules", "force", "coverage", "diff", "profile", "before", "variants", "detail", "seconds", "memory", "journal", "audit"}
-)
-"""What `Work` says beside that which decides the bytes of results. Limits are noted with the models that reached them."""
+_NO_MATTER = frozenset({"rules", "force", "before"})
+"""What the stages of `Work` say beside that which decides the bytes of results. Limits are noted with the models that reached
+them.
+"""
 
 MAX_LINE = 1 << 24
 """Bytes of a line; what is longer is passed over in pieces, none of which is a line of JSON."""
@@ -40,12 +40,14 @@ Entry = dict[str, Any]
 
 def recipe(command: str, work: Work, versions: Mapping[str, str]) -> dict[str, Any]:
     """Everything but the files of a model that decides what becomes of it."""
-    options = {name: as_dict(getattr(work, name)) for name in names(Work) or () if name not in _NO_MATTER}
+    stages = (work.reading, work.rewriting, work.judging, work.writing)
+    matter = ((one, name) for one in stages for name in names(type(one)) or () if name not in _NO_MATTER)
+    options = {name: as_dict(getattr(one, name)) for one, name in matter}
     for name in ("source", "inputs"):
         if (path := options[name]) and os.path.isfile(path):
             with contextlib.suppress(OSError), open(path, "rb") as file:
                 options[f"{name} sha256"] = sha256(file.read()).hexdigest()
-    made = {"command": command, "versions": dict(versions), "rules": work.rules.digest, "options": options}
+    made = {"command": command, "versions": dict(versions), "rules": work.rewriting.rules.digest, "options": options}
     return dict(json.loads(_line(made)))  # as it is read again
 
 

@@ -276,7 +276,7 @@ class Totals:
 
     def report(self, work: Work, seconds: float, code: int) -> Report:
         """The record of the call."""
-        rules = work.rules
+        rules = work.rewriting.rules
         settings = tuple(f"{code}.{name}={value}" for (code, name), value in sorted(rules.settings.items()))
         return Report(
             SCHEMA,
@@ -285,7 +285,7 @@ class Totals:
             code,
             self.summary(seconds),
             RuleSetRecord(rules.digest, len(rules), settings),
-            tuple(rule_records([rules, *(one.rules for one in work.variants)], self._answering, self._named)),
+            tuple(rule_records([rules, *(one.rewriting.rules for one in work.variants)], self._answering, self._named)),
             _Records(self.records),
             tuple(skipped_records(self._skipped)),
         )

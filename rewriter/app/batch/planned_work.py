@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rewriter import __version__
 from rewriter.app.batch.urls import is_url
-from rewriter.app.batch.work import Outcome, Work
+from rewriter.app.batch.work import Outcome, Reading, Rewriting, Work
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.record import replace
@@ -30,10 +30,10 @@ def plan_of(outcome: Outcome, work: Work, model: Opened, path: str, rules: Seque
         rules: the paths of the rules.
     """
     assert outcome.log is not None
-    used = fired_only(work.rules, frozenset(outcome.log.counts))
+    used = fired_only(work.rewriting.rules, frozenset(outcome.log.counts))
     source = outcome.source
     place = source
-    if source and is_url(path) and work.source == "auto":
+    if source and is_url(path) and work.reading.source == "auto":
         from rewriter.app.batch.remote import beside
 
         place = beside(path, Path(source).name)
@@ -47,8 +47,8 @@ def plan_of(outcome: Outcome, work: Work, model: Opened, path: str, rules: Seque
         asked=tuple(sorted(used.chosen_runtimes)),
         set={f"{code}.{name}": value for (code, name), value in sorted(used.settings.items())},
         source=None if source is None else (str(place), file_digest(Path(source))),
-        constant_inputs=work.constant_inputs,
-        tidy=work.tidy,
+        constant_inputs=work.reading.constant_inputs,
+        tidy=work.rewriting.tidy,
     )
 
 
@@ -89,9 +89,6 @@ def work_of(plan: Document, name: str, known: RuleSet, model: Opened, source: Op
         raise RewriterError(f"{plan.source[0]} has changed since the plan was made; make a new one")
     rules = fired_only(replace(known, by_id=frozenset(plan.asked), settings=settings_of(plan.set)), frozenset(plan.rules))
     return Work(
-        rules,
-        source="none" if source is None else str(source.file),
-        constant_inputs=plan.constant_inputs,  # type: ignore[arg-type]
-        tidy=plan.tidy,
-        plan=(name, plan.proposals),
+        Rewriting(rules, tidy=plan.tidy, plan=(name, plan.proposals)),
+        Reading("none" if source is None else str(source.file), plan.constant_inputs),  # type: ignore[arg-type]
     )

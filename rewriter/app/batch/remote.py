@@ -38,11 +38,11 @@ def process_remote(job: Job, work: Work, process: Callable[[Job, Work], Outcome]
 def _process(job: Job, work: Work, process: Callable[[Job, Work], Outcome], folder: Path) -> Outcome:
     path, target, names = job.path, job.target, dict[str, str]()
     in_place = target == path != STDIN
-    if target is not None and is_url(target) and not in_place and not work.force and exists(target):
+    if target is not None and is_url(target) and not in_place and not work.writing.force and exists(target):
         raise RewriterError(f"{target} exists; --force overwrites it")
     if is_remote(path):
         (inputs := folder / "in").mkdir()
-        path = str(download(job.path, inputs, source=work.source))
+        path = str(download(job.path, inputs, source=work.reading.source))
         names = {path: job.path, **{str(one): beside(job.path, one.name) for one in inputs.iterdir() if str(one) != path}}
     if target is not None and is_url(target):
         (outputs := folder / "out").mkdir()

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import onnx
 
 from rewriter.app.batch.job import do
-from rewriter.app.batch.work import Job, Outcome, Work
+from rewriter.app.batch.work import Job, Judging, Notes, Outcome, Reading, Rewriting, Work, Writing
 from rewriter.app.report.document import place_text
 from rewriter.core.engine.limits import Limits
 from rewriter.core.errors import RewriterError, reason
@@ -169,19 +169,16 @@ def fix(
         raise RewriterError("`inputs` says what `verify` runs the model on; give both")
     rules = load_rules() if rules is None else rules
     work = Work(
-        rules if rules.selected else rules.select(),
-        source=os.fspath(source),
-        constant_inputs=constant_inputs,
-        limits=limits or Limits(),
-        keep_partial=keep_partial,
-        force=force,
-        tidy=tidy,
-        verify=verify,
-        stamp=stamp,
-        inputs=None if inputs is None else os.fspath(inputs),
-        runtime=runtime if installed() else "no",
-        before=True,
-        detail=True,
+        Rewriting(rules if rules.selected else rules.select(), limits=limits or Limits(), keep_partial=keep_partial, tidy=tidy),
+        Reading(os.fspath(source), constant_inputs),
+        Judging(
+            runtime=runtime if installed() else "no",
+            before=True,
+            verify=verify,
+            inputs=None if inputs is None else os.fspath(inputs),
+        ),
+        Writing(force=force, stamp=stamp),
+        Notes(detail=True),
     )
     with as_file(model) as (path, temporary), budgeted(Budget()):
         job = Job(path, None if output is None else _target(Path(path), Path(output), force=force))

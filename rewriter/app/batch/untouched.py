@@ -24,60 +24,60 @@ from rewriter.core.onnxfile.census import Body, Census
 from rewriter.core.onnxfile.take_census import MalformedError, take_census
 from rewriter.core.onnxfile.wire import LENGTH_DELIMITED, Pieces, Source, Walk, fields
 from rewriter.core.onnxfile.write import write_file
-from rewriter.core.record import replace
+from rewriter.core.record import record, replace
 from rewriter.core.versions import Bounds
 from rewriter.trust.proof import onnx_runtime
 from rewriter.trust.proof.judges import judges
 from rewriter.trust.source.find import find
 
 if TYPE_CHECKING:
-    from rewriter.app.batch.work import Job, Outcome, Work
+    from rewriter.app.batch.work import Job, Outcome, Reading, Rewriting, Work
 
 
+@record(slots=True)
+class Verdict:
+    """What is said of a model in which nothing can fire; it goes into the outcome under the same names.
+
+    Attributes:
+        data: what the copy is made of; None where that is much, and is copied from the file.
+        found: the file as it was when it was read.
+    """
+
+    data: bytes | None
+    found: os.stat_result
+    log: Log
+    exporter: str
+    constant_inputs: bool | None
+    refusal: str | None = None
+    remaining: str | None = None
+
+
+@record(slots=True)
 class Outlook:
     """What the bytes of a model tell of the rules that may fire in it.
 
     Attributes:
         forecast: None where the bytes tell nothing, or nobody wants to know.
         read: the bytes and what the system says of their file; None where it is large, or the model has data in other files.
+        stamp: size and time of the file that was read.
+        verdict: None where something may fire, or it is not known.
     """
 
-    def __init__(self) -> None:
-        self.forecast: Forecast | None = None
-        self.read: tuple[bytes, os.stat_result] | None = None
-        self._stamp: tuple[int, int] | None = None
-
-    def note(self, census: Census, data: bytes, found: os.stat_result) -> None:
-        """Remembers what was read of a file."""
-        self._stamp = found.st_size, found.st_mtime_ns
-        self.read = (data, found) if len(data) == found.st_size and not census.refers else None
+    forecast: Forecast | None = None
+    read: tuple[bytes, os.stat_result] | None = None
+    stamp: tuple[int, int] | None = None
+    verdict: Verdict | None = None
 
     def check(self, path: str) -> None:
         """Forgets what does not hold any more, since the file is not what it was."""
-        if self._stamp is not None:
+        if self.stamp is not None:
             found = os.stat(path)
-            if (found.st_size, found.st_mtime_ns) != self._stamp:
+            if (found.st_size, found.st_mtime_ns) != self.stamp:
                 self.forecast = self.read = None
 
 
-def decided(job: Job, work: Work, outcome: Outcome, outlook: Outlook) -> bool:
-    """Whether nothing can fire in a model; then the outcome says so, and what is to be written is written.
-
-    Otherwise the outlook says what may fire, where that is known.
-
-    Raises:
-        RewriterError: the model cannot be read, or its copy not written.
-    """
-    asks_more = (
-        work.plan is not None
-        or work.coverage is not None
-        or work.audit is not None
-        or work.tidy
-        or work.static
-        or work.count
-        or work.profile
-        or work.expect
-    )
+def foresee(job: Job, work: Work) -> Outlook:
+    """What may fire in a model, and the verdict where nothing can. Raises RewriterError when the model cannot be read."""
     with files.opened(job.path) as (descriptor, size):
         large = size >= files.LARGE
         data = _without_weights(descriptor, size) if large else files.all_bytes(descriptor)
@@ -86,12 +86,21 @@ def decided(job: Job, work: Work, outcome: Outcome, outlook: Outlook) -> bool:
         try:
             census = take_census(data)
         except MalformedError:
-            return False
-        outlook.note(census, data, found)
-        if asks_more:
-            return False
-        outlook.forecast = forecast = Forecast(census, operator_table())
-        return not _asks_elsewhere(job, work) and _decided(job, work, outcome, forecast, data, found, large=large)
+            return Outlook()
+        whole = len(data) == found.st_size and not census.refers
+        outlook = Outlook(read=(data, found) if whole else None, stamp=(found.st_size, found.st_mtime_ns))
+        if not _asks_more(work):
+            outlook.forecast = Forecast(census, operator_table())
+            if not _asks_elsewhere(job, work):
+                outlook.verdict = _verdict(job, work, outlook.forecast, data, found, large=large)
+    return outlook
+
+
+def _asks_more(work: Work) -> bool:
+    """Whether a run has to tell more than that nothing fires."""
+    rewriting, notes = work.rewriting, work.notes
+    asked = rewriting.plan is not None or notes.coverage is not None or notes.audit is not None
+    return asked or bool(rewriting.tidy or work.reading.static or notes.count or notes.profile or work.judging.expect)
 
 
 def copied_blindly(job: Job, work: Work, outcome: Outcome) -> bool:
@@ -110,45 +119,49 @@ def copied_blindly(job: Job, work: Work, outcome: Outcome) -> bool:
 
 def _asks_elsewhere(job: Job, work: Work) -> bool:
     """Whether something beside the model has to be asked: a runtime, or the framework's own file."""
-    if work.runtime == "yes":
+    source = work.reading.source
+    if work.judging.runtime == "yes":
         return True
-    return work.source != "none" and (work.source != "auto" or find(job.path) is not None)
+    return source != "none" and (source != "auto" or find(job.path) is not None)
 
 
-def _decided(
-    job: Job, work: Work, outcome: Outcome, forecast: Forecast, data: bytes, found: os.stat_result, *, large: bool
-) -> bool:
+def _verdict(job: Job, work: Work, forecast: Forecast, data: bytes, found: os.stat_result, *, large: bool) -> Verdict | None:
     census = forecast.census
     exporter = _exporter(census)
     if exporter.name == "mxnet" and exporter.evidence == "graph name" and census.graph.columns is not None:
-        return False  # names tell which version it is, and those of a large graph are not listed
-    log = _quiet(forecast, work, exporter)
+        return None  # names tell which version it is, and those of a large graph are not listed
+    log = _quiet(forecast, work.rewriting, exporter)
     if log is None:
-        return False
-    if work.runtime == "auto" and not _judged(work, outcome, census, data, found.st_size):
-        return False  # no rule may know what is wrong, but a runtime may
+        return None
+    constant = _constant_inputs(census, exporter, work.reading)
+    verdict = Verdict(None if large else data, found, log, str(exporter), constant)
+    if work.judging.runtime == "auto" and not _judged(work, verdict, census, data, found.st_size):
+        return None  # no rule may know what is wrong, but a runtime may
     writes = job.target is not None and job.target != job.path
-    if writes and census.refers and (work.journal or not _beside(job)):
-        return False
-    if writes and job.target is not None:
-        copy(job, work, outcome, None if large else data, found)
-    outcome.log, outcome.exporter = log, str(exporter)
-    listed = {name for name, _ in census.graph.inputs} & {name for name, _ in census.graph.constants}
-    if listed:
-        every = listed >= {name for name, _ in census.graph.constants} or 0 < (census.ir_version or 0) < 4
-        constant = every or exporter.name in LISTING_EXPORTERS
-        outcome.constant_inputs = constant if work.constant_inputs == "auto" else work.constant_inputs == "yes"
-    return True
+    if writes and census.refers and (work.notes.journal or not _beside(job)):
+        return None
+    return verdict
 
 
-def _judged(work: Work, outcome: Outcome, census: Census, data: bytes, size: int) -> bool:
+def _constant_inputs(census: Census, exporter: Exporter, reading: Reading) -> bool | None:
+    """Whether initializers that are also inputs are taken as constants; None when there are none."""
+    constants = {name for name, _ in census.graph.constants}
+    listed = {name for name, _ in census.graph.inputs} & constants
+    if not listed:
+        return None
+    if reading.constant_inputs != "auto":
+        return reading.constant_inputs == "yes"
+    return listed >= constants or 0 < (census.ir_version or 0) < 4 or exporter.name in LISTING_EXPORTERS
+
+
+def _judged(work: Work, verdict: Verdict, census: Census, data: bytes, size: int) -> bool:
     """Whether ONNX Runtime loads the model, or need not be asked since it is large; False, too, where the ordinary way has to
     see to that it may be asked.
     """
     if census.refers:
         return False
     if size >= files.LARGE:
-        return work.moderate and size > onnx_runtime.MODERATE
+        return work.judging.moderate and size > onnx_runtime.MODERATE
     if census.functions and _expands(census):
         return False
     try:
@@ -157,8 +170,8 @@ def _judged(work: Work, outcome: Outcome, census: Census, data: bytes, size: int
         return False
     if work.runs_models and _fails(session, data):
         return False
-    outcome.refusal = "" if work.asks_before else None
-    outcome.remaining = "" if work.keep else None
+    verdict.refusal = "" if work.asks_before else None
+    verdict.remaining = "" if work.rewriting.keep else None
     return True
 
 
@@ -187,13 +200,14 @@ def _operators(body: Body) -> Iterator[tuple[str, str]]:
         waiting.extend(inner.inner)
 
 
-def _quiet(forecast: Forecast, work: Work, exporter: Exporter) -> Log | None:
+def _quiet(forecast: Forecast, rewriting: Rewriting, exporter: Exporter) -> Log | None:
     """The log of a run in which nothing happens; None when something may."""
     census = forecast.census
     subject = GuardedModel(exporter, census.ir_version, census.versions, has_source=False)
-    meant, skipped = suited(work.rules, subject)
-    if not work.keep and work.rules.questions:  # a check asks about these, too
-        meant = [*meant, *suited(replace(work.rules, rules=work.rules.questions), subject)[0]]
+    rules = rewriting.rules
+    meant, skipped = suited(rules, subject)
+    if not rewriting.keep and rules.questions:  # a check asks about these, too
+        meant = [*meant, *suited(replace(rules, rules=rules.questions), subject)[0]]
     return None if forecast.possible(meant) else Log(skipped=skipped)
 
 
@@ -240,13 +254,13 @@ def copy(job: Job, work: Work, outcome: Outcome, data: bytes | None, found: os.s
     if data is not None:
         from rewriter.app.batch.group_commit import write_result
 
-        if work.stamped and not outcome.stamps:
+        if work.notes.stamped and not outcome.stamps:
             outcome.stamps.append(read_stamp(job.path, data, found))
         write_result(job, work, outcome, data)
         return
-    _copy_large(Path(job.path), Path(job.target), found, force=work.force or job.replaces)
+    _copy_large(Path(job.path), Path(job.target), found, force=work.writing.replaces(job))
     outcome.output = job.target
-    if work.stamped:
+    if work.notes.stamped:
         read = file_stamp("input", job.path)
         outcome.stamps += [read, copied_stamp(read, job.target)]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from rewriter.core.engine.limits import Limits
 from rewriter.core.log.clock import Profile
 from rewriter.core.log.records import Log
-from rewriter.core.record import field, record
+from rewriter.core.record import field, record, replace
 
 if TYPE_CHECKING:
     from rewriter.app.batch.file_records import FileStamp
@@ -42,65 +42,100 @@ class Job:
 
 
 @record(frozen=True, slots=True)
-class Work:
-    """What all jobs of a call share.
+class Reading:
+    """What a model is when the rules begin, and what is known of it beside its file.
+
+    Attributes:
+        source: "auto", "none" or a file.
+        static: inputs that get fixed shapes first.
+    """
+
+    source: str = "auto"
+    constant_inputs: Literal["auto", "yes", "no"] = "auto"
+    static: tuple[tuple[str, Sequence[int]], ...] = ()
+
+
+@record(frozen=True, slots=True)
+class Rewriting:
+    """Which rules run, and how far they may go.
 
     Attributes:
         rules: the selected ones, with their settings.
-        source: "auto", "none" or a file.
         keep: False is a check: every edit is taken back.
-        force: existing files may be replaced.
+        keep_partial: what the rules did is written although the clock ended the run.
         tidy: also remove what was dead before any rule fired.
-        static: inputs that get fixed shapes first.
-        count: the outcome says how many nodes the model and the result have.
-        verify: also compare the numbers before and after; `inputs` is an .npz file with the model's inputs, None makes them up.
-        stamp: a model that changes gets a record of the run; `full_record`: one that `undo` can do with.
-        coverage: where to count what rules did, for jobs done in this process.
-        diff: also compare the result with what it was.
+        suppress: firings that are not to happen, by the configuration.
+        plan: the only firings that may happen, with the name of the file that says so; None: all may.
+    """
+
+    rules: RuleSet
+    limits: Limits = field(default_factory=Limits)
+    keep: bool = True
+    keep_partial: bool = False
+    tidy: bool = False
+    suppress: tuple[Suppression, ...] = ()
+    plan: tuple[str, tuple[Proposal, ...]] | None = None
+
+
+@record(frozen=True, slots=True)
+class Judging:
+    """What models and results are put before.
+
+    Attributes:
         runtime: whether ONNX Runtime is asked what it refuses: of a check the model, of a repair the result. "auto": models of
             moderate size; "yes": up to what the judges of results load.
         moderate: "auto" leaves models out that are larger than that.
         before: a repair, too, asks about the model as it is.
-        suppress: firings that are not to happen, by the configuration.
-        plan: the only firings that may happen, with the name of the file that says so; None: all may.
-        variants: the same work with other settings, for models of which a configuration says something of their own.
+        verify: also compare the numbers before and after; `inputs` is an .npz file with the model's inputs, None makes them up.
+        expect: where the framework's own numbers are, with `{dir}` and `{name}` for those of the model; None: nobody asks.
+    """
+
+    runtime: Literal["no", "auto", "yes"] = "no"
+    moderate: bool = True
+    before: bool = False
+    verify: bool = False
+    inputs: str | None = None
+    expect: str | None = None
+
+
+@record(frozen=True, slots=True)
+class Writing:
+    """How results are written.
+
+    Attributes:
+        force: existing files may be replaced.
+        stamp: a model that changes gets a record of the run; `full_record`: one that `undo` can do with.
+    """
+
+    force: bool = False
+    stamp: bool = False
+    full_record: bool = False
+
+    def replaces(self, job: Job) -> bool:
+        """Whether the result of a job may take the place of an existing file."""
+        return self.force or job.replaces
+
+
+@record(frozen=True, slots=True)
+class Notes:
+    """What else is found out and noted; no result depends on it.
+
+    Attributes:
+        count: the outcome says how many nodes the model and the result have.
+        diff: also compare the result with what it was.
         profile: book where the time goes.
         detail: the log has the texts of nodes and conditions.
-        keep_partial: what the rules did is written although the clock ended the run.
-        seconds: for one model; None for no limit. `memory`: bytes for the process that works on it, and for that of its judges.
-        expect: where the framework's own numbers are, with `{dir}` and `{name}` for those of the model; None: nobody asks.
+        coverage: where to count what rules did, for jobs done in this process.
         journal: files are hashed, to be noted in a journal.
         audit: what a report wants to know of firings besides; files are then hashed, and the log has its texts, too. None: no
             report is made.
     """
 
-    rules: RuleSet
-    source: str = "auto"
-    constant_inputs: Literal["auto", "yes", "no"] = "auto"
-    limits: Limits = field(default_factory=Limits)
-    keep: bool = True
-    force: bool = False
-    tidy: bool = False
-    static: tuple[tuple[str, Sequence[int]], ...] = ()
     count: bool = False
-    verify: bool = False
-    stamp: bool = False
-    full_record: bool = False
-    inputs: str | None = None
-    coverage: Coverage | None = None
     diff: bool = False
     profile: bool = False
-    runtime: Literal["no", "auto", "yes"] = "no"
-    moderate: bool = True
-    before: bool = False
-    suppress: tuple[Suppression, ...] = ()
-    plan: tuple[str, tuple[Proposal, ...]] | None = None
-    variants: tuple[Work, ...] = ()
     detail: bool = False
-    keep_partial: bool = False
-    seconds: float | None = None
-    memory: int | None = None
-    expect: str | None = None
+    coverage: Coverage | None = None
     journal: bool = False
     audit: FiringAudit | None = None
 
@@ -109,15 +144,38 @@ class Work:
         """Whether it is noted what the files were that are read and written."""
         return self.journal or self.audit is not None
 
+
+@record(frozen=True, slots=True)
+class Work:
+    """What all jobs of a call share, as workers are handed it: a record for each stage of a model's way.
+
+    Attributes:
+        seconds: for one model; None for no limit. `memory`: bytes for the process that works on it, and for that of its judges.
+        variants: the same work with other settings, for models of which a configuration says something of their own.
+    """
+
+    rewriting: Rewriting
+    reading: Reading = field(default_factory=Reading)
+    judging: Judging = field(default_factory=Judging)
+    writing: Writing = field(default_factory=Writing)
+    notes: Notes = field(default_factory=Notes)
+    seconds: float | None = None
+    memory: int | None = None
+    variants: tuple[Work, ...] = ()
+
     @property
     def runs_models(self) -> bool:
         """Whether models that load are run on made-up inputs: in a check, unless there are the framework's own."""
-        return not self.keep and self.expect is None
+        return not self.rewriting.keep and self.judging.expect is None
 
     @property
     def asks_before(self) -> bool:
         """Whether ONNX Runtime is asked about the model as it is."""
-        return self.runtime != "no" and (self.before or not self.keep)
+        return self.judging.runtime != "no" and (self.judging.before or not self.rewriting.keep)
+
+    def everywhere(self, change: Callable[[Work], Work]) -> Work:
+        """The work with the same change in itself and in its variants."""
+        return replace(change(self), variants=tuple(map(change, self.variants)))
 
 
 @record(slots=True)

@@ -15,7 +15,7 @@ from rewriter.app.batch.jobs import check_results, find_models, plan, without_re
 from rewriter.app.batch.outcome_records import FINDINGS, OK, Command, Totals
 from rewriter.app.batch.processes import run_all
 from rewriter.app.batch.urls import STDOUT, is_remote, is_url
-from rewriter.app.batch.work import Job, Outcome, Work
+from rewriter.app.batch.work import Job, Judging, Notes, Outcome, Reading, Rewriting, Work, Writing
 from rewriter.app.cli.configured import unused, vary
 from rewriter.app.cli.console_report import (
     ConsoleReport,
@@ -61,7 +61,8 @@ def _run(command: Command, jobs: Sequence[Job], args: argparse.Namespace, interr
         from rewriter.app.batch.report_files import snapshots
         from rewriter.core.engine.firing_audit import FiringAudit
 
-        work = replace(work, audit=FiringAudit(snapshots=snapshots(args.report, len(jobs))), before=command != "check")
+        notes = replace(work.notes, audit=FiringAudit(snapshots=snapshots(args.report, len(jobs))))
+        work = replace(work, judging=replace(work.judging, before=command != "check"), notes=notes)
     work, jobs = vary(work, jobs, args)
     batch = _Batch(command, jobs, work, args, keeps=reports)
     batch.run(interruption)
@@ -80,7 +81,7 @@ def _run(command: Command, jobs: Sequence[Job], args: argparse.Namespace, interr
             from rewriter.app.batch.report_files import write_reports
 
             write_reports(report, args.report, args.staging)
-    if work.profile:
+    if work.notes.profile:
         _say_profile(batch.profile)
     if args.format != "json":
         sys.stdout.flush()
@@ -138,7 +139,7 @@ class _Batch:
         jobs = [job for _, job in numbered]
         numbers = {job.path: number for number, job in numbered}
         with progress(len(jobs)) as display:
-            console = ConsoleReport(self._command, self._args, self._work.rules, len(self._jobs), display)
+            console = ConsoleReport(self._command, self._args, self._work.rewriting.rules, len(self._jobs), display)
 
             def finish(outcome: Outcome) -> None:
                 number = numbers[outcome.path]
@@ -206,25 +207,31 @@ def make_work(command: Command, args: argparse.Namespace) -> Work:
     if getattr(args, "max_firings", None) is not None:
         limits = replace(limits, firings=args.max_firings)
     return Work(
-        rules,
-        source=args.source,
-        constant_inputs=args.constant_inputs,
-        limits=limits,
-        keep=command != "check",
-        force=getattr(args, "force", False),
-        tidy=getattr(args, "tidy", False),
-        static=tuple(getattr(args, "static", ())),
-        count=command == "optimize",
-        verify=getattr(args, "verify", False),
-        stamp=getattr(args, "stamp", False),
-        full_record=getattr(args, "record", "") == "full",
-        inputs=getattr(args, "inputs", None),
-        diff=getattr(args, "diff", False),
-        keep_partial=getattr(args, "keep_partial", False),
-        profile=getattr(args, "profile", False),
-        runtime=getattr(args, "ask_runtime", "no"),
-        expect=getattr(args, "expect", None),
-        moderate=getattr(args, "moderate", True),
+        Rewriting(
+            rules,
+            limits,
+            keep=command != "check",
+            keep_partial=getattr(args, "keep_partial", False),
+            tidy=getattr(args, "tidy", False),
+        ),
+        Reading(args.source, args.constant_inputs, static=tuple(getattr(args, "static", ()))),
+        Judging(
+            runtime=getattr(args, "ask_runtime", "no"),
+            moderate=getattr(args, "moderate", True),
+            verify=getattr(args, "verify", False),
+            inputs=getattr(args, "inputs", None),
+            expect=getattr(args, "expect", None),
+        ),
+        Writing(
+            force=getattr(args, "force", False),
+            stamp=getattr(args, "stamp", False),
+            full_record=getattr(args, "record", "") == "full",
+        ),
+        Notes(
+            count=command == "optimize",
+            diff=getattr(args, "diff", False),
+            profile=getattr(args, "profile", False),
+        ),
         **limits_of(args),
     )
 

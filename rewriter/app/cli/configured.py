@@ -38,8 +38,12 @@ def vary(work: Work, jobs: Sequence[Job], args: argparse.Namespace) -> tuple[Wor
         tables = tuple(found.fits(table.patterns, job.path) for table in found.per_path)
         suppress = tuple(one for one in found.suppress if not one.patterns or found.fits(one.patterns, job.path))
         result.append(replace(job, variant=numbers.setdefault((tables, suppress), len(numbers))))
-    variants = [replace(_variant(work, args, found, tables), suppress=suppress) for tables, suppress in numbers]
+    variants = [_suppressing(_variant(work, args, found, tables), suppress) for tables, suppress in numbers]
     return replace(work, variants=tuple(variants)), result
+
+
+def _suppressing(work: Work, suppress: tuple[Suppression, ...]) -> Work:
+    return replace(work, rewriting=replace(work.rewriting, suppress=suppress))
 
 
 def _variant(work: Work, args: argparse.Namespace, found: Configuration, tables: tuple[bool, ...]) -> Work:
@@ -66,7 +70,8 @@ def _variant(work: Work, args: argparse.Namespace, found: Configuration, tables:
             load_source(source)
     except RewriterError as error:
         raise RewriterError(f"{origins}: {error}") from None
-    return replace(work, rules=rules, source=source, constant_inputs=values["constant-inputs"][0])
+    reading = replace(work.reading, source=source, constant_inputs=values["constant-inputs"][0])
+    return replace(work, rewriting=replace(work.rewriting, rules=rules), reading=reading)
 
 
 def unused(args: argparse.Namespace, used: Container[str], jobs: Sequence[Job]) -> list[Suppression]:

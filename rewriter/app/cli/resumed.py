@@ -39,7 +39,7 @@ class Resumed:
         self._command = command
         self._jobs = jobs
         self._limits = {"seconds": work.seconds, "memory": None if args.memory_limit is None else work.memory}
-        self.work = replace(work, journal=True, variants=tuple(replace(one, journal=True) for one in work.variants))
+        self.work = work.everywhere(lambda one: replace(one, notes=replace(one.notes, journal=True)))
         recipes = [recipe(command, one, _versions()) for one in work.variants or [work]]
         self._keys = [key_of(made) for made in recipes]
         out = Path(args.out)

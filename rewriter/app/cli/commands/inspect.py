@@ -141,7 +141,8 @@ def _findings(source: Opened, args: argparse.Namespace) -> list[NodeNote]:
     from rewriter.app.cli.configured import vary
     from rewriter.workbench.inspect.viewed_graph import NodeNote
 
-    work, (job,) = vary(replace(make_work("check", args), runtime="no"), [Job(str(source.file))], args)
+    work = make_work("check", args)
+    work, (job,) = vary(replace(work, judging=replace(work.judging, runtime="no")), [Job(str(source.file))], args)
     outcome = process(job, work)
     if outcome.error or outcome.log is None:
         raise RewriterError(outcome.error or f"{source.name}: nothing is known of it")

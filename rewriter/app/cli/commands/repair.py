@@ -123,7 +123,8 @@ def plan(args: argparse.Namespace) -> int:
     if output is not None:
         check_target(output, args.force)
     given = opened(args.model, args.source)
-    work, (job,) = vary(replace(make_work("fix", args), detail=True), [Job(str(given.file))], args)
+    work = make_work("fix", args)
+    work, (job,) = vary(replace(work, notes=replace(work.notes, detail=True)), [Job(str(given.file))], args)
     outcome = process(job, work)
     if outcome.error or outcome.log is None:
         raise RewriterError(outcome.error or f"{given.name}: nothing is known of it")
@@ -182,6 +183,7 @@ def apply(args: argparse.Namespace) -> int:
     from rewriter.app.batch.outcome_records import exit_code, model_record
     from rewriter.app.batch.planned_work import work_of
     from rewriter.app.batch.urls import is_remote, is_url, told
+    from rewriter.app.batch.work import Judging, Writing
     from rewriter.app.cli.selection import load
     from rewriter.app.report.jsonreport import dumps, plain
     from rewriter.trust.plans.plan_file import UNPLANNED, missing, read
@@ -196,7 +198,8 @@ def apply(args: argparse.Namespace) -> int:
     source = None if found.source is None else jobs.opened(found.source[0])
     (job,) = jobs.plan([jobs.Found(str(model.file), model.file.name)], output=args.output, out=None, in_place=False)
     work = work_of(found, args.plan, load(found.rule_paths), model, source)
-    outcome = process(job, replace(work, force=args.force, verify=args.verify, stamp=args.stamp is not False))
+    writing = Writing(force=args.force, stamp=args.stamp is not False)
+    outcome = process(job, replace(work, judging=Judging(verify=args.verify), writing=writing))
     outcome.path = model.name
     absent = [] if outcome.log is None else missing(found.proposals, outcome.log)
     unplanned = [] if outcome.log is None else [one for one in outcome.log.suppressed if one.reason == UNPLANNED]

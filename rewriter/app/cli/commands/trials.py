@@ -202,7 +202,7 @@ def coverage(args: argparse.Namespace) -> int:
     """Prints what was never exercised; returns 2 when a model cannot be read, otherwise 0."""
     from rewriter.app.batch.job import process
     from rewriter.app.batch.jobs import find_models, unwritten
-    from rewriter.app.batch.work import Work
+    from rewriter.app.batch.work import Notes, Rewriting, Work
     from rewriter.app.cli.console_report import failure
     from rewriter.app.cli.selection import load
     from rewriter.app.report.rule_lines import coverage_lines
@@ -213,7 +213,7 @@ def coverage(args: argparse.Namespace) -> int:
     jobs = unwritten(find_models(args.paths))
     for job in jobs:
         for part in parts(known):
-            outcome = process(job, Work(part, keep=False, coverage=count, **limits))
+            outcome = process(job, Work(Rewriting(part, keep=False), notes=Notes(coverage=count), **limits))
             if outcome.error:
                 say(failure(outcome, style_of(sys.stderr), debug=args.debug))
                 failed += 1
