@@ -127,13 +127,12 @@ def _configuration(given: str | None) -> Configuration | None:
 
 
 def _show(args: argparse.Namespace) -> None:
-    from rewriter.app.cli.output import tell
-    from rewriter.app.report.jsonreport import dumps
+    from rewriter.app.cli.output import answer_json, tell
 
     found: Configuration | None = args.configuration
     settings = {name: getattr(args, name.replace("-", "_")) for name in args.origins}
     if getattr(args, "format", "text") == "json":
-        print(dumps(_object(found, settings, args)))
+        answer_json(args, _object(found, settings, args))
         return
     tell(f"configuration: {'none' if found is None else clean(str(found.path))}")
     rows = [(f"{name} = {_shown(value)}", args.origins[name]) for name, value in settings.items()]
@@ -151,8 +150,6 @@ def _show(args: argparse.Namespace) -> None:
 
 def _object(found: Configuration | None, settings: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
     return {
-        "schema": 1,
-        "command": args.command,
         "configuration": None if found is None else str(found.path),
         "settings": {name: {"value": value, "origin": args.origins[name]} for name, value in settings.items()},
         "per-path": [

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rewriter.workbench.style import Style, fold
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from argparse import Namespace
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
 
@@ -38,15 +39,22 @@ def say(text: str) -> None:
     print(text if "\n" in text else folded(text, sys.stderr), file=sys.stderr)
 
 
-def answer(form: str, as_json: Callable[[], object], as_lines: Callable[[Style], Iterable[str]], hang: int = 4) -> None:
+def answer(
+    args: Namespace, as_json: Callable[[], Mapping[str, Any]], as_lines: Callable[[Style], Iterable[str]], hang: int = 4
+) -> None:
     """Prints what a command found, as `--format` wants it."""
-    if form == "json":
-        from rewriter.app.report.jsonreport import dumps
-
-        print(dumps(as_json()))
+    if args.format == "json":
+        answer_json(args, as_json())
         return
     for line in as_lines(style_of(sys.stdout)):
         tell(line, hang)
+
+
+def answer_json(args: Namespace, found: Mapping[str, Any]) -> None:
+    """Prints what a command found as JSON, below the head that all of them have."""
+    from rewriter.app.report.jsonreport import dumps
+
+    print(dumps({"schema": 1, "command": args.command, **found}))
 
 
 def check_stdout() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rewriter.app.batch.urls import STDOUT, is_url
 from rewriter.app.cli.options import LONG, limits_of, runtime_choice
-from rewriter.app.cli.output import check_stdout, model_to_stdout, style_of, tell
+from rewriter.app.cli.output import answer_json, check_stdout, model_to_stdout, style_of, tell
 from rewriter.core.errors import RewriterError
 from rewriter.workbench.style import Style, clean
 
@@ -86,13 +86,12 @@ def one_result(args: argparse.Namespace, make: Callable[[Opened, Checks], Surger
 def deliver(args: argparse.Namespace, source: Opened, done: Surgery) -> int:
     """Writes one result and tells of it; returns 0."""
     from rewriter.app.report.comparison_lines import comparison_lines
-    from rewriter.app.report.jsonreport import dumps
 
     differences = _differences(source, done.model) if args.diff else []
     written = _written(args, done)
     if args.format == "json" and args.output != STDOUT:
         found = {"did": done.did, "notes": done.notes, "same": done.same}
-        print(dumps({"schema": 1, "command": args.command, "input": source.name, "output": written, **found}))
+        answer_json(args, {"input": source.name, "output": written, **found})
         return 0
     to_stderr = args.output == STDOUT and not args.dry_run
     style = style_of(sys.stderr if to_stderr else sys.stdout)

@@ -31,8 +31,6 @@ LONGEST = 160  # characters of one side
 def comparison_object(before: str, after: str, found: Sequence[Difference]) -> dict[str, Any]:
     """The differences, as JSON has them."""
     return {
-        "schema": 1,
-        "command": "diff",
         "before": before,
         "after": after,
         "different": bool(found),
@@ -128,8 +126,6 @@ def layers_object(before: str, after: str, found: Comparison) -> dict[str, Any]:
     """The comparison, as JSON has it."""
     first = found.first
     return {
-        "schema": 1,
-        "command": "compare",
         "before": before,
         "after": after,
         "same": found.same,

@@ -19,8 +19,6 @@ _OPERATORS = 8  # that a summary of times lists
 def run_object(model: str, run: SingleRun, written: str | None) -> dict[str, Any]:
     """A run, as JSON has it."""
     return {
-        "schema": 1,
-        "command": "run",
         "model": model,
         "runtime": run.runtime,
         "seconds": run.seconds,
@@ -58,7 +56,7 @@ def bench_object(timings: Sequence[Timing], runtime: str) -> dict[str, Any]:
         }
         for timing in timings
     ]
-    return {"schema": 1, "command": "bench", "runtime": runtime, "models": models}
+    return {"runtime": runtime, "models": models}
 
 
 def bench_lines(timings: Sequence[Timing], runtime: str, *, nodes: bool, style: Style) -> Iterator[str]:
@@ -117,8 +115,6 @@ MOST = 20  # nodes shown, and places that were left out
 def history_object(path: str, runs: Sequence[RecordedRun], marked: Sequence[Mark]) -> dict[str, Any]:
     """The record as JSON has it."""
     return {
-        "schema": 1,
-        "command": "history",
         "path": path,
         "runs": [as_dict(run) for run in runs],
         "nodes": [as_dict(mark) for mark in marked],
@@ -171,8 +167,6 @@ def recorded_run_lines(run: RecordedRun, style: Style) -> Iterator[str]:
 def audit_object(before: str, after: str, found: Audit) -> dict[str, Any]:
     """An audit as JSON has it."""
     return {
-        "schema": 1,
-        "command": "audit",
         "input": before,
         "output": after,
         "as_recorded": found.true,
@@ -196,7 +190,7 @@ def audit_lines(before: str, after: str, found: Audit, style: Style) -> Iterator
 def firings_object(model: str, firings: Sequence[Firing]) -> dict[str, Any]:
     """The rewrites of a recorded run, as JSON has them."""
     listed = [{"number": one.number, "rule": one.rule, "place": one.place, "root": one.root} for one in firings]
-    return {"schema": 1, "command": "undo", "input": model, "firings": listed}
+    return {"input": model, "firings": listed}
 
 
 def firings_lines(firings: Sequence[Firing]) -> Iterator[str]:

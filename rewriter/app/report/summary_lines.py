@@ -18,7 +18,7 @@ LONGEST = 80  # characters of a metadata value
 
 def summary_object(found: ModelSummary, *, nodes: bool) -> dict[str, Any]:
     """The summary as JSON has it; without `lines` unless nodes were asked for."""
-    told = {"schema": 1, "command": "show", **as_dict(found)}
+    told: dict[str, Any] = as_dict(found)
     told["operators"] = dict(_ranked(found))
     if not nodes:
         del told["lines"]

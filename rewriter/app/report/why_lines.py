@@ -40,7 +40,7 @@ _VERDICTS = {
 
 def why_object(found: Explanation, model: str, exporter: str, notes: Sequence[str]) -> dict[str, Any]:
     """The explanation, as JSON has it."""
-    head = {"schema": 1, "command": "why", "model": model, "exporter": exporter, "notes": list(notes)}
+    head = {"model": model, "exporter": exporter, "notes": list(notes)}
     return {**head, "counts": counts(found), **as_dict(found)}
 
 

@@ -280,7 +280,7 @@ def undo(args: argparse.Namespace) -> int:
     with limited(args):
         if not args.firings:
             found = recorded_firings(source.file, known, **beside)
-            answer(args.format, lambda: firings_object(source.name, found), lambda style: firings_lines(found))
+            answer(args, lambda: firings_object(source.name, found), lambda style: firings_lines(found))
             return 0
         done = undone(source.file, args.firings, known, **beside, stamp=args.stamp)
         did = [f"undone  {one.number}  {one.rule}  {one.root} ({one.op})" for one in done.gone]
@@ -369,8 +369,8 @@ def split(args: argparse.Namespace) -> int:
             files = list(map(str, cut.write_parts(done.parts, places, force=args.force)))
     found = {"plan": done.plan, "notes": done.notes, "same": done.same, "joined": done.joined}
     answer(
-        args.format,
-        lambda: {"schema": 1, "command": "split", "input": source.name, **found, "output": files},
+        args,
+        lambda: {"input": source.name, **found, "output": files},
         lambda style: _split_lines(source.name, args.output if files else None, done, style),
     )
     return 0

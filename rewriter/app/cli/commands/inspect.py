@@ -67,14 +67,14 @@ def show(args: argparse.Namespace) -> int:
     nodes = args.nodes and not costs
     found = replace(summarise(source.file, nodes=nodes), path=source.name)
     if not costs:
-        answer(args.format, lambda: summary_object(found, nodes=nodes), lambda style: summary_lines(found, style), hang=11)
+        answer(args, lambda: summary_object(found, nodes=nodes), lambda style: summary_lines(found, style), hang=11)
         return 0
     from rewriter.app.report.summary_lines import stats_lines, stats_object
     from rewriter.workbench.inspect.model_stats import model_stats
 
     stats = model_stats(source.read(), args.static, weights=args.stats)
     answer(
-        args.format,
+        args,
         lambda: {**summary_object(found, nodes=nodes), "stats": stats_object(stats, args.depth, nodes=args.nodes)},
         lambda style: summary_lines(found, style),
         hang=11,
@@ -214,7 +214,7 @@ def diff(args: argparse.Namespace) -> int:
     before, after = all_opened([args.before, args.after])
     found = compare_files(before.file, after.file)
     answer(
-        args.format,
+        args,
         lambda: comparison_object(before.name, after.name, found),
         lambda style: comparison_lines(before.name, after.name, found, style),
     )
@@ -258,7 +258,7 @@ def compare(args: argparse.Namespace) -> int:
         layers=args.layers,
     )
     answer(
-        args.format,
+        args,
         lambda: layers_object(before.name, after.name, found),
         lambda style: layers_lines(before.name, after.name, found, style),
     )
@@ -289,7 +289,7 @@ def history(args: argparse.Namespace) -> int:
     except stamp.Unreadable as error:
         raise RewriterError(f"{source.name}: the record in it cannot be read: {error}") from None
     answer(
-        args.format,
+        args,
         lambda: history_object(source.name, runs, marks(model)),
         lambda style: history_lines(source.name, runs, marks(model), style),
     )
@@ -323,7 +323,7 @@ def audit(args: argparse.Namespace) -> int:
     found = check_record.audit(before.file, after.file, load(args.rules), source)
     found.findings = list(map(told, found.findings))
     answer(
-        args.format,
+        args,
         lambda: audit_object(before.name, after.name, found),
         lambda style: audit_lines(before.name, after.name, found, style),
     )
@@ -379,7 +379,7 @@ def run(args: argparse.Namespace) -> int:
             for name in values.keys() - arrays.keys():
                 say(f"note: {name!r} is no tensor, and not in {args.output}")
         answer(
-            args.format,
+            args,
             lambda: run_object(source.name, found, args.output),
             lambda style: run_lines(source.name, found, args.output, style),
             hang=11,
@@ -434,7 +434,7 @@ def bench(args: argparse.Namespace) -> int:
             optimize=not args.as_it_is,
         )
         answer(
-            args.format,
+            args,
             lambda: bench_object(timings, runtime_version()),
             lambda style: bench_lines(timings, runtime_version(), nodes=args.nodes, style=style),
             hang=11,

@@ -19,7 +19,7 @@ from rewriter.app.cli.options import (
     like,
     with_words,
 )
-from rewriter.app.cli.output import answer, say, style_of, tell
+from rewriter.app.cli.output import answer, answer_json, say, style_of, tell
 from rewriter.core.errors import RewriterError
 from rewriter.core.record import replace
 from rewriter.workbench.style import Style, clean, counted
@@ -185,7 +185,7 @@ def apply(args: argparse.Namespace) -> int:
     from rewriter.app.batch.urls import is_remote, is_url, told
     from rewriter.app.batch.work import Judging, Writing
     from rewriter.app.cli.selection import load
-    from rewriter.app.report.jsonreport import dumps, plain
+    from rewriter.app.report.jsonreport import plain
     from rewriter.trust.plans.plan_file import UNPLANNED, missing, read
 
     found = read(Path(args.plan))
@@ -207,7 +207,7 @@ def apply(args: argparse.Namespace) -> int:
     if args.format == "json":
         lost = [{"rewrite": one.proposal.number, "because": one.because} for one in absent]
         record = plain(model_record("fix", outcome))
-        print(dumps({"schema": 1, "command": "apply", "exit_code": code, **record, "missing": lost}))
+        answer_json(args, {"exit_code": code, **record, "missing": lost})
     elif not outcome.error:
         for line in _applied(found, outcome, absent, style_of(sys.stdout)):
             tell(line)
@@ -283,7 +283,7 @@ def why(args: argparse.Namespace) -> int:
         if rule.code.startswith(one.rule) and (not one.patterns or configuration.fits(one.patterns, args.model)):
             notes.append(f"{one.origin} suppresses {one.rule}" + (f" at {one.node}" if one.node else "") + f": {one.reason}")
     answer(
-        args.format,
+        args,
         lambda: why_object(found, given.name, str(context.exporter), notes),
         lambda style: why_lines(found, notes, args.limit, style),
     )

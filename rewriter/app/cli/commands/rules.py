@@ -17,7 +17,7 @@ from rewriter.app.cli.options import (
     steps,
     with_words,
 )
-from rewriter.app.cli.output import answer, say, style_of, tell
+from rewriter.app.cli.output import answer, answer_json, say, style_of, tell
 from rewriter.core.errors import RewriterError, install
 from rewriter.workbench.style import clean, counted
 
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 def rules(args: argparse.Namespace) -> int:
     """Lists rules; returns 1 when no rule answers the symptom, otherwise 0."""
     from rewriter.app.cli.selection import read_rules, target_names
-    from rewriter.app.report.jsonreport import dumps
     from rewriter.app.report.rule_lines import rule_object, rule_table
     from rewriter.rule_tools.symptoms import find_answers
 
@@ -64,7 +63,7 @@ def rules(args: argparse.Namespace) -> int:
     if args.format == "json":
         found = [{**rule_object(a.rule), "answers": a.symptom, "score": a.score, "sure": a.sure} for a in answers]
         objects = found if args.symptom is not None else [rule_object(rule) for rule in listed]
-        print(dumps({"schema": 1, "command": "rules", "rules": objects}))
+        answer_json(args, {"rules": objects})
         return 0 if is_sure else 1
     if not is_sure:
         say("no rule answers this text" + ("; the nearest:" if answers else ""))
@@ -84,8 +83,8 @@ def _print_packs(args: argparse.Namespace) -> int:
     found = [(pack, len(find_rule_files([pack.folder]))) for pack in packs()]
     listed = [{"name": p.name, "from": p.distribution, "folder": str(p.folder), "files": files} for p, files in found]
     answer(
-        args.format,
-        lambda: {"schema": 1, "command": "rules", "packs": listed},
+        args,
+        lambda: {"packs": listed},
         lambda style: (
             clean(f"pack:{pack.name}  {counted(files, 'rule file')}, {pack.distribution}, {pack.folder}")
             for pack, files in found
@@ -143,8 +142,8 @@ def rule(args: argparse.Namespace) -> int:
 
     found = find_rule(args.code, read_rules(args.rules))
     answer(
-        args.format,
-        lambda: {"schema": 1, "command": "rule", **rule_object(found)},
+        args,
+        lambda: rule_object(found),
         lambda style: rule_lines(found, style),
     )
     for line in text_lines(found) if args.format != "json" else ():
@@ -162,14 +161,13 @@ def rule(args: argparse.Namespace) -> int:
 )
 def explain(args: argparse.Namespace) -> int:
     """Prints the page; returns 0."""
-    from rewriter.app.report.jsonreport import dumps
     from rewriter.rule_tools.messages import message_pages
 
     known = message_pages.message_pages()
     texts = dict.fromkeys(known, "") if args.code == "list" else {args.code.upper(): message_pages.explain(args.code)}
     if args.format == "json":
         pages = [{"code": code, "title": known[code].title, **({"text": text} if text else {})} for code, text in texts.items()]
-        print(dumps({"schema": 1, "command": "explain", "pages": pages}))
+        answer_json(args, {"pages": pages})
     else:
         print("\n".join(text or f"{code}  {known[code].title}" for code, text in texts.items()))
     return 0

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewriter.app.cli.options import LONG, RULES, Limits, OneOf, Option, command, like, limits_of
-from rewriter.app.cli.output import answer, say, style_of, tell, wants_color
+from rewriter.app.cli.output import answer, answer_json, say, style_of, tell, wants_color
 from rewriter.core.errors import RewriterError
 from rewriter.workbench.style import clean, counted
 
@@ -90,7 +90,6 @@ def watched(paths: Sequence[str] | None, work: Callable[[], int], wait: Callable
 
 def _test(args: argparse.Namespace) -> int:
     from rewriter.app.cli.selection import load
-    from rewriter.app.report.jsonreport import dumps
     from rewriter.trust.rule_tests import inline_tests, limited_results
 
     known = load(args.rules)
@@ -102,7 +101,7 @@ def _test(args: argparse.Namespace) -> int:
             {"rule": r.rule, "title": r.title, "path": r.path, "line": r.line, "ok": r.ok, "message": r.message}
             for r in results
         ]
-        print(dumps({"schema": 1, "command": "test", "tests": tests, "untested": untested}))
+        answer_json(args, {"tests": tests, "untested": untested})
         return 1 if failed else 0
     _tell_failures(failed)
     sys.stdout.flush()
@@ -165,7 +164,6 @@ def _bless(args: argparse.Namespace) -> int:
 def lint(args: argparse.Namespace) -> int:
     """Checks the set; returns 1 when something is wrong with it. What cannot be decided is no finding."""
     from rewriter.app.cli.selection import load
-    from rewriter.app.report.jsonreport import dumps
     from rewriter.app.report.rule_lines import finding_object
     from rewriter.core.language.diagnostics import render_all
     from rewriter.rule_tools.lint import rule_set
@@ -176,7 +174,7 @@ def lint(args: argparse.Namespace) -> int:
     sources = {rule.path: rule.source for rule in known}
     if args.format == "json":
         findings = [finding_object(diagnostic, sources) for diagnostic in found]
-        print(dumps({"schema": 1, "command": "lint", "rules": len(known), "findings": findings}))
+        answer_json(args, {"rules": len(known), "findings": findings})
     elif found:
         print(render_all(found, sources, wants_color(sys.stdout)))
     sys.stdout.flush()
@@ -220,8 +218,8 @@ def coverage(args: argparse.Namespace) -> int:
                 break
     found = [count.counts(rule) for rule in known]
     answer(
-        args.format,
-        lambda: {"schema": 1, "command": "coverage", "models": len(jobs), "failed": failed, "rules": found},
+        args,
+        lambda: {"models": len(jobs), "failed": failed, "rules": found},
         lambda style: (clean(line) for one in found for line in coverage_lines(one, everything=args.all)),
     )
     never = sum(not one["fired"] for one in found)
@@ -306,8 +304,8 @@ def _update(place: Path, kept: dict[str, Verdict], verdicts: list[Verdict]) -> N
 
 def _show_locked(args: argparse.Namespace, known: dict[str, Verdict], missing: list[str]) -> int:
     answer(
-        args.format,
-        lambda: {"schema": 1, "command": "verify", "locked": sorted(known), "changed": missing},
+        args,
+        lambda: {"locked": sorted(known), "changed": missing},
         lambda style: (f"{code} is not in the lock as it is now; run: rewriter verify --update-lock" for code in missing),
     )
     if args.format != "json":
@@ -321,8 +319,8 @@ def _show(args: argparse.Namespace, verdicts: list[Verdict], rules: RuleSet) -> 
     bad = [verdict for verdict in verdicts if not verdict.acceptable]
     paths = {verdict.rule: rule.path for verdict in verdicts if (rule := rules.get(verdict.rule)) is not None}
     answer(
-        args.format,
-        lambda: {"schema": 1, "command": "verify", "rules": [verdict_object(verdict) for verdict in verdicts]},
+        args,
+        lambda: {"rules": [verdict_object(verdict) for verdict in verdicts]},
         lambda style: (line for one in verdicts for line in verdict_lines(one, paths.get(one.rule, ""), style)),
     )
     if args.format == "json":
