@@ -180,7 +180,7 @@ def _redefinitions(index: GraphIndex) -> Iterator[tuple[gs.Tensor, Scope]]:
 
 def _repeats(index: GraphIndex) -> bool:
     """Whether any name of the model has two definitions; mostly not, and quick to see."""
-    defined = [tensor.name for scope in index.scopes for tensor in _given(scope)]
+    defined = [tensor.name for scope in index.scopes for tensor in _named_inputs(scope)]
     defined += filter(None, map(_NAME, chain.from_iterable(map(_OUTPUTS, index.all_nodes()))))
     if len(set(defined)) == len(defined):
         return False
@@ -194,7 +194,7 @@ def _repeats(index: GraphIndex) -> bool:
 
 def _definitions(index: GraphIndex, scope: Scope, positions: dict[int, int]) -> Iterator[tuple[gs.Tensor, int]]:
     """What defines a name in a scope, with its position: inputs and initializers first; notes the positions of nodes."""
-    for tensor in _given(scope):
+    for tensor in _named_inputs(scope):
         yield tensor, -1
     for position, node in enumerate(index.members(scope) if positions is not None else ()):
         positions[id(node)] = position
@@ -203,11 +203,11 @@ def _definitions(index: GraphIndex, scope: Scope, positions: dict[int, int]) -> 
                 yield tensor, position
 
 
-def _given(scope: Scope) -> list[gs.Tensor]:
+def _named_inputs(scope: Scope) -> list[gs.Tensor]:
     """What has a name in a scope before its first node: inputs and initializers."""
     graph = scope.graph
-    given = [*graph.inputs, *graph.initializers] if isinstance(graph, Graph) else graph.inputs
-    return [tensor for tensor in given if tensor.name]
+    tensors = [*graph.inputs, *graph.initializers] if isinstance(graph, Graph) else graph.inputs
+    return [tensor for tensor in tensors if tensor.name]
 
 
 def _seen_outside(scope: Scope, name: str, places: list[dict[str, int]], positions: dict[int, int]) -> bool:
