@@ -21,7 +21,7 @@ from onnx import TensorProto, helper, numpy_helper
 from rewriter.app.batch import untouched
 from rewriter.app.batch.job import process
 from rewriter.app.batch.work import Job, Outcome, Work
-from rewriter.core.engine.attempt import Attempt, Look
+from rewriter.core.engine.attempt import Attempt, DryAttempt
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log.records import Log
 from rewriter.core.onnxfile import files
@@ -221,5 +221,5 @@ def test_what_cannot_fire_is_not_tried(tmp_path: Path, monkeypatch: pytest.Monke
     fast, slow, reached = both(tmp_path / "net.onnx", tmp_path, Work(rules, source="none", force=True))
     assert not reached
     assert comparable(fast) == comparable(slow)
-    assert {code for kind, code in tried if kind is Look} == {"OP055"}
+    assert {code for kind, code in tried if kind is DryAttempt} == {"OP055"}
     assert {code for kind, code in tried if kind is Attempt} >= {"OP034", "OP055"}

@@ -28,20 +28,22 @@ from rewriter.core.rewriting.transaction import Rewriting
 # local names may be names of inputs; behind such a function the name means the input again. Declared shapes tell the two apart.
 
 
-def uses_meaning_input(context: Context, made: gs.Tensor, given: gs.Tensor) -> Iterator[tuple[gs.Node, int]]:
-    """Nodes, and positions of their operands, that read `made` and give what they declare only where they read `given`."""
-    shape = context.facts.shape(made)
+def uses_meaning_input(context: Context, node_output: gs.Tensor, model_input: gs.Tensor) -> Iterator[tuple[gs.Node, int]]:
+    """Nodes with positions of operands that read `node_output`: those whose declared outputs need `model_input` there."""
+    shape = context.facts.shape(node_output)
     if shape is None or None in shape:
         return
-    for node in context.index.uses(made):
-        if _gives_the_declared(context, node, made, given) and not _gives_the_declared(context, node, made, made):
-            yield from ((node, i) for i, tensor in enumerate(node.inputs) if tensor is made)
+    for node in context.index.uses(node_output):
+        if _gives_the_declared(context, node, node_output, model_input) and not _gives_the_declared(
+            context, node, node_output, node_output
+        ):
+            yield from ((node, i) for i, tensor in enumerate(node.inputs) if tensor is node_output)
 
 
-def _gives_the_declared(context: Context, node: gs.Node, made: gs.Tensor, read: gs.Tensor) -> bool:
-    """Whether all outputs of a node are just what they are declared as when it reads `read` in place of `made`."""
+def _gives_the_declared(context: Context, node: gs.Node, node_output: gs.Tensor, read: gs.Tensor) -> bool:
+    """Whether all outputs of a node are just what they are declared as when it reads `read` in place of `node_output`."""
     facts, imports = context.facts, context.index.scope(node).opsets
-    operands = [facts.fact(read if tensor is made else tensor) if tensor.name else None for tensor in node.inputs]
+    operands = [facts.fact(read if tensor is node_output else tensor) if tensor.name else None for tensor in node.inputs]
     types = output_types(node_facts(node, imports, operands, lambda i: facts.constant(node.inputs[i])), imports)
     declared = [facts.declared(tensor) for tensor in node.outputs]
     return all(

@@ -464,7 +464,7 @@ class Explainer(Attempt):
         self._deepest = None
         self.context.forget()
         mark = index.names.mark(), index.node_names.mark()
-        for bound in interface_matches(self._compiled.rule.ast.match, self.context, self._compiled.given):
+        for bound in interface_matches(self._compiled.rule.ast.match, self.context, self._compiled.parameter_values):
             fired = self.on_graph(self._compiled, bound, 0)
             if fired is not None:
                 return self._fires(fired, mark)
@@ -493,7 +493,7 @@ class Explainer(Attempt):
 
     def _matcher(self, compiled: CompiledRule, root: gs.Node) -> Matcher:
         assert compiled.pattern is not None
-        parameter_values = self._given(compiled, root)
+        parameter_values = self._parameter_values(compiled, root)
         self._witness = Witness(compiled.pattern, self.context, parameter_values, compiled.lets, self._text)
         return self._witness
 
@@ -607,7 +607,7 @@ class Explainer(Attempt):
         match = self._compiled.rule.ast.match
         for number, item in enumerate(match.items):
             shortened = ast.Match(graph=True, items=match.items[: number + 1])
-            if next(interface_matches(shortened, self.context, self._compiled.given), None) is None:
+            if next(interface_matches(shortened, self.context, self._compiled.parameter_values), None) is None:
                 graph = self.context.index.graph
                 tensors = graph.inputs if item.side == "input" else graph.outputs
                 found = ", ".join(self._declared(tensor) for tensor in tensors[:4]) or f"no {item.side}"

@@ -16,7 +16,7 @@ from rewriter.core.language.schema import computed_default, normal
 from rewriter.core.language.walk import pattern_nodes, walk
 from rewriter.core.record import field, record, replace
 from rewriter.rule_tools.lint.overlay import OpKey, Overlay, RuleGraph, RuleNode, RuleSubject, default
-from rewriter.rule_tools.lint.terms import ABSENT, Branch, Claim, Domain, Term, TermRef, compare, fold, heads, is_constant
+from rewriter.rule_tools.lint.terms import ABSENT_TERM, Branch, Claim, Domain, Term, TermRef, compare, fold, heads, is_constant
 from rewriter.rule_tools.lint.terms import replace_parts as rename
 
 _PASSING = frozenset({"uses", "users", "is_output", "is_input"})  # facts that a rewrite may change about old tensors
@@ -226,7 +226,7 @@ class _ResultWriter:
             if not isinstance(position, int) or not 0 <= position < 64:
                 self._nodes[ref] = replace(node, inputs=(), open=True)
                 return
-            filled = (*node.inputs, *(ABSENT for _ in range(position + 1 - len(node.inputs))))
+            filled = (*node.inputs, *(ABSENT_TERM for _ in range(position + 1 - len(node.inputs))))
             self._nodes[ref] = replace(node, inputs=(*filled[:position], value, *filled[position + 1 :]))
         elif name == "op":
             self._rename(node, edit.value)
@@ -266,7 +266,7 @@ class _ResultWriter:
 
     def _operand(self, operand: ast.NewOperand | ast.Expr) -> TermRef | Term:
         if isinstance(operand, ast.Absent):
-            return ABSENT
+            return ABSENT_TERM
         if isinstance(operand, ast.Build):
             return TermRef("made", self._side, self._build(operand).at)
         if isinstance(operand, ast.Constant):
@@ -281,7 +281,7 @@ class _ResultWriter:
         redefined = name in _redefined(self._block)
         found = self._output_terms.get(name) if name not in self._of.names.known or not redefined else None
         found = self._of.names.known.get(name) if found is None else found
-        return found if isinstance(found, TermRef) or found == ABSENT else TermRef("open", self._side, name)
+        return found if isinstance(found, TermRef) or found == ABSENT_TERM else TermRef("open", self._side, name)
 
     # --- what terms of new things amount to ----------------------------------------------------------------------------------
 
@@ -324,7 +324,7 @@ class _ResultWriter:
         ops = node.ops if node is not None and node.ops is not None else frozenset()
         found = {default(domain, op, version, term[2]) for domain, op in ops for version in self._reach}
         if found == {None} and not any(computed_default(op, domain, term[2]) for domain, op in ops):
-            return ABSENT
+            return ABSENT_TERM
         return found.pop() if len(found) == 1 and found != {None} else term
 
     def _of_constant(self, term: Term, ref: TermRef) -> Term:

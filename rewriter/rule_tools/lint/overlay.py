@@ -19,7 +19,7 @@ from rewriter.core.language.pattern import ANY_OPERATOR, Made, Pattern, PatternN
 from rewriter.core.language.rule import Rule
 from rewriter.core.record import field, record
 from rewriter.rule_tools.lint.terms import (
-    ABSENT,
+    ABSENT_TERM,
     Branch,
     Claim,
     Domain,
@@ -269,7 +269,7 @@ def default(domain: str, op: str, version: int, name: str) -> Term:
 
 def absent(ref: TermRef | Term) -> bool:
     """Whether an operand is an omitted one."""
-    return bool(ref == ABSENT)
+    return bool(ref == ABSENT_TERM)
 
 
 MOST_ORDERS = 24  # orders of operands that are tried at one node
@@ -457,7 +457,7 @@ class _Laying:
             overlay.covers = overlay.covers and optional
             if self._bind(overlay, one, TermRef("open", theirs.ref.side, theirs.ref.at, position)):
                 yield overlay
-        elif optional and self._bind(overlay, one, ABSENT):
+        elif optional and self._bind(overlay, one, ABSENT_TERM):
             yield overlay
 
     def _overlays_of_makers(self, overlay: Overlay, one: TermRef, other: TermRef) -> Iterator[Overlay]:

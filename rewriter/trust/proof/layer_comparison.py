@@ -317,7 +317,7 @@ def _takes(info: onnx.ValueInfoProto, value: Any) -> bool:
 # All intermediates of a model may be many times what memory holds. So as many pairs as a budget allows are made outputs at a
 # time, and values are dropped before the next ones are asked for.
 
-UNKNOWN = 16
+UNKNOWN_SIZE_DIVISOR = 16
 """A tensor whose size cannot be told in advance is counted as the budget divided by this."""
 
 MOST_AT_ONCE = 256
@@ -355,7 +355,7 @@ class Search:
             expected_sizes(half.model, feed, [pair[i] for pair in ((p.first, p.second) for p in pairs)])
             for i, (half, feed) in enumerate(zip(self._halves, self._feeds, strict=True))
         ]
-        unknown = self._memory // (2 * UNKNOWN)
+        unknown = self._memory // (2 * UNKNOWN_SIZE_DIVISOR)
         chunk: list[TensorPair] = []
         total = 0
         for pair in pairs:
