@@ -296,24 +296,31 @@ def _agreement(source: Opened, cut: Extracted, part: Candidate, most: int) -> Ag
 def same_as_whole(
     source: Opened,
     parts: Sequence[Candidate],
-    given: Sequence[str],
+    boundary_names: Sequence[str],
     wanted: Sequence[str],
     most: int,
     bound: Bound | None = None,
 ) -> Agreement:
-    """Whether parts that run one after the other give what the whole model gives: what is `given` is taken from it. `bound`
-    as for `agreement`.
+    """Whether parts that run one after the other compute what the whole model computes.
+
+    The values of `boundary_names` come from the whole model. `bound` as for `agreement`.
     """
     whole = source.read()
     own = {tensor.name for tensor in whole.graph.inputs}
     outputs_by_name = {tensor.name: tensor for node in whole.graph.nodes for tensor in node.outputs if tensor.name}
-    names = [name for name in dict.fromkeys((*given, *wanted)) if name in outputs_by_name]
-    inputs = [tensor for tensor in whole.graph.inputs if tensor.name in given]
-    if any(name not in outputs_by_name and name not in own for name in given):
+    names = [name for name in dict.fromkeys((*boundary_names, *wanted)) if name in outputs_by_name]
+    inputs = [tensor for tensor in whole.graph.inputs if tensor.name in boundary_names]
+    if any(name not in outputs_by_name and name not in own for name in boundary_names):
         return Agreement(False, reason="an initializer of the whole is an input now")
     whole.graph.outputs = [outputs_by_name[name] for name in names] or [new_variable(tensor.name) for tensor in inputs]
     candidate = Candidate(whole)
     steps = [Step(part) for part in parts]
     return agreement(
-        candidate, [Step(candidate)], steps, [n for n in wanted if n in outputs_by_name], given=given, most=most, bound=bound
+        candidate,
+        [Step(candidate)],
+        steps,
+        [n for n in wanted if n in outputs_by_name],
+        boundary_names=boundary_names,
+        most=most,
+        bound=bound,
     )

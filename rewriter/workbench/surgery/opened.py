@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 StrPath = os.PathLike[str] | str
-Given = StrPath | onnx.ModelProto
+ModelSource = StrPath | onnx.ModelProto
 
 
 class Opened:
@@ -26,7 +26,7 @@ class Opened:
         name: what people are told it is.
     """
 
-    def __init__(self, source: Given, name: str = "", folder_handle: object = None) -> None:
+    def __init__(self, source: ModelSource, name: str = "", folder_handle: object = None) -> None:
         """`folder_handle` is what has to stay as long as the file is needed, as a folder that it was brought into."""
         self._folder_handle = folder_handle
         self._proto = source if isinstance(source, onnx.ModelProto) else None
