@@ -259,8 +259,8 @@ def convert(
     return _saved(done.model, output, force)
 
 
-def _texts(given: Sequence[str]) -> Sequence[str]:
-    return [given] if isinstance(given, str) else list(given)
+def _texts(texts: Sequence[str]) -> Sequence[str]:
+    return [texts] if isinstance(texts, str) else list(texts)
 
 
 def _checks(*, runtime: str = "auto", stamp: bool = True, force: bool = False) -> tuple[Checks, bool]:

@@ -16,11 +16,11 @@ class Circle:
 
 
 def test_graphs_of_earlier_models_are_collected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collector, "_made", 0)
+    monkeypatch.setattr(collector, "_object_count", 0)
     monkeypatch.setattr(collector, "MANY", 1000)
     gc.collect()
     with collector.collector_off():
         last = [weakref.ref(Circle()) for _ in range(2000)]
     assert all(one() is not None for one in last)
     collector.collect_between_models()
-    assert not any(one() is not None for one in last) and collector._made == 0
+    assert not any(one() is not None for one in last) and collector._object_count == 0

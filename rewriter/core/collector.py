@@ -12,7 +12,7 @@ MANY = 500_000
 FROZEN = 1000
 """Objects that may be frozen though nobody asked for it: Python 3.12 itself freezes some hundreds at its start."""
 
-_made = 0
+_object_count = 0
 
 
 @contextmanager
@@ -29,8 +29,8 @@ def collector_off(*, circular: bool = True) -> Iterator[None]:
     finally:
         if enabled:
             if gc.get_freeze_count() < FROZEN:
-                global _made
-                _made += gc.get_count()[0] if circular else 0
+                global _object_count
+                _object_count += gc.get_count()[0] if circular else 0
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()
@@ -38,7 +38,7 @@ def collector_off(*, circular: bool = True) -> Iterator[None]:
 
 def collect_between_models() -> None:
     """Collects what earlier models left, once that may be much: objects that count as old at once never have Python do it."""
-    global _made
-    if _made > MANY:
+    global _object_count
+    if _object_count > MANY:
         gc.collect()
-        _made = 0
+        _object_count = 0

@@ -64,7 +64,7 @@ else:
 
     def record(cls=None, *, frozen=False, slots=False, eq=True):
         """The decorator, with the meaning that these words have for `dataclasses.dataclass`."""
-        return (lambda cls: _made(cls, frozen, slots, eq)) if cls is None else _made(cls, frozen, slots, eq)
+        return (lambda cls: _as_record(cls, frozen, slots, eq)) if cls is None else _as_record(cls, frozen, slots, eq)
 
     def replace(one, /, **changes):
         """The same record with other values."""
@@ -73,7 +73,7 @@ else:
                 changes[name] = getattr(one, name)
         return type(one)(**changes)
 
-    def _made(cls: type, frozen: bool, slots: bool, eq: bool) -> type:
+    def _as_record(cls: type, frozen: bool, slots: bool, eq: bool) -> type:
         body = dict(vars(cls))
         own = {name: _entry(body.get(name, _NONE)) for name in body.get("__annotations__", ())}
         entries = {}
@@ -87,14 +87,14 @@ else:
             "__match_args__": _taken(entries),
             "__frozen__": frozen,
         }
-        given = {"__init__": _init, "__repr__": _shown}
+        methods = {"__init__": _init, "__repr__": _shown}
         if eq:
-            given |= {"__eq__": _equal, "__hash__": _hashed if frozen else None}
+            methods |= {"__eq__": _equal, "__hash__": _hashed if frozen else None}
         if frozen:
-            given |= {"__setattr__": _refuse, "__delattr__": _refuse}
+            methods |= {"__setattr__": _refuse, "__delattr__": _refuse}
             if slots:
-                given |= {"__getstate__": _get, "__setstate__": _put}
-        new |= {name: method for name, method in given.items() if name not in body}
+                methods |= {"__getstate__": _get, "__setstate__": _put}
+        new |= {name: method for name, method in methods.items() if name not in body}
         if slots:
             for name in (*own, "__dict__", "__weakref__"):
                 body.pop(name, None)
@@ -108,8 +108,8 @@ else:
             setattr(cls, name, value)
         return cls
 
-    def _entry(given) -> field:
-        return given if isinstance(given, field) else field(default=given)
+    def _entry(value) -> field:
+        return value if isinstance(value, field) else field(default=value)
 
     def _taken(entries) -> tuple[str, ...]:
         return tuple([name for name, entry in entries.items() if entry.init])
@@ -123,19 +123,19 @@ else:
         """A function that gives the values of the fields as a tuple."""
         return getter(tuple([name for name, entry in cls.__record__.items() if entry.compare or not compared]))
 
-    def _init(self, *given, **named) -> None:
+    def _init(self, *arguments, **named) -> None:
         """The constructor of the first objects of a class."""
         owner = _owner(type(self))
         count = _counts[owner] = _counts.get(owner, 0) + 1
         taken = owner.__match_args__
-        values = {**dict(zip(taken, given)), **named}  # noqa: B905 -- whether they fit is seen to below
-        fit = len(values) == len(given) + len(named) and values.keys() <= set(taken)
+        values = {**dict(zip(taken, arguments)), **named}  # noqa: B905 -- whether they fit is seen to below
+        fit = len(values) == len(arguments) + len(named) and values.keys() <= set(taken)
         for name, entry in owner.__record__.items():
             if name not in values and (entry.default is not _NONE or entry.factory is not _NONE):
                 values[name] = entry.default if entry.factory is _NONE else entry.factory()
         if count > RARE or not fit or not all(name in values for name in taken):
-            owner.__init__ = made = _constructor(owner)  # which also says what is wrong
-            made(self, *given, **named)
+            owner.__init__ = constructor = _constructor(owner)  # which also says what is wrong
+            constructor(self, *arguments, **named)
             return
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -194,9 +194,9 @@ else:
         if hasattr(cls, "__post_init__"):
             does.append("self.__post_init__()")
         exec(f"def __init__({', '.join(('self', *takes))}):\n " + "\n ".join(does or ["pass"]), known)
-        made = known["__init__"]
-        made.__qualname__ = f"{cls.__qualname__}.__init__"
-        return made
+        constructor = known["__init__"]
+        constructor.__qualname__ = f"{cls.__qualname__}.__init__"
+        return constructor
 
     class _Fields:
         """`__dataclass_fields__` of a record, made by `dataclasses` itself when somebody asks."""

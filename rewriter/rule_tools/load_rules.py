@@ -91,13 +91,13 @@ def load_rules(paths: Iterable[Path | str] | None = None) -> RuleSet:
     sources = {source.path: source for library in libraries for source in library.sources}
     places = {path: number for number, path in enumerate(dict.fromkeys((*files, *sources)))}
     rules = sorted((rule for part, _ in read for rule in part), key=lambda rule: places[rule.path])
-    told = (*(diagnostic for _, part in read for diagnostic in part), *check_codes(rules))
-    if any(not diagnostic.is_warning for diagnostic in told):
-        raise RuleFileError(told, sources)
-    doubtful = {diagnostic.path for diagnostic in told}
+    diagnostics = (*(diagnostic for _, part in read for diagnostic in part), *check_codes(rules))
+    if any(not diagnostic.is_warning for diagnostic in diagnostics):
+        raise RuleFileError(diagnostics, sources)
+    doubtful = {diagnostic.path for diagnostic in diagnostics}
     return RuleSet(
         tuple(sorted(rules, key=lambda rule: code_key(rule.code))),
-        warnings=told,
+        warnings=diagnostics,
         sources={path: source for path, source in sources.items() if path in doubtful},
     )
 

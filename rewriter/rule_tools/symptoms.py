@@ -75,9 +75,9 @@ class Symptoms:
         """The rules that share a word with the text, best first, each with the quotation that fits best."""
         best: dict[str, Answer] = {}
         text = text[:MOST_CHARACTERS]
-        asked = _Asked(text, self._operators_in(text), {word for word in _prose(text) if word not in self._weights})
+        query = _Query(text, self._operators_in(text), {word for word in _prose(text) if word not in self._weights})
         for message in self._messages:
-            score = self._score(message, asked)
+            score = self._score(message, query)
             known = best.get(message.rule.code)
             if score > 0 and (known is None or score > known.score):
                 best[message.rule.code] = Answer(message.rule, message.text, score)
@@ -89,24 +89,24 @@ class Symptoms:
         sure = [answer for answer in found if answer.sure]
         return sure[:most] or found[:3]
 
-    def _score(self, message: _Message, asked: _Asked) -> float:
+    def _score(self, message: _Message, query: _Query) -> float:
         """The weight of what both say, as part of what the shorter of them says."""
-        words, features = asked.read(message.operators)
+        words, features = query.read(message.operators)
         if features.isdisjoint(message.features):
             return 0.0
         shared = self._sum(features & message.features)
         known = [word for word in words if word in self._weights]
-        unknown = len(asked.unknown - {name.lower() for name in message.operators})
+        unknown = len(query.unknown - {name.lower() for name in message.operators})
         part = shared / self._whole(message)
         other = shared / (self._sum(_features(known)) + unknown * self._rarest)
         # A message that stands in the middle of a longer text is found by its own words, a piece of it by the piece's.
         fit = max(part, other if len(set(known)) >= LEAST_WORDS else 0.0) * 0.9 + min(part, other) * 0.1
-        return round(fit * (_OTHER_OPERATOR if self._elsewhere(message, asked.operators) else 1.0), 4)
+        return round(fit * (_OTHER_OPERATOR if self._elsewhere(message, query.operators) else 1.0), 4)
 
-    def _elsewhere(self, message: _Message, asked: frozenset[str]) -> bool:
+    def _elsewhere(self, message: _Message, operators: frozenset[str]) -> bool:
         """Whether both name operators, and the text neither one of the message nor one of the rule."""
         named = self._named(message)
-        return bool(named and asked) and asked.isdisjoint(named | message.operators)
+        return bool(named and operators) and operators.isdisjoint(named | message.operators)
 
     def _operators_in(self, text: str) -> frozenset[str]:
         """What seems to be an operator: what some rule matches, or stands where messages have one. Errors are none."""
@@ -123,7 +123,7 @@ class Symptoms:
         return rarity * _PAIR if " " in feature else rarity
 
 
-class _Asked:
+class _Query:
     """A text that is held against every message.
 
     Attributes:

@@ -147,10 +147,10 @@ class Side:
     outer: Side | None = None
     positional: bool = False
     nodes: list[onnx.NodeProto] = field(default_factory=list)
-    made: dict[str, tuple[int, int]] = field(default_factory=dict)
+    makers: dict[str, tuple[int, int]] = field(default_factory=dict)
     read: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     digests: dict[str, bytes] = field(default_factory=dict)
-    held: dict[str, ConstantContents] = field(default_factory=dict)
+    constants: dict[str, ConstantContents] = field(default_factory=dict)
 
     def digest(self, name: str) -> bytes:
         """Of a tensor here or in a graph around this one."""
@@ -164,9 +164,9 @@ class Side:
     def constant(self, name: str) -> ConstantContents | None:
         side: Side | None = self
         while side is not None:
-            if name in side.held:
-                return side.held[name]
-            if name in side.made or name in side.inputs:
+            if name in side.constants:
+                return side.constants[name]
+            if name in side.makers or name in side.inputs:
                 return None
             side = side.outer
         return None
@@ -197,9 +197,11 @@ def of_graph(graph: onnx.GraphProto, path: str, folder: Path | None, outer: Side
     """Reads every constant of the graph once."""
     tensors = [(text(tensor.name), tensor) for tensor in graph.initializer]
     tensors += [(text(sparse.values.name), sparse) for sparse in graph.sparse_initializer]
-    held = {name: constant(name, tensor, folder) for name, tensor in tensors}
-    inputs = [name for value in graph.input if (name := text(value.name)) not in held]
-    side = Side(path, inputs, [text(value.name) for value in graph.output], folder, outer, outer is not None, held=held)
+    constants = {name: constant(name, tensor, folder) for name, tensor in tensors}
+    inputs = [name for value in graph.input if (name := text(value.name)) not in constants]
+    side = Side(
+        path, inputs, [text(value.name) for value in graph.output], folder, outer, outer is not None, constants=constants
+    )
     return _filled(side, graph.node)
 
 
@@ -212,13 +214,13 @@ def _filled(side: Side, nodes: Iterable[onnx.NodeProto]) -> Side:
     for position, name in enumerate(side.inputs):
         known = f"{_depth(side)} {position}" if side.positional else f"main {name}"
         side.digests[name] = _digest(b"input", known.encode(errors="replace"))
-    side.digests.update({name: held.digest for name, held in side.held.items()})
+    side.digests.update({name: contents.digest for name, contents in side.constants.items()})
     for node in nodes:
         value = of_node(node)
         if value is not None and len(node.output) == 1:
             name = text(node.output[0])
-            side.held[name] = constant(name, value, side.folder)
-            side.digests[name] = side.held[name].digest
+            side.constants[name] = constant(name, value, side.folder)
+            side.digests[name] = side.constants[name].digest
             continue
         number = len(side.nodes)
         side.nodes.append(node)
@@ -228,7 +230,7 @@ def _filled(side: Side, nodes: Iterable[onnx.NodeProto]) -> Side:
         whole = _digest(head, domain, overload, count, *_attributes(node, side), *(side.digest(name) for name in operands))
         for position, name in enumerate(outputs):
             if name:
-                side.made[name] = number, position
+                side.makers[name] = number, position
                 side.digests[name] = _digest(whole, str(position).encode())
         for position, name in enumerate(operands):
             if name:
@@ -343,19 +345,19 @@ class Pairing:
 
     def _makers(self, one: str, other: str) -> None:
         """Pairs the makers of two tensors, or, where a node was put in between, the next ones of the same operator."""
-        mine, theirs = self.one.made.get(one), self.other.made.get(other)
+        mine, theirs = self.one.makers.get(one), self.other.makers.get(other)
         if mine is None and theirs is None:
             return
         if mine is not None and theirs is not None and (self._pair(mine[0], theirs[0]) or self._paired(mine[0], theirs[0])):
             return
         if mine is not None and theirs is not None and theirs[0] not in self.back:
             for name in self.other.names(theirs[0])[0]:
-                behind = self.other.made.get(name)
+                behind = self.other.makers.get(name)
                 if behind is not None and self._pair(mine[0], behind[0]):
                     return
         if mine is not None and theirs is not None and mine[0] not in self.forth:
             for name in self.one.names(mine[0])[0]:
-                behind = self.one.made.get(name)
+                behind = self.one.makers.get(name)
                 if behind is not None and self._pair(behind[0], theirs[0]):
                     return
 
@@ -377,7 +379,7 @@ class Pairing:
         """What structure did not reach: nodes of one operator that make a tensor of one name."""
         for number in range(len(self.one.nodes)):
             if number not in self.forth:
-                found = next((self.other.made[name] for name in _names(self.one, number) if name in self.other.made), None)
+                found = next((self.other.makers[name] for name in _names(self.one, number) if name in self.other.makers), None)
                 if found is not None and self._pair(number, found[0]):
                     self._spread()
 
@@ -520,19 +522,19 @@ def _overridable(one: list[str], other: list[str]) -> Iterator[Difference]:
     yield Difference("input", "", "initializers among the inputs", "", ", ".join(before) or "none", ", ".join(after) or "none")
 
 
-def _held(graph: onnx.GraphProto) -> set[str]:
+def _initializer_names(graph: onnx.GraphProto) -> set[str]:
     return {text(t.name) for t in graph.initializer} | {text(t.values.name) for t in graph.sparse_initializer}
 
 
 def _inputs(graph: onnx.GraphProto) -> dict[str, str]:
-    held = _held(graph)
-    return {text(value.name): type_text(value.type) for value in graph.input if text(value.name) not in held}
+    initializers = _initializer_names(graph)
+    return {text(value.name): type_text(value.type) for value in graph.input if text(value.name) not in initializers}
 
 
 def _listed(graph: onnx.GraphProto) -> list[str]:
     """Initializers that a caller may override."""
-    held = _held(graph)
-    return [name for value in graph.input if (name := text(value.name)) in held]
+    initializers = _initializer_names(graph)
+    return [name for value in graph.input if (name := text(value.name)) in initializers]
 
 
 def _outputs(graph: onnx.GraphProto) -> dict[str, str]:
@@ -625,7 +627,7 @@ class _Graphs:
         one, other = self._one, self._other
         if not before or not after:
             return before == after
-        mine, theirs = one.made.get(before), other.made.get(after)
+        mine, theirs = one.makers.get(before), other.makers.get(after)
         if mine is not None and theirs is not None:
             return self._pairing.forth.get(mine[0]) == theirs[0] and mine[1] == theirs[1]
         if mine is not None or theirs is not None:
@@ -634,7 +636,7 @@ class _Graphs:
             if self._one.positional and before in one.inputs and after in other.inputs:
                 return one.inputs.index(before) == other.inputs.index(after)
             return before == after and before in one.inputs and after in other.inputs
-        if before in one.held or after in other.held or self._outer is None:
+        if before in one.constants or after in other.constants or self._outer is None:
             return one.digest(before) == other.digest(after)
         return self._outer(before, after)
 
@@ -653,13 +655,13 @@ class _Graphs:
     def _unread(self) -> Iterator[Difference]:
         """Constants without a counterpart: which values one model has and the other has not."""
         counted = [{pair[side] for pair in self._compared} for side in (0, 1)]
-        values = [{held.digest for held in side.held.values()} for side in (self._one, self._other)]
-        for held in self._one.held.values():
-            if held.digest not in values[1] and held.name not in counted[0]:
-                yield Difference("constant", self._one.path, held.name, "", held.type, None)
-        for held in self._other.held.values():
-            if held.digest not in values[0] and held.name not in counted[1]:
-                yield Difference("constant", self._one.path, held.name, "", None, held.type)
+        values = [{contents.digest for contents in side.constants.values()} for side in (self._one, self._other)]
+        for contents in self._one.constants.values():
+            if contents.digest not in values[1] and contents.name not in counted[0]:
+                yield Difference("constant", self._one.path, contents.name, "", contents.type, None)
+        for contents in self._other.constants.values():
+            if contents.digest not in values[0] and contents.name not in counted[1]:
+                yield Difference("constant", self._one.path, contents.name, "", None, contents.type)
 
 
 def _constants(place: str, one: ConstantContents, other: ConstantContents) -> Difference:
@@ -678,10 +680,10 @@ def _tensor(side: Side, name: str) -> str | None:
     """A tensor with what it is: `h, made by Relu`, `w, float[5,3]`."""
     if not name:
         return None
-    if name in side.made:
-        return f"{name}, made by {text(side.nodes[side.made[name][0]].op_type)}"
-    held = side.constant(name)
-    return f"{name}, {held.type}" if held is not None else f"{name}, an input" if name in side.inputs else name
+    if name in side.makers:
+        return f"{name}, made by {text(side.nodes[side.makers[name][0]].op_type)}"
+    contents = side.constant(name)
+    return f"{name}, {contents.type}" if contents is not None else f"{name}, an input" if name in side.inputs else name
 
 
 def node_line(side: Side, number: int) -> str:

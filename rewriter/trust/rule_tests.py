@@ -50,7 +50,7 @@ class TestResult:
     Attributes:
         message: explains a failure over several lines.
         why: what keeps the rule from firing, where it is to fire and does not.
-        made: what became of the test's model, where that is not what the test says.
+        result_model: what became of the test's model, where that is not what the test says.
     """
 
     rule: str
@@ -60,15 +60,15 @@ class TestResult:
     ok: bool
     message: str = ""
     why: Explanation | None = None
-    made: onnx.ModelProto | None = None
+    result_model: onnx.ModelProto | None = None
 
 
 class FailedTest(RewriterError):
     """A test that fails, with what is known of the reason."""
 
-    def __init__(self, message: str, why: Explanation | None = None, made: onnx.ModelProto | None = None) -> None:
+    def __init__(self, message: str, why: Explanation | None = None, result_model: onnx.ModelProto | None = None) -> None:
         super().__init__(message)
-        self.why, self.made = why, made
+        self.why, self.result_model = why, result_model
 
 
 MAX_SECONDS = 60.0
@@ -133,15 +133,15 @@ def limited_results(tests: Sequence[RuleTest], known: Sequence[Rule]) -> Iterato
 
 def run_test(rule: Rule, test: ast.Test, known: Iterable[Rule] = ()) -> TestResult:
     """Runs one test. Rules that run beside this one are looked for among `known`, beside its file, and among those shipped."""
-    message, why, made = "", None, None
+    message, why, result_model = "", None, None
     try:
         _try(rule, test, known)
     except FailedTest as failure:
-        message, why, made = str(failure), failure.why, failure.made
+        message, why, result_model = str(failure), failure.why, failure.result_model
     except RewriterError as error:
         message = str(error)
     line = rule.source.line_col(test.span.start)[0]
-    return TestResult(rule.code, test.title, rule.path, line, not message, message, why, made)
+    return TestResult(rule.code, test.title, rule.path, line, not message, message, why, result_model)
 
 
 def read_model(text: str) -> onnx.ModelProto:
@@ -156,8 +156,8 @@ def read_model(text: str) -> onnx.ModelProto:
 
 def _parsed(error: Exception) -> str:
     """What the parser says, which comes as bytes: where in the model's text, what it reads there, and what it expected."""
-    told = error.args[0] if error.args and isinstance(error.args[0], bytes) else str(error).encode()
-    said = told.decode(errors="replace")
+    message = error.args[0] if error.args and isinstance(error.args[0], bytes) else str(error).encode()
+    said = message.decode(errors="replace")
     found = re.fullmatch(
         r"\[ParseError at position \(line: (\d+) column: (\d+)\)\]\s+Error context:(.*)\n(.*)", said, re.DOTALL
     )
@@ -209,12 +209,12 @@ def _try(rule: Rule, test: ast.Test, known: Iterable[Rule]) -> None:
         raise FailedTest(
             "the rule did not fire" + "".join(f"\n  {s.reason}" for s in log.skipped), _why(rule, test, source, settings)
         )
-    made = model.to_proto()
+    result = model.to_proto()
     wanted = read_model(test.after) if test.after else onnx.ModelProto()
-    expected, found = canonical_text(wanted), canonical_text(made)
+    expected, found = canonical_text(wanted), canonical_text(result)
     if expected != found:
         lines = difflib.unified_diff(expected.splitlines(), found.splitlines(), "expected", "rewritten", lineterm="", n=3)
-        raise FailedTest("\n".join(lines), made=made)
+        raise FailedTest("\n".join(lines), result_model=result)
     contradiction = next(contradictions(Model.from_proto(wanted)), "")
     if contradiction:
         raise FailedTest(f"the expected model contradicts itself: {contradiction}")

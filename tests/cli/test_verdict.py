@@ -22,7 +22,7 @@ from rewriter.app.batch import untouched
 from rewriter.app.batch.job import process
 from rewriter.app.batch.untouched import Outlook
 from rewriter.app.batch.work import Job, Outcome, Reading, Rewriting, Work, Writing
-from rewriter.core.engine.attempt import Attempt, Look
+from rewriter.core.engine.attempt import Attempt, DryAttempt
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log.records import Log
 from rewriter.core.onnxfile import files
@@ -228,5 +228,5 @@ def test_what_cannot_fire_is_not_tried(tmp_path: Path, monkeypatch: pytest.Monke
     )
     assert not reached
     assert comparable(fast) == comparable(slow)
-    assert {code for kind, code in tried if kind is Look} == {"OP055"}
+    assert {code for kind, code in tried if kind is DryAttempt} == {"OP055"}
     assert {code for kind, code in tried if kind is Attempt} >= {"OP034", "OP055"}

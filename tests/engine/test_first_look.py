@@ -9,7 +9,7 @@ import pytest
 
 from rewriter import load
 from rewriter.core.engine import run as runs
-from rewriter.core.engine.attempt import Attempt, Look
+from rewriter.core.engine.attempt import Attempt, DryAttempt
 from rewriter.core.language.cache.operator_table import operator_table
 from rewriter.core.log.records import Log
 from rewriter.core.matching.forecast import Forecast
@@ -39,7 +39,7 @@ def test_the_look_is_left_out_where_something_always_fires(tmp_path: Path, monke
 
     monkeypatch.setattr(runs.Run, "__init__", noted)
     first = log_of(DOES_NOT, tmp_path)
-    assert (made, first.firings) == ([Look], [])
+    assert (made, first.firings) == ([DryAttempt], [])
     monkeypatch.setattr(runs, "_fired", {})
     for _ in range(3):
         made.clear()
@@ -47,4 +47,4 @@ def test_the_look_is_left_out_where_something_always_fires(tmp_path: Path, monke
     assert made == [Attempt]
     made.clear()
     assert log_of(DOES_NOT, tmp_path) == first
-    assert made == [Attempt, Look]  # what the log says does not depend on the models before
+    assert made == [Attempt, DryAttempt]  # what the log says does not depend on the models before

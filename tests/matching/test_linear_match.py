@@ -26,7 +26,7 @@ def compiled(rule: Rule) -> CompiledRule | None:
         found = compile_rule(rule, {})
     except RewriterError:  # a parameter without a default
         return None
-    return found if found.ways is not None else None
+    return found if found.arrangements is not None else None
 
 
 RULES = [rule for one in load_rules() if (rule := compiled(one)) is not None]
@@ -56,9 +56,9 @@ def test_it_finds_what_the_search_finds(rule: CompiledRule) -> None:
         index = GraphIndex(graph)
         context = Context(index)
         for root in index.all_nodes():
-            arguments = rule.pattern, context, rule.given, rule.lets
-            assert rule.ways is not None
-            found = seen(LinearMatcher(rule.ways, *arguments), context, root)
+            arguments = rule.pattern, context, rule.parameter_values, rule.lets
+            assert rule.arrangements is not None
+            found = seen(LinearMatcher(rule.arrangements, *arguments), context, root)
             assert found == seen(Matcher(*arguments), context, root)
 
 

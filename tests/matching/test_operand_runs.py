@@ -6,7 +6,7 @@ import pytest
 
 from rewriter.core.language import ast
 from rewriter.core.language.pattern import compile_pattern
-from rewriter.core.matching.linear_match import linear_ways
+from rewriter.core.matching.linear_match import linear_arrangements
 from rewriter.core.matching.match import ATTEMPTS
 from tests.engine.helpers import rewrite_text
 
@@ -108,4 +108,4 @@ def test_the_search_is_bounded() -> None:
 
 def test_such_a_pattern_is_searched() -> None:
     node = ast.NodePattern((ast.Op("Concat"),), (ast.Variadic("p"), ast.Capture("x")), (ast.Output("y"),))
-    assert linear_ways(compile_pattern(ast.Match((node,)), {})) is None
+    assert linear_arrangements(compile_pattern(ast.Match((node,)), {})) is None

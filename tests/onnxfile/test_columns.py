@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
-from rewriter.core.conditions.census_model import NONE
+from rewriter.core.conditions.census_model import FAULT_IS_RULED_OUT
 from rewriter.core.facts import census_flow as dtype_flow
 from rewriter.core.facts.census_flow import follow_types
 from rewriter.core.language.cache.operator_table import operator_table
@@ -44,10 +44,16 @@ def told(census: Census) -> Any:
 def judged(census: Census) -> tuple[Any, Any]:
     """Which faults there surely are not, and what follows of the types."""
     table = operator_table()
-    none = {name: answer(census, table) for name, answer in NONE.items()}
+    none = {name: answer(census, table) for name, answer in FAULT_IS_RULED_OUT.items()}
     followed = follow_types(census, table)
     types = sorted(
-        (kind.op, kind.domain, repr(sorted(map(repr, kind.attrs))), sorted(kind.made), sorted(kind.handed.items()))
+        (
+            kind.op,
+            kind.domain,
+            repr(sorted(map(repr, kind.attrs))),
+            sorted(kind.output_types),
+            sorted(kind.declared_outputs.items()),
+        )
         for kind in census.kinds
     )
     return none, types if followed else None

@@ -19,7 +19,7 @@ from rewriter.core.onnxfile import temp_constants
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(temp_constants, "LEAST", 1)
-    monkeypatch.setattr(temp_constants, "MOST_HELD", 0)
+    monkeypatch.setattr(temp_constants, "MAX_BYTES_IN_MEMORY", 0)
 
 
 def model() -> Model:
@@ -44,7 +44,7 @@ ARRAYS = {
 def test_written_as_if_it_had_stayed_in_memory(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files, arrays = [], []
     for most_held in (0, 1 << 20):
-        monkeypatch.setattr(temp_constants, "MOST_HELD", most_held)
+        monkeypatch.setattr(temp_constants, "MAX_BYTES_IN_MEMORY", most_held)
         edited, constant = model(), new_constant("w", ARRAYS[name])
         edited.graph.initializers.append(constant)
         arrays.append(constant_array(constant))
@@ -62,8 +62,8 @@ def aside(constant: Constant) -> bool:
 
 def test_a_few_stay_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     gc.collect()
-    monkeypatch.setattr(temp_constants._state, "held", 0)
-    monkeypatch.setattr(temp_constants, "MOST_HELD", 100)
+    monkeypatch.setattr(temp_constants._state, "bytes_in_memory", 0)
+    monkeypatch.setattr(temp_constants, "MAX_BYTES_IN_MEMORY", 100)
     first, second = new_constant("a", np.zeros(20, np.float32)), new_constant("b", np.zeros(20, np.float32))
     assert (aside(first), aside(second)) == (False, True)
     del first
@@ -105,7 +105,7 @@ def test_renamed_and_edited(tmp_path: Path) -> None:
 
 def test_a_view_goes_to_the_file_though_little_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     """In memory it would hold all that it is a view of."""
-    monkeypatch.setattr(temp_constants, "MOST_HELD", 1 << 20)
+    monkeypatch.setattr(temp_constants, "MAX_BYTES_IN_MEMORY", 1 << 20)
     whole = np.arange(20, dtype=np.float32).reshape(4, 5)
     held, put = new_constant("a", whole.copy()), new_constant("b", whole.T)
     assert (aside(held), aside(put)) == (False, True)

@@ -133,7 +133,7 @@ def test_the_planted_difference_is_found(tmp_path: Path, seed: int) -> None:
     before = {name for node in one.graph.node if wrong in node.output for name in node.input}
     put_between = found.first.layer.pair.other_maker.name == "put_between_b"
     assert found.first.layer.pair.first in (before if put_between else {wrong})
-    assert found.held <= BUDGET
+    assert found.peak_bytes <= BUDGET
     blocked = [node.node for side in found.blocked for node in side]
     assert blocked == (["blocked"] if seed % 3 < 2 else [])
 

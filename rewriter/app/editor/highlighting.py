@@ -67,5 +67,5 @@ def textmate() -> str:
     language = SCOPE.rpartition(".")[2]
     patterns = [{"match": row.pattern, "name": f"{row.scope}.{language}"} for row in COLOURS]
     patterns.append({"match": r"\S", "name": f"invalid.illegal.{language}"})
-    made = {"name": NAME, "scopeName": SCOPE, "fileTypes": [ENDING], "patterns": patterns}
-    return json.dumps({"comment": "made by docs/build.py of rewriter/app/editor/highlighting.py", **made}, indent=2) + "\n"
+    grammar = {"name": NAME, "scopeName": SCOPE, "fileTypes": [ENDING], "patterns": patterns}
+    return json.dumps({"comment": "made by docs/build.py of rewriter/app/editor/highlighting.py", **grammar}, indent=2) + "\n"

@@ -133,7 +133,10 @@ class RulesServer:
         results = test_results(opened, code, line)
         self._failed[uri] = [
             lsp.Diagnostic(
-                self._line(result.line), f"{result.title}\n{told(result)}", lsp.DiagnosticSeverity.Error, source="rewriter test"
+                self._line(result.line),
+                f"{result.title}\n{result_text(result)}",
+                lsp.DiagnosticSeverity.Error,
+                source="rewriter test",
             )
             for result in results
             if not result.ok
@@ -141,7 +144,7 @@ class RulesServer:
         self._publish(uri)
         failed = len(self._failed[uri])
         self._show(f"{code or 'all rules'}: {len(results) - failed} of {len(results)} tests passed", failed > 0)
-        return [{"rule": r.rule, "title": r.title, "line": r.line, "ok": r.ok, "message": told(r)} for r in results]
+        return [{"rule": r.rule, "title": r.title, "line": r.line, "ok": r.ok, "message": result_text(r)} for r in results]
 
     def verified(self, uri: str, code: str) -> list[str]:
         """Runs a rule on random instances, and tells what that showed."""
@@ -223,7 +226,7 @@ def test_results(opened: OpenedRules, code: str = "", line: int = 0) -> list[Tes
         return list(limited_results(chosen, tuple(opened.rules)))
 
 
-def told(result: TestResult) -> str:
+def result_text(result: TestResult) -> str:
     """Why a test failed, as lines."""
     misses = () if result.why is None else miss_lines(result.why, 1, Style(False))
     return "\n".join((result.message, *misses))

@@ -77,10 +77,10 @@ def difference_lines(difference: Difference, style: Style) -> Iterator[str]:
         yield style.paint("red", f"-{_cut(difference.before)}")
     if difference.after is not None:
         yield style.paint("green", f"+{_cut(difference.after)}")
-    if (told := difference.statistics) is not None:
-        yield style.paint("red", f"-  {_range(told.before)}")
-        yield style.paint("green", f"+  {_range(told.after)}")
-        yield f"   {told.differing:,} of {told.elements:,} elements differ, by at most {told.largest:.6g}"
+    if (statistics := difference.statistics) is not None:
+        yield style.paint("red", f"-  {_range(statistics.before)}")
+        yield style.paint("green", f"+  {_range(statistics.after)}")
+        yield f"   {statistics.differing:,} of {statistics.elements:,} elements differ, by at most {statistics.largest:.6g}"
 
 
 def _subject(difference: Difference) -> str:
@@ -95,8 +95,8 @@ def _subject(difference: Difference) -> str:
     return f"{where}{name}"
 
 
-def _range(told: tuple[float, float, float]) -> str:
-    least, largest, mean = told
+def _range(statistics: tuple[float, float, float]) -> str:
+    least, largest, mean = statistics
     return f"from {least:.6g} to {largest:.6g}, mean {mean:.6g}"
 
 
@@ -215,13 +215,13 @@ def _row(layer: LayerDifference, style: Style) -> str:
 def _first(first: First, style: Style) -> Iterator[str]:
     pair = first.layer.pair
     yield style.paint("cyan", "@@ first difference @@")
-    yield f"A  {_made(pair.first, pair.maker)}  {first.layer.shape}"
-    yield f"B  {_made(pair.second, pair.other_maker)}"
+    yield f"A  {_tensor_text(pair.first, pair.maker)}  {first.layer.shape}"
+    yield f"B  {_tensor_text(pair.second, pair.other_maker)}"
     yield style.paint("red", f"{clean(first.layer.message)}; everything before it agrees")
     for difference in first.structure:
         yield from difference_lines(difference, style)
 
 
-def _made(tensor: str, maker: Maker) -> str:
+def _tensor_text(tensor: str, maker: Maker) -> str:
     shown = f"{clean(tensor)}, made by {clean(maker.operator)}"
     return shown if maker.name == tensor else f"{shown} ({clean(maker.name)})"

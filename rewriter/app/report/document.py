@@ -459,8 +459,8 @@ class Fleet:
             for group in self._groups
         )
         reasons = sorted(self._reasons.values(), key=lambda one: (-one.models, one.example))
-        told = tuple(ReasonRecord(one.said, one.models, one.example, tuple(one.answers)) for one in reasons)
-        return FleetRecord(TotalsRecord(*self._all), exporters, folders, dict(sorted(rules.items())), told)
+        reason_records = tuple(ReasonRecord(one.said, one.models, one.example, tuple(one.answers)) for one in reasons)
+        return FleetRecord(TotalsRecord(*self._all), exporters, folders, dict(sorted(rules.items())), reason_records)
 
 
 COLUMNS: Mapping[str, str] = {

@@ -172,8 +172,8 @@ def verdict_lines(verdict: Verdict, path: str, style: Style) -> list[str]:
         found.append(f"    a condition raised: {clean(verdict.raised)}")
     for line in verdict.unneeded:
         drafts = counted(line.broke, "draft")
-        told = f"nothing goes wrong without `{clean(line.text)}`, which {drafts} broke"
-        found.append(f"    warning[W504] {clean(path)}:{line.line}: {told}")
+        message = f"nothing goes wrong without `{clean(line.text)}`, which {drafts} broke"
+        found.append(f"    warning[W504] {clean(path)}:{line.line}: {message}")
     found += [f"    {clean(line)}" for line in verdict.obligation.splitlines()]
     return found
 
@@ -226,11 +226,11 @@ def coverage_lines(counts: Mapping[str, Any], *, everything: bool) -> Iterator[s
     elif everything:
         yield f"{code} fired {counted(fired, 'time')}; its pattern stood {times}"
     for where in counts["wheres"] if stood else ():
-        blocked, held = where["false"] + where["unknown"], where["true"]
+        blocked, passed = where["false"] + where["unknown"], where["true"]
         text = f"{code} line {where['line']} `{where['condition']}`"
-        if not blocked + held:
+        if not blocked + passed:
             yield f"{text} was never asked"
-        elif not blocked or not held:
-            yield f"{text} never {'held' if blocked else 'blocked'} (asked {counted(blocked + held, 'time')})"
+        elif not blocked or not passed:
+            yield f"{text} never {'held' if blocked else 'blocked'} (asked {counted(blocked + passed, 'time')})"
         elif everything:
-            yield f"{text} held {counted(held, 'time')} and blocked {counted(blocked, 'time')}"
+            yield f"{text} held {counted(passed, 'time')} and blocked {counted(blocked, 'time')}"

@@ -96,7 +96,7 @@ def _values(title: str, values: Mapping[str, Any]) -> Iterator[str]:
 def _shown(found: Mapping[str, Any]) -> str:
     kind = f"{found['dtype']}[{','.join(map(str, found['shape']))}]"
     parts = [f"{word} {found[word]:.6g}" for word in ("min", "max", "mean") if word in found]
-    parts += [f"{found[word]:,} {told}" for word, told in (("nan", "NaN"), ("inf", "infinite")) if found.get(word)]
+    parts += [f"{found[word]:,} {label}" for word, label in (("nan", "NaN"), ("inf", "infinite")) if found.get(word)]
     return f"{kind}  {', '.join(parts)}" if parts else kind
 
 

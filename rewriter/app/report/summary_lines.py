@@ -18,11 +18,11 @@ LONGEST = 80  # characters of a metadata value
 
 def summary_object(found: ModelSummary, *, nodes: bool) -> dict[str, Any]:
     """The summary as JSON has it; without `lines` unless nodes were asked for."""
-    told: dict[str, Any] = as_dict(found)
-    told["operators"] = dict(_ranked(found))
+    data: dict[str, Any] = as_dict(found)
+    data["operators"] = dict(_ranked(found))
     if not nodes:
-        del told["lines"]
-    return told
+        del data["lines"]
+    return data
 
 
 def summary_lines(found: ModelSummary, style: Style) -> Iterator[str]:
@@ -92,10 +92,10 @@ def _node_lines(nodes: Sequence[NodeLine], style: Style) -> Iterator[str]:
             place = node.place
             yield style.paint("bold", f"in {clean(place)}:")
         attributes = ", ".join(f"{name} = {value}" for name, value in node.attributes.items())
-        made, read = (", ".join(name or '""' for name in names) for names in (node.outputs, node.inputs))
+        outputs, read = (", ".join(name or '""' for name in names) for names in (node.outputs, node.inputs))
         label = f"[{clean(node.name)}] " if node.name else ""
         op = style.paint("cyan", clean(node.op)) + (clean(f"<{attributes}>") if attributes else "")
-        yield f"  {style.paint('dim', label)}{clean(made)} = {op}({clean(read)})"
+        yield f"  {style.paint('dim', label)}{clean(outputs)} = {op}({clean(read)})"
 
 
 def _port(port: SummaryPort) -> str:
@@ -130,7 +130,7 @@ _HEAD = f"{'nodes':>7}  {'parameters':>13}  {'MACs':>8}  {'weights':>10}  {'resu
 
 def stats_object(found: ModelStats, depth: int, *, nodes: bool) -> dict[str, Any]:
     """The figures, for JSON; those of each node only when asked for."""
-    told = {
+    data = {
         "total": as_dict(found.total),
         "modules": [{"module": list(path), **as_dict(cost)} for path, cost in found.modules(depth)],
         "weights": [as_dict(weight) for weight in found.weights],
@@ -138,8 +138,8 @@ def stats_object(found: ModelStats, depth: int, *, nodes: bool) -> dict[str, Any
         "functions": found.functions,
     }
     if nodes:
-        told["nodes"] = [{"place": node.place, "name": node.name, "op": node.op, **as_dict(node.cost)} for node in found.nodes]
-    return told
+        data["nodes"] = [{"place": node.place, "name": node.name, "op": node.op, **as_dict(node.cost)} for node in found.nodes]
+    return data
 
 
 def stats_lines(found: ModelStats, depth: int, style: Style, *, nodes: bool) -> Iterator[str]:
@@ -195,8 +195,8 @@ def _weight(weight: WeightStats) -> str:
     if weight.constant:
         zeros = f", {weight.dead:,} of them 0" if weight.dead else ""
         parts.append(f"{weight.constant:,} of {weight.channels:,} channels hold one number{zeros}")
-    told = "; ".join([*parts, *([weight.problem] if weight.problem else [])])
-    return clean(f"{weight.name}  {weight.type}[{','.join(map(str, weight.shape))}]  {told}")
+    text = "; ".join([*parts, *([weight.problem] if weight.problem else [])])
+    return clean(f"{weight.name}  {weight.type}[{','.join(map(str, weight.shape))}]  {text}")
 
 
 def _elements(weight: WeightStats) -> int:

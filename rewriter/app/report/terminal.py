@@ -52,7 +52,7 @@ def refusal_lines(path: str, refusal: str, answers: Mapping[str, str], log: Log,
     """What ONNX Runtime says against a model, and the rules that answer it: what makes each run, "" for those that do."""
     yield f"{clean(path)}: {style.paint('red', 'refused')} by ONNX Runtime: {clean(refusal)}"
     fires = log.counts
-    named = [_answer(code, "would fire" if code in fires else asked, style) for code, asked in answers.items()]
+    named = [_answer(code, "would fire" if code in fires else reason, style) for code, reason in answers.items()]
     if named:
         yield f"    answered by {', '.join(named)}"
     elif fires:
@@ -75,8 +75,8 @@ def expectation_lines(path: str, found: ExpectationRecord, style: Style) -> Iter
     if not found.after:
         yield f"    mended by {', '.join(found.rules)}: run `rewriter fix`"
     elif found.questions:
-        told = (f"{style.paint('cyan', code)} (--select DEFAULT,{code})" for code in found.questions)
-        yield f"    mended by a rule that only asks: {' or '.join(told)}"
+        commands = (f"{style.paint('cyan', code)} (--select DEFAULT,{code})" for code in found.questions)
+        yield f"    mended by a rule that only asks: {' or '.join(commands)}"
     else:
         yield "    no rule mends it"
 
@@ -88,7 +88,7 @@ def _answer(code: str, what: str, style: Style) -> str:
 def remaining_lines(refusal: str, answers: Mapping[str, str], log: Log, style: Style) -> Iterator[str]:
     """What ONNX Runtime says against the result of a repair, and rules that answer it and did not fire. Indented by two."""
     yield f"  {style.paint('red', 'still refused')} by ONNX Runtime: {clean(refusal)}"
-    if silent := [_answer(code, asked, style) for code, asked in answers.items() if code not in log.counts]:
+    if silent := [_answer(code, reason, style) for code, reason in answers.items() if code not in log.counts]:
         yield f"      answered by {', '.join(silent)}; `rewriter why` says why a rule does not fire"
 
 
@@ -147,8 +147,8 @@ def profile_lines(profile: Profile, style: Style) -> Iterator[str]:
     if dearest:
         yield style.paint("bold", f"{'rule':10}{'tried':>8}{'fired':>8}{'match ms':>10}{'rewrite ms':>12}")
     for code in dearest:
-        told = profile.asked[code], profile.fired[code], 1e3 * profile.matching[code], 1e3 * profile.rewriting[code]
-        yield f"{code:10}{told[0]:8}{told[1]:8}{told[2]:10.2f}{told[3]:12.2f}"
+        figures = profile.asked[code], profile.fired[code], 1e3 * profile.matching[code], 1e3 * profile.rewriting[code]
+        yield f"{code:10}{figures[0]:8}{figures[1]:8}{figures[2]:10.2f}{figures[3]:12.2f}"
     if len(costs) > len(dearest):
         yield f"and {len(costs) - len(dearest)} more rules"
 

@@ -46,15 +46,15 @@ def why_object(found: Explanation, model: str, exporter: str, notes: Sequence[st
 
 def counts(found: Explanation) -> dict[str, int]:
     """How many places there are, and what became of the rule at them."""
-    asked = [answer.question for answer in found.answers if answer.question is not None]
-    unknown = sum(question.unknown for question in asked)
-    errors = sum(question.error for question in asked)
+    questions = [answer.question for answer in found.answers if answer.question is not None]
+    unknown = sum(question.unknown for question in questions)
+    errors = sum(question.error for question in questions)
     return {
         "places": len(found.answers),
         "fires": sum(answer.fires for answer in found.answers),
         "unknown": unknown,
         "errors": errors,
-        "misses": len(asked) - unknown - errors,
+        "misses": len(questions) - unknown - errors,
     }
 
 
@@ -93,19 +93,19 @@ def _summary(found: Explanation) -> str:
     ops = " or ".join(map(clean, found.ops))
     if not found.answers:
         return f"no node of the model is {ops}, the operator of the pattern's root"
-    told = [f"fires at {number['fires']}"] if number["fires"] else []
-    told += [f"blocked by an unknown fact at {number['unknown']}"] if number["unknown"] else []
-    told += [f"fails at {number['errors']}"] if number["errors"] else []
-    told += [f"misses {number['misses']}"] if number["misses"] else []
-    return f"{counted(number['places'], 'place')} ({ops}): {', '.join(told)}"
+    parts = [f"fires at {number['fires']}"] if number["fires"] else []
+    parts += [f"blocked by an unknown fact at {number['unknown']}"] if number["unknown"] else []
+    parts += [f"fails at {number['errors']}"] if number["errors"] else []
+    parts += [f"misses {number['misses']}"] if number["misses"] else []
+    return f"{counted(number['places'], 'place')} ({ops}): {', '.join(parts)}"
 
 
 def _answer(answer: RuleAnswer, guarded: bool, style: Style) -> Iterator[str]:
     if answer.fires:
         word = "would fire, were it tried" if guarded else "fires"
         yield f"{_place(answer.place, answer.node, answer.op)}: {style.paint('green', word)}"
-        held = style.paint("bold", "holds")
-        yield from (f"    {held}: {clean(c.text)}" for c in answer.conditions if c.value == "true")
+        label = style.paint("bold", "holds")
+        yield from (f"    {label}: {clean(c.text)}" for c in answer.conditions if c.value == "true")
         for change in answer.changes:
             if change.before is not None:
                 yield style.paint("red", f"    - {clean(change.before)}")
@@ -138,13 +138,13 @@ def _question(question: FirstNo, answer: RuleAnswer, style: Style) -> Iterator[s
 def _rest(answers: Sequence[RuleAnswer], style: Style) -> Iterator[str]:
     """Places that are not shown, by what was asked."""
     fires = sum(answer.fires for answer in answers)
-    asked = Counter(_sort(answer.question) for answer in answers if answer.question is not None)
+    questions = Counter(_sort(answer.question) for answer in answers if answer.question is not None)
     yield f"and {counted(len(answers), 'more place')} (--limit):"
     if fires:
         yield f"    {fires} x fires"
-    yield from (f"    {times} x {clean(text)}" for text, times in asked.most_common(12))
-    if len(asked) > 12:
-        yield f"    and {len(asked) - 12} other questions"
+    yield from (f"    {times} x {clean(text)}" for text, times in questions.most_common(12))
+    if len(questions) > 12:
+        yield f"    and {len(questions) - 12} other questions"
 
 
 def _sort(question: FirstNo) -> str:

@@ -20,10 +20,10 @@ from rewriter.core.record import record
 #
 # Numbers, texts and lists are themselves, tuples are arrays.
 
-UNKNOWN = object()
+UNDECIDED = object()
 """What the census does not tell. The engine may know it, so that `maybe(UNKNOWN)` is unknown here, too."""
 
-ABSENT = object()
+NOT_WRITTEN = object()
 """An attribute that is not written and has no default."""
 
 
@@ -48,66 +48,68 @@ _STEPS: dict[str, Callable[[int, int], int]] = {
 _INT64, _LARGEST = 7, 2**63
 
 
-def truth(value: Any) -> Any:
+def partial_truth(value: Any) -> Any:
     """True, False or UNKNOWN."""
-    return bool(value) if isinstance(value, bool) or (isinstance(value, int) and value in (0, 1)) else UNKNOWN
+    return bool(value) if isinstance(value, bool) or (isinstance(value, int) and value in (0, 1)) else UNDECIDED
 
 
 def of_types(bits: int, wanted: int, *, positive: bool) -> Any:
     """Whether one of these types is among the wanted ones, or, not `positive`, is none of them."""
     if bits == ANY:
-        return UNKNOWN
+        return UNDECIDED
     if not bits & wanted:
         return not positive
-    return positive if bits.bit_count() == 1 else UNKNOWN
+    return positive if bits.bit_count() == 1 else UNDECIDED
 
 
 def compared(op: str, left: Any, right: Any) -> Any:
-    if any(isinstance(side, TypeSet | str) or side is ABSENT for side in (left, right)) or (type(left) is type(right) is list):
-        equal = same(left, right) if op in ("==", "!=") else UNKNOWN
-        return equal if equal is UNKNOWN or op == "==" else not equal
+    if any(isinstance(side, TypeSet | str) or side is NOT_WRITTEN for side in (left, right)) or (
+        type(left) is type(right) is list
+    ):
+        equal = same(left, right) if op in ("==", "!=") else UNDECIDED
+        return equal if equal is UNDECIDED or op == "==" else not equal
     try:
         return each(left, right, _ORDERS[op])
     except (ArithmeticError, TypeError, ValueError):
-        return UNKNOWN
+        return UNDECIDED
 
 
 def contained(item: Any, items: Any, *, positive: bool) -> Any:
     """Whether an item is in a list, or, not `positive`, is not."""
-    if item is UNKNOWN or not isinstance(items, list):
-        return UNKNOWN
+    if item is UNDECIDED or not isinstance(items, list):
+        return UNDECIDED
     answers = [same(item, element) for element in items]
-    return positive if True in answers else UNKNOWN if UNKNOWN in answers else not positive
+    return positive if True in answers else UNDECIDED if UNDECIDED in answers else not positive
 
 
-def arithmetic(op: str, left: Any, right: Any) -> Any:
+def partial_arithmetic(op: str, left: Any, right: Any) -> Any:
     """Whole numbers, and arrays of them; nothing else is asked for often enough."""
     step = _STEPS.get(op)
     if step is None or list in (type(left), type(right)):
-        return UNKNOWN
+        return UNDECIDED
     try:
         return _bounded(each(left, right, step))
     except (ArithmeticError, TypeError, ValueError):
-        return UNKNOWN
+        return UNDECIDED
 
 
 def _bounded(value: Any) -> Any:
     """UNKNOWN where the engine objects: its integers have 64 bits."""
     if isinstance(value, tuple):
-        return UNKNOWN if any(_bounded(item) is UNKNOWN for item in value) else value
-    return UNKNOWN if isinstance(value, int) and not -_LARGEST <= value < _LARGEST else value
+        return UNDECIDED if any(_bounded(item) is UNDECIDED for item in value) else value
+    return UNDECIDED if isinstance(value, int) and not -_LARGEST <= value < _LARGEST else value
 
 
 def element(base: Any, at: Any, stop: Any = None) -> Any:
     """`base[at]`, or `base[at..stop]`, where there is such an element."""
     if not isinstance(base, list | tuple | str) or not isinstance(at, int):
-        return UNKNOWN
+        return UNDECIDED
     try:
         if stop is None:
             return base[at]
-        return base[at : None if stop == -1 else stop + 1] if isinstance(stop, int) else UNKNOWN
+        return base[at : None if stop == -1 else stop + 1] if isinstance(stop, int) else UNDECIDED
     except LookupError:
-        return UNKNOWN
+        return UNDECIDED
 
 
 def decided(found: Any, *, decisive: bool) -> Any:
@@ -115,53 +117,53 @@ def decided(found: Any, *, decisive: bool) -> Any:
     if isinstance(found, bool):
         return found
     if not isinstance(found, list | tuple) or not all(isinstance(item, bool | int) for item in found):
-        return UNKNOWN
+        return UNDECIDED
     return any(found) if decisive else all(found)
 
 
-def cast(found: Any, wanted: Any) -> Any:
+def partial_cast(found: Any, wanted: Any) -> Any:
     """Whole numbers stay what they are as int64."""
     if wanted != TypeSet(1 << _INT64):
-        return UNKNOWN
+        return UNDECIDED
     whole = isinstance(found, list | tuple) and all(isinstance(item, int) for item in found)
-    return tuple(found) if whole else found if isinstance(found, int) else UNKNOWN
+    return tuple(found) if whole else found if isinstance(found, int) else UNDECIDED
 
 
 def each(left: Any, right: Any, step: Callable[[Any, Any], Any]) -> Any:
     """A step between numbers, or item by item where a list or array meets a number or an array another of its length."""
-    if left is UNKNOWN or right is UNKNOWN:
-        return UNKNOWN
+    if left is UNDECIDED or right is UNDECIDED:
+        return UNDECIDED
     sides = [side for side in (left, right) if isinstance(side, list | tuple)]
     if len(sides) == 2:
         if len(left) != len(right) or list in (type(left), type(right)):
-            return UNKNOWN
+            return UNDECIDED
         pairs = zip(left, right, strict=True)
         return tuple([each(one, other, step) for one, other in pairs])
     if sides:
         return type(sides[0])([each(item, right, step) if left is sides[0] else each(left, item, step) for item in sides[0]])
     numbers = isinstance(left, int | float) and isinstance(right, int | float)
-    return step(left, right) if numbers else UNKNOWN
+    return step(left, right) if numbers else UNDECIDED
 
 
 def same(one: Any, other: Any) -> Any:
     """Whether two values are equal; lists and tuples are both lists in attributes."""
-    if one is UNKNOWN or other is UNKNOWN:
-        return UNKNOWN
-    if one is ABSENT or other is ABSENT:
+    if one is UNDECIDED or other is UNDECIDED:
+        return UNDECIDED
+    if one is NOT_WRITTEN or other is NOT_WRITTEN:
         return one is other
     if isinstance(one, TypeSet) is not isinstance(other, TypeSet):
         one, other = _as_types(one), _as_types(other)  # an attribute may hold an element type, as `to` of Cast
     if isinstance(one, TypeSet) and isinstance(other, TypeSet):
         if not one.bits & other.bits:
             return False
-        return True if one.bits == other.bits and one.bits.bit_count() == 1 and one.bits > 0 else UNKNOWN
+        return True if one.bits == other.bits and one.bits.bit_count() == 1 and one.bits > 0 else UNDECIDED
     if isinstance(one, list) and isinstance(other, list):
         if len(one) != len(other):
             return False
         answers = [same(a, b) for a, b in zip(one, other, strict=True)]
-        return False if False in answers else UNKNOWN if UNKNOWN in answers else True
+        return False if False in answers else UNDECIDED if UNDECIDED in answers else True
     plain = (bool, int, float, str)
-    return one == other if isinstance(one, plain) and isinstance(other, plain) else UNKNOWN
+    return one == other if isinstance(one, plain) and isinstance(other, plain) else UNDECIDED
 
 
 def _as_types(value: Any) -> Any:
@@ -243,7 +245,7 @@ def no_branch_inputs(census: Census, table: Table) -> bool:
     return not any(kind.op == "If" and any(inner.inputs for inner in kind.bodies.values()) for kind in census.kinds)
 
 
-NONE: Mapping[str, Callable[[Census, Table], bool]] = {
+FAULT_IS_RULED_OUT: Mapping[str, Callable[[Census, Table], bool]] = {
     "repeated_nodes": no_repeated_nodes,
     "repeated_tensors": no_repeated_tensors,
     "unsorted_nodes": no_unsorted_nodes,
@@ -303,10 +305,10 @@ def _repeats(root: Body) -> bool:
             return True
         if body.orderly and root is body:
             continue
-        made = [name for _, _, outputs in body.nodes for name in outputs if name]
-        made += {*constants, *inputs}
-        seen.update(made)
-        count += len(made)
+        names = [name for _, _, outputs in body.nodes for name in outputs if name]
+        names += {*constants, *inputs}
+        seen.update(names)
+        count += len(names)
     return len(seen) < count
 
 
@@ -340,101 +342,104 @@ def _imported(root: Body, imports: Mapping[str, int]) -> Iterator[bool]:
 
 # The model that a forecast puts its questions to, and the single cases of them, with what was found before.
 
-_REPEATED = {"pads": (0, 2), "strides": (1, 1), "dilations": (1, 1)}
+_DEFAULTS_PER_AXIS = {"pads": (0, 2), "strides": (1, 1), "dilations": (1, 1)}
 """Defaults that depend on the number of spatial axes: the item, and how many an axis."""
 
 
-MOST_ANSWERS = 1 << 16
-MOST_SUBJECTS = 64
-Answers = dict[tuple[Any, ...], bool]
-_answers: dict[tuple[object, ...], tuple[Table, Answers]] = {}
+MAX_ANSWERS_PER_CACHE = 1 << 16
+MAX_CACHES = 64
+AnswerCache = dict[tuple[Any, ...], bool]
+_caches: dict[tuple[object, ...], tuple[Table, AnswerCache]] = {}
 
 
-class AskedModel:
-    """What questions are put to, with what was found before.
+class CensusModel:
+    """A model as its census describes it.
 
     Attributes:
-        answers: to questions about the form of a kind alone, those of other models of these versions among them.
+        answers: results of conditions that depend on the form of a kind alone; shared with other models of these versions.
     """
 
     def __init__(self, census: Census, table: Table) -> None:
         self.census = census
         self.table = table
-        self.by_op: dict[tuple[str, str], list[NodeKind]] = {}
+        self.kinds_by_operator: dict[tuple[str, str], list[NodeKind]] = {}
         for kind in census.kinds:
-            self.by_op.setdefault((kind.domain, kind.op), []).append(kind)
+            self.kinds_by_operator.setdefault((kind.domain, kind.op), []).append(kind)
         self.versions = census.versions
-        self.answers = self._shared()
-        self._effective: dict[tuple[NodeKind, str], Any] = {}
-        self._none: dict[str, Any] = {}
+        self.answers = self._shared_answers()
+        self._attribute_values: dict[tuple[NodeKind, str], Any] = {}
+        self._fault_lists: dict[str, Any] = {}
 
-    def _shared(self) -> Answers:
+    def _shared_answers(self) -> AnswerCache:
         key = id(self.table), self.census.ir_version, frozenset(self.versions), bool(self.census.functions)
-        found = _answers.get(key)
+        found = _caches.get(key)
         if found is None:
-            if len(_answers) >= MOST_SUBJECTS:
-                _answers.clear()
-            found = _answers[key] = self.table, {}  # with the table, so that no other one gets its id()
-        elif len(found[1]) >= MOST_ANSWERS:
+            if len(_caches) >= MAX_CACHES:
+                _caches.clear()
+            found = _caches[key] = self.table, {}  # with the table, so that no other one gets its id()
+        elif len(found[1]) >= MAX_ANSWERS_PER_CACHE:
             found[1].clear()
         return found[1]
 
-    def effective(self, kind: NodeKind, name: str) -> Any:
-        """The value that an attribute has by itself or by default."""
-        found = self._effective.get((kind, name))
+    def effective_attribute(self, kind: NodeKind, name: str) -> Any:
+        """The value that an attribute has on nodes of this kind, explicitly or by default; `UNDECIDED` if that is unknown."""
+        found = self._attribute_values.get((kind, name))
         if found is None:
-            found = self._effective[kind, name] = self._find(kind, name)
+            found = self._attribute_values[kind, name] = self._compute_attribute(kind, name)
         return found
 
-    def _find(self, kind: NodeKind, name: str) -> Any:
+    def _compute_attribute(self, kind: NodeKind, name: str) -> Any:
         found = kind.attrs.get(name)
         if found is not None:
-            return UNKNOWN if found is OPAQUE else found
+            return UNDECIDED if found is OPAQUE else found
         entry = None if kind.domain else self.table.get(kind.op)
         if entry is None:
-            return UNKNOWN
-        defaults = [_at(entry[0].get(name, ()), version) for version in self.versions]
+            return UNDECIDED
+        defaults = [_default_in_opset(entry[0].get(name, ()), version) for version in self.versions]
         if not defaults or any(default != defaults[0] for default in defaults):
-            return UNKNOWN
+            return UNDECIDED
         if defaults[0] is not None:
             return defaults[0]
         if name not in schema.COMPUTED_FROM_OPERANDS or schema.computed_default(kind.op, "", name) is None:
-            return ABSENT
-        item, times = _REPEATED.get(name, (0, 0))
+            return NOT_WRITTEN
+        item, times = _DEFAULTS_PER_AXIS.get(name, (0, 0))
         axes = kind.attrs.get("kernel_shape")
         padded = kind.attrs.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID", "")
-        return UNKNOWN if not times or not isinstance(axes, list) or (padded and not item) else [item] * (len(axes) * times)
+        return UNDECIDED if not times or not isinstance(axes, list) or (padded and not item) else [item] * (len(axes) * times)
 
-    def field(self, name: str) -> Any:
-        """`model.name`."""
+    def model_field(self, name: str) -> Any:
+        """The value of `model.NAME` in a condition: the ir_version, or the list of one of the model's faults.
+
+        The list is empty if the census rules the fault out, otherwise `UNDECIDED`.
+        """
         if name == "ir_version":
-            return self.census.ir_version or UNKNOWN
-        if name not in self._none:
-            self._none[name] = [] if NONE[name](self.census, self.table) else UNKNOWN
-        return self._none[name]
+            return self.census.ir_version or UNDECIDED
+        if name not in self._fault_lists:
+            self._fault_lists[name] = [] if FAULT_IS_RULED_OUT[name](self.census, self.table) else UNDECIDED
+        return self._fault_lists[name]
 
 
-class Asked:
-    """One case that a question is put to: a kind of node, and what its operands may be."""
+class NodeCase:
+    """One case in which a condition is evaluated: a kind of node, with possible types and ranks of its operands."""
 
-    __slots__ = ("kind", "lets", "model", "ranks", "types")
+    __slots__ = ("kind", "let_values", "model", "operand_ranks", "operand_types")
 
     def __init__(
         self,
-        model: AskedModel,
+        model: CensusModel,
         kind: NodeKind | None,
-        types: tuple[int, ...] | None = None,
-        ranks: tuple[int | None, ...] | None = None,
+        operand_types: tuple[int, ...] | None = None,
+        operand_ranks: tuple[int | None, ...] | None = None,
     ) -> None:
         self.model = model
         self.kind: Any = kind
-        self.types = types
-        self.ranks = ranks
-        self.lets: dict[str, Any] = {}
+        self.operand_types = operand_types
+        self.operand_ranks = operand_ranks
+        self.let_values: dict[str, Any] = {}
 
 
-def _at(values: Iterable[tuple[int, Any]], version: int) -> Any:
-    """The default that holds in an opset; None for none."""
+def _default_in_opset(values: Iterable[tuple[int, Any]], version: int) -> Any:
+    """The default of an attribute in an opset; None if it has none."""
     found = None
     for since, value in values:
         if since <= version:
@@ -442,7 +447,7 @@ def _at(values: Iterable[tuple[int, Any]], version: int) -> Any:
     return found
 
 
-Known = Callable[[Asked], Any]
+Known = Callable[[NodeCase], Any]
 """The value of an expression in one case: that of the language where it is known (numbers, texts, lists; tuples for arrays),
 `TypeSet` for an element type, UNKNOWN also where the engine would object.
 """
@@ -480,30 +485,30 @@ class TypeCompiler:
         else:
             places.append(position)
 
-    def types(self, expr: ast.Expr) -> Callable[[Asked], int] | None:
+    def types(self, expr: ast.Expr) -> Callable[[NodeCase], int] | None:
         """For `dtype(x)`: the set of types that x may have, as bits."""
         tensor = expr.args[0] if isinstance(expr, ast.Call) and expr.function == "dtype" else None
         return self.types_of(tensor) if isinstance(tensor, ast.Name) else None
 
-    def types_of(self, tensor: ast.Name) -> Callable[[Asked], int] | None:
+    def types_of(self, tensor: ast.Name) -> Callable[[NodeCase], int] | None:
         at, place, operand = self.each.get(tensor.id), self.outputs.get(tensor.id), self.operands.get(tensor.id)
         if at is None and place is None and operand is None:
             return None
         self.asks_types = True
         if at is not None:
-            return lambda asked: (ANY if asked.types is None else asked.types[at[0]]) or ANY
+            return lambda case: (ANY if case.operand_types is None else case.operand_types[at[0]]) or ANY
         if place is not None:
 
-            def made(asked: Asked) -> int:
-                found = () if asked.types is None else asked.kind.made[asked.types]
+            def output_type(case: NodeCase) -> int:
+                found = () if case.operand_types is None else case.kind.output_types[case.operand_types]
                 return found[place] if place < len(found) else ANY
 
-            return made
+            return output_type
         assert operand is not None
         positions, free = tuple(operand), self.free
 
-        def read(asked: Asked) -> int:
-            bits, types = ANY, asked.types
+        def read(case: NodeCase) -> int:
+            bits, types = ANY, case.operand_types
             if types is not None:
                 for position in positions:
                     one = union(types) if free else types[position] if _within(position, types) else ANY
@@ -525,10 +530,10 @@ class TypeCompiler:
     def dtype(self, tensor: ast.Expr) -> Known | None:
         types = self.types_of(tensor) if isinstance(tensor, ast.Name) else None
 
-        def value(asked: Asked) -> Any:
+        def value(case: NodeCase) -> Any:
             assert types is not None
-            bits = types(asked)
-            return UNKNOWN if bits == ANY else TypeSet(bits)
+            bits = types(case)
+            return UNDECIDED if bits == ANY else TypeSet(bits)
 
         return None if types is None else value
 
@@ -537,12 +542,14 @@ class TypeCompiler:
         place, operand = self.outputs.get(name), self.operands.get(name)
         if place == 0:
             self.asks_ranks = True
-            return lambda asked: UNKNOWN if asked.ranks is None else _number(asked.kind.ranks[asked.ranks])
+            return lambda case: UNDECIDED if case.operand_ranks is None else _number(case.kind.ranks[case.operand_ranks])
         if operand is None or place is not None or self.free:
             return None
         self.asks_ranks = True
         at = operand[0]
-        return lambda asked: UNKNOWN if not asked.ranks or not _within(at, asked.ranks) else _number(asked.ranks[at])
+        return lambda case: (
+            UNDECIDED if not case.operand_ranks or not _within(at, case.operand_ranks) else _number(case.operand_ranks[at])
+        )
 
 
 def _within(position: int, operands: Sequence[int | None]) -> bool:
@@ -550,4 +557,4 @@ def _within(position: int, operands: Sequence[int | None]) -> bool:
 
 
 def _number(rank: int | None) -> Any:
-    return UNKNOWN if rank is None or rank < 0 else rank
+    return UNDECIDED if rank is None or rank < 0 else rank

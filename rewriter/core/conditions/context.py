@@ -215,7 +215,7 @@ class Context:
             return True
         from rewriter.core.facts.single_node import single_node
 
-        told = True
+        is_known = True
         for node in nodes:
             for tensor in node.inputs:
                 self.see(tensor)
@@ -223,9 +223,9 @@ class Context:
             answer = None if model is None else self.has_kernel(model)
             if answer is False:
                 return True
-            told = told and answer is not None
+            is_known = is_known and answer is not None
         remedy = "install ONNX Runtime, or name it as the target: --target onnxruntime"
-        return False if told else self.doubt("whether the runtime has a kernel for it is unknown", remedy)
+        return False if is_known else self.doubt("whether the runtime has a kernel for it is unknown", remedy)
 
     # --- the framework's own file --------------------------------------------------------------------------------------------
 

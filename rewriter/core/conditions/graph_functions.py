@@ -47,7 +47,7 @@ def _changes(context: Context, node: gs.Node, domain: str, was: int, version: in
     """Whether a node that the model's version has would be another one, or none, in the other version."""
     if schema.schema(node.op, domain, was) is None:
         return False
-    kept = keeps_meaning(node.op, domain, node.attrs.keys(), given(node.inputs), given(node.outputs), was, version)
+    kept = keeps_meaning(node.op, domain, node.attrs.keys(), used_count(node.inputs), used_count(node.outputs), was, version)
     return not kept or (bool(schema.history(node.op, domain)) and not takes_types(context, node, domain, version))
 
 
@@ -56,14 +56,14 @@ def takes_types(
 ) -> bool:
     """Whether a version has the operator for those element types of this node that are known and among the given ones."""
     return all(
-        dtype not in among or takes(node.op, domain, version, made, position, dtype)
-        for made, tensors in ((False, node.inputs), (True, node.outputs))
+        dtype not in among or takes(node.op, domain, version, is_output, position, dtype)
+        for is_output, tensors in ((False, node.inputs), (True, node.outputs))
         for position, tensor in enumerate(tensors)
         if tensor.name and (dtype := context.facts.dtype(tensor)) is not None
     )
 
 
-def given(tensors: list[gs.Tensor]) -> int:
+def used_count(tensors: list[gs.Tensor]) -> int:
     return max((position for position, tensor in enumerate(tensors, 1) if tensor.name), default=0)
 
 
@@ -125,12 +125,12 @@ def _producer(context: Context, tensor: gs.Tensor) -> str:
 
 
 def _in_node_order(context: Context, names: list[str]) -> list[str]:
-    made = {
+    positions = {
         tensor.name: number
         for number, node in enumerate(context.index.members(context.index.scopes[0]))
         for tensor in node.outputs
     }
-    return sorted(names, key=lambda name: made.get(name, -1))
+    return sorted(names, key=lambda name: positions.get(name, -1))
 
 
 def _metadata(context: Context, node: gs.Node, key: str) -> str:
@@ -437,11 +437,11 @@ def _source_outputs(context: Context) -> Any:
     """Names of the tensors that stand for the heads of the framework's graph, in its order; UNKNOWN when one is not found."""
     if context.source is None or not context.source.heads:
         return context.doubt("the source information does not list the graph's outputs")
-    made = context.index.made_in(context.index.scopes[0])
+    tensors_by_name = context.index.made_in(context.index.scopes[0])
     found = []
     for key, index in context.source.heads:
         several = [f"{key}{index}", f"{key}_output{index}"] if context.source.output_count(key) > 1 else []
-        name = next((name for name in (*several, *([key] if index == 0 else [])) if name in made), None)
+        name = next((name for name in (*several, *([key] if index == 0 else [])) if name in tensors_by_name), None)
         if name is None:
             return context.doubt(f"no tensor stands for output {index} of {key!r} in the source information")
         found.append(name)

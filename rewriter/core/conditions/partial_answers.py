@@ -10,22 +10,22 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from rewriter.core.conditions.census_model import (
-    ABSENT,
-    NONE,
-    UNKNOWN,
-    Asked,
+    FAULT_IS_RULED_OUT,
+    NOT_WRITTEN,
+    UNDECIDED,
     Known,
+    NodeCase,
     TypeCompiler,
     TypeSet,
-    arithmetic,
-    cast,
     compared,
     contained,
     decided,
     element,
     of_types,
+    partial_arithmetic,
+    partial_cast,
+    partial_truth,
     same,
-    truth,
 )
 from rewriter.core.language import ast
 from rewriter.core.language.cache.operator_table import ANY
@@ -36,8 +36,8 @@ NODE = object()
 """The value of a label: the matched node, which is of the kind in question."""
 
 
-def nothing(asked: Asked) -> Any:
-    return UNKNOWN
+def nothing(case: NodeCase) -> Any:
+    return UNDECIDED
 
 
 class ConditionCompiler(TypeCompiler):
@@ -45,14 +45,14 @@ class ConditionCompiler(TypeCompiler):
 
     Attributes:
         faults: names of the faults of a model that they ask about.
-        asks_handed: whether they ask which outputs are outputs of the graph.
+        asks_declared_outputs: whether they ask which outputs are outputs of the graph.
     """
 
     def __init__(self, rule: ast.Rule) -> None:
         super().__init__({let.name: let.value for let in rule.lets})
         self.faults: set[str] = set()
-        self.asks_handed = False
-        self._made: dict[str, Known | None] = {}
+        self.asks_declared_outputs = False
+        self._let_values: dict[str, Known | None] = {}
 
     def value(self, expr: ast.Expr) -> Known | None:
         compile_ = _EXPRESSIONS.get(type(expr))
@@ -63,25 +63,25 @@ class ConditionCompiler(TypeCompiler):
         name = pattern.name
         if pattern.mode != "equals":
             present = pattern.mode == "present"
-            return lambda asked: (name in asked.kind.attrs) == present
+            return lambda case: (name in case.kind.attrs) == present
         variable = pattern.value.id if isinstance(pattern.value, ast.Name) else None
         binds = variable is not None and variable not in self.bound and variable not in self.lets and variable not in DTYPES
         if variable is not None and binds:
-            self.bound[variable] = lambda asked: asked.model.effective(asked.kind, name)
+            self.bound[variable] = lambda case: case.model.effective_attribute(case.kind, name)
         wanted = None if binds or pattern.value is None else self.value(pattern.value)
         any_value = binds or pattern.value is None
 
-        def fits(asked: Asked) -> Any:
-            value = asked.model.effective(asked.kind, name)
-            if value is UNKNOWN:
-                if asked.kind.attrs.get(name) is not OPAQUE:
-                    return UNKNOWN
-            elif value is ABSENT:
+        def fits(case: NodeCase) -> Any:
+            value = case.model.effective_attribute(case.kind, name)
+            if value is UNDECIDED:
+                if case.kind.attrs.get(name) is not OPAQUE:
+                    return UNDECIDED
+            elif value is NOT_WRITTEN:
                 return False
             if any_value:
                 return True
-            other = UNKNOWN if wanted is None else wanted(asked)
-            return UNKNOWN if other is UNKNOWN else same(value, other) is not False
+            other = UNDECIDED if wanted is None else wanted(case)
+            return UNDECIDED if other is UNDECIDED else same(value, other) is not False
 
         return fits
 
@@ -89,18 +89,18 @@ class ConditionCompiler(TypeCompiler):
 
     def literal(self, expr: ast.Literal) -> Known | None:
         value = expr.value
-        return None if value is None else lambda asked: value
+        return None if value is None else lambda case: value
 
     def name(self, expr: ast.Name) -> Known | None:
         if expr.id in self.bound:
             return self.bound[expr.id]
         if expr.id in self.lets:
-            if expr.id not in self._made:
-                self._made[expr.id] = self._let(expr.id)
-            return self._made[expr.id]
+            if expr.id not in self._let_values:
+                self._let_values[expr.id] = self._let(expr.id)
+            return self._let_values[expr.id]
         if expr.id in DTYPES and expr.id not in self.operands:
             one = TypeSet(1 << DTYPES[expr.id])
-            return lambda asked: one
+            return lambda case: one
         return None
 
     def _let(self, name: str) -> Known | None:
@@ -109,22 +109,22 @@ class ConditionCompiler(TypeCompiler):
         if inner is None:
             return None
 
-        def value(asked: Asked) -> Any:
-            if name not in asked.lets:
-                asked.lets[name] = inner(asked)
-            return asked.lets[name]
+        def value(case: NodeCase) -> Any:
+            if name not in case.let_values:
+                case.let_values[name] = inner(case)
+            return case.let_values[name]
 
         return value
 
     def field(self, expr: ast.Field) -> Known | None:
         name = expr.name
         if isinstance(expr.value, ast.Name) and expr.value.id == "model" and "model" not in self.bound:
-            self.faults.update({name} & NONE.keys())
-            return (lambda asked: asked.model.field(name)) if name == "ir_version" or name in NONE else None
+            self.faults.update({name} & FAULT_IS_RULED_OUT.keys())
+            return (lambda case: case.model.model_field(name)) if name == "ir_version" or name in FAULT_IS_RULED_OUT else None
         base = self.value(expr.value)
         if base is None or name in ("inputs", "outputs", "op", "doc_string"):
             return None
-        return lambda asked: asked.model.effective(asked.kind, name) if base(asked) is NODE else UNKNOWN
+        return lambda case: case.model.effective_attribute(case.kind, name) if base(case) is NODE else UNDECIDED
 
     def index(self, expr: ast.Index) -> Known | None:
         base = self.value(expr.value)
@@ -132,12 +132,12 @@ class ConditionCompiler(TypeCompiler):
             return None
         if not isinstance(expr.index, ast.Range):
             at = self.value(expr.index)
-            return None if at is None else lambda asked: element(base(asked), at(asked))
+            return None if at is None else lambda case: element(base(case), at(case))
         start = _always(0) if expr.index.start is None else self.value(expr.index.start)
         stop = _always(-1) if expr.index.stop is None else self.value(expr.index.stop)
         if start is None or stop is None:
             return None
-        return lambda asked: element(base(asked), start(asked), stop(asked))
+        return lambda case: element(base(case), start(case), stop(case))
 
     def list_of(self, expr: ast.ListOf) -> Known | None:
         items = [self.value(item) for item in expr.items]
@@ -145,9 +145,9 @@ class ConditionCompiler(TypeCompiler):
         if len(known) < len(items):
             return None  # an item that fails spoils the list, whatever the others are
 
-        def value(asked: Asked) -> Any:
-            found = [item(asked) for item in known]
-            return UNKNOWN if UNKNOWN in found else found
+        def value(case: NodeCase) -> Any:
+            found = [item(case) for item in known]
+            return UNDECIDED if UNDECIDED in found else found
 
         return value
 
@@ -157,33 +157,33 @@ class ConditionCompiler(TypeCompiler):
             return None
         if expr.op == "not":
 
-            def negated(asked: Asked) -> Any:
-                found = truth(operand(asked))
-                return UNKNOWN if found is UNKNOWN else not found
+            def negated(case: NodeCase) -> Any:
+                found = partial_truth(operand(case))
+                return UNDECIDED if found is UNDECIDED else not found
 
             return negated
 
-        def negative(asked: Asked) -> Any:
-            found = operand(asked)
-            return -found if isinstance(found, int | float) and not isinstance(found, bool) else UNKNOWN
+        def negative(case: NodeCase) -> Any:
+            found = operand(case)
+            return -found if isinstance(found, int | float) and not isinstance(found, bool) else UNDECIDED
 
         return negative
 
     def binary(self, expr: ast.Binary) -> Known | None:
         left, right, op = self.value(expr.left), self.value(expr.right), expr.op
-        return None if left is None or right is None else lambda asked: arithmetic(op, left(asked), right(asked))
+        return None if left is None or right is None else lambda case: partial_arithmetic(op, left(case), right(case))
 
     def compare(self, expr: ast.Compare) -> Known | None:
         wanted = self.named_types(expr)
         if wanted and (types := self.types(expr.left)) is not None:
             positive = expr.op in ("==", "in")
-            return lambda asked: of_types(types(asked), wanted, positive=positive)
+            return lambda case: of_types(types(case), wanted, positive=positive)
         left, right, op = self.value(expr.left), self.value(expr.right), expr.op
         if left is None or right is None:
             return None
         if op in ("in", "not in"):
-            return lambda asked: contained(left(asked), right(asked), positive=op == "in")
-        return lambda asked: compared(op, left(asked), right(asked))
+            return lambda case: contained(left(case), right(case), positive=op == "in")
+        return lambda case: compared(op, left(case), right(case))
 
     def logic(self, expr: ast.Logic) -> Known | None:
         parts = [self.value(operand) for operand in expr.operands]
@@ -192,14 +192,14 @@ class ConditionCompiler(TypeCompiler):
             return None
         decisive, all_known = expr.op == "or", len(known) == len(parts)
 
-        def value(asked: Asked) -> Any:
+        def value(case: NodeCase) -> Any:
             open_ = not all_known
             for part in known:
-                found = truth(part(asked))
+                found = partial_truth(part(case))
                 if found is decisive:
                     return decisive
-                open_ = open_ or found is UNKNOWN
-            return UNKNOWN if open_ else not decisive
+                open_ = open_ or found is UNDECIDED
+            return UNDECIDED if open_ else not decisive
 
         return value
 
@@ -209,9 +209,9 @@ class ConditionCompiler(TypeCompiler):
             return None
         then, other = self.value(expr.then) or nothing, self.value(expr.other) or nothing
 
-        def value(asked: Asked) -> Any:
-            found = truth(test(asked))
-            return UNKNOWN if found is UNKNOWN else (then if found else other)(asked)
+        def value(case: NodeCase) -> Any:
+            found = partial_truth(test(case))
+            return UNDECIDED if found is UNDECIDED else (then if found else other)(case)
 
         return value
 
@@ -231,16 +231,24 @@ class ConditionCompiler(TypeCompiler):
         self.asks_types = True
         before, behind = place or (0, 0)
 
-        def answers(asked: Asked, types: tuple[int, ...]) -> Iterator[Any]:
+        def answers(case: NodeCase, types: tuple[int, ...]) -> Iterator[Any]:
             for at[0] in range(before, len(types) - behind):
                 if types[at[0]]:  # an operand that is left out is no item
-                    yield truth(condition(asked))
+                    yield partial_truth(condition(case))
 
-        def some(asked: Asked) -> Any:
-            return UNKNOWN if asked.types is None or any(a is not False for a in answers(asked, asked.types)) else False
+        def some(case: NodeCase) -> Any:
+            return (
+                UNDECIDED
+                if case.operand_types is None or any(a is not False for a in answers(case, case.operand_types))
+                else False
+            )
 
-        def every(asked: Asked) -> Any:
-            return False if asked.types is not None and any(a is False for a in answers(asked, asked.types)) else UNKNOWN
+        def every(case: NodeCase) -> Any:
+            return (
+                False
+                if case.operand_types is not None and any(a is False for a in answers(case, case.operand_types))
+                else UNDECIDED
+            )
 
         return some if expr.quantifier == "any" else every
 
@@ -255,21 +263,25 @@ class ConditionCompiler(TypeCompiler):
         if place is None:
             return None
 
-        def value(asked: Asked) -> Any:
-            bits = ANY if asked.types is None else asked.kind.handed.get(place, ANY)
-            return UNKNOWN if bits == ANY else TypeSet(bits)
+        def value(case: NodeCase) -> Any:
+            bits = ANY if case.operand_types is None else case.kind.declared_outputs.get(place, ANY)
+            return UNDECIDED if bits == ANY else TypeSet(bits)
 
         return value
 
     def is_output(self, tensor: ast.Expr) -> Known | None:
         place = self._output(tensor)
-        return None if place is None else lambda asked: UNKNOWN if asked.types is None or place in asked.kind.handed else False
+        return (
+            None
+            if place is None
+            else lambda case: UNDECIDED if case.operand_types is None or place in case.kind.declared_outputs else False
+        )
 
     def _output(self, tensor: ast.Expr) -> int | None:
         """Which output of the node in question a name means."""
         place = self.outputs.get(tensor.id) if isinstance(tensor, ast.Name) else None
         self.asks_types = self.asks_types or place is not None
-        self.asks_handed = self.asks_handed or place is not None
+        self.asks_declared_outputs = self.asks_declared_outputs or place is not None
         return place
 
     def has(self, node: ast.Expr, name: ast.Expr) -> Known | None:
@@ -277,26 +289,26 @@ class ConditionCompiler(TypeCompiler):
         if label is None or wanted is None:
             return None
 
-        def value(asked: Asked) -> Any:
-            text = wanted(asked)
-            return text in asked.kind.attrs if label(asked) is NODE and isinstance(text, str) else UNKNOWN
+        def value(case: NodeCase) -> Any:
+            text = wanted(case)
+            return text in case.kind.attrs if label(case) is NODE and isinstance(text, str) else UNDECIDED
 
         return value
 
     def opset(self, domain: ast.Expr | None = None) -> Known | None:
         if domain is not None:
             return None
-        return lambda asked: next(iter(asked.model.versions)) if len(asked.model.versions) == 1 else UNKNOWN
+        return lambda case: next(iter(case.model.versions)) if len(case.model.versions) == 1 else UNDECIDED
 
     def axis(self, axis: ast.Expr, tensor: ast.Expr) -> Known | None:
         known, rank = self.value(axis), self.rank(tensor)
         if known is None or rank is None:
             return None
 
-        def value(asked: Asked) -> Any:
-            found, count = known(asked), rank(asked)
+        def value(case: NodeCase) -> Any:
+            found, count = known(case), rank(case)
             if not isinstance(found, int) or not isinstance(count, int) or not -max(count, 1) <= found < max(count, 1):
-                return UNKNOWN
+                return UNDECIDED
             return found % count if count else 0
 
         return value
@@ -304,28 +316,28 @@ class ConditionCompiler(TypeCompiler):
     def length(self, items: ast.Expr) -> Known | None:
         known = self.value(items)
 
-        def value(asked: Asked) -> Any:
+        def value(case: NodeCase) -> Any:
             assert known is not None
-            found = known(asked)
-            return len(found) if isinstance(found, list | tuple | str) else UNKNOWN
+            found = known(case)
+            return len(found) if isinstance(found, list | tuple | str) else UNDECIDED
 
         return None if known is None else value
 
     def all(self, items: ast.Expr) -> Known | None:
         known = self.value(items)
-        return None if known is None else lambda asked: decided(known(asked), decisive=False)
+        return None if known is None else lambda case: decided(known(case), decisive=False)
 
     def any(self, items: ast.Expr) -> Known | None:
         known = self.value(items)
-        return None if known is None else lambda asked: decided(known(asked), decisive=True)
+        return None if known is None else lambda case: decided(known(case), decisive=True)
 
     def maybe(self, condition: ast.Expr) -> Known | None:
         known = self.value(condition)
-        return None if known is None else lambda asked: False if truth(known(asked)) is False else UNKNOWN
+        return None if known is None else lambda case: False if partial_truth(known(case)) is False else UNDECIDED
 
     def cast(self, value: ast.Expr, dtype: ast.Expr) -> Known | None:
         known, wanted = self.value(value), self.value(dtype)
-        return None if known is None or wanted is None else lambda asked: cast(known(asked), wanted(asked))
+        return None if known is None or wanted is None else lambda case: partial_cast(known(case), wanted(case))
 
 
 _EXPRESSIONS: dict[type, Callable[[ConditionCompiler, Any], Known | None]] = {
@@ -360,4 +372,4 @@ _FUNCTIONS: dict[str, Callable[..., Known | None]] = {
 
 
 def _always(value: Any) -> Known:
-    return lambda asked: value
+    return lambda case: value

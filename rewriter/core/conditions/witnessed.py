@@ -26,8 +26,8 @@ def node_words(node: gs.Node) -> str:
     """`Relu 'act1'`, or, where the node has no name, `the Relu that makes 'h'`."""
     if node.name:
         return f"{_op(node)} {node.name!r}"
-    made = next((tensor.name for tensor in node.outputs if tensor.name), "")
-    return f"the {_op(node)} that makes {made!r}" if made else _op(node)
+    output_name = next((tensor.name for tensor in node.outputs if tensor.name), "")
+    return f"the {_op(node)} that makes {output_name!r}" if output_name else _op(node)
 
 
 def _op(node: gs.Node) -> str:

@@ -78,7 +78,7 @@ class Attempt:
             if (matcher := self._matcher_for(compiled, root)) is None:
                 return None
             for _ in matcher.matches(root):
-                bound, nodes = matcher.held()
+                bound, nodes = matcher.snapshot()
                 fired = self._try(compiled, root, bound, nodes, started)
                 if fired is not None:
                     return fired
@@ -96,7 +96,7 @@ class Attempt:
         self.context.forget()
         self.blocked.pop((compiled.code, key), None)
         try:
-            return self._try(compiled, None, {**compiled.given, **bound}, {}, perf_counter())
+            return self._try(compiled, None, {**compiled.parameter_values, **bound}, {}, perf_counter())
         except (Failure, RewriterError, *MISTAKES) as failure:
             self._block(compiled, None, _words(failure), error=True)
             return None
@@ -142,13 +142,13 @@ class Attempt:
 
     def _matcher(self, compiled: CompiledRule, root: gs.Node) -> Matcher:
         assert compiled.pattern is not None
-        arguments = compiled.pattern, self.context, self._given(compiled, root), compiled.lets
-        return Matcher(*arguments) if compiled.ways is None else LinearMatcher(compiled.ways, *arguments)
+        arguments = compiled.pattern, self.context, self._parameter_values(compiled, root), compiled.lets
+        return Matcher(*arguments) if compiled.arrangements is None else LinearMatcher(compiled.arrangements, *arguments)
 
-    def _given(self, compiled: CompiledRule, root: gs.Node) -> dict[str, Any]:
+    def _parameter_values(self, compiled: CompiledRule, root: gs.Node) -> dict[str, Any]:
         owner = self.context.index.scope(root).owner
-        given = compiled.given
-        return {**given, "outer": owner} if compiled.inside is not None and owner is not None else given
+        values = compiled.parameter_values
+        return {**values, "outer": owner} if compiled.inside is not None and owner is not None else values
 
     def _inside(self, compiled: CompiledRule, root: gs.Node) -> bool:
         scope = self.context.index.scope(root)
@@ -174,8 +174,8 @@ class Attempt:
             return None
         if self.coverage is not None:
             self.coverage.stood[compiled.code] += 1
-        asked = compiled.wheres if self._tells_all else compiled.asked
-        conditions = self._conditions(compiled, root, names, asked) if asked else ()
+        wheres = compiled.wheres if self._tells_all else compiled.deciding_wheres
+        conditions = self._conditions(compiled, root, names, wheres) if wheres else ()
         if conditions is None or (compiled.runtime and not self._concerns_runtime(compiled, root, nodes)):
             return None
         if self.auditor is None:
@@ -188,13 +188,13 @@ class Attempt:
         return fired
 
     def _conditions(
-        self, compiled: CompiledRule, root: gs.Node | None, names: Bindings, asked: Sequence[tuple[ast.Where, str]]
+        self, compiled: CompiledRule, root: gs.Node | None, names: Bindings, wheres: Sequence[tuple[ast.Where, str]]
     ) -> tuple[Condition, ...] | None:
         """What the log says of conditions that all hold; None when one does not, or it is unknown whether it does."""
         conditions: list[Condition] = []
         doubt: tuple[ast.Where, str, str] | None = None
         failed: tuple[ast.Where, str] | None = None
-        for where, text in asked:
+        for where, text in wheres:
             mark = len(self.context.doubts)
             try:
                 answer = holds(where.condition, names, self.context)
@@ -202,7 +202,7 @@ class Attempt:
                 failed = failed or (where, _words(failure))  # one that is false wins, wherever it stands
                 continue
             if self.coverage is not None:
-                self.coverage.asked(compiled.code, where, answer)
+                self.coverage.count_answer(compiled.code, where, answer)
             if answer is False:
                 del self.context.doubts[:]
                 return None
@@ -306,7 +306,7 @@ class WouldFire(Exception):
     """A rule is about to rewrite something."""
 
 
-class Look(Attempt):
+class DryAttempt(Attempt):
     """Tries rules up to the first that fires, and leaves the graph as it is."""
 
     def _rewrite(self, *arguments: Any) -> Fired | None:

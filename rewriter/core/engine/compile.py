@@ -16,7 +16,7 @@ from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.pattern import ANY_OPERATOR, Pattern, compile_pattern, specificity
 from rewriter.core.language.rule import Rule
 from rewriter.core.language.rules import RuleSet
-from rewriter.core.matching.linear_match import Way, linear_ways
+from rewriter.core.matching.linear_match import Arrangement, linear_arrangements
 from rewriter.core.matching.requirements import Inventory, Needs, needs
 from rewriter.core.matching.root_filter import RootFilter, Roots
 from rewriter.core.record import field, record
@@ -34,25 +34,25 @@ class CompiledRule:
 
     Attributes:
         pattern: None for `match graph`.
-        given: values of the rule's parameters.
-        root_filter, ways: what is asked of a root first, and all questions of a pattern that leaves few choices.
+        parameter_values: values of the rule's parameters.
+        root_filter, arrangements: what is asked of a root first, and all questions of a pattern that leaves few choices.
         inside, private, wheres: of the rule: where it matches, names of its private tensors, its conditions with their texts.
-        asked: of the conditions those that can be other than true; a row of a table often has just `true`.
+        deciding_wheres: of the conditions those that can be other than true; a row of a table often has just `true`.
         blocks: the rewrite blocks, made ready; `only` is the one for all opsets, where there is just that.
         title, kind, phase, opset, runtime, once: of the rule.
     """
 
     rule: Rule
     pattern: Pattern | None
-    given: dict[str, Any]
+    parameter_values: dict[str, Any]
     lets: dict[str, ast.Expr]
     root_filter: RootFilter | None = None
-    ways: tuple[Way, ...] | None = None
+    arrangements: tuple[Arrangement, ...] | None = None
     code: str = field(init=False)
     inside: ast.Inside | None = field(init=False)
     private: tuple[str, ...] = field(init=False)
     wheres: tuple[tuple[ast.Where, str], ...] = field(init=False)
-    asked: tuple[tuple[ast.Where, str], ...] = field(init=False)
+    deciding_wheres: tuple[tuple[ast.Where, str], ...] = field(init=False)
     blocks: tuple[Block, ...] = field(init=False)
     only: Block | None = field(init=False)
     title: str = field(init=False)
@@ -70,7 +70,7 @@ class CompiledRule:
         self.inside, self.once = tree.match.inside, self.rule.header.once
         self.private = tuple(name for private in tree.privates for name in private.names)
         self.wheres = tuple((where, self.rule.words(where.condition.span)) for where in tree.wheres)
-        self.asked = tuple(one for one in self.wheres if not _is_true(one[0].condition))
+        self.deciding_wheres = tuple(one for one in self.wheres if not _is_true(one[0].condition))
         self.blocks = tuple(Block(block) for block in tree.rewrites)
         self.only = self.blocks[0] if len(self.blocks) == 1 and self.blocks[0].opset is None else None
 
@@ -94,22 +94,22 @@ class PhasePlan:
     """The rules of one phase: by the operator of their root, and the ways back from a changed node to roots that may see it.
 
     Attributes:
-        any_root, any_ways: rules whose root may be of any operator, and ways back from a node of any.
+        any_root, paths_from_any: rules whose root may be of any operator, and ways back from a node of any.
     """
 
     name: str
     by_root: dict[OpKey, Roots[CompiledRule]] = field(default_factory=dict)
     any_root: list[CompiledRule] = field(default_factory=list)
     on_graph: list[CompiledRule] = field(default_factory=list)
-    ways: dict[OpKey, dict[Path, None]] = field(default_factory=dict)
-    any_ways: dict[Path, None] = field(default_factory=dict)
+    paths_by_operator: dict[OpKey, dict[Path, None]] = field(default_factory=dict)
+    paths_from_any: dict[Path, None] = field(default_factory=dict)
     _back: dict[OpKey, tuple[Path, ...]] = field(default_factory=dict)
 
     def ways_back(self, op: OpKey) -> tuple[Path, ...]:
         """The ways back from a changed node of an operator."""
         found = self._back.get(op)
         if found is None:
-            found = self._back[op] = (*self.ways.get(op, ()), *self.any_ways)
+            found = self._back[op] = (*self.paths_by_operator.get(op, ()), *self.paths_from_any)
         return found
 
     def roots(self, op: OpKey) -> Roots[CompiledRule] | None:
@@ -154,12 +154,12 @@ def default_value(expr: ast.Expr) -> Any:
 
 def compile_rule(rule: Rule, settings: Mapping[tuple[str, str], Any]) -> CompiledRule:
     """Raises RewriterError for a missing parameter or a pattern that is too large."""
-    given = parameters(rule, settings)
-    pattern = None if rule.ast.match.graph else compile_pattern(rule.ast.match, given)
+    parameter_values = parameters(rule, settings)
+    pattern = None if rule.ast.match.graph else compile_pattern(rule.ast.match, parameter_values)
     lets = {let.name: let.value for let in rule.ast.lets}
     if pattern is None:
-        return CompiledRule(rule, None, given, lets)
-    return CompiledRule(rule, pattern, given, lets, RootFilter(pattern), linear_ways(pattern))
+        return CompiledRule(rule, None, parameter_values, lets)
+    return CompiledRule(rule, pattern, parameter_values, lets, RootFilter(pattern), linear_arrangements(pattern))
 
 
 def plan(rules: Iterable[CompiledRule]) -> list[PhasePlan]:
@@ -181,9 +181,9 @@ def plan(rules: Iterable[CompiledRule]) -> list[PhasePlan]:
             phase.by_root[op].add(compiled)
         for number, path in pattern.paths:
             if pattern.nodes[number].ops is ANY_OPERATOR:
-                phase.any_ways[tuple(path)] = None
+                phase.paths_from_any[tuple(path)] = None
             for op in pattern.nodes[number].ops:
-                phase.ways.setdefault(op, {})[tuple(path)] = None
+                phase.paths_by_operator.setdefault(op, {})[tuple(path)] = None
     return [phase for phase in phases.values() if phase.by_root or phase.any_root or phase.on_graph]
 
 
@@ -240,25 +240,25 @@ class Prepared:
         Raises:
             RewriterError: one of the rules lacks a parameter, or its pattern is too large.
         """
-        waiting = self._about(suited, inventory.ops)
+        waiting = self._suitable(suited, inventory.ops)
         found: set[str] = set()
         growing = True
         while growing:  # what one rule makes may be what another one needs
             growing, ops = False, inventory.ops
             for rule in waiting:
-                met = [need for _, need in self._rule(rule) if need.met(inventory)]
-                if met:
-                    for need in met:
+                fulfilled = [need for _, need in self._rule(rule) if need.are_fulfilled_in(inventory)]
+                if fulfilled:
+                    for need in fulfilled:
                         grown = need.added(inventory)
                         growing = growing or grown is not inventory
                         inventory = grown
                     found.add(rule.code)
             if growing:
-                known = waiting if inventory.ops == ops else self._about(suited, inventory.ops)
+                known = waiting if inventory.ops == ops else self._suitable(suited, inventory.ops)
                 waiting = [rule for rule in known if rule.code not in found]
         return self._plan([rule for rule in suited if rule.code in found])
 
-    def _about(self, suited: Sequence[Rule], ops: frozenset[tuple[str, str]]) -> Sequence[Rule]:
+    def _suitable(self, suited: Sequence[Rule], ops: frozenset[tuple[str, str]]) -> Sequence[Rule]:
         """Those of rules whose operators are all among these: known without compiling a rule, and the same for models of one
         kind. `suited` is one of the lists that models of one exporter share.
         """
@@ -267,8 +267,8 @@ class Prepared:
         if known is None:
             if len(self._of_ops) >= MOST_PLANS:
                 self._of_ops.clear()
-            about = [rule for rule in suited if not any(map(ops.isdisjoint, rule.wanted))]
-            known = self._of_ops[key] = suited, about  # with the list, so that no other one gets its id()
+            suitable = [rule for rule in suited if not any(map(ops.isdisjoint, rule.wanted))]
+            known = self._of_ops[key] = suited, suitable  # with the list, so that no other one gets its id()
         return known[1]
 
     def only(self, rules: Sequence[Rule]) -> list[PhasePlan]:
@@ -280,7 +280,7 @@ class Prepared:
         found = self._ready.get(rule.code)
         if found is None:
             ready = [compile_rule(variant, self._settings) for variant in rule.variants]
-            found = [(one, needs(one.rule.ast, one.pattern, one.given)) for one in ready]
+            found = [(one, needs(one.rule.ast, one.pattern, one.parameter_values)) for one in ready]
             self._ready[rule.code] = found
         return found
 
@@ -304,9 +304,9 @@ def prepared(rules: RuleSet, settings: Mapping[tuple[str, str], Any]) -> Prepare
         same = known.rules is rules.rules or (len(known.rules) == len(rules.rules) and all(map(is_, known.rules, rules.rules)))
         if same and known.signature == signature:
             return known
-    made = Prepared(rules.rules, settings)
-    _prepared.append(made)
-    return made
+    preparation = Prepared(rules.rules, settings)
+    _prepared.append(preparation)
+    return preparation
 
 
 def _signature(settings: Mapping[tuple[str, str], Any]) -> str:

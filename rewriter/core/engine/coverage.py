@@ -28,7 +28,7 @@ class Coverage:
     fired: Counter[str] = field(default_factory=Counter)
     answers: Counter[tuple[str, int, str]] = field(default_factory=Counter)
 
-    def asked(self, code: str, where: ast.Where, answer: object) -> None:
+    def count_answer(self, code: str, where: ast.Where, answer: object) -> None:
         """Notes the answer of a `where` line."""
         self.answers[code, where.span.start, "unknown" if answer is UNKNOWN else str(bool(answer)).lower()] += 1
 

@@ -59,10 +59,10 @@ class Weights:
         maker = None if constant or not tensor.name else self._index.producer(tensor)
         if not constant and (maker is None or operator_key(maker) != CONSTANT):
             return None
-        held = tensor._values if maker is None else maker
+        contents = tensor._values if maker is None else maker
         known = self._known.get(id(tensor))
-        if known is None or known[1] is not held:
-            known = self._known[id(tensor)] = tensor, held, _read(tensor, maker)
+        if known is None or known[1] is not contents:
+            known = self._known[id(tensor)] = tensor, contents, _read(tensor, maker)
         return known[2]
 
 

@@ -70,8 +70,8 @@ class Worklist:
         for key in list(index.by_operator.keys if phase.any_root else phase.by_root):
             if (roots := phase.roots(key)) is None:
                 continue
-            if standing := roots.standing(index.by_operator.of(key), index):
-                found += index.positions(standing)
+            if candidates := roots.candidates(index.by_operator.of(key), index):
+                found += index.positions(candidates)
         found.sort(key=itemgetter(0), reverse=True)
         self._first, self._back = found, []
         self._waiting = {id(node) for _, node in found}
@@ -236,7 +236,7 @@ class Run:
         self._done: list[Fired] = []
         self._freed: dict[int, gs.Tensor] = {}
         self._halted: Stop | None = None
-        self._met: set[tuple[object, ...]] = set()
+        self._past_places: set[tuple[object, ...]] = set()
         self._rules = rules
         attempt.chosen = rules.chosen_runtimes
         self._plans = self._planned()
@@ -263,8 +263,8 @@ class Run:
             if self._halted is not None or len(self._done) == before or not (raised or again):
                 break
         self.log.tries = self._watch.tries
-        standing = (b for (_, root), b in self._attempt.blocked.items() if b.op == "" or self.index.has(root))
-        self.log.blocked = sorted(standing, key=lambda blocked: (blocked.rule, blocked.place, blocked.root))
+        still_blocked = (b for (_, root), b in self._attempt.blocked.items() if b.op == "" or self.index.has(root))
+        self.log.blocked = sorted(still_blocked, key=lambda blocked: (blocked.rule, blocked.place, blocked.root))
         if keep:
             self._finish()
         else:
@@ -347,7 +347,7 @@ class Run:
             return True
         if self._veto and (code, self.index.scope(root).path, node_name(root)) in self._veto:
             return True
-        return bool(compiled.once and self._met and not self._met.isdisjoint(((code,), (code, id(root)))))
+        return bool(compiled.once and self._past_places and not self._past_places.isdisjoint(((code,), (code, id(root)))))
 
     def _interface(self, phase: PhasePlan) -> None:
         """Rules on the model's interface: each fires once for each of its matches; one on the model as a whole, which has no
@@ -382,9 +382,9 @@ class Run:
 
     def _fire_on_graph(self, compiled: CompiledRule) -> bool:
         match = compiled.rule.ast.match
-        for bound in interface_matches(match, self.context, compiled.given):
+        for bound in interface_matches(match, self.context, compiled.parameter_values):
             place = compiled.code, *(id(bound[item.name]) for item in match.items if compiled.once != "model")
-            if place in self._met:
+            if place in self._past_places:
                 continue
             fired = self._attempt.on_graph(compiled, bound, hash(place))
             if fired is None:
@@ -394,7 +394,7 @@ class Run:
             elif self._accept(fired):
                 edits = fired.edits
                 if match.items or compiled.once:
-                    self._met.add(place)
+                    self._past_places.add(place)
                 refresh(self.context.facts, [*edits.retyped.values(), *edits.corrected.values(), *_outputs(fired)])
                 self._recorder.depict(fired)
                 return True
@@ -437,7 +437,7 @@ class Run:
         if self.index.naming.has_made:
             self.index.naming.release(edits.removed.values(), edits.freed.values())
         if fired.compiled.once and fired.root is not None:
-            self._met.update(_places(fired))
+            self._past_places.update(_places(fired))
         self._done.append(fired)
         self._recorder.record(fired)
         code, root = fired.compiled.code, id(fired.root) if fired.root is not None else 0

@@ -11,7 +11,7 @@ import onnx_graphsurgeon as gs
 from rewriter.core.collector import collector_off
 from rewriter.core.conditions.context import NOTHING_KNOWN, Context, Knowledge
 from rewriter.core.conditions.guards import suited
-from rewriter.core.engine.attempt import Attempt, Fired, Look, WouldFire
+from rewriter.core.engine.attempt import Attempt, DryAttempt, Fired, WouldFire
 from rewriter.core.engine.compile import CompiledRule
 from rewriter.core.engine.limits import Limits
 from rewriter.core.engine.phases import Permit, Run
@@ -179,7 +179,7 @@ class _FirstLook:
 
         It is None, too, where something is blocked: which of the rules are tried at all is then part of what the log says.
         """
-        look = Look(self.context, detail=detail)
+        look = DryAttempt(self.context, detail=detail)
         try:
             with self.context.facts.unedited():
                 log = Run(self.context, self._rules, limits, look, veto=veto, forecast=self._forecast).execute()
@@ -198,17 +198,22 @@ def questions(context: Context, rules: RuleSet, limits: Limits) -> list[Question
 
     What the other rules repair is no question any more, so both kinds run together.
     """
-    asked = {rule.code: rule for rule in rules.questions}
+    rules_by_code = {rule.code: rule for rule in rules.questions}
     if not suited(replace(rules, rules=rules.questions), context.subject)[0]:
         return []
     together = replace(rules, rules=(*rules.rules, *rules.questions), questions=())
     log = Run(context, together, limits, Attempt(context, detail=False)).execute(keep=False)
     return [
         Question(
-            one.rule, one.title, one.place, one.root, one.op, asked[one.rule].header.question or f"{one.title} Is it so here?"
+            one.rule,
+            one.title,
+            one.place,
+            one.root,
+            one.op,
+            rules_by_code[one.rule].header.question or f"{one.title} Is it so here?",
         )
         for one in log.firings
-        if one.rule in asked
+        if one.rule in rules_by_code
     ]
 
 

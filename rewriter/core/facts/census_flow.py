@@ -29,8 +29,8 @@ LONG = 1000
 """Nodes from which on following all of them at once, in several rounds, is faster than one after the other."""
 
 
-MOST_MADE = 1 << 15
-_made: dict[tuple[object, ...], tuple[Mapping[str, Any], tuple[int, ...]]] = {}
+MAX_OUTPUT_TYPES = 1 << 15
+_output_types: dict[tuple[object, ...], tuple[Mapping[str, Any], tuple[int, ...]]] = {}
 """What comes out of nodes of one form with operands of these types, in models without functions."""
 
 
@@ -75,32 +75,32 @@ class _TypeFlow:
         self.table = table
         self.known: dict[bytes, int] = {b"": 0}
 
-    def body(self, body: Body, given: Mapping[int, int], declared: Mapping[bytes, int]) -> None:
-        """Follows one graph; `given` are types of inputs by position, `declared` those that outer graphs write down."""
+    def body(self, body: Body, input_types: Mapping[int, int], declared: Mapping[bytes, int]) -> None:
+        """Follows one graph; `input_types` are types of inputs by position, `declared` those that outer graphs write down."""
         declared = {**declared, **{name: bits_of(dtype) for part in (body.infos, body.outputs) for name, dtype in part}}
         for name, dtype in body.constants:
             self.define(name, bits_of(dtype))
         constant = {name for name, _ in body.constants}
         for i, (name, dtype) in enumerate(body.inputs):
             if name not in constant:
-                bits = given.get(i)
+                bits = input_types.get(i)
                 self.define(name, bits_of(dtype) if bits is None else bits | bits_of(dtype) if dtype else bits)
         known, define = self.known, self.define
-        handed = _declared_outputs(body)
+        declared_outputs = _declared_outputs(body)
         for kind, inputs, outputs in body.nodes:
             operands = tuple([known.get(name, ANY) for name in inputs])
-            made = kind.made.get(operands)
-            if made is None or kind.bodies:
-                made = kind.made[operands] = self.outputs(kind, operands, len(outputs), declared)
+            output_types = kind.output_types.get(operands)
+            if output_types is None or kind.bodies:
+                output_types = kind.output_types[operands] = self.outputs(kind, operands, len(outputs), declared)
             for i, name in enumerate(outputs):
                 if name:
-                    bits = made[i] if i < len(made) else self.output(kind, operands, i)
+                    bits = output_types[i] if i < len(output_types) else self.output(kind, operands, i)
                     written = declared.get(name)
                     if written is not None and written != bits:
                         bits = written if bits == ANY and self.foreign(kind) else bits | written
                     define(name, bits)
-                    if name in handed:
-                        kind.handed[i] = kind.handed.get(i, 0) | handed[name]
+                    if name in declared_outputs:
+                        kind.declared_outputs[i] = kind.declared_outputs.get(i, 0) | declared_outputs[name]
 
     def define(self, name: bytes, bits: int) -> None:
         if name and self.known.setdefault(name, bits) != bits:
@@ -116,12 +116,12 @@ class _TypeFlow:
         if kind.form is None or self.census.functions:
             return tuple([self.output(kind, operands, i) for i in range(count)])
         key = id(self.table), kind.form, operands, count
-        found = _made.get(key)
+        found = _output_types.get(key)
         if found is None:
-            if len(_made) >= MOST_MADE:
-                _made.clear()
-            made = tuple([self.output(kind, operands, i) for i in range(count)])
-            found = _made[key] = self.table, made  # with the table, so that no other one gets its id()
+            if len(_output_types) >= MAX_OUTPUT_TYPES:
+                _output_types.clear()
+            output_types = tuple([self.output(kind, operands, i) for i in range(count)])
+            found = _output_types[key] = self.table, output_types  # with the table, so that no other one gets its id()
         return found[1]
 
     def output(self, kind: NodeKind, operands: tuple[int, ...], i: int) -> int:
@@ -154,13 +154,13 @@ class _TypeFlow:
     def through(self, kind: NodeKind, operands: tuple[int, ...], count: int, declared: Mapping[bytes, int]) -> Iterable[int]:
         """What comes out of a node with bodies, which are followed on the way."""
         loop, scan = (kind.op == op and not kind.domain for op in ("Loop", "Scan"))
-        given: dict[int, int] = {}
+        inner_types: dict[int, int] = {}
         if loop or scan:
-            given = dict(enumerate(operands))
+            inner_types = dict(enumerate(operands))
         if loop:
-            given.update({0: _INT64, 1: _BOOL})
+            inner_types.update({0: _INT64, 1: _BOOL})
         for body in kind.bodies.values():
-            self.body(body, given, declared)
+            self.body(body, inner_types, declared)
         if kind.domain or kind.op not in ("If", "Loop", "Scan") or kind.attrs.get("num_scan_inputs") is OPAQUE:
             return [ANY] * count
         found = []
@@ -196,18 +196,18 @@ def follow_ranks(census: Census) -> bool:
     missing = object()
     for kind, inputs, outputs in census.graph.nodes:
         operands = tuple([known.get(name) for name in inputs])
-        made = kind.ranks.get(operands, missing)
-        if made is missing:
-            made = kind.ranks[operands] = flow.rank(kind, operands)
+        output_rank = kind.ranks.get(operands, missing)
+        if output_rank is missing:
+            output_rank = kind.ranks[operands] = flow.rank(kind, operands)
         for name in outputs:
             if name:
                 if name in defined:
                     return False
                 defined.add(name)
-                known[name] = made  # type: ignore[assignment]
-                made = None
+                known[name] = output_rank  # type: ignore[assignment]
+                output_rank = None
             else:
-                made = None
+                output_rank = None
     for body in _inner([*census.graph.inner, *census.functions.values()]):
         for kind, inputs, _ in body.nodes:
             kind.ranks[(None,) * len(inputs)] = None

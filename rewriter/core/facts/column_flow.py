@@ -28,7 +28,7 @@ Outputs = Callable[[NodeKind, tuple[int, ...], int], int]
 
 
 def settled(body: Body, declared: Mapping[bytes, int], outputs: Outputs, foreign: Callable[[NodeKind], bool]) -> bool:
-    """Fills `made` and `handed` of the kinds of a body; False when the guesses do not come to rest.
+    """Fills `cases` and `handed` of the kinds of a body; False when the guesses do not come to rest.
 
     Args:
         body: with `columns`, and orderly.
@@ -43,10 +43,10 @@ def settled(body: Body, declared: Mapping[bytes, int], outputs: Outputs, foreign
         return False
     flow = _ColumnTypes(body, columns, columns.links)
     for _ in range(MOST_ROUNDS):
-        made, agrees = flow.round(outputs, foreign)
+        cases, agrees = flow.round(outputs, foreign)
         if agrees:
-            for kind, operands, found in made:
-                kind.made[operands] = found
+            for kind, operands, found in cases:
+                kind.output_types[operands] = found
             _hand(declared, columns, columns.links)
             return True
     return False
@@ -57,14 +57,14 @@ def _hand(declared: Mapping[bytes, int], columns: Columns, links: Links) -> None
     places = links.index.find(number_of(declared)) - len(links.seeds)
     for place, bits in zip(places.tolist(), declared.values(), strict=True):
         if place >= 0:
-            position, at = _place(links.made, place)
-            kind = columns.kinds[columns.rest_of[links.made[position].nodes[at]]]
-            kind.handed[position] = kind.handed.get(position, 0) | bits
+            position, at = _place(links.output_columns, place)
+            kind = columns.kinds[columns.rest_of[links.output_columns[position].nodes[at]]]
+            kind.declared_outputs[position] = kind.declared_outputs.get(position, 0) | bits
 
 
-def _place(made: list[Column], place: int) -> tuple[int, int]:
+def _place(columns: list[Column], place: int) -> tuple[int, int]:
     """In which column an output stands, and where."""
-    for position, column in enumerate(made):
+    for position, column in enumerate(columns):
         if place < len(column.nodes):
             return position, place
         place -= len(column.nodes)
@@ -100,7 +100,7 @@ class _ColumnTypes:
     def _declared(self, body: Body) -> IntArray:
         """What the file says of outputs; 0 for nothing. Of two declarations of one name the last one counts."""
         links = self.links
-        count = len(links.seeds) + sum(len(column.nodes) for column in links.made)
+        count = len(links.seeds) + sum(len(column.nodes) for column in links.output_columns)
         result: IntArray = np.zeros(count, np.intp)
         declared = {name: dtype for part in (body.infos, body.outputs) for name, dtype in part}
         places = links.index.find(number_of(declared))
@@ -118,9 +118,9 @@ class _ColumnTypes:
         alien = np.array([foreign(kind) for kind, _, _ in cases], bool)
         start, agrees = len(self.links.seeds), True
         after = self.guess.copy()
-        for position, column in enumerate(self.links.made):
+        for position, column in enumerate(self.links.output_columns):
             stop = start + len(column.nodes)
-            table = np.array([self.number(made[position]) if position < len(made) else 0 for _, _, made in found], np.intp)
+            table = np.array([self.number(types[position]) if position < len(types) else 0 for _, _, types in found], np.intp)
             case = case_of[column.nodes]
             after[start:stop] = self._joined(table[case], self.declared[start:stop], alien[case])
             start = stop
@@ -153,16 +153,19 @@ class _ColumnTypes:
         for position, column in enumerate(columns.outputs, 1):
             counts[case[column.nodes]] = position
         kinds = [columns.kinds[rest] for rest in columns.rest_of[example].tolist()]
-        return case, [(kind, tuple(given), count) for kind, given, count in zip(kinds, operands, counts.tolist(), strict=True)]
+        return case, [
+            (kind, tuple(operand_types), count)
+            for kind, operand_types, count in zip(kinds, operands, counts.tolist(), strict=True)
+        ]
 
-    def _joined(self, made: IntArray, declared: IntArray, alien: Mask) -> IntArray:
+    def _joined(self, computed: IntArray, declared: IntArray, alien: Mask) -> IntArray:
         """What is made, together with what is declared where that says something else."""
-        differ = np.flatnonzero((declared > 0) & (declared != made))
+        differ = np.flatnonzero((declared > 0) & (declared != computed))
         if not len(differ):
-            return made
-        result: IntArray = made.copy()
+            return computed
+        result: IntArray = computed.copy()
         for place in differ.tolist():
-            bits, written = self.sets[made[place]], self.sets[declared[place]]
+            bits, written = self.sets[computed[place]], self.sets[declared[place]]
             result[place] = self.number(written if bits == ANY and alien[place] else bits | written)
         return result
 

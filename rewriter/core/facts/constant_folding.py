@@ -342,18 +342,18 @@ def _reduction(function: Callable[..., Any]) -> Folding:
     return result
 
 
-def _sum(array: Array, **given: Any) -> Array:
-    return np.asarray(np.sum(array, dtype=array.dtype, **given))
+def _sum(array: Array, **options: Any) -> Array:
+    return np.asarray(np.sum(array, dtype=array.dtype, **options))
 
 
-def _mean(array: Array, **given: Any) -> Array:
+def _mean(array: Array, **options: Any) -> Array:
     if array.dtype.kind != "f":
         raise CannotFold
-    return np.asarray(np.mean(array, **given))
+    return np.asarray(np.mean(array, **options))
 
 
-def _product(array: Array, **given: Any) -> Array:
-    return np.asarray(np.prod(array, dtype=array.dtype, **given))
+def _product(array: Array, **options: Any) -> Array:
+    return np.asarray(np.prod(array, dtype=array.dtype, **options))
 
 
 def _matmul(operands: Operands) -> Array:

@@ -21,7 +21,7 @@ from rewriter.core.facts.value_rules import output_values
 from rewriter.core.graph.objects import Node
 from rewriter.core.graph.values import Constant, Variable, constant_array, declared, elem_type, static_shape
 from rewriter.core.onnxfile.tensors import (
-    UNKNOWN,
+    UNKNOWN_TYPE,
     TensorType,
     clean,
     count,
@@ -41,7 +41,7 @@ class Fact(NamedTuple):
     `mark` is None for what is no constant; two constants with the same mark have the same contents.
     """
 
-    type: TensorType = UNKNOWN
+    type: TensorType = UNKNOWN_TYPE
     value: ShapeValue | None = None
     mark: int | None = None
 
@@ -54,7 +54,7 @@ ONNX_DOMAINS = frozenset(("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.
 def declared_type(tensor: gs.Tensor) -> TensorType:
     """What the file, or whoever made the tensor, says of it; exact for a constant. Weights are not loaded."""
     if isinstance(tensor, Variable) and tensor.silent:
-        return UNKNOWN
+        return UNKNOWN_TYPE
     kind = "tensor_type" if isinstance(tensor, gs.Constant) else getattr(tensor, "type", None)
     if kind in (None, "tensor_type"):
         return TensorType(elem_type(tensor), static_shape(tensor))
@@ -66,7 +66,7 @@ def declared_type(tensor: gs.Tensor) -> TensorType:
         proto = onnx.TypeProto()
         proto.sequence_type.elem_type.tensor_type.elem_type = dtype
         return TensorType(other=proto.SerializeToString())
-    return UNKNOWN
+    return UNKNOWN_TYPE
 
 
 def _without_lengths(kind: onnx.TypeProto) -> onnx.TypeProto:
@@ -332,4 +332,4 @@ def _attributes(node: gs.Node) -> Hashable | None:
 
 def _declares_more(places: Sequence[int], node: gs.Node) -> bool:
     """Whether what the file declares of an output, at one of these places, may add to what follows from the operands."""
-    return any(place < len(node.outputs) and declared_type(node.outputs[place]) != UNKNOWN for place in places)
+    return any(place < len(node.outputs) and declared_type(node.outputs[place]) != UNKNOWN_TYPE for place in places)

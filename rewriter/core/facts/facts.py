@@ -44,7 +44,7 @@ from rewriter.core.graph.scopes import Scope, bodies
 from rewriter.core.graph.values import constant_array, elem_type
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.operator_traits import CASTS_BY_NUMBER, traits
-from rewriter.core.onnxfile.tensors import UNKNOWN, Dim, TensorType, join, refine
+from rewriter.core.onnxfile.tensors import UNKNOWN_TYPE, Dim, TensorType, join, refine
 
 # The element type of a tensor, found without its shape: most operators give what their operand has.
 #
@@ -108,7 +108,7 @@ class DtypeWalk:
         domain = node.domain or ""
         return domain in ("", "ai.onnx") and (domain, node.op) not in self._functions
 
-    def _own(self, node: gs.Node, made: gs.Tensor) -> int | None:
+    def _own(self, node: gs.Node, output: gs.Tensor) -> int | None:
         """The element type that an operator has by itself or by an attribute."""
         if len(node.outputs) != 1 or not self._is_onnx(node):
             return None
@@ -125,13 +125,13 @@ class DtypeWalk:
             return to if isinstance(to, int) and to in DTYPES.values() else None
         return None
 
-    def _source(self, node: gs.Node, made: gs.Tensor) -> gs.Tensor | None:
+    def _source(self, node: gs.Node, output: gs.Tensor) -> gs.Tensor | None:
         """The operand that has the same element type by the schema of the operator, be the shapes ever so wrong."""
         op, known = node.op, traits(node.op)
         if known.dtype not in ("first", "second") or not self._is_onnx(node):
             return None
         version = self._index.scope(node).opsets.get("")
-        places = [place for place, tensor in enumerate(node.outputs) if tensor is made]
+        places = [place for place, tensor in enumerate(node.outputs) if tensor is output]
         if version is None or len(places) != 1 or (places[0] and known.shape != "split"):
             return None
         sources = type_sources(op, version, len(node.outputs))
@@ -213,7 +213,7 @@ def output_types(node: gs.Node, types: Sequence[TensorType], results: Sequence[S
     """
     rule = {"If": _if, "Loop": _loop, "Scan": _scan}[node.op]
     found = rule(node, types, results)[: len(node.outputs)]
-    return found + [UNKNOWN] * (len(node.outputs) - len(found))
+    return found + [UNKNOWN_TYPE] * (len(node.outputs) - len(found))
 
 
 def _if(node: gs.Node, types: Sequence[TensorType], results: Sequence[Sequence[TensorType]]) -> list[TensorType]:
@@ -221,12 +221,12 @@ def _if(node: gs.Node, types: Sequence[TensorType], results: Sequence[Sequence[T
 
 
 def _loop(node: gs.Node, types: Sequence[TensorType], results: Sequence[Sequence[TensorType]]) -> list[TensorType]:
-    made, carried = list(results[0][1:]), max(len(types) - 2, 0)
-    return [_after(types[2 + i], kind) if i < carried else _stacked(kind, 0, None) for i, kind in enumerate(made)]
+    body_types, carried = list(results[0][1:]), max(len(types) - 2, 0)
+    return [_after(types[2 + i], kind) if i < carried else _stacked(kind, 0, None) for i, kind in enumerate(body_types)]
 
 
 def _scan(node: gs.Node, types: Sequence[TensorType], results: Sequence[Sequence[TensorType]]) -> list[TensorType]:
-    made, states = list(results[0]), _states(node, len(types))
+    body_types, states = list(results[0]), _states(node, len(types))
     if states is None:
         return []
     length: Dim = None
@@ -236,7 +236,7 @@ def _scan(node: gs.Node, types: Sequence[TensorType], results: Sequence[Sequence
             length = length if isinstance(length, int) or kind.shape[axis] is None else kind.shape[axis]
     return [
         refine(types[i], kind) if i < states else _stacked(kind, _axis(node, "scan_output_axes", i - states), length)
-        for i, kind in enumerate(made)
+        for i, kind in enumerate(body_types)
     ]
 
 
@@ -490,7 +490,7 @@ class Facts:
         contents = value._values if isinstance(value, gs.Constant) else repr(value)
         fact = constant_node_fact(node, self._mark(node.outputs[0], contents))
         declared = declared_type(node.outputs[0])
-        return fact if declared == UNKNOWN else fact._replace(type=refine(fact.type, declared))
+        return fact if declared == UNKNOWN_TYPE else fact._replace(type=refine(fact.type, declared))
 
     def _of_control_flow(self, node: gs.Node) -> list[Fact]:
         results = []
@@ -557,27 +557,27 @@ class Facts:
 
     def _array(self, wanted: gs.Tensor) -> Array | None:
         """The array of a tensor known to be constant, made from its operands' arrays where it is folded."""
-        made: dict[int, Array | None] = {}
+        arrays: dict[int, Array | None] = {}
         stack, begun = [wanted], set[int]()
         while stack:
             tensor = stack[-1]
-            if id(tensor) in made:
+            if id(tensor) in arrays:
                 stack.pop()
                 continue
             array = self._kept(tensor)
             node = self.index.producer(tensor)
             if array is None and node is not None and (node.op != "Constant" or node.domain not in (None, "", "ai.onnx")):
-                missing = [t for t in node.inputs if t.name and id(t) not in made]
+                missing = [t for t in node.inputs if t.name and id(t) not in arrays]
                 if missing and id(tensor) not in begun:
                     begun.add(id(tensor))
                     stack.extend(missing)
                     continue
-                array = self._folded(node, [made.get(id(t)) if t.name else None for t in node.inputs], tensor)
+                array = self._folded(node, [arrays.get(id(t)) if t.name else None for t in node.inputs], tensor)
             elif array is None:
                 array = constant_node_array(node) if node is not None else _loaded(tensor)
-            made[id(tensor)] = self._keep(tensor, array)
+            arrays[id(tensor)] = self._keep(tensor, array)
             stack.pop()
-        return made[id(wanted)]
+        return arrays[id(wanted)]
 
     def _folded(self, node: gs.Node, arrays: list[Array | None], tensor: gs.Tensor) -> Array | None:
         operands = self._operands(node, None)

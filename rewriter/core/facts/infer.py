@@ -24,7 +24,7 @@ from rewriter.core.facts.shape_rules import RULES, output_shape
 from rewriter.core.graph.attributes import AttributeWriter
 from rewriter.core.language.operator_traits import traits
 from rewriter.core.language.schema import registered, registered_at
-from rewriter.core.onnxfile.tensors import UNKNOWN, Dim, TensorType, decode, encode, refine_shape
+from rewriter.core.onnxfile.tensors import UNKNOWN_TYPE, Dim, TensorType, decode, encode, refine_shape
 
 # Nodes at which the C++ code of `onnx.shape_inference` reads behind the end of something, which ends the process, never comes
 # back, or fills the memory.
@@ -136,8 +136,8 @@ def type_sources(op: str, version: int, count: int) -> list[int | None]:
         return []
     inputs, outputs = schemas[0].inputs, schemas[0].outputs
     names = [one.type_str if one.is_homogeneous else "" for one in inputs]
-    made = [outputs[min(i, len(outputs) - 1)] for i in range(count)]
-    return [names.index(one.type_str) if one.is_homogeneous and one.type_str in names else None for one in made]
+    formals = [outputs[min(i, len(outputs) - 1)] for i in range(count)]
+    return [names.index(one.type_str) if one.is_homogeneous and one.type_str in names else None for one in formals]
 
 
 def _likely_dtype(facts: NodeFacts) -> int | None:
@@ -150,7 +150,7 @@ def _likely_dtype(facts: NodeFacts) -> int | None:
 
 
 def _inferred(facts: NodeFacts, imports: Mapping[str, int]) -> list[TensorType]:
-    unknown = [UNKNOWN] * len(facts.outputs)
+    unknown = [UNKNOWN_TYPE] * len(facts.outputs)
     message = None
     if facts.version is not None and len(facts.types) <= len(_NAMES) >= len(unknown) and survives(facts):
         message = _message(facts)
@@ -161,7 +161,7 @@ def _inferred(facts: NodeFacts, imports: Mapping[str, int]) -> list[TensorType]:
         for other_versions in (False, True):
             found = ask(facts.domain, facts.op, facts.version, other_versions, message, types, data, key)
             if found is not None:
-                return [found.get(_NAMES[i][1], UNKNOWN) for i in range(len(unknown))]
+                return [found.get(_NAMES[i][1], UNKNOWN_TYPE) for i in range(len(unknown))]
     return unknown
 
 

@@ -47,9 +47,9 @@ def _ceiled(facts: NodeFacts, shape: Shape) -> Shape:
         return shape
     dims = list(shape)
     for i, dim in enumerate(source[2:]):
-        made = dims[i + 2]
-        if isinstance(dim, int) and isinstance(made, int) and (made - 1) * strides[i] >= dim + pads[i]:
-            dims[i + 2] = made - 1
+        size = dims[i + 2]
+        if isinstance(dim, int) and isinstance(size, int) and (size - 1) * strides[i] >= dim + pads[i]:
+            dims[i + 2] = size - 1
     return tuple(dims)
 
 

@@ -152,13 +152,13 @@ def exported_to(node: SourceNode) -> frozenset[str]:
 @cache
 def _made_by() -> Mapping[str, frozenset[str]]:
     lines = (line.partition(":") for line in _MADE_BY.strip().splitlines())
-    return {name: frozenset(made.split()) for names, _, made in lines for name in names.split()}
+    return {name: frozenset(operators.split()) for names, _, operators in lines for name in names.split()}
 
 
 def may_become(node: SourceNode, operator: str) -> bool | None:
     """Whether an ONNX operator may make the result of a framework node; None for an operator that no exporter knows."""
-    made = exported_to(node)
-    return operator in made if made else None
+    operators = exported_to(node)
+    return operator in operators if operators else None
 
 
 def _kind(operator: str, attributes: Mapping[str, str]) -> frozenset[str] | None:

@@ -315,7 +315,7 @@ def _outputs(info: SourceInfo) -> dict[str, int]:
         if index:
             counts[name] = max(counts.get(name, 0), index + 1)
     for name, node in info.nodes.items():
-        told = parse_literal(node.attributes.get("num_outputs", "1"))
-        if isinstance(told, int) and 1 < told < 100_000:
-            counts[name] = max(counts.get(name, 0), told)
+        count = parse_literal(node.attributes.get("num_outputs", "1"))
+        if isinstance(count, int) and 1 < count < 100_000:
+            counts[name] = max(counts.get(name, 0), count)
     return counts

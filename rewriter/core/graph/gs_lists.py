@@ -33,7 +33,7 @@ class Outputs(SynchronizedList):  # type: ignore[misc]
     parent_obj: Any
 
 
-class Tied:
+class TensorLinks:
     """A tensor, as far as it knows the nodes around it.
 
     Attributes:
@@ -48,11 +48,11 @@ class Tied:
     @property
     def inputs(self) -> list[gs.Node]:
         """The nodes that make it; one, unless the model is broken."""
-        held = self._makers
-        if type(held) is not Inputs:
-            held = self._makers = Inputs(_nodes(self, held))
-            held.parent_obj = self
-        return held  # type: ignore[no-any-return]
+        links = self._makers
+        if type(links) is not Inputs:
+            links = self._makers = Inputs(_nodes(self, links))
+            links.parent_obj = self
+        return links  # type: ignore[no-any-return]
 
     @inputs.setter
     def inputs(self, nodes: Iterable[gs.Node]) -> None:
@@ -61,23 +61,23 @@ class Tied:
     @property
     def outputs(self) -> list[gs.Node]:
         """The nodes that read it, each as often as it does."""
-        held = self._users
-        if type(held) is not Outputs:
-            held = self._users = Outputs(_nodes(self, held))
-            held.parent_obj = self
-        return held  # type: ignore[no-any-return]
+        links = self._users
+        if type(links) is not Outputs:
+            links = self._users = Outputs(_nodes(self, links))
+            links.parent_obj = self
+        return links  # type: ignore[no-any-return]
 
     @outputs.setter
     def outputs(self, nodes: Iterable[gs.Node]) -> None:
         _replace(self.outputs, nodes)
 
 
-def _nodes(tensor: gs.Tensor, held: Any) -> Sequence[gs.Node]:
-    if isinstance(held, list):
-        return held
-    if isinstance(held, dict):
-        return [node for node in held.values() for operand in node.inputs if operand is tensor]
-    return () if held is None else (held,)
+def _nodes(tensor: gs.Tensor, links: Any) -> Sequence[gs.Node]:
+    if isinstance(links, list):
+        return links
+    if isinstance(links, dict):
+        return [node for node in links.values() for operand in node.inputs if operand is tensor]
+    return () if links is None else (links,)
 
 
 def _replace(listed: list[gs.Node], nodes: Iterable[gs.Node]) -> None:
@@ -88,12 +88,12 @@ def _replace(listed: list[gs.Node], nodes: Iterable[gs.Node]) -> None:
 
 def makers(tensor: gs.Tensor) -> Sequence[gs.Node]:
     """`tensor.inputs`, to be looked at now and not to be changed."""
-    return _nodes(tensor, tensor._makers) if isinstance(tensor, Tied) else tensor.inputs
+    return _nodes(tensor, tensor._makers) if isinstance(tensor, TensorLinks) else tensor.inputs
 
 
 def users(tensor: gs.Tensor) -> Sequence[gs.Node]:
     """`tensor.outputs`, to be looked at now and not to be changed."""
-    return _nodes(tensor, tensor._users) if isinstance(tensor, Tied) else tensor.outputs
+    return _nodes(tensor, tensor._users) if isinstance(tensor, TensorLinks) else tensor.outputs
 
 
 def reading(nodes: Iterable[gs.Node], ops: frozenset[str]) -> list[gs.Node]:
@@ -102,16 +102,16 @@ def reading(nodes: Iterable[gs.Node], ops: frozenset[str]) -> list[gs.Node]:
     for node in nodes:
         for tensor in node.inputs:
             try:
-                held = tensor._makers
+                links = tensor._makers
             except AttributeError:
-                held = tensor.inputs
-            if held is not None and (isinstance(held, list) or held.op in ops):
+                links = tensor.inputs
+            if links is not None and (isinstance(links, list) or links.op in ops):
                 found.append(node)
                 break
     return found
 
 
-def keep(tensor: Tied, wanted: Callable[[gs.Node], bool]) -> None:
+def keep(tensor: TensorLinks, wanted: Callable[[gs.Node], bool]) -> None:
     """Forgets all nodes around a tensor but those that are wanted; lists that somebody may hold stay as they are."""
     if not isinstance(tensor._makers, list) and tensor._makers is not None and not wanted(tensor._makers):
         tensor._makers = None
@@ -121,13 +121,13 @@ def keep(tensor: Tied, wanted: Callable[[gs.Node], bool]) -> None:
 
 def is_listed(tensor: gs.Tensor) -> bool:
     """Whether somebody may hold a list of the nodes around a tensor, or several make it."""
-    return not isinstance(tensor, Tied) or isinstance(tensor._makers, list) or type(tensor._users) is Outputs
+    return not isinstance(tensor, TensorLinks) or isinstance(tensor._makers, list) or type(tensor._users) is Outputs
 
 
 def put_back(tensor: gs.Tensor, makers: list[gs.Node], readers: list[gs.Node], *, changed: bool) -> None:
     """Gives a tensor its own lists again, with the nodes that are around it now where they have changed."""
     maker, users = tensor._makers, _nodes(tensor, tensor._users)
-    if isinstance(tensor, Tied):
+    if isinstance(tensor, TensorLinks):
         tensor._makers, tensor._users = makers, readers
     else:
         del tensor._makers, tensor._users
@@ -137,15 +137,15 @@ def put_back(tensor: gs.Tensor, makers: list[gs.Node], readers: list[gs.Node], *
 
 def tie(tensor: gs.Tensor, made_by: Sequence[gs.Node], used_by: Sequence[gs.Node]) -> None:
     """Sets the nodes around a tensor, and does not tell them."""
-    if isinstance(tensor, Tied):
-        tensor._makers = _held(tensor._makers, made_by)
-        tensor._users = _held(tensor._users, used_by)
+    if isinstance(tensor, TensorLinks):
+        tensor._makers = _links(tensor._makers, made_by)
+        tensor._users = _links(tensor._users, used_by)
     else:
         list.__setitem__(tensor.inputs, slice(None), made_by)
         list.__setitem__(tensor.outputs, slice(None), used_by)
 
 
-def _held(before: Any, nodes: Sequence[gs.Node]) -> Any:
+def _links(before: Any, nodes: Sequence[gs.Node]) -> Any:
     if isinstance(before, SynchronizedList):  # which somebody may hold
         list.__setitem__(before, slice(None), nodes)
         return before
@@ -154,41 +154,41 @@ def _held(before: Any, nodes: Sequence[gs.Node]) -> Any:
 
 def tie_user(tensor: gs.Tensor, node: gs.Node) -> None:
     """Adds a node to those that read a tensor."""
-    if not isinstance(tensor, Tied):
+    if not isinstance(tensor, TensorLinks):
         list.append(tensor.outputs, node)
         return
-    held = tensor._users
-    if held is None:
+    links = tensor._users
+    if links is None:
         tensor._users = node
-    elif isinstance(held, list):
-        list.append(held, node)
+    elif isinstance(links, list):
+        list.append(links, node)
     else:
-        tensor._users = [*_nodes(tensor, held), node]
+        tensor._users = [*_nodes(tensor, links), node]
 
 
 def tie_maker(tensor: gs.Tensor, node: gs.Node) -> None:
     """Adds a node to those that make a tensor."""
-    if not isinstance(tensor, Tied):
+    if not isinstance(tensor, TensorLinks):
         list.append(tensor.inputs, node)
         return
-    held = tensor._makers
-    if held is None:
+    links = tensor._makers
+    if links is None:
         tensor._makers = node
-    elif isinstance(held, list):
-        list.append(held, node)
+    elif isinstance(links, list):
+        list.append(links, node)
     else:
-        tensor._makers = [held, node]
+        tensor._makers = [links, node]
 
 
 def tie_all(nodes: Iterable[gs.Node]) -> None:
     """`tie_user` and `tie_maker` for all tensors of new nodes."""
     for node in nodes:
         for tensor in node.inputs:
-            held = tensor._users
-            if held is None:
+            links = tensor._users
+            if links is None:
                 tensor._users = node
-            elif type(held) is list:
-                held.append(node)
+            elif type(links) is list:
+                links.append(node)
             else:
                 tie_user(tensor, node)
         for tensor in node.outputs:

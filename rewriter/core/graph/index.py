@@ -27,7 +27,7 @@ class NameTable:
     def __init__(self, names: Iterable[str]) -> None:
         self._used = set(names)
         self._next: dict[str, int] = {}
-        self._made: dict[str, str] = {}  # name made here → what was wanted
+        self._wanted_names: dict[str, str] = {}  # name made here → what was wanted
 
     def __contains__(self, name: str) -> bool:
         return name in self._used
@@ -41,23 +41,23 @@ class NameTable:
             name = f"{wanted}_{number}"
         self._next[wanted] = number
         self._used.add(name)
-        self._made[name] = wanted
+        self._wanted_names[name] = wanted
         return name
 
     def release(self, name: str) -> None:
         """Gives a name made by `fresh` back once nothing bears it, so that a rewrite cycle shows itself by equal names."""
-        wanted = self._made.pop(name, None)
+        wanted = self._wanted_names.pop(name, None)
         if wanted is not None:
             self._used.discard(name)
             self._next[wanted] = 0 if name == wanted else min(self._next[wanted], int(name[len(wanted) + 1 :]) - 1)
 
     def mark(self) -> int:
         """A point to come back to with `restore`."""
-        return len(self._made)
+        return len(self._wanted_names)
 
     def restore(self, mark: int) -> None:
         """Gives back every name made since `mark`."""
-        for name in list(self._made)[mark:] if len(self._made) > mark else ():
+        for name in list(self._wanted_names)[mark:] if len(self._wanted_names) > mark else ():
             self.release(name)
 
 
@@ -115,9 +115,9 @@ class Naming:
 
     def give_back(self, mark: tuple[int, int]) -> None:
         """Gives back every name made since then."""
-        for table, made in zip((self._tensors, self._nodes), mark, strict=True):
+        for table, count in zip((self._tensors, self._nodes), mark, strict=True):
             if table is not None:
-                table.restore(made)
+                table.restore(count)
 
     def release(self, nodes: Iterable[gs.Node], tensors: Iterable[gs.Tensor]) -> None:
         """Gives back the names of nodes that went, of what they alone made, and of tensors, as far as they were made here."""

@@ -76,7 +76,7 @@ Parts = Iterable[tuple[gs.Tensor, ...]]
 class _LoadedNames:
     """The names of one scope while it is built."""
 
-    __slots__ = ("_later", "defined", "inputs", "level", "made", "of_nodes", "outputs", "parent", "tensors")
+    __slots__ = ("_later", "defined", "inputs", "level", "new_tensors", "of_nodes", "outputs", "parent", "tensors")
 
     def __init__(self, parent: _LoadedNames | None) -> None:
         self.parent = parent
@@ -85,7 +85,7 @@ class _LoadedNames:
         self.inputs: set[str] = set()
         self.defined: set[str] = set()  # as an output of a node
         self.outputs: Sequence[str] = ()  # of the nodes
-        self.made: list[gs.Tensor] = []  # what was made for a use or as an output
+        self.new_tensors: list[gs.Tensor] = []  # what was made for a use or as an output
         self.of_nodes: set[type] = set()  # of what type the nodes' own names are
         self._later: set[str] | None = None
 
@@ -109,15 +109,15 @@ class _LoadedNames:
     def use(self, name: str) -> gs.Tensor:
         """The tensor a use of this name means, which this scope does not know yet."""
         if not name:
-            self.made.append(new_variable(name))
-            return self.made[-1]
+            self.new_tensors.append(new_variable(name))
+            return self.new_tensors[-1]
         found = self.find(name)
         if found is None:
             scope = self
             while scope.parent is not None and name not in scope.later:
                 scope = scope.parent
             found = scope.tensors[name] = new_variable(name)
-            scope.made.append(found)
+            scope.new_tensors.append(found)
         return found
 
     def at_once(self, read: NodeColumns) -> tuple[Parts, Parts] | None:
@@ -133,7 +133,7 @@ class _LoadedNames:
         defined.pop("", None)
         defined.update(self.tensors)
         known = self.tensors = defined
-        self.made += results
+        self.new_tensors += results
         try:
             operands = list(map(known.__getitem__, read.inputs.names))
         except KeyError:  # an operand that is left out, mostly
@@ -146,7 +146,7 @@ class _LoadedNames:
         if known is not None and name not in self.defined and name not in self.inputs and not isinstance(known, gs.Constant):
             return known
         tensor = new_variable(name)
-        self.made.append(tensor)
+        self.new_tensors.append(tensor)
         if name:
             self.tensors[name] = tensor
         return tensor
@@ -220,7 +220,7 @@ class _GraphBuilder:
         for annotation in proto.quantization_annotation:
             entries = [annotation.tensor_name, *(entry.value for entry in annotation.quant_parameter_tensor_names)]
             origin.annotations.append([names.find(name) for name in entries])
-        origin.note_names([*names.made, *origin.inputs, *origin.constants, *origin.sparse])
+        origin.note_names([*names.new_tensors, *origin.inputs, *origin.constants, *origin.sparse])
         _check_names(names, origin.nodes)
         graph: Graph = self.assemble(object.__new__(Graph), origin, text(proto.name), text(proto.doc_string))
         return graph
@@ -321,7 +321,7 @@ class _GraphBuilder:
         origin.outputs = [names.tensors.get(name) or names.use(name) for name in proto.output]
         origin.infos = [names.tensors.get(info.name) for info in proto.value_info]
         _declare((own, info) for own, info in zip(origin.infos, proto.value_info, strict=True) if own is not None)
-        origin.note_names([*names.made, *origin.inputs])
+        origin.note_names([*names.new_tensors, *origin.inputs])
         _check_names(names, origin.nodes)
         for name in (proto.name, proto.domain, proto.overload, *proto.attribute):
             check_text(name)

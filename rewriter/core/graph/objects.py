@@ -358,8 +358,8 @@ def loaded_nodes(
         node.name = name
         node.domain = domain
         node.inputs = used = Inputs(operands)
-        node.outputs = made = Outputs(results)
-        used.parent_obj = made.parent_obj = node
+        node.outputs = output_list = Outputs(results)
+        used.parent_obj = output_list.parent_obj = node
         node.data = data
         node._read = None if data is None else (op, name, domain, operands, results)
         node.folder = folder

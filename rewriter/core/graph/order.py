@@ -52,12 +52,12 @@ def stable_sort(nodes: Sequence[gs.Node], before: Callable[[gs.Node], Iterable[g
 
 def is_sorted(nodes: Sequence[gs.Node], members: Mapping[int, gs.Node]) -> bool:
     """Whether nodes without bodies, the same ones as `members` by id(), stand in an order in which they can run."""
-    made = set[int]()
+    seen_outputs = set[int]()
     for node in nodes:
         for tensor in node.inputs:
-            if id(tensor) not in made and any(id(maker) in members for maker in makers(tensor)):
+            if id(tensor) not in seen_outputs and any(id(maker) in members for maker in makers(tensor)):
                 return False
-        made.update(map(id, node.outputs))
+        seen_outputs.update(map(id, node.outputs))
     return True
 
 
@@ -229,46 +229,46 @@ class Ties:
     def producer(self, tensor: gs.Tensor) -> gs.Node | None:
         """The node that makes this tensor; None for inputs, initializers and omitted operands."""
         try:
-            held = tensor._makers
+            links = tensor._makers
         except AttributeError:
-            held = tensor.inputs
-        if isinstance(held, list):
-            return next((node for node in held if node in self), None)
-        return held
+            links = tensor.inputs
+        if isinstance(links, list):
+            return next((node for node in links if node in self), None)
+        return links
 
     def users(self, tensor: gs.Tensor) -> dict[int, gs.Node]:
         """Distinct consumers by id, those in inner scopes included. Copy before editing."""
-        held = self._readers(tensor)
-        return held if isinstance(held, Users) else {} if held is None else {id(held): held}
+        readers = self._readers(tensor)
+        return readers if isinstance(readers, Users) else {} if readers is None else {id(readers): readers}
 
     def _readers(self, tensor: gs.Tensor) -> Any:
         """The readers of a tensor: None, a single node, or a table of them."""
         if not tensor.name:
             return None
         try:
-            held = tensor._users
+            readers = tensor._users
         except AttributeError:
             return self._settle(tensor)
-        if held is None or held.__class__ is Node or (held.__class__ is Users and held.token is self.token):
-            return held
+        if readers is None or readers.__class__ is Node or (readers.__class__ is Users and readers.token is self.token):
+            return readers
         return self._settle(tensor)
 
     def users_with(self, tensor: gs.Tensor, ops: frozenset[OpKey]) -> Iterable[gs.Node]:
         """Consumers whose (domain, operator) is one of `ops`; at a tensor with very many, only those are looked at."""
-        held = self._readers(tensor)
-        if held.__class__ is Users:
-            return held.having(ops)
-        return () if held is None or operator_key(held) not in ops else (held,)
+        readers = self._readers(tensor)
+        if readers.__class__ is Users:
+            return readers.having(ops)
+        return () if readers is None or operator_key(readers) not in ops else (readers,)
 
     def uses(self, tensor: gs.Tensor) -> list[gs.Node]:
         """Distinct consumers of a tensor, those in inner scopes included."""
-        held = self._readers(tensor)
-        return list(held.values()) if held.__class__ is Users else [] if held is None else [held]
+        readers = self._readers(tensor)
+        return list(readers.values()) if readers.__class__ is Users else [] if readers is None else [readers]
 
     def use_count(self, tensor: gs.Tensor) -> int:
         """The number of distinct consumers of a tensor, those in inner scopes included."""
-        held = self._readers(tensor)
-        return len(held) if held.__class__ is Users else int(held is not None)
+        readers = self._readers(tensor)
+        return len(readers) if readers.__class__ is Users else int(readers is not None)
 
     def is_used(self, tensor: gs.Tensor) -> bool:
         """Whether a node reads the tensor, or it is an output of a scope."""
@@ -287,7 +287,7 @@ class Ties:
         """Where somebody edited a graph, others than its `nodes` may still be tied to its tensors."""
         for node in nodes:
             for tensor in (*node.inputs, *node.outputs):
-                if isinstance(tensor, gs_lists.Tied):
+                if isinstance(tensor, gs_lists.TensorLinks):
                     gs_lists.keep(tensor, self.__contains__)
 
     def put_back(self) -> None:
@@ -317,38 +317,38 @@ class Ties:
         """Notes that a node reads a tensor."""
         if not tensor.name:
             return
-        held = self._readers(tensor)
-        if not held and self.producer(tensor) is None:
+        readers = self._readers(tensor)
+        if not readers and self.producer(tensor) is None:
             self.novelty += 1  # a new constant, it may be
-        if held is None:
+        if readers is None:
             tensor._users = node
-        elif held.__class__ is Users:
-            held.add(node)
-        elif held is not node:
-            tensor._users = Users((held, node), self.token)
+        elif readers.__class__ is Users:
+            readers.add(node)
+        elif readers is not node:
+            tensor._users = Users((readers, node), self.token)
 
     def unuse(self, tensor: gs.Tensor, node: gs.Node) -> None:
         """Notes that a node does not read a tensor any more."""
         if getattr(tensor, "_users", None) is node:
             tensor._users = None
-        elif (held := self._readers(tensor)).__class__ is Users:
-            held.drop(node)
+        elif (readers := self._readers(tensor)).__class__ is Users:
+            readers.drop(node)
 
     def hand_over(self, old: gs.Tensor, new: gs.Tensor) -> list[gs.Node]:
         """Notes that all who read one tensor read another one instead; these nodes."""
         readers = self._readers(old)
         if not readers:
             return []
-        held = self._readers(new)
-        if not held and self.producer(new) is None:
+        new_readers = self._readers(new)
+        if not new_readers and self.producer(new) is None:
             self.novelty += 1
         old._users = None
         nodes = list(readers.values()) if readers.__class__ is Users else [readers]
-        if held is None and new.name:
+        if new_readers is None and new.name:
             new._users = readers
         elif new.name:
-            if held.__class__ is not Users:
-                held = new._users = Users((held,), self.token)
+            if new_readers.__class__ is not Users:
+                new_readers = new._users = Users((new_readers,), self.token)
             for node in nodes:
-                held.add(node)
+                new_readers.add(node)
         return nodes

@@ -394,13 +394,13 @@ def _value_infos(graph: gs.Graph, origin: Origin, alive: set[int] | None) -> lis
         elif alive is None or id(tensor) in alive:
             result.append(info_message(tensor, message))
     declared = {id(tensor) for tensor in (*origin.infos, *graph.inputs, *graph.outputs)}
-    made = (
+    tensors = (
         tensor
         for node in graph.nodes
         for tensor in node.outputs
         if type(tensor) is not Variable or tensor.infos or tensor.typed
     )
-    for tensor in made:
+    for tensor in tensors:
         if tensor.name and id(tensor) not in declared and isinstance(tensor, gs.Variable) and has_type(tensor):
             declared.add(id(tensor))
             result.append(info_message(tensor, None))

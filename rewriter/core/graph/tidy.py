@@ -113,8 +113,8 @@ def _variables(graph: gs.Graph) -> Iterator[Any]:
     waiting = [graph]
     while waiting:
         scope = waiting.pop()
-        made = [tensor for node in scope.nodes for tensor in node.outputs]
-        yield from (tensor for tensor in (*scope.inputs, *scope.outputs, *made) if isinstance(tensor, gs.Variable))
+        node_outputs = [tensor for node in scope.nodes for tensor in node.outputs]
+        yield from (tensor for tensor in (*scope.inputs, *scope.outputs, *node_outputs) if isinstance(tensor, gs.Variable))
         waiting.extend(value for node in scope.nodes for value in node.attrs.values() if isinstance(value, gs.Graph))
 
 

@@ -17,7 +17,7 @@ import onnx_graphsurgeon as gs
 from onnx_graphsurgeon.ir.tensor import LazyValues, SparseValues
 
 from rewriter.core.errors import RewriterError
-from rewriter.core.graph.gs_lists import Tied
+from rewriter.core.graph.gs_lists import TensorLinks
 from rewriter.core.onnxfile.temp_constants import put_aside
 from rewriter.core.onnxfile.tensors import Array, clean, dtype_number, gs_dtype, numpy_dtype, read_sparse, read_tensor
 from rewriter.core.onnxfile.weights_apart import completed
@@ -97,7 +97,7 @@ T = TypeVar("T", bound="_Tensor")
 _UNREAD: Any = object()
 
 
-class _Tensor(Tied):
+class _Tensor(TensorLinks):
     """What variables and constants keep in slots, the same for both, since one may become the other. Being set costs them no
     call of graphsurgeon's, as `inputs` and `outputs` see to themselves here.
     """

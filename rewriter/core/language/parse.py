@@ -56,9 +56,9 @@ def parse(
     rules: list[ast.Rule] = []
     written: list[ast.Rule] = []
     for builder, whole, rows in read:
-        made, more = (rows, []) if as_written else _plain(builder, rows, known)
-        rules += made
-        written += [whole] if made else []
+        file_rules, more = (rows, []) if as_written else _plain(builder, rows, known)
+        rules += file_rules
+        written += [whole] if file_rules else []
         found += more
     problems = sorted([*problems, *found], key=lambda problem: problem.span.start)
     file = ast.RuleFile(path, text, tuple(rules), tuple(written), tuple(defines), tuple(shared.values()))
@@ -84,12 +84,12 @@ def _plain(
         return rows, []
     from rewriter.core.language.expand.rule_forms import plain
 
-    made, found = [], list[Diagnostic]()
+    plain_rules, found = [], list[Diagnostic]()
     for row in rows:
         one, problems = plain(row, defines, choices=builder.choices)
-        made += [one] if one is not None else []
+        plain_rules += [one] if one is not None else []
         found += [problem for problem in problems if problem not in found]
-    return ([] if found else made), found
+    return ([] if found else plain_rules), found
 
 
 def _rows(

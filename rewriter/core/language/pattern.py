@@ -254,15 +254,15 @@ def is_plain(value: ast.Expr | None) -> bool:
 def specificity(rule: ast.Rule) -> int:
     """The number of the rule's demands, weighted. Rules on the interface count their conditions only."""
     nodes = list(pattern_nodes(rule.match))
-    made = {output.name for node in nodes for output in node.outputs}
+    output_names = {output.name for node in nodes for output in node.outputs}
     total = len(rule.wheres) + len(rule.privates)
     for node in nodes:
         total += (50 if any(op.is_any for op in node.ops) else 100) + 3 * len(node.attrs) + (0 if node.more_inputs else 1)
-        total += sum(_weight(operand, made) for operand in node.inputs)
+        total += sum(_weight(operand, output_names) for operand in node.inputs)
     return total
 
 
-def _weight(operand: ast.Operand, made: set[str | None]) -> int:
-    if isinstance(operand, ast.Capture) and operand.name not in made:
+def _weight(operand: ast.Operand, output_names: set[str | None]) -> int:
+    if isinstance(operand, ast.Capture) and operand.name not in output_names:
         return 1 + 2 * operand.const + 2 * (operand.type is not None) - operand.optional
     return 4 if isinstance(operand, ast.ConstPattern) else 0

@@ -166,8 +166,8 @@ def _bounded(count: int) -> int | None:
 def _operator(op: str, domain: str, plain: list[Any]) -> Operator:
     since, deprecated, inputs, outputs, low, high, few, many, attributes = plain
     known = {name: Attribute(name, *found) for name, found in attributes.items()}
-    taken, given = (tuple([Formal(*one) for one in found]) for found in (inputs, outputs))
-    return Operator(op, domain, since, deprecated, taken, given, low, high, few, many, MappingProxyType(known))
+    input_formals, output_formals = (tuple([Formal(*one) for one in found]) for found in (inputs, outputs))
+    return Operator(op, domain, since, deprecated, input_formals, output_formals, low, high, few, many, MappingProxyType(known))
 
 
 @cache

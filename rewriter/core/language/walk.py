@@ -96,11 +96,11 @@ def canonical(value: Any, without: Collection[str] = ()) -> str:
     fields = said(value.__class__)
     if fields is None:
         return repr(value)
-    told = []
+    parts = []
     for name, part in zip(fields, _values(value.__class__)(value), strict=True):
         if name not in without and (part or name not in LATER):
-            told.append(f"{name}={repr(part) if part.__class__ in _PLAIN else canonical(part, without)}")
-    return f"{value.__class__.__name__}({','.join(told)})"
+            parts.append(f"{name}={repr(part) if part.__class__ in _PLAIN else canonical(part, without)}")
+    return f"{value.__class__.__name__}({','.join(parts)})"
 
 
 # A syntax tree with some of its parts replaced.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
-from rewriter.core.conditions.census_model import UNKNOWN, Asked, AskedModel, Known, truth
+from rewriter.core.conditions.census_model import UNDECIDED, CensusModel, Known, NodeCase, partial_truth
 from rewriter.core.conditions.partial_answers import NODE, ConditionCompiler
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts import census_flow as dtype_flow
@@ -53,7 +53,7 @@ class NodeQuestion:
         self.asks_types = compiler.asks_types or bool(self._typed)
         self.asks_ranks = compiler.asks_ranks
         self.faults = frozenset(compiler.faults)
-        self.is_local = node is not None and not self.faults and not compiler.asks_handed
+        self.is_local = node is not None and not self.faults and not compiler.asks_declared_outputs
 
     def _tensors(self, node: PatternNode, compiler: ConditionCompiler) -> None:
         """Tells where the names of the pattern stand."""
@@ -64,7 +64,7 @@ class NodeQuestion:
             if output.name is not None:
                 compiler.outputs[output.name] = position
         if source.label is not None:
-            compiler.bound[source.label] = lambda asked: NODE
+            compiler.bound[source.label] = lambda case: NODE
         commutative = node.ops is ANY_OPERATOR or any(schema.is_commutative(op, domain) for domain, op in node.ops)
         compiler.free = free = not source.ordered and commutative
         count = len(node.inputs)
@@ -84,23 +84,23 @@ class NodeQuestion:
             if position < placed and capture is not None and capture.type is not None and capture.type.dtype is not None:
                 self._typed.append((-1 if free else position, 1 << DTYPES[capture.type.dtype]))
 
-    def stands(self, asked: Asked) -> bool:
+    def stands(self, case: NodeCase) -> bool:
         """False when a condition is surely false, or the pattern surely does not fit.
 
         The engine asks the pattern first: what it may not know of an attribute there, it reports, whatever the conditions say.
         """
         for fits in self._early:
-            if (found := fits(asked)) is not True:
-                return found is UNKNOWN
+            if (found := fits(case)) is not True:
+                return found is UNDECIDED
         if self._late:
-            late = [fits(asked) for fits in self._late]  # asked in another order there: each may be the first
-            if UNKNOWN in late:
+            late = [fits(case) for fits in self._late]  # asked in another order there: each may be the first
+            if UNDECIDED in late:
                 return True
             if False in late:
                 return False
-        if asked.types is not None and not self._reads(asked.types):
+        if case.operand_types is not None and not self._reads(case.operand_types):
             return False
-        return all(truth(where(asked)) is not False for where in self._wheres)
+        return all(partial_truth(where(case)) is not False for where in self._wheres)
 
     def _reads(self, types: tuple[int, ...]) -> bool:
         """Whether operands of these types may be what the pattern wants."""
@@ -128,7 +128,7 @@ class Forecast:
         self._types: bool | None = None
         self._ranks: bool | None = None
         self._last: tuple[Sequence[Rule], list[Rule]] = (), []
-        self._model = AskedModel(census, table)
+        self._model = CensusModel(census, table)
 
     def possible(self, rules: Sequence[Rule]) -> list[Rule]:
         """Those of rules that are meant for the model at all; what was prepared for a list is kept for the next model."""
@@ -138,9 +138,9 @@ class Forecast:
 
     def _possible(self, rules: Sequence[Rule]) -> list[Rule]:
         model = self._model
-        about = _forecasts(rules).about(frozenset(model.by_op))
-        standing = about.standing(model)
-        left = [one for one in about.rules if (one in standing if one.is_whole else one.open(model, _by_itself))]
+        relevant = _forecasts(rules).relevant(frozenset(model.kinds_by_operator))
+        model_wide = relevant.model_wide(model)
+        left = [one for one in relevant.rules if (one in model_wide if one.is_whole else one.open(model, _by_itself))]
         if any(one.asks_types for one in left) and self._has_types():
             left = [one for one in left if one.open(model, _with_types)]
         if any(one.asks_ranks for one in left) and self._has_ranks():
@@ -173,7 +173,7 @@ def _by_itself(kind: NodeKind) -> Iterable[Case]:
 
 
 def _with_types(kind: NodeKind) -> Iterable[Case]:
-    return [(types, None, made) for types, made in kind.made.items()]
+    return [(types, None, output_types) for types, output_types in kind.output_types.items()]
 
 
 def _with_ranks(kind: NodeKind) -> Iterable[Case]:
@@ -186,24 +186,24 @@ _of_rules: dict[int, _RuleForecast] = {}
 """Of each rule, by its id(): lists of rules differ from exporter to exporter, what is made of a rule does not."""
 
 
-class _About:
+class _RelevantForecasts:
     """Those of some rules that are about operators that a model has; which on the model as a whole stand for which faults."""
 
     def __init__(self, rules: list[_RuleForecast]) -> None:
         self.rules = rules
         self._whole = [one for one in rules if one.is_whole]
         self._faults = sorted({fault for one in self._whole for fault in one.faults})
-        self._standing: dict[tuple[object, ...], frozenset[_RuleForecast]] = {}
+        self._model_wide: dict[tuple[object, ...], frozenset[_RuleForecast]] = {}
 
-    def standing(self, model: AskedModel) -> frozenset[_RuleForecast]:
+    def model_wide(self, model: CensusModel) -> frozenset[_RuleForecast]:
         """Those on the model as a whole that may fire; models with the same faults, mostly none, have the same ones."""
-        maybe = tuple([model.field(fault) is UNKNOWN for fault in self._faults])
+        maybe = tuple([model.model_field(fault) is UNDECIDED for fault in self._faults])
         key = maybe, model.census.ir_version, frozenset(model.versions)
-        found = self._standing.get(key)
+        found = self._model_wide.get(key)
         if found is None:
-            if len(self._standing) >= MOST_KINDS:
-                self._standing.clear()
-            found = self._standing[key] = frozenset([one for one in self._whole if one.open(model, _by_itself)])
+            if len(self._model_wide) >= MOST_KINDS:
+                self._model_wide.clear()
+            found = self._model_wide[key] = frozenset([one for one in self._whole if one.open(model, _by_itself)])
         return found
 
 
@@ -212,16 +212,16 @@ class _RuleForecasts:
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = rules
-        self._about: dict[frozenset[tuple[str, str]], _About] = {}
+        self._relevant: dict[frozenset[tuple[str, str]], _RelevantForecasts] = {}
 
-    def about(self, ops: frozenset[tuple[str, str]]) -> _About:
+    def relevant(self, ops: frozenset[tuple[str, str]]) -> _RelevantForecasts:
         """Those of rules whose operators are all among these; models of one kind have the same ones."""
-        found = self._about.get(ops)
+        found = self._relevant.get(ops)
         if found is None:
-            if len(self._about) >= MOST_KINDS:
-                self._about.clear()
+            if len(self._relevant) >= MOST_KINDS:
+                self._relevant.clear()
             left = [rule for rule in self.rules if all(not ops.isdisjoint(wanted) for wanted in rule.wanted)]
-            found = self._about[ops] = _About([self.of(rule) for rule in left])
+            found = self._relevant[ops] = _RelevantForecasts([self.of(rule) for rule in left])
         return found
 
     @staticmethod
@@ -253,54 +253,54 @@ class _RuleForecast:
         self.rule = rule
         question = rule.question
         self._patterns = [_questions(one) for one in question.variants or (question,)]
-        asked = [one for questions in self._patterns for one in questions]
-        self.asks_types = any(question.asks_types for question in asked)
-        self.asks_ranks = any(question.asks_ranks for question in asked)
-        self.is_whole = all(one.node is None for one in asked)
-        self.faults = frozenset().union(*[one.faults for one in asked])
+        all_questions = [one for questions in self._patterns for one in questions]
+        self.asks_types = any(question.asks_types for question in all_questions)
+        self.asks_ranks = any(question.asks_ranks for question in all_questions)
+        self.is_whole = all(one.node is None for one in all_questions)
+        self.faults = frozenset().union(*[one.faults for one in all_questions])
 
-    def open(self, model: AskedModel, cases: Cases) -> bool:
+    def open(self, model: CensusModel, cases: Cases) -> bool:
         """Whether every node of one of its patterns has a kind that it may be."""
         for questions in self._patterns:
             for question in questions:
-                if not (question.stands(Asked(model, None)) if question.node is None else _found(model, question, cases)):
+                if not (question.stands(NodeCase(model, None)) if question.node is None else _found(model, question, cases)):
                     break
             else:
                 return True
         return False
 
 
-def _found(model: AskedModel, question: NodeQuestion, cases: Cases) -> bool:
+def _found(model: CensusModel, question: NodeQuestion, cases: Cases) -> bool:
     """Whether the model has a kind of node that one of a pattern may be."""
     assert question.node is not None
     fixed, most = question.node.fixed, question.node.most
     answers = model.answers if question.is_local else None
-    for op in model.by_op if question.node.ops is ANY_OPERATOR else question.node.ops:
-        for kind in model.by_op.get(op, ()):
+    for op in model.kinds_by_operator if question.node.ops is ANY_OPERATOR else question.node.ops:
+        for kind in model.kinds_by_operator.get(op, ()):
             for count, least in kind.arities:
                 if fixed <= count and (most is None or least <= most):
                     break
             else:
                 continue
-            for types, ranks, made in cases(kind):
+            for types, ranks, output_facts in cases(kind):
                 if answers is None or kind.form is None:
-                    stands = question.stands(Asked(model, kind, types, ranks))
+                    stands = question.stands(NodeCase(model, kind, types, ranks))
                 else:
-                    key = question, kind.form, types, ranks, made
+                    key = question, kind.form, types, ranks, output_facts
                     known = answers.get(key)
                     if known is None:
-                        known = answers[key] = question.stands(Asked(model, kind, types, ranks))
+                        known = answers[key] = question.stands(NodeCase(model, kind, types, ranks))
                     stands = known
                 if stands:
                     return True
     return False
 
 
-def _questions(asked: ast.Rule) -> list[NodeQuestion]:
+def _questions(rule: ast.Rule) -> list[NodeQuestion]:
     """One for each node; just one for a rule on the model as a whole, or whose operators are parameters."""
-    if not asked.match.graph and not asked.params:
+    if not rule.match.graph and not rule.params:
         try:
-            return [NodeQuestion(asked, node) for node in compile_pattern(asked.match, {}).nodes]
+            return [NodeQuestion(rule, node) for node in compile_pattern(rule.match, {}).nodes]
         except RewriterError:
             pass
-    return [NodeQuestion(asked, None)]
+    return [NodeQuestion(rule, None)]

@@ -13,7 +13,7 @@ from rewriter.core.language import ast
 from rewriter.core.language.dtypes import DTYPES
 
 
-def interface_matches(match: ast.Match, context: Context, given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def interface_matches(match: ast.Match, context: Context, parameter_values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Bindings of the items, in the order of the interface; one empty binding for a block without items."""
     graph = context.index.graph
     waiting: list[tuple[int, dict[str, Any], frozenset[int]]] = [(0, {}, frozenset())]
@@ -25,7 +25,7 @@ def interface_matches(match: ast.Match, context: Context, given: Mapping[str, An
         item = match.items[number]
         fitting = []
         for tensor in graph.inputs if item.side == "input" else graph.outputs:
-            more = None if id(tensor) in taken else _fits(item, tensor, context, {**given, **bound})
+            more = None if id(tensor) in taken else _fits(item, tensor, context, {**parameter_values, **bound})
             if more is not None:
                 fitting.append((number + 1, {**bound, **more, item.name: tensor}, taken | {id(tensor)}))
         waiting.extend(reversed(fitting))

@@ -253,7 +253,7 @@ MOST_SWAPS = 3  # commutative nodes of a pattern that is matched so; each double
 _ONCE = (None,)
 
 
-class Way(NamedTuple):
+class Arrangement(NamedTuple):
     """The questions of a pattern for one order of the operands of its commutative nodes, and how many of them, from the first,
     are those of the way before.
     """
@@ -265,18 +265,18 @@ class Way(NamedTuple):
 class LinearMatcher(Matcher):
     """The matches of a pattern with few ways to stand: one for each way at most."""
 
-    def __init__(self, ways: tuple[Way, ...], *arguments: Any) -> None:
+    def __init__(self, arrangements: tuple[Arrangement, ...], *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._ways = ways
+        self._arrangements = arrangements
         self._root = self._pattern.root
 
     def matches(self, root: gs.Node) -> Iterable[None]:
         """As in `Matcher`; most patterns have one way to stand, and need no generator."""
-        if len(self._ways) > 1:
+        if len(self._arrangements) > 1:
             return self._several(root)
         self._start(root)
         self.nodes[self._root] = root
-        for question in self._ways[0].questions:
+        for question in self._arrangements[0].questions:
             if not question(self):
                 return ()
         return _ONCE
@@ -284,7 +284,7 @@ class LinearMatcher(Matcher):
     def _several(self, root: gs.Node) -> Iterator[None]:
         self._start(root)
         number, failed = self._root, None
-        for questions, alike in self._ways:
+        for questions, alike in self._arrangements:
             if failed is not None:
                 if alike > failed:
                     continue  # it would fail where the one before did
@@ -305,12 +305,12 @@ class LinearMatcher(Matcher):
         self.bound[name] = value
         return True
 
-    def held(self) -> tuple[dict[str, Any], dict[int, gs.Node]]:
+    def snapshot(self) -> tuple[dict[str, Any], dict[int, gs.Node]]:
         """As in `Matcher`; each match has its own."""
         return self.bound, self.nodes
 
 
-def linear_ways(pattern: Pattern) -> tuple[Way, ...] | None:
+def linear_arrangements(pattern: Pattern) -> tuple[Arrangement, ...] | None:
     """The ways in which a pattern may stand; None when there are many, or they depend on what stands there."""
     if pattern.joins or any(node.split or node.ops is ANY_OPERATOR for node in pattern.nodes):
         return None
@@ -319,13 +319,13 @@ def linear_ways(pattern: Pattern) -> tuple[Way, ...] | None:
         return None
     listing = _Listing(pattern)
     listing.questions(frozenset())
-    met = [number for number in listing.met if number in free]  # the first one changes last, as in the search
-    ways: list[Way] = []
-    for swaps in product((False, True), repeat=len(met)):
-        questions = listing.questions(frozenset(number for number, swapped in zip(met, swaps, strict=True) if swapped))
-        before = ways[-1].questions if ways else ()
-        ways.append(Way(questions, sum(1 for _ in takewhile(bool, map(is_, before, questions)))))
-    return tuple(ways)
+    swappable = [number for number in listing.operand_order if number in free]  # the first one changes last, as in the search
+    arrangements: list[Arrangement] = []
+    for swaps in product((False, True), repeat=len(swappable)):
+        questions = listing.questions(frozenset(number for number, swapped in zip(swappable, swaps, strict=True) if swapped))
+        before = arrangements[-1].questions if arrangements else ()
+        arrangements.append(Arrangement(questions, sum(1 for _ in takewhile(bool, map(is_, before, questions)))))
+    return tuple(arrangements)
 
 
 def _is_free(pattern: Pattern, number: int) -> bool:
@@ -352,21 +352,21 @@ class _Listing:
     """Makes lists of questions; the same question about the same thing is one object.
 
     Attributes:
-        met: pattern nodes in the order in which their operands are asked for.
+        operand_order: pattern nodes in the order in which their operands are asked for.
     """
 
     def __init__(self, pattern: Pattern) -> None:
-        self.met: list[int] = []
+        self.operand_order: list[int] = []
         self._pattern = pattern
         numbers = range(len(pattern.nodes))
         self._leaves = frozenset(number for number in numbers if not _is_free(pattern, number) and is_leaf(number, pattern))
-        self._made: dict[tuple[Any, ...], Question] = {}
+        self._question_cache: dict[tuple[Any, ...], Question] = {}
 
     def questions(self, swapped: frozenset[int]) -> tuple[Question, ...]:
         """In the order in which the search asks them; the operands of some nodes stand the other way round."""
         steps: list[Step] = []
         late: list[Step] = []
-        self.met = []
+        self.operand_order = []
         waiting: list[Step] = [(ask_node, self._pattern.root, self._pattern, 0)]
         while waiting:
             step = waiting.pop()
@@ -377,10 +377,10 @@ class _Listing:
             if kind is ask_node and number in self._leaves:
                 step = ask_leaf, number, subject, 0
             steps.append(step)
-            if kind is ask_maker and subject.node not in self.met:
+            if kind is ask_maker and subject.node not in self.operand_order:
                 waiting.append((ask_node, subject.node, self._pattern, 0))
             elif kind is ask_node:
-                self.met.append(number)
+                self.operand_order.append(number)
                 attrs = reversed(self._pattern.nodes[number].source.attrs)
                 late += [(ask_attribute, number, attr, 0) for attr in attrs if is_late(attr)]
                 waiting += () if number in self._leaves else self._operands(number, number in swapped)
@@ -404,9 +404,9 @@ class _Listing:
     def _once(self, step: Step) -> Question:
         kind, number, subject, position = step
         key = kind, number, id(subject), position
-        if key not in self._made:
-            self._made[key] = kind(number, subject, position)
-        return self._made[key]
+        if key not in self._question_cache:
+            self._question_cache[key] = kind(number, subject, position)
+        return self._question_cache[key]
 
 
 def _question(number: int, operand: Operand, position: int) -> Step | None:

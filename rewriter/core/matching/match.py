@@ -58,7 +58,7 @@ def _from(
             yield [(operand, operands[position]), *rest]
 
 
-def given(node: gs.Node) -> int:
+def operand_count(node: gs.Node) -> int:
     """Number of operands without trailing omitted ones."""
     count = len(node.inputs)
     while count and not node.inputs[count - 1].name:
@@ -92,15 +92,17 @@ class Matcher:
     """All matches of one pattern at one root after another.
 
     Attributes:
-        given: names that are bound before anything is matched.
+        parameter_values: names that are bound before anything is matched.
         bound: names of captures, labels, dims and attributes while a match is held.
         nodes: matched node by pattern number.
     """
 
-    def __init__(self, pattern: Pattern, context: Context, given: dict[str, Any], lets: Mapping[str, ast.Expr]) -> None:
+    def __init__(
+        self, pattern: Pattern, context: Context, parameter_values: dict[str, Any], lets: Mapping[str, ast.Expr]
+    ) -> None:
         self._pattern = pattern
         self.context = context
-        self.given = given
+        self.parameter_values = parameter_values
         self._lets = lets
         self.bound: dict[str, Any]
         self.nodes: dict[int, gs.Node]
@@ -120,10 +122,10 @@ class Matcher:
         return self._solve((Goal(self._node, self._pattern.nodes[self._pattern.root], root), *joins))
 
     def _start(self, root: gs.Node) -> None:
-        self.bound, self.nodes, self.taken = self.given.copy(), {}, set()
+        self.bound, self.nodes, self.taken = self.parameter_values.copy(), {}, set()
         self._scope = root._scope
 
-    def held(self) -> tuple[dict[str, Any], dict[int, gs.Node]]:
+    def snapshot(self) -> tuple[dict[str, Any], dict[int, gs.Node]]:
         """`bound` and `nodes` of the match that is held, for good."""
         return dict(self.bound), dict(self.nodes)
 
@@ -203,7 +205,7 @@ class Matcher:
         if operator_key(node) not in pattern.ops or id(node) in self.taken:
             return False
         count, most = len(node.inputs), pattern.most
-        if count < pattern.fixed or (most is not None and count > most and given(node) > most):
+        if count < pattern.fixed or (most is not None and count > most and operand_count(node) > most):
             return False
         return node._scope is self._scope
 
@@ -255,7 +257,7 @@ class Matcher:
     def _orders(self, pattern: PatternNode, node: gs.Node) -> Iterator[Sequence[Goal]]:
         operands = list(node.inputs)
         if pattern.split:
-            for share in self.shares(pattern, operands[: given(node)]):
+            for share in self.shares(pattern, operands[: operand_count(node)]):
                 yield sorted((self._goal(operand, found) for operand, found in share), key=_cost)
             return
         free = pattern.orders and not pattern.source.ordered and 1 < len(operands) <= ORDERED_ABOVE

@@ -60,11 +60,11 @@ def wanted_attributes(rule: ast.Rule, pattern: Pattern | None) -> tuple[Wanted, 
     """What must be written somewhere for a rule to fire: attributes that its pattern or its conditions ask to be there."""
     if pattern is None:
         return ()
-    asked = {name for where in rule.wheres for name in _has_conjuncts(where.condition)}
+    labels_and_names = {name for where in rule.wheres for name in _has_conjuncts(where.condition)}
     found: list[Wanted] = []
     for node in pattern.nodes:
         found += [(node.ops, attr.name) for attr in node.source.attrs if attr.mode == "present"]
-        found += [(node.ops, name) for label, name in sorted(asked) if label == node.source.label]
+        found += [(node.ops, name) for label, name in sorted(labels_and_names) if label == node.source.label]
     return tuple(found)
 
 
@@ -106,17 +106,17 @@ class Inventory:
         ops: operators by (domain, name).
         dtypes: element types that its tensors can have; None: cannot be told.
         written: attributes of its nodes; None: cannot be told.
-        made: attributes that rules may write to any operator.
+        writable_attributes: attributes that rules may write to any operator.
     """
 
     ops: frozenset[OpKey]
     dtypes: frozenset[int] | None
     written: WrittenAttributes | None = None
-    made: frozenset[str] = frozenset()
+    writable_attributes: frozenset[str] = frozenset()
 
     def has_attribute(self, wanted: Wanted) -> bool:
         """Whether the attribute may be written at one of the operators."""
-        return self.written is None or wanted[1] in self.made or self.written.has(wanted)
+        return self.written is None or wanted[1] in self.writable_attributes or self.written.has(wanted)
 
 
 def take_inventory(index: GraphIndex) -> Inventory:
@@ -135,10 +135,10 @@ def _dtypes(index: GraphIndex, versions: Mapping[str, int]) -> frozenset[int] | 
     for domain, op in index.by_operator.keys - functions:
         if op in _TYPED_BY_ATTRIBUTE and not domain:
             continue
-        made = _made_types(op, domain, versions.get(domain, latest_opset(domain)))
-        if made is None:
+        output_dtypes = _made_types(op, domain, versions.get(domain, latest_opset(domain)))
+        if output_dtypes is None:
             return None
-        found |= made
+        found |= output_dtypes
     for key in index.by_operator.keys:
         for node in index.by_operator.of(key) if key[1] in _TYPED_BY_ATTRIBUTE else ():
             dtype = _attribute_type(node)
@@ -177,8 +177,8 @@ def _made_types(op: str, domain: str, version: int) -> frozenset[int] | None:
     found = registered_at(op, domain, version)
     if found is None:
         return None
-    given = {formal.type_str for formal in found.inputs}
-    own = {formal.type_str for formal in found.outputs} - given
+    input_types = {formal.type_str for formal in found.inputs}
+    own = {formal.type_str for formal in found.outputs} - input_types
     if not own:
         return frozenset()  # as mostly; asking a schema for its constraints takes long
     allowed = {one.type_param_str: one.allowed_type_strs for one in found.type_constraints if one.type_param_str in own}
@@ -261,7 +261,7 @@ class Needs:
     attributes: tuple[Wanted, ...] = ()
     made_attributes: frozenset[str] | None = frozenset()
 
-    def met(self, inventory: Inventory) -> bool:
+    def are_fulfilled_in(self, inventory: Inventory) -> bool:
         if any(map(inventory.ops.isdisjoint, self.ops)) or not all(map(inventory.has_attribute, self.attributes)):
             return False
         return inventory.dtypes is None or all(types & inventory.dtypes for types in self.dtypes)
@@ -273,30 +273,35 @@ class Needs:
         unknown = inventory.dtypes is None or self.made_dtypes is None
         dtypes = None if unknown else (inventory.dtypes or frozenset()) | (self.made_dtypes or frozenset())
         written = inventory.written if self.made_attributes is not None else None
-        return Inventory(inventory.ops | self.made_ops, dtypes, written, inventory.made | (self.made_attributes or frozenset()))
+        return Inventory(
+            inventory.ops | self.made_ops,
+            dtypes,
+            written,
+            inventory.writable_attributes | (self.made_attributes or frozenset()),
+        )
 
     def _brings_nothing(self, inventory: Inventory) -> bool:
-        known, made, written = inventory.dtypes, self.made_dtypes, self.made_attributes
-        types = known is None or (made is not None and made <= known)
-        attributes = inventory.written is None if written is None else written <= inventory.made
+        known, new_dtypes, written = inventory.dtypes, self.made_dtypes, self.made_attributes
+        types = known is None or (new_dtypes is not None and new_dtypes <= known)
+        attributes = inventory.written is None if written is None else written <= inventory.writable_attributes
         return types and attributes and self.made_ops <= inventory.ops
 
 
-def needs(rule: ast.Rule, pattern: Pattern | None, given: Mapping[str, Any]) -> Needs:
-    """What a compiled rule needs and makes. `given` are the values of its parameters."""
+def needs(rule: ast.Rule, pattern: Pattern | None, parameter_values: Mapping[str, Any]) -> Needs:
+    """What a compiled rule needs and makes. `parameter_values` are the values of its parameters."""
     ops: set[OpKey] = set()
     dtypes: set[int] | None = set()
     for part in walk(rule.rewrites):
-        made: frozenset[int] | None = frozenset()
+        new_dtypes: frozenset[int] | None = frozenset()
         if isinstance(part, ast.Build):
-            domain, op = operator_names(part.op, given)
+            domain, op = operator_names(part.op, parameter_values)
             ops.add((domain, op))
-            made = _built_types(op, domain, part)
+            new_dtypes = _built_types(op, domain, part)
         elif isinstance(part, ast.Constant):
-            made = frozenset({DTYPES[part.dtype]} if part.dtype else _PLAIN)
+            new_dtypes = frozenset({DTYPES[part.dtype]} if part.dtype else _PLAIN)
         elif isinstance(part, ast.Edit):
-            made = _edited(part, ops)
-        dtypes = None if dtypes is None or made is None else dtypes | made
+            new_dtypes = _edited(part, ops)
+        dtypes = None if dtypes is None or new_dtypes is None else dtypes | new_dtypes
     wanted = () if pattern is None else tuple(node.ops for node in pattern.nodes if node.ops is not ANY_OPERATOR)
     return Needs(
         wanted,

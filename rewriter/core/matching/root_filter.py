@@ -35,14 +35,14 @@ class RootView(NamedTuple):
     """What a node shows at once.
 
     Attributes:
-        listed: number of operands, omitted ones included; `given` without trailing omitted ones. Both up to what matters.
+        listed: number of operands, omitted ones included; `used_count` without trailing omitted ones. Both up to what matters.
         makers: operators that make the operands, by position; None where no rule asks for the operator.
         among: those of all operands together.
         written: attributes that are written, of those that rules ask for.
     """
 
     listed: int
-    given: int
+    used_count: int
     makers: tuple[OpKey | None, ...]
     among: frozenset[OpKey]
     written: frozenset[str]
@@ -73,7 +73,7 @@ class RootFilter:
 
     def allows(self, view: RootView) -> bool:
         """False when the pattern cannot stand where this is seen."""
-        if view.listed < self.fixed or (self.most is not None and view.given > self.most):
+        if view.listed < self.fixed or (self.most is not None and view.used_count > self.most):
             return False
         if not self.present <= view.written or self.absent & view.written:
             return False
@@ -115,14 +115,14 @@ class Roots(Generic[R]):
     def add(self, compiled: R) -> None:
         """Adds a rule behind the others."""
         self._rules.append(compiled)
-        asked = compiled.root_filter
-        wanted = None if asked is None or not asked.makers else frozenset(op for _, op in asked.makers[0][1])
+        root_filter = compiled.root_filter
+        wanted = None if root_filter is None or not root_filter.makers else frozenset(op for _, op in root_filter.makers[0][1])
         self._makers = None if wanted is None or self._makers is None else self._makers | wanted
-        if asked is None:
+        if root_filter is None:
             return
-        self._attributes |= asked.present | asked.absent
-        self._widest = max(self._widest, asked.fixed, 0 if asked.most is None else asked.most + 1)
-        for position, ops in asked.makers:
+        self._attributes |= root_filter.present | root_filter.absent
+        self._widest = max(self._widest, root_filter.fixed, 0 if root_filter.most is None else root_filter.most + 1)
+        for position, ops in root_filter.makers:
             self._operators |= ops
             self._anywhere |= position is None
             self._positions = max(self._positions, 0 if position is None else position + 1)
@@ -133,7 +133,7 @@ class Roots(Generic[R]):
         found = self._known.get(shown)
         return self._find(shown) if found is None else found
 
-    def standing(self, nodes: Iterable[gs.Node], index: GraphIndex) -> list[gs.Node]:
+    def candidates(self, nodes: Iterable[gs.Node], index: GraphIndex) -> list[gs.Node]:
         """Those of many nodes at which `at` finds any rule."""
         known, producer, shown_by = self._known, index.producer, self._shown
         found = []
@@ -149,26 +149,26 @@ class Roots(Generic[R]):
     def _shown(self, node: gs.Node, producer: Callable[[gs.Tensor], gs.Node | None]) -> Shown:
         """A view of a node as it is found in the graph: operators as they are written, and also those that no rule asks for."""
         inputs, widest = node.inputs, self._widest
-        count = given = len(inputs)
-        while given and not inputs[given - 1].name:
-            given -= 1
+        count = used = len(inputs)
+        while used and not inputs[used - 1].name:
+            used -= 1
         makers: tuple[str | None, ...] = ()
-        if asked := count if self._anywhere else self._positions:
-            for tensor in inputs[:asked]:
+        if depth := count if self._anywhere else self._positions:
+            for tensor in inputs[:depth]:
                 maker = producer(tensor)
                 makers += _NOBODY if maker is None else (maker.op, maker.domain)
         written = self._attributes.intersection(written_names(node)) if self._attributes else self._attributes
-        return count if count < widest else widest, given if given < widest else widest, makers, written
+        return count if count < widest else widest, used if used < widest else widest, makers, written
 
     def _find(self, shown: Shown) -> tuple[R, ...]:
         """The rules for what a node shows; remembered."""
-        count, given, written_makers, written = shown
+        count, used, written_makers, written = shown
         makers: list[OpKey | None] = []
         for op, domain in zip(written_makers[::2], written_makers[1::2], strict=True):
             key = None if op is None else (normal(domain or ""), op)
             makers.append(key if key in self._operators else None)
         among = frozenset(op for op in makers if op is not None)
-        view = RootView(count, given, tuple(makers[: self._positions]), among, written)
+        view = RootView(count, used, tuple(makers[: self._positions]), among, written)
         if len(self._known) >= MOST_VIEWS:
             self._known.clear()
         found = self._known[shown] = tuple(

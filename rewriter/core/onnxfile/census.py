@@ -63,8 +63,8 @@ class NodeKind:
         dtype: element type of the tensor or sparse tensor among the attributes, 0 without one; `rank` is that of the tensor.
         bodies: subgraphs in the order of their attributes; a kind with some stands for one node.
         arities: numbers of operands that occur, each with and without those left out at the end.
-        made: what `dtype_flow` found: element types of the outputs by those of the operands, as sets of bits.
-        handed: which outputs are outputs of their graph in some node, and what types are declared there, as sets of bits.
+        output_types: what `dtype_flow` found: element types of the outputs by those of the operands, as sets of bits.
+        declared_outputs: outputs that are outputs of their graph in some node, with the types declared there, as sets of bits.
         ranks: what `rank_flow` found: the rank of the first output by those of the operands; None for an unknown one.
     """
 
@@ -76,8 +76,8 @@ class NodeKind:
     form: Form | None = None
     bodies: dict[str, Body] = field(default_factory=dict)
     arities: set[tuple[int, int]] = field(default_factory=set)
-    made: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)
-    handed: dict[int, int] = field(default_factory=dict)
+    output_types: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)
+    declared_outputs: dict[int, int] = field(default_factory=dict)
     ranks: dict[tuple[int | None, ...], int | None] = field(default_factory=dict)
 
 
@@ -164,5 +164,5 @@ class Census:
     @property
     def versions(self) -> set[int]:
         """Of ONNX's own operators, in the model and in its functions."""
-        given = [self.imports or {"": 1}, *(body.imports for body in self.functions.values())]
-        return {imports[""] for imports in given if "" in imports}
+        imports_of_graphs = [self.imports or {"": 1}, *(body.imports for body in self.functions.values())]
+        return {imports[""] for imports in imports_of_graphs if "" in imports}

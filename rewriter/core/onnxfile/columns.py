@@ -49,13 +49,13 @@ class Links:
     Attributes:
         seeds: names of the tensors that no node makes: inputs and constants. They are the first ones; behind them stand the
             outputs, column by column.
-        made: the columns of outputs without those that are left out.
+        output_columns: the columns of outputs without those that are left out.
         read: by position, the tensor that each operand means; -1 for one that is left out, or that nothing defines.
         index: finds a tensor by its name.
     """
 
     seeds: list[bytes]
-    made: list[Column]
+    output_columns: list[Column]
     read: list[IntArray]
     index: NameIndex
 
@@ -107,12 +107,12 @@ class Columns:
 
     def arities(self) -> Iterable[tuple[int, int, int]]:
         """Which kinds (by number) stand with how many operands, with and without those left out at the end."""
-        listed, given = np.zeros(len(self), np.intp), np.zeros(len(self), np.intp)
+        listed, used_counts = np.zeros(len(self), np.intp), np.zeros(len(self), np.intp)
         for position, column in enumerate(self.operands, 1):
             listed[column.nodes] = position
-            given[column.nodes[column.sizes > 0]] = position
+            used_counts[column.nodes[column.sizes > 0]] = position
         most = len(self.operands) + 1
-        keys = (self.rest_of * most + listed) * most + given
+        keys = (self.rest_of * most + listed) * most + used_counts
         distinct = np.flatnonzero(np.bincount(keys)) if len(self.rests) * most * most < 2 * len(keys) else np.unique(keys)
         return [(key // most // most, key // most % most, key % most) for key in distinct.tolist()]
 
@@ -206,19 +206,19 @@ def settle(body: Body) -> None:
     named = columns.names.sizes > 0
     body.distinct = not NameIndex(columns.names.numbers[named]).repeated
     seeds = list(dict.fromkeys(name for part in (body.inputs, body.constants) for name, _ in part))
-    made = [_given(column) for column in columns.outputs]
-    index = NameIndex(np.concatenate([number_of(seeds), *(column.numbers for column in made)]))
-    columns.links = Links(seeds, made, [index.find(column.numbers) for column in columns.operands], index)
-    makers = np.concatenate([np.full(len(seeds), -1), *(column.nodes for column in made)])
+    output_columns = [_present_entries(column) for column in columns.outputs]
+    index = NameIndex(np.concatenate([number_of(seeds), *(column.numbers for column in output_columns)]))
+    columns.links = Links(seeds, output_columns, [index.find(column.numbers) for column in columns.operands], index)
+    makers = np.concatenate([np.full(len(seeds), -1), *(column.nodes for column in output_columns)])
     body.orderly = not index.repeated
     for column, read in zip(columns.operands, columns.links.read, strict=True):
-        given = column.sizes > 0
-        read[~given] = -1
-        body.orderly = body.orderly and bool((((read >= 0) & (makers[read] < column.nodes)) | ~given).all())
+        is_present = column.sizes > 0
+        read[~is_present] = -1
+        body.orderly = body.orderly and bool((((read >= 0) & (makers[read] < column.nodes)) | ~is_present).all())
 
 
-def _given(column: Column) -> Column:
-    given = column.sizes > 0
-    if given.all():
+def _present_entries(column: Column) -> Column:
+    is_present = column.sizes > 0
+    if is_present.all():
         return column
-    return Column(column.nodes[given], column.starts[given], column.sizes[given], column.numbers[given])
+    return Column(column.nodes[is_present], column.starts[is_present], column.sizes[is_present], column.numbers[is_present])

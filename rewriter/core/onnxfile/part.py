@@ -46,7 +46,7 @@ def read_by(node: onnx.NodeProto) -> dict[str, None]:
     """The names that a node reads, those that its bodies take from outside among them."""
     found = dict.fromkeys(name for name in node.input if name)
     for body in bodies_of(node):
-        own = {info.name for info in body.input} | _held(body).keys()
+        own = {info.name for info in body.input} | _initializers(body).keys()
         inner = _from_outside(body.node, [info.name for info in body.output])
         found.update(dict.fromkeys(name for name in inner if name not in own))
     return found
@@ -55,11 +55,11 @@ def read_by(node: onnx.NodeProto) -> dict[str, None]:
 def _from_outside(nodes: Iterable[onnx.NodeProto], outputs: Iterable[str] = ()) -> dict[str, None]:
     """The names that nodes and the bodies inside them read, and that they do not make."""
     found = dict.fromkeys(name for name in outputs if name)
-    made = set[str]()
+    output_names = set[str]()
     for node in nodes:
         found.update(read_by(node))
-        made.update(node.output)
-    return {name: None for name in found if name not in made}
+        output_names.update(node.output)
+    return {name: None for name in found if name not in output_names}
 
 
 class Whole:
@@ -74,7 +74,7 @@ class Whole:
         self.model = model
         self.nodes: list[onnx.NodeProto] = list(model.graph.node)
         self._reads = [read_by(node) for node in self.nodes]
-        self._held = _held(model.graph)
+        self._initializers = _initializers(model.graph)
 
     def before(self, names: Iterable[str]) -> list[int]:
         """The places of the nodes that tensors are computed by."""
@@ -96,8 +96,8 @@ class Whole:
         """What nodes make and leave unread; the last that they make where they read all."""
         kept = list(places)
         read = {name for place in kept for name in self._reads[place]}
-        made = [name for place in kept for name in self.nodes[place].output if name]
-        return [name for name in made if name not in read] or made[-1:]
+        output_names = [name for place in kept for name in self.nodes[place].output if name]
+        return [name for name in output_names if name not in read] or output_names[-1:]
 
     def part(
         self, places: Iterable[int], *, types: Types | None = None, outputs: Iterable[str] | None = None
@@ -114,8 +114,8 @@ class Whole:
         kept = sorted(places)
         whole, nodes = self.model.graph, [self.nodes[place] for place in kept]
         read = {name: None for place in kept for name in self._reads[place]}
-        made = {name for node in nodes for name in node.output if name}
-        needed = [name for name in read if name not in made]
+        output_names = {name for node in nodes for name in node.output if name}
+        needed = [name for name in read if name not in output_names]
         result = onnx.ModelProto()
         for field, value in self.model.ListFields():
             if field.name != "graph":
@@ -127,18 +127,18 @@ class Whole:
         graph.sparse_initializer.extend(tensor for tensor in whole.sparse_initializer if tensor.values.name in read)
         graph.input.extend(info for info in whole.input if info.name in read)
         if types is not None:
-            known = {info.name for info in whole.input} | self._held.keys()
+            known = {info.name for info in whole.input} | self._initializers.keys()
             graph.input.extend(_info(name, types) for name in needed if name not in known)
         if outputs is None:
-            graph.output.extend(info for info in whole.output if info.name in made)
+            graph.output.extend(info for info in whole.output if info.name in output_names)
             listed = {info.name for info in graph.output}
             graph.output.extend(_info(name, types or {}) for name in _ends(nodes, read, listed))
         else:
             graph.output.extend(onnx.ValueInfoProto(name=name) for name in dict.fromkeys(outputs))
         ports = {info.name for info in (*graph.input, *graph.output)}
-        inner = made if outputs is None else made.intersection(read)
+        inner = output_names if outputs is None else output_names.intersection(read)
         graph.value_info.extend(info for info in whole.value_info if info.name in inner and info.name not in ports)
-        used = made | read.keys()
+        used = output_names | read.keys()
         graph.quantization_annotation.extend(a for a in whole.quantization_annotation if a.tensor_name in used)
         return result
 
@@ -167,7 +167,7 @@ def _copy(result: onnx.ModelProto, name: str, value: object) -> None:
         getattr(result, name).extend(value)
 
 
-def _held(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto]:
+def _initializers(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto]:
     found = {tensor.name: tensor for tensor in graph.initializer}
     return found | {tensor.values.name: tensor.values for tensor in graph.sparse_initializer}
 
@@ -190,7 +190,7 @@ def body_alone(model: onnx.ModelProto, number: int, types: Types) -> onnx.ModelP
     result.CopyFrom(model)
     whole = result.graph
     body = list(bodies(whole.node))[number]
-    names = {info.name for info in body.input} | _held(body).keys()
+    names = {info.name for info in body.input} | _initializers(body).keys()
     graph = onnx.GraphProto(name=whole.name, node=body.node, input=body.input, output=body.output)
     graph.value_info.extend(body.value_info)
     for outer in (body, whole):

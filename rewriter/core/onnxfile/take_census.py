@@ -219,8 +219,8 @@ class _CensusReader(FieldReader):
                 self.latest_type = max(self.latest_type, alone.latest_type)
                 self.kinds[rest] = kind
             columns.kinds.append(kind)
-        for at, listed, given in columns.arities():
-            columns.kinds[at].arities.add((listed, given))
+        for at, listed, used_count in columns.arities():
+            columns.kinds[at].arities.add((listed, used_count))
         body.columns = columns
         return stop
 
@@ -405,8 +405,8 @@ class _CensusReader(FieldReader):
         dtype, rank = 0, None
         for number, wire, value in self.fields(i, end):
             if number == 2 and wire == 2:
-                for kind, held, inner in self.fields(*value):
-                    if held != 2 and kind == 1:
+                for kind, inner_wire, inner in self.fields(*value):
+                    if inner_wire != 2 and kind == 1:
                         raise MalformedError
                     if kind == 1:
                         said = self.fields(*inner)

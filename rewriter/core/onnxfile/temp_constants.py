@@ -17,7 +17,7 @@ from rewriter.core.onnxfile.write import write_all
 LEAST = 1 << 20
 """Bytes of a constant from which on it may be put aside."""
 
-MOST_HELD = 1 << 25
+MAX_BYTES_IN_MEMORY = 1 << 25
 """Bytes of such constants that are held in memory at a time; what goes beyond is put aside."""
 
 _RAW_DATA = 9
@@ -30,8 +30,8 @@ def put_aside(array: Array) -> tuple[onnx.TensorProto, WeightFile] | None:
     """
     if array.nbytes < LEAST:
         return None
-    if array.base is None and _state.held + array.nbytes <= MOST_HELD:  # a view holds what it is a view of
-        _state.held += array.nbytes
+    if array.base is None and _state.bytes_in_memory + array.nbytes <= MAX_BYTES_IN_MEMORY:  # a view holds what it is a view of
+        _state.bytes_in_memory += array.nbytes
         weakref.finalize(array, _state.release, array.nbytes)
         return None
     if dtype_number(array.dtype) not in NUMPY_NATIVE or array.dtype.hasobject or sys.byteorder != "little":
@@ -71,11 +71,11 @@ class _State:
     """What is held in memory, in bytes, and the file in use."""
 
     def __init__(self) -> None:
-        self.held = 0
+        self.bytes_in_memory = 0
         self._file: weakref.ref[_GrowingFile] | None = None
 
     def release(self, size: int) -> None:
-        self.held -= size
+        self.bytes_in_memory -= size
 
     def file(self) -> _GrowingFile:
         file = None if self._file is None else self._file()

@@ -90,12 +90,14 @@ def temporary_folder() -> Iterator[Path]:
 
 def collect(folder: str | os.PathLike[str], *, again: bool = False) -> None:
     """Removes what dead processes left in a folder, once in a process unless it asks `again`."""
-    given = os.fspath(folder)
-    if fcntl is None or (given in _searched and not again):
+    folder_path = os.fspath(folder)
+    if fcntl is None or (folder_path in _searched and not again):
         return
-    name = os.path.realpath(given)
+    name = os.path.realpath(folder_path)
     known = name in _searched
-    _searched.update((name, given) if os.path.isabs(given) else (name,))  # to find out where a link leads takes long
+    _searched.update(
+        (name, folder_path) if os.path.isabs(folder_path) else (name,)
+    )  # to find out where a link leads takes long
     if known and not again:
         return
     with contextlib.suppress(OSError), os.scandir(name) as entries:

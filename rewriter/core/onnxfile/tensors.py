@@ -47,7 +47,7 @@ class TensorType(NamedTuple):
         return self.dtype is not None and self.shape is not None and all(isinstance(dim, int) for dim in self.shape)
 
 
-UNKNOWN = TensorType()
+UNKNOWN_TYPE = TensorType()
 
 
 @lru_cache(maxsize=1 << 14)
@@ -75,7 +75,7 @@ def decode(data: bytes) -> TensorType:
     proto = onnx.TypeProto.FromString(data)
     kind = proto.WhichOneof("value")
     if kind != "tensor_type":
-        return TensorType(other=data) if kind is not None else UNKNOWN
+        return TensorType(other=data) if kind is not None else UNKNOWN_TYPE
     tensor = proto.tensor_type
     if not tensor.HasField("shape"):
         return TensorType(tensor.elem_type or None)
@@ -134,9 +134,9 @@ def numpy_dtype(number: int) -> np.dtype[Any] | None:
 
 def refine(first: TensorType, second: TensorType) -> TensorType:
     """Both together; where they contradict each other, `first` is believed, but a number is better than a name."""
-    if first == second or first.other or second == UNKNOWN:
+    if first == second or first.other or second == UNKNOWN_TYPE:
         return first
-    if first == UNKNOWN:
+    if first == UNKNOWN_TYPE:
         return second
     return TensorType(first.dtype if first.dtype is not None else second.dtype, refine_shape(first.shape, second.shape))
 
@@ -161,7 +161,7 @@ def join(first: TensorType, second: TensorType) -> TensorType:
     if first == second:
         return first
     if first.other or second.other:
-        return UNKNOWN
+        return UNKNOWN_TYPE
     return TensorType(first.dtype if first.dtype == second.dtype else None, join_shape(first.shape, second.shape))
 
 

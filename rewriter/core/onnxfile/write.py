@@ -285,9 +285,9 @@ def make_folder(folder: str | os.PathLike[str]) -> None:
         return
     folder = Path(folder)
     try:
-        made = [folder, *(above for above in folder.parents if not above.exists())]
+        new_folders = [folder, *(above for above in folder.parents if not above.exists())]
         folder.mkdir(parents=True, exist_ok=True)
-        for one in made:
+        for one in new_folders:
             sync_folder(one.parent)
     except OSError as error:
         raise RewriterError(f"{folder}: the folder cannot be made: {reason(error)}") from None

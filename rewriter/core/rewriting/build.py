@@ -21,21 +21,21 @@ def build(rewriting: Rewriting, statement: ast.Build, new: NewNode) -> gs.Tensor
     operands: list[gs.Tensor] = []
     for operand, value in zip(statement.inputs, new.operands, strict=True):
         if isinstance(operand, ast.Ref) and operand.spread:
-            operands.extend(rewriting.made.get(operand.name) or rewriting.run(operand.name))
+            operands.extend(rewriting.new_values.get(operand.name) or rewriting.run(operand.name))
         else:
             operands.append(operand_tensor(rewriting, operand, value, new.op))
     while operands and not operands[-1].name:
         operands.pop()
     if new.domain and new.domain not in rewriting.scope.opsets:
         import_domain(rewriting.index, rewriting.edits, rewriting.scope, new.domain)
-    made = [(output, _outputs(rewriting, output, new.op)) for output in statement.outputs]
-    outputs = [tensor for _, tensors in made for tensor in tensors] or [rewriting.fresh(new.op.lower())]
+    built = [(output, _outputs(rewriting, output, new.op)) for output in statement.outputs]
+    outputs = [tensor for _, tensors in built for tensor in tensors] or [rewriting.fresh(new.op.lower())]
     node = rewriting.insert(new.op, new.domain, outputs[0].name, new.attributes, operands, outputs)
-    for output, tensors in made:
+    for output, tensors in built:
         if output.name and not output.variadic:
-            rewriting.made[output.name] = tensors[0]
+            rewriting.new_values[output.name] = tensors[0]
     if statement.label:
-        rewriting.made[statement.label] = node
+        rewriting.new_values[statement.label] = node
     return outputs[0]
 
 
@@ -111,9 +111,9 @@ def redirect(rewriting: Rewriting, statement: ast.Redirect, value: Any, at: Any)
         return
     rewriting.release(old)
     edits.replace_uses(target, old)
-    edits.set_outputs(maker, [old if made is target else made for made in maker.outputs])
+    edits.set_outputs(maker, [old if output is target else output for output in maker.outputs])
     if isinstance(statement.target, ast.Ref):
-        rewriting.made[statement.target.name] = old
+        rewriting.new_values[statement.target.name] = old
 
 
 def _pass_on(rewriting: Rewriting, old: gs.Tensor, target: gs.Tensor) -> None:

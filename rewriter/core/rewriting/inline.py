@@ -75,8 +75,8 @@ def _hides_rank(rewriting: Rewriting, node: gs.Node, result: gs.Tensor) -> bool:
 def _declared_behind(rewriting: Rewriting, tensors: list[gs.Tensor]) -> list[gs.Tensor]:
     """Outputs of graphs that tensors lead to; what the tensors between declare is put right afterwards."""
     index = rewriting.index
-    made = (tensor for node in nodes_behind(index, tensors) for tensor in node.outputs)
-    return [tensor for tensor in made if index.output_of(tensor)]
+    outputs = (tensor for node in nodes_behind(index, tensors) for tensor in node.outputs)
+    return [tensor for tensor in outputs if index.output_of(tensor)]
 
 
 def _agree(rewriting: Rewriting, outer: gs.Tensor, inner: gs.Tensor) -> None:
@@ -127,7 +127,7 @@ def _hand_over(
         if maker is not None and id(maker) in moved and id(inner) not in replaced:
             replaced[id(inner)] = outer
             edits.replace_uses(inner, outer)
-            edits.set_outputs(maker, [outer if made is inner else made for made in maker.outputs])
+            edits.set_outputs(maker, [outer if output is inner else output for output in maker.outputs])
             continue
         identity = new_node("Identity", "", index.node_names.fresh(outer.name), {}, [], [])
         list.append(identity.inputs, replaced.get(id(inner), inner))

@@ -71,10 +71,10 @@ def set_outputs(rewriting: Rewriting, names: list[Any]) -> None:
     """
     index, graph = rewriting.index, rewriting.index.graph
     before = list(graph.outputs)
-    made = index.made_in(index.scopes[0]) | {tensor.name: tensor for tensor in before}
-    if len(set(names)) != len(names) or not names or any(name not in made for name in names):
+    tensors_by_name = index.made_in(index.scopes[0]) | {tensor.name: tensor for tensor in before}
+    if len(set(names)) != len(names) or not names or any(name not in tensors_by_name for name in names):
         raise Failure(f"{names} are not different tensors of the main graph")
-    after = [made[name] for name in names]
+    after = [tensors_by_name[name] for name in names]
     dropped = [tensor for tensor in before if not _among(tensor, after)]
     gained = [tensor for tensor in after if not _among(tensor, before)]
     if len(dropped) == len(gained):
@@ -98,7 +98,7 @@ def add_output(rewriting: Rewriting, name: str) -> None:
         Refused: it stands in a body or a function, no node makes it, or its element type is not known.
     """
     context, index, graph = rewriting.context, rewriting.index, rewriting.index.graph
-    tensor = rewriting.made.get(name, rewriting.names.bound.get(name))
+    tensor = rewriting.new_values.get(name, rewriting.names.bound.get(name))
     if not isinstance(tensor, gs.Tensor):
         raise Refused(f"`{name}` is not there")
     if _among(tensor, graph.outputs):
@@ -107,7 +107,7 @@ def add_output(rewriting: Rewriting, name: str) -> None:
         raise Refused("only tensors of the main graph can be outputs of the model")
     if index.producer(tensor) is None:
         raise Refused(f"{label(tensor)} is made by no node, which an output of the model is")
-    if name not in rewriting.made and not context.facts.dtype(tensor):
+    if name not in rewriting.new_values and not context.facts.dtype(tensor):
         raise Undecided(f"element type of {label(tensor)} is unknown", "run shape inference")
     _put(rewriting, [*graph.outputs, tensor])
     _gain(rewriting, tensor)

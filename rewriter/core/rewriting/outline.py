@@ -37,7 +37,7 @@ _PLAIN_INITIALIZERS = 4
 def outline(rewriting: Rewriting, statement: ast.Build, new: NewNode) -> None:
     """Raises Refused where the body needs what is no operand, and where the model cannot have the function."""
     operands = [rewriting.tensor(ref.name) for ref in statement.inputs if isinstance(ref, ast.Ref)]
-    results = [_made(rewriting, output.name or "") for output in statement.outputs]
+    results = [_output_tensor(rewriting, output.name or "") for output in statement.outputs]
     _check_place(rewriting, new)
     body = _body(rewriting, operands, results)
     formals = [(ref.name, tensor) for ref, tensor in zip(statement.inputs, operands, strict=True) if isinstance(ref, ast.Ref)]
@@ -47,9 +47,9 @@ def outline(rewriting: Rewriting, statement: ast.Build, new: NewNode) -> None:
     build(rewriting, statement, NewNode(name, new.domain, {}, new.operands))
 
 
-def _made(rewriting: Rewriting, name: str) -> gs.Tensor:
+def _output_tensor(rewriting: Rewriting, name: str) -> gs.Tensor:
     """The tensor that is to come out of the function: what the block made under this name, else what was matched."""
-    found = rewriting.made.get(name, rewriting.names.bound.get(name))
+    found = rewriting.new_values.get(name, rewriting.names.bound.get(name))
     if not isinstance(found, gs.Tensor) or rewriting.index.producer(found) is None:
         raise Failure(f"no node makes `{name}`")
     return found
@@ -119,11 +119,11 @@ class _Copier:
         copies = [self._copy(node, number) for number, node in enumerate(nodes)]
         domains = sorted({operator_key(node)[0] for node in nodes})
         imports = [onnx.OperatorSetIdProto(domain=domain, version=opsets.get(domain, 1)) for domain in domains]
-        made = gs.Function(
+        function = gs.Function(
             new.op, new.domain, copies, self.inputs, self.outputs, "", opsets.get("", 1), imports, functions=[], attrs={}
         )
-        made.overload = ""
-        return made
+        function.overload = ""
+        return function
 
     def _copy(self, node: gs.Node, number: int) -> gs.Node:
         read = list(node.inputs)

@@ -47,8 +47,8 @@ def attribute_value(op: str, domain: str, version: int, name: str, value: Any) -
 def settled(context: Context, op: str, domain: str, version: int, name: str, value: Any) -> Any:
     """A captured constant stands for its values, unless the attribute holds a tensor. Raises Failure for other tensors."""
     declared = schema.attribute(op, domain, version, name)
-    held = not isinstance(value, gs.Tensor) or (declared is not None and declared.kind == "tensor")
-    return value if held else context.array(value)
+    is_usable = not isinstance(value, gs.Tensor) or (declared is not None and declared.kind == "tensor")
+    return value if is_usable else context.array(value)
 
 
 def _guess(value: Any) -> str:

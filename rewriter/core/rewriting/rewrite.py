@@ -52,27 +52,27 @@ def prepare_each(rewriting: Rewriting, each: ast.Each) -> tuple[Any, Any]:
 
 def apply_each(rewriting: Rewriting, each: ast.Each, value: Any, at: Any) -> None:
     """Builds the new nodes and hands them to the node, or to those who read the run from here on."""
-    outer, made = rewriting.names, dict[int, gs.Tensor]()
+    outer, new_tensors = rewriting.names, dict[int, gs.Tensor]()
     for number, one in value.items():
         rewriting.names = outer.within(each.name, one.tensor)
         try:
-            made[number] = build(rewriting, each.value, one.new)
+            new_tensors[number] = build(rewriting, each.value, one.new)
         finally:
             rewriting.names = outer
     operands = _operands(rewriting, each)
     if not each.inputs:
-        rewriting.made[each.base] = [made.get(id(tensor), tensor) for tensor in operands]
+        rewriting.new_values[each.base] = [new_tensors.get(id(tensor), tensor) for tensor in operands]
         return
     node = rewriting.node(each.base)
     for position, tensor in enumerate(operands):
-        if id(tensor) in made:
-            rewriting.edits.set_input(node, position, made[id(tensor)])
+        if id(tensor) in new_tensors:
+            rewriting.edits.set_input(node, position, new_tensors[id(tensor)])
 
 
 def _operands(rewriting: Rewriting, each: ast.Each) -> list[gs.Tensor]:
     if each.inputs:
         return list(rewriting.node(each.base).inputs)
-    return list(rewriting.made.get(each.base) or rewriting.run(each.base))
+    return list(rewriting.new_values.get(each.base) or rewriting.run(each.base))
 
 
 class Block:

@@ -74,11 +74,11 @@ def declare_anew(index: GraphIndex, facts: Facts, changed: Iterable[gs.Tensor]) 
     What a declaration said before cannot be used to find it: a fixed length would outlive the input that it came from.
     """
     edits = Edits(index)
-    told = {id(tensor): tensor for tensor in changed}
-    for node in nodes_behind(index, told.values()):
+    changed_by_id = {id(tensor): tensor for tensor in changed}
+    for node in nodes_behind(index, changed_by_id.values()):
         for tensor in node.outputs:
             dtype, shape = facts.declared(tensor)
-            if (dtype is None and shape is None) or id(tensor) in told:
+            if (dtype is None and shape is None) or id(tensor) in changed_by_id:
                 continue
             edits.set_type(tensor, None, None)
             refresh(facts, [tensor])

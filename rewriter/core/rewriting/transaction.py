@@ -36,14 +36,24 @@ class Rewriting:
         names: what the match binds.
         root, matched: the matched nodes; `root` is None for a rule on the model as a whole.
         scope: where the root stands; the main graph without one.
-        made: tensors and nodes of this block by name.
+        new_values: tensors and nodes of this block by name.
         kept: the old value of a redefined output that the block still reads.
         new_nodes: in the order in which they were made.
         renamed: ids of parts that inlining gave new names.
     """
 
     __slots__ = (
-        "context", "edits", "index", "kept", "made", "matched", "names", "new_nodes", "renamed", "root", "scope",
+        "context",
+        "edits",
+        "index",
+        "kept",
+        "matched",
+        "names",
+        "new_nodes",
+        "new_values",
+        "renamed",
+        "root",
+        "scope",
     )  # fmt: skip
 
     def __init__(
@@ -62,7 +72,7 @@ class Rewriting:
         self.root = root
         self.matched = list(nodes.values())
         self.scope = scope
-        self.made: dict[str, Any] = {}
+        self.new_values: dict[str, Any] = {}
         self.kept: dict[str, gs.Tensor] = {}
         self.new_nodes: list[gs.Node] = []
         self.renamed: set[int] = set()
@@ -81,7 +91,7 @@ class Rewriting:
         """The tensor that a name means on the right-hand side: made in this block, else what was matched."""
         if self.kept and name in self.kept:
             return self.kept[name]
-        found = self.made[name] if name in self.made else self.names.bound.get(name, ABSENT)
+        found = self.new_values[name] if name in self.new_values else self.names.bound.get(name, ABSENT)
         if found is ABSENT:
             return new_variable("")
         if not isinstance(found, gs.Tensor):
@@ -129,7 +139,7 @@ class Rewriting:
             self.edits.set_outputs(maker, [])  # nobody needs what it makes: it is going to be swept away
             return
         spare = self.kept[name] if name else self.fresh("before", tensor)
-        self.edits.set_outputs(maker, [spare if made is tensor else made for made in maker.outputs])
+        self.edits.set_outputs(maker, [spare if output is tensor else output for output in maker.outputs])
 
     def insert(
         self, op: str, domain: str, name: str, attributes: dict[str, Any], operands: list[gs.Tensor], outputs: list[gs.Tensor]
@@ -150,5 +160,5 @@ class Rewriting:
         nodes = self.index.nodes_of(self.scope)
         if not nodes:
             raise Failure("the model has no nodes")
-        made = any(self.index.producer(tensor) is not None for tensor in operands)
-        return max(nodes, key=self.index.key_at) if made else min(nodes, key=self.index.key_at)
+        has_producer = any(self.index.producer(tensor) is not None for tensor in operands)
+        return max(nodes, key=self.index.key_at) if has_producer else min(nodes, key=self.index.key_at)

@@ -43,21 +43,21 @@ def sizes_of(
         parts.append(length_of(follower, node, source, integers(follower, node, "axis", axis)))
     if run:
         parts.append(integers(follower, node, "sizes", *run))
-    return parts[0] if len(parts) == 1 else made(follower, node, "Concat", parts, {"axis": 0}, "sizes")
+    return parts[0] if len(parts) == 1 else new_operation(follower, node, "Concat", parts, {"axis": 0}, "sizes")
 
 
 def length_of(follower: Follower, node: gs.Node, source: gs.Tensor, axis: gs.Tensor) -> gs.Tensor:
     """How long `source` is along an axis when the model runs; of the rank of `axis`."""
-    shape = made(follower, node, "Shape", [source], {}, "shape")
-    return made(follower, node, "Gather", [shape, axis], {"axis": 0}, "size")
+    shape = new_operation(follower, node, "Shape", [source], {}, "shape")
+    return new_operation(follower, node, "Gather", [shape, axis], {"axis": 0}, "size")
 
 
 def reshaped(follower: Follower, node: gs.Node, source: gs.Tensor, sizes: Sequence[int], what: str) -> gs.Tensor:
     """`source` in another shape."""
-    return made(follower, node, "Reshape", [source, integers(follower, node, "shape", *sizes)], {}, what)
+    return new_operation(follower, node, "Reshape", [source, integers(follower, node, "shape", *sizes)], {}, what)
 
 
-def made(
+def new_operation(
     follower: Follower, root: gs.Node, op: str, operands: list[gs.Tensor], attributes: dict[str, Any], what: str
 ) -> gs.Tensor:
     """The output of a new node right before `root`."""
@@ -173,12 +173,12 @@ def tiled(follower: Follower, node: gs.Node, tensor: gs.Tensor, axis: int, lead:
         return None
     times = sizes_of(follower, node, lead, [0], [place])
     if several != 1:
-        times = made(follower, node, "Div", [times, integers(follower, node, "several", several)], {}, "times")
+        times = new_operation(follower, node, "Div", [times, integers(follower, node, "several", several)], {}, "times")
     before, after = [1] * axis, [1] * (len(shape) - axis - 1)
     parts = [integers(follower, node, "ones", *before)] if before else []
     parts += [times, *([integers(follower, node, "ones", *after)] if after else [])]
-    repeats = parts[0] if len(parts) == 1 else made(follower, node, "Concat", parts, {"axis": 0}, "repeats")
-    return made(follower, node, "Tile", [base, repeats], {}, "repeated")
+    repeats = parts[0] if len(parts) == 1 else new_operation(follower, node, "Concat", parts, {"axis": 0}, "repeats")
+    return new_operation(follower, node, "Tile", [base, repeats], {}, "repeated")
 
 
 def counted(follower: Follower, node: gs.Node, tensor: gs.Tensor, axis: int, lead: gs.Tensor, place: int) -> gs.Tensor | None:
@@ -192,12 +192,14 @@ def counted(follower: Follower, node: gs.Node, tensor: gs.Tensor, axis: int, lea
         return None
     zero, one = (constant(follower, node, what, np.array(number, np.int64)) for what, number in (("zero", 0), ("one", 1)))
     length = length_of(follower, node, lead, constant(follower, node, "axis", np.array(place, np.int64)))
-    numbers = made(follower, node, "Range", [zero, length, one], {}, "numbers")
+    numbers = new_operation(follower, node, "Range", [zero, length, one], {}, "numbers")
     ranked = [-1 if i == axis else 1 for i in range(array.ndim)]
     if len(ranked) > 1:
         numbers = reshaped(follower, node, numbers, ranked, "numbers")
-    more = made(follower, node, "Mul", [numbers, constant(follower, node, "step", step)], {}, "steps")
-    return made(follower, node, "Add", [more, constant(follower, node, "first", np.take(array, [0], axis))], {}, "counted")
+    more = new_operation(follower, node, "Mul", [numbers, constant(follower, node, "step", step)], {}, "steps")
+    return new_operation(
+        follower, node, "Add", [more, constant(follower, node, "first", np.take(array, [0], axis))], {}, "counted"
+    )
 
 
 def _are_places(follower: Follower, node: gs.Node) -> bool:
@@ -238,7 +240,7 @@ def repeat(follower: Follower, node: gs.Node, position: int, lead: gs.Tensor, ax
         return False
     numbers = [size for size in sizes if isinstance(size, int)]
     wanted = sizes_of(follower, node, lead, numbers, [axes.get(i) for i in range(len(shape))])
-    follower.edits.set_input(node, position, made(follower, node, "Expand", [base, wanted], {}, "repeated"))
+    follower.edits.set_input(node, position, new_operation(follower, node, "Expand", [base, wanted], {}, "repeated"))
     return True
 
 
@@ -248,6 +250,6 @@ def _beginning(follower: Follower, node: gs.Node, tensor: gs.Tensor, axis: int, 
     if array is not None:
         return constant(follower, node, "one", np.take(array, range(several), axis), follower.context.facts.dtype(tensor))
     if follower.index.scope(node).opsets.get("", 1) < 10:
-        return made(follower, node, "Slice", [tensor], {"starts": [0], "ends": [several], "axes": [axis]}, "one")
+        return new_operation(follower, node, "Slice", [tensor], {"starts": [0], "ends": [several], "axes": [axis]}, "one")
     bounds = [integers(follower, node, what, number) for what, number in (("start", 0), ("end", several), ("axis", axis))]
-    return made(follower, node, "Slice", [tensor, *bounds], {}, "one")
+    return new_operation(follower, node, "Slice", [tensor, *bounds], {}, "one")

@@ -48,25 +48,25 @@ def takes_any_size(follower: Follower, node: gs.Node) -> bool:
         if not tensor.name:
             continue
         old, new = follower.old.shape(tensor), follower.new.shape(tensor)
-        if old is None or new is None or len(old) != len(new) or not all(map(_told, old, new)):
+        if old is None or new is None or len(old) != len(new) or not all(map(_same_or_numbers, old, new)):
             return False
         changed = changed or old != new or follower.old.value(tensor) != follower.new.value(tensor)
     return changed and _fits(follower, node)
 
 
-def _told(old: Dim, new: Dim) -> bool:
+def _same_or_numbers(old: Dim, new: Dim) -> bool:
     return old == new or (isinstance(old, int) and isinstance(new, int))
 
 
 def _fits(follower: Follower, node: gs.Node) -> bool:
     """Whether what the node reads still fits together, and what it gives is that."""
     read = [follower.new.shape(tensor) for tensor in node.inputs]
-    made = follower.new.shape(node.outputs[0])
+    output_shape = follower.new.shape(node.outputs[0])
     form = traits(node.op).shape
     if form in ("broadcast", "sloped"):  # inference believes operands that do not fit together
         return _together(read)
     if form == "expand":
-        return _together([read[0], made])
+        return _together([read[0], output_shape])
     if form == "matrix_product":
         one, other = read[0] or (None,), read[1] or (None,)
         return one[-1] == other[-2 if len(other) > 1 else -1] is not None
@@ -108,14 +108,16 @@ def keeps_order(follower: Follower, node: gs.Node) -> bool:
     return all(sum(after[i] != 1 for i in run) == 1 for run in runs if any(before[i] != after[i] for i in run))
 
 
-def _cuts(read: Shape | None, made: Shape | None) -> list[tuple[int, int]] | None:
+def _cuts(read: Shape | None, output_shape: Shape | None) -> list[tuple[int, int]] | None:
     """Where both shapes have had equally many elements, from the first dimension on; None where that cannot be told."""
-    if read is None or made is None or None in read or None in made:
+    if read is None or output_shape is None or None in read or None in output_shape:
         return None
-    named = {dim: PRIME**number for number, dim in enumerate(dict.fromkeys(read + made), start=1) if isinstance(dim, str)}
+    named = {
+        dim: PRIME**number for number, dim in enumerate(dict.fromkeys(read + output_shape), start=1) if isinstance(dim, str)
+    }
     one, other = (
         {size: place for place, size in enumerate(accumulate(sizes, mul), start=1)}
-        for sizes in ([named[dim] if isinstance(dim, str) else dim or 0 for dim in shape] for shape in (read, made))
+        for sizes in ([named[dim] if isinstance(dim, str) else dim or 0 for dim in shape] for shape in (read, output_shape))
     )
     return (
         [(one[size], other[size]) for size in sorted(one.keys() & other.keys())]
@@ -140,10 +142,10 @@ def named_dimensions(group: Iterable[Edits]) -> dict[str, int]:
     """
     sizes: dict[str, int] = {}
     for edits in group:
-        for (what, tensor), told in edits.declared.items():
+        for (what, tensor), declarations in edits.declared.items():
             if what != "type":
                 continue
-            before, after = (shape or () for _, shape in told)
+            before, after = (shape or () for _, shape in declarations)
             for size, name in zip(before, after, strict=False):
                 if isinstance(size, int) and isinstance(name, str) and sizes.setdefault(name, size) != size:
                     raise DoesNotFlow(f"{name!r} would stand for {sizes[name]} and, in {tensor!r}, for {size}")

@@ -20,7 +20,7 @@ from rewriter.core.whole_model import DoesNotFlow
 from rewriter.repairs.dim_follow.constant_copies import (
     constant,
     counted,
-    made,
+    new_operation,
     one_of,
     repeat,
     reshaped,
@@ -158,7 +158,7 @@ def gather_nd(follower: Follower, node: gs.Node) -> bool:
     one = constant(follower, node, "places", indices[:1, ..., 1:])
     sizes = sizes_of(follower, node, data, [*one.shape], [0, *[None] * (indices.ndim - 1)])
     follower.edits.set_attribute(node, "batch_dims", 1)
-    follower.edits.set_input(node, 1, made(follower, node, "Expand", [one, sizes], {}, "places"))
+    follower.edits.set_input(node, 1, new_operation(follower, node, "Expand", [one, sizes], {}, "places"))
     return True
 
 

@@ -69,8 +69,8 @@ def _alike(index: GraphIndex, facts: Facts) -> list[list[gs.Tensor]]:
 
 def _initializers(index: GraphIndex, graph: Graph) -> Iterable[gs.Tensor]:
     """Those that were read, and after them the constants that rules have made since, which are written as initializers."""
-    made = (tensor for node in index.members(index.scopes[0]) for tensor in node.inputs if isinstance(tensor, gs.Constant))
-    return {id(tensor): tensor for tensor in (*graph.initializers, *made)}.values()
+    constants = (tensor for node in index.members(index.scopes[0]) for tensor in node.inputs if isinstance(tensor, gs.Constant))
+    return {id(tensor): tensor for tensor in (*graph.initializers, *constants)}.values()
 
 
 SMALL = 1024
@@ -155,8 +155,8 @@ def _operand(tensor: gs.Tensor, facts: Facts, same: dict[int, gs.Tensor]) -> Has
     tensor = same.get(id(tensor), tensor)
     size = count(facts.shape(tensor)) if facts.is_constant(tensor) else None
     if size is not None and size <= SMALL:
-        held = facts.constant(tensor)
-        return (None if held is None else _contents(held)) or id(tensor)
+        constant = facts.constant(tensor)
+        return (None if constant is None else _contents(constant)) or id(tensor)
     return id(tensor)
 
 

@@ -28,20 +28,22 @@ from rewriter.core.rewriting.transaction import Rewriting
 # local names may be names of inputs; behind such a function the name means the input again. Declared shapes tell the two apart.
 
 
-def uses_meaning_input(context: Context, made: gs.Tensor, given: gs.Tensor) -> Iterator[tuple[gs.Node, int]]:
-    """Nodes, and positions of their operands, that read `made` and give what they declare only where they read `given`."""
-    shape = context.facts.shape(made)
+def uses_meaning_input(context: Context, node_output: gs.Tensor, model_input: gs.Tensor) -> Iterator[tuple[gs.Node, int]]:
+    """Nodes with positions of operands that read `node_output`: those whose declared outputs need `model_input` there."""
+    shape = context.facts.shape(node_output)
     if shape is None or None in shape:
         return
-    for node in context.index.uses(made):
-        if _gives_the_declared(context, node, made, given) and not _gives_the_declared(context, node, made, made):
-            yield from ((node, i) for i, tensor in enumerate(node.inputs) if tensor is made)
+    for node in context.index.uses(node_output):
+        if _gives_the_declared(context, node, node_output, model_input) and not _gives_the_declared(
+            context, node, node_output, node_output
+        ):
+            yield from ((node, i) for i, tensor in enumerate(node.inputs) if tensor is node_output)
 
 
-def _gives_the_declared(context: Context, node: gs.Node, made: gs.Tensor, read: gs.Tensor) -> bool:
-    """Whether all outputs of a node are just what they are declared as when it reads `read` in place of `made`."""
+def _gives_the_declared(context: Context, node: gs.Node, node_output: gs.Tensor, read: gs.Tensor) -> bool:
+    """Whether all outputs of a node are just what they are declared as when it reads `read` in place of `node_output`."""
     facts, imports = context.facts, context.index.scope(node).opsets
-    operands = [facts.fact(read if tensor is made else tensor) if tensor.name else None for tensor in node.inputs]
+    operands = [facts.fact(read if tensor is node_output else tensor) if tensor.name else None for tensor in node.inputs]
     types = output_types(node_facts(node, imports, operands, lambda i: facts.constant(node.inputs[i])), imports)
     declared = [facts.declared(tensor) for tensor in node.outputs]
     return all(
@@ -180,7 +182,7 @@ def _redefinitions(index: GraphIndex) -> Iterator[tuple[gs.Tensor, Scope]]:
 
 def _repeats(index: GraphIndex) -> bool:
     """Whether any name of the model has two definitions; mostly not, and quick to see."""
-    defined = [tensor.name for scope in index.scopes for tensor in _given(scope)]
+    defined = [tensor.name for scope in index.scopes for tensor in _named_inputs(scope)]
     defined += filter(None, map(_NAME, chain.from_iterable(map(_OUTPUTS, index.all_nodes()))))
     if len(set(defined)) == len(defined):
         return False
@@ -194,7 +196,7 @@ def _repeats(index: GraphIndex) -> bool:
 
 def _definitions(index: GraphIndex, scope: Scope, positions: dict[int, int]) -> Iterator[tuple[gs.Tensor, int]]:
     """What defines a name in a scope, with its position: inputs and initializers first; notes the positions of nodes."""
-    for tensor in _given(scope):
+    for tensor in _named_inputs(scope):
         yield tensor, -1
     for position, node in enumerate(index.members(scope) if positions is not None else ()):
         positions[id(node)] = position
@@ -203,11 +205,11 @@ def _definitions(index: GraphIndex, scope: Scope, positions: dict[int, int]) -> 
                 yield tensor, position
 
 
-def _given(scope: Scope) -> list[gs.Tensor]:
+def _named_inputs(scope: Scope) -> list[gs.Tensor]:
     """What has a name in a scope before its first node: inputs and initializers."""
     graph = scope.graph
-    given = [*graph.inputs, *graph.initializers] if isinstance(graph, Graph) else graph.inputs
-    return [tensor for tensor in given if tensor.name]
+    tensors = [*graph.inputs, *graph.initializers] if isinstance(graph, Graph) else graph.inputs
+    return [tensor for tensor in tensors if tensor.name]
 
 
 def _seen_outside(scope: Scope, name: str, places: list[dict[str, int]], positions: dict[int, int]) -> bool:

@@ -8,7 +8,7 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.context import Context
-from rewriter.core.conditions.graph_functions import given, obstacle, takes_types
+from rewriter.core.conditions.graph_functions import obstacle, takes_types, used_count
 from rewriter.core.graph.index import GraphIndex, operator_key
 from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.save import newest_import
@@ -126,7 +126,7 @@ def import_opset(rewriting: Rewriting) -> None:
         raise Refused("no opset of its time has all of its nodes")
     low, high = versions[0], versions[-1]
     for node in nodes:
-        if not keeps_meaning(node.op, "", node.attrs.keys(), given(node.inputs), given(node.outputs), low, high):
+        if not keeps_meaning(node.op, "", node.attrs.keys(), used_count(node.inputs), used_count(node.outputs), low, high):
             raise Refused(
                 f"{node.op} {node_name(node)!r} has another meaning at opset {low} than at {high}; both have all nodes"
             )
@@ -145,7 +145,7 @@ def _onnx_nodes(context: Context) -> list[gs.Node]:
 
 
 def _has(context: Context, node: gs.Node, version: int) -> bool:
-    fitting = fits(node.op, "", version, node.attrs.keys(), given(node.inputs), given(node.outputs))
+    fitting = fits(node.op, "", version, node.attrs.keys(), used_count(node.inputs), used_count(node.outputs))
     return fitting and takes_types(context, node, "", version)
 
 
@@ -228,7 +228,7 @@ def _first(context: Context, node: gs.Node, now: int) -> int | None:
     """The first opset from the model's on that has the operator with the element types it is used with; None without one."""
     versions = [max(since, now) for since in schema.versions(node.op) if since > now or schema.exists(node.op, "", now)]
     for version in dict.fromkeys(versions):
-        fitting = fits(node.op, "", version, node.attrs.keys(), given(node.inputs), given(node.outputs))
+        fitting = fits(node.op, "", version, node.attrs.keys(), used_count(node.inputs), used_count(node.outputs))
         if fitting and takes_types(context, node, "", version):
             return version
     return None

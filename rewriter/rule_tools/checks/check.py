@@ -89,8 +89,8 @@ def _check_form(rule: ast.Rule, rule_file: ast.RuleFile) -> list[Diagnostic]:
     for name, left in without_optional(rule):
         found += asks_nothing(left, rule_file, f"present({name})")
         helps = (f"make the node where it is there: where present({name})",)
-        told = (one for one in check_rule(left, rule_file) if one.code in ("E104", "E105"))
-        found += [replace(one, notes=(*one.notes, f"where `{name}` is absent"), helps=helps) for one in told]
+        reports = (one for one in check_rule(left, rule_file) if one.code in ("E104", "E105"))
+        found += [replace(one, notes=(*one.notes, f"where `{name}` is absent"), helps=helps) for one in reports]
     return found
 
 

@@ -131,7 +131,7 @@ def check_evidence(context: CheckContext) -> None:
         message = f"`evidence` belongs to a repair, and this rule is of kind `{context.header.kind.name}`"
         context.report("E254", message, item.span, "not here", helps=("leave it out", "or say `kind: repair`"))
     elif context.header.evidence is not None and _known(context, item, context.header.evidence):
-        _asked(context, item, context.header.evidence)
+        _check_question(context, item, context.header.evidence)
     _doubtful_broadcast(context)
 
 
@@ -164,7 +164,7 @@ def _known(context: CheckContext, item: ast.MetaItem, evidence: ast.Evidence) ->
     return True
 
 
-def _asked(context: CheckContext, item: ast.MetaItem, evidence: ast.Evidence) -> None:
+def _check_question(context: CheckContext, item: ast.MetaItem, evidence: ast.Evidence) -> None:
     """Whether the rule asks for what it appeals to."""
     header = context.header
     message, help_text = "", ""
@@ -218,18 +218,18 @@ def _doubtful_broadcast(context: CheckContext) -> None:
 
 def _drops_broadcast(rule: ast.Rule) -> bool:
     """Whether the output of a matched broadcasting node becomes that of another operator, or another tensor."""
-    made = {
+    makers = {
         output.name: {op.name for op in node.ops}
         for node in pattern_nodes(rule.match)
         for output in node.outputs
         if any(op.name in BROADCASTING for op in node.ops)
     }
     for statement in (statement for rewrite in rule.rewrites for statement in rewrite.statements):
-        if isinstance(statement, ast.Redirect) and statement.output in made:
+        if isinstance(statement, ast.Redirect) and statement.output in makers:
             return True
         if isinstance(statement, ast.Build):
-            redefined = [output.name for output in statement.outputs if output.name in made]
-            if any(statement.op.name not in made[name] for name in redefined):
+            redefined = [output.name for output in statement.outputs if output.name in makers]
+            if any(statement.op.name not in makers[name] for name in redefined):
                 return True
     return False
 

@@ -49,8 +49,8 @@ def explained(found: Iterable[Diagnostic], rule_file: ast.RuleFile) -> list[Diag
 
 
 def _with_text(one: Diagnostic, texts: dict[str, str], text: str) -> Diagnostic:
-    told = texts.get(text[one.span.start : one.span.end].partition("(")[0].strip())
-    return one if told is None or told in one.notes else replace(one, notes=(*one.notes, told))
+    note = texts.get(text[one.span.start : one.span.end].partition("(")[0].strip())
+    return one if note is None or note in one.notes else replace(one, notes=(*one.notes, note))
 
 
 KEYS = (

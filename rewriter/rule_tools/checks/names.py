@@ -33,9 +33,9 @@ class Pattern:
             self._tensor(item.name, item.span, "tensor", output=item.side == "output")
             if item.type is not None:
                 self._type(item.type)
-        made = self._made(match)
+        output_spans = self._output_spans(match)
         for node in match.nodes:
-            self._node(node, made)
+            self._node(node, output_spans)
 
     def _inside(self, inside: ast.Inside) -> None:
         op = inside.op
@@ -47,20 +47,20 @@ class Pattern:
             message = f"`{op.name}` has no subgraph `{inside.attr}`"
             self.context.report("E102", message, inside.span, "unknown subgraph", notes)
 
-    def _made(self, match: ast.Match) -> dict[str, ast.Span]:
+    def _output_spans(self, match: ast.Match) -> dict[str, ast.Span]:
         """The tensors that a matched node makes; two nodes cannot make the same one."""
-        made: dict[str, ast.Span] = {}
+        output_spans: dict[str, ast.Span] = {}
         for node in pattern_nodes(match):
             for output in node.outputs:
                 if output.name is None:
                     continue
-                if output.name in made:
+                if output.name in output_spans:
                     message = f"two outputs of the pattern are named `{output.name}`"
                     self.context.report("E202", message, output.span, "a tensor has one producer")
-                made[output.name] = output.span
-        return made
+                output_spans[output.name] = output.span
+        return output_spans
 
-    def _node(self, node: ast.NodePattern, made: dict[str, ast.Span]) -> None:
+    def _node(self, node: ast.NodePattern, output_spans: dict[str, ast.Span]) -> None:
         if node.label is not None:
             self.scope.define(Binding(node.label, "node", "node", node.span, _named(node)))
         for output in node.outputs:
@@ -72,7 +72,7 @@ class Pattern:
         for attr in node.attrs:
             self._attribute(node, attr)
         for operand in node.inputs:
-            self._operand(operand, made)
+            self._operand(operand, output_spans)
 
     def _op_param(self, op: ast.Op) -> None:
         found = self.scope.use(op.name, op.span)
@@ -81,24 +81,24 @@ class Pattern:
             helps = (f"declare it so: param {op.name}: op",)
             self.context.report("E213", message, op.span, f"this is {types.describe(found.type)}", helps=helps)
 
-    def _operand(self, operand: ast.Operand, made: dict[str, ast.Span]) -> None:
+    def _operand(self, operand: ast.Operand, output_spans: dict[str, ast.Span]) -> None:
         match operand:
             case ast.Capture():
-                self._capture(operand, made)
+                self._capture(operand, output_spans)
             case ast.Variadic():
-                self._tensor(operand.name, operand.span, "tensors", output=operand.name in made)
+                self._tensor(operand.name, operand.span, "tensors", output=operand.name in output_spans)
             case ast.ConstPattern():
                 if is_nan(operand.value):
                     self.types.nothing_is_nan(operand.span)
                 self.types.want(operand.value, "array|list|number|bool|string", "a constant of the pattern")
                 self._dtype(operand.dtype, operand.span)
             case ast.NodePattern():
-                self._node(operand, made)
+                self._node(operand, output_spans)
             case ast.Wildcard():
                 pass
 
-    def _capture(self, operand: ast.Capture, made: dict[str, ast.Span]) -> None:
-        output = operand.name in made
+    def _capture(self, operand: ast.Capture, output_spans: dict[str, ast.Span]) -> None:
+        output = operand.name in output_spans
         if output and operand.optional:
             message = f"`{operand.name}` is made by a matched node, it cannot be optional"
             self.context.report("E215", message, operand.span, "always there")

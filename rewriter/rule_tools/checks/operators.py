@@ -145,10 +145,10 @@ def check_pattern_node(context: CheckContext, node: ast.NodePattern) -> None:
         if not check_operator(context, op, in_pattern=True):
             continue
         reach = _where(context, op, context.reach or context.declared)
-        told: set[int] = set()
+        reported_opsets: set[int] = set()
         for attr in node.attrs:
-            told |= _pattern_attribute(context, op, attr, reach)
-        _pattern_inputs(context, op, node, [v for v in reach if v not in told])
+            reported_opsets |= _pattern_attribute(context, op, attr, reach)
+        _pattern_inputs(context, op, node, [v for v in reach if v not in reported_opsets])
         _pattern_outputs(context, op, node)
 
 
@@ -160,12 +160,12 @@ def check_build(context: CheckContext, build: ast.Build, opsets: Sequence[int], 
     if not check_operator(context, build.op, in_pattern=False) or not _exists(context, build.op, opsets):
         return
     inside = _where(context, build.op, opsets)
-    told: set[int] = set()
+    reported_opsets: set[int] = set()
     for attr in build.attrs:
         if isinstance(attr, ast.AttrSet):
-            told |= check_written(context, build.op, attr.name, attr.name_span, inside)
+            reported_opsets |= check_written(context, build.op, attr.name, attr.name_span, inside)
     _required(context, build, inside, copied)
-    _built_inputs(context, build, [v for v in inside if v not in told])
+    _built_inputs(context, build, [v for v in inside if v not in reported_opsets])
     _built_outputs(context, build, inside)
 
 
@@ -282,16 +282,16 @@ def _attribute_story(op: ast.Op, name: str, missing: Sequence[int]) -> tuple[str
 
 
 def _required(context: CheckContext, build: ast.Build, opsets: Sequence[int], copied: dict[str, tuple[ast.Op, ...]]) -> None:
-    given = {attr.name for attr in build.attrs if isinstance(attr, ast.AttrSet)}
+    written_names = {attr.name for attr in build.attrs if isinstance(attr, ast.AttrSet)}
     for attr in build.attrs:
         if isinstance(attr, ast.AttrCopy):
             for op in copied.get(attr.label, ()):
                 if op.param or not schema.history(op.name, op.domain):
                     return  # whatever it has, it brings along
-                given |= schema.all_attributes(op.name, op.domain)
+                written_names |= schema.all_attributes(op.name, op.domain)
     op, history = build.op, schema.history(build.op.name, build.op.domain)
     every = (found for operator in history for found in operator.attributes.values())
-    for name in dict.fromkeys(found.name for found in every if found.required and found.name not in given):
+    for name in dict.fromkeys(found.name for found in every if found.required and found.name not in written_names):
         having = ((v, schema.attribute(op.name, op.domain, v, name)) for v in opsets)
         versions = [v for v, found in having if found is not None and found.required]
         if not versions or (schema.normal(op.domain) and len(versions) < len(opsets)):

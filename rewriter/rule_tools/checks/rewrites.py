@@ -34,8 +34,8 @@ def check_copies(
 
 def _wraps(build: ast.Build) -> bool:
     """`y = Cast<to=float>(y)`: the matched node stays as it is, and the new one takes its value."""
-    made = {output.name for output in build.outputs}
-    return any(isinstance(operand, ast.Ref) and operand.name in made for operand in build.inputs)
+    output_names = {output.name for output in build.outputs}
+    return any(isinstance(operand, ast.Ref) and operand.name in output_names for operand in build.inputs)
 
 
 def _lost(context: CheckContext, build: ast.Build, written: set[str], opsets: Sequence[int]) -> None:
@@ -354,9 +354,9 @@ class BlockCheck:
             message = f"this constant would have {prod(constant.dims):,} elements"
             self.context.report("E216", message, constant.span, "too many", (f"at most {MAX_CONSTANT:,} may be written",))
         elif constant.dims is not None and isinstance(constant.value, ast.ListOf):
-            given, wanted = len(constant.value.items), prod(constant.dims)
-            if given not in (1, wanted):
-                message = f"{given} values for {wanted} elements"
+            count, wanted = len(constant.value.items), prod(constant.dims)
+            if count not in (1, wanted):
+                message = f"{count} values for {wanted} elements"
                 self.context.report("E206", message, constant.span, "shape and values disagree")
         self.types.want(constant.value, "array|list|number|bool|string", "the value of a constant")
 

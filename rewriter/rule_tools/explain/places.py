@@ -140,9 +140,9 @@ class Witness(Matcher):
     """Finds what `Matcher` finds; `deepest` is the question at which the way that came farthest ended."""
 
     def __init__(
-        self, pattern: Pattern, context: Context, given: dict[str, Any], lets: Mapping[str, ast.Expr], text: Text
+        self, pattern: Pattern, context: Context, parameter_values: dict[str, Any], lets: Mapping[str, ast.Expr], text: Text
     ) -> None:
-        super().__init__(pattern, context, given, lets)
+        super().__init__(pattern, context, parameter_values, lets)
         self.deepest: FirstNo | None = None
         self._text = text
         self._level = 0
@@ -168,7 +168,7 @@ class Witness(Matcher):
         """The matched node whose operand a part of the pattern is."""
         return self.nodes.get(self._readers.get(id(operand), -1))
 
-    def _no(self, kind: str, step: int, asked: str, found: str, span: ast.Span, node: gs.Node | None = None) -> None:
+    def _no(self, kind: str, step: int, question: str, found: str, span: ast.Span, node: gs.Node | None = None) -> None:
         """Keeps the question if the search had never come so far."""
         depth = (STAGES.index("pattern"), self._level, step)
         if self.deepest is not None and self.deepest.depth >= depth:
@@ -180,7 +180,7 @@ class Witness(Matcher):
         named = node if node is not None else self._asked_of
         name = "" if named is None else next((t for t in (named.name, *(o.name for o in named.outputs)) if t), "")
         line = self._text.line(span)
-        self.deepest = FirstNo("pattern", kind, depth, asked, found, line, str(name), bool(doubts), remedy)
+        self.deepest = FirstNo("pattern", kind, depth, question, found, line, str(name), bool(doubts), remedy)
 
     # --- nodes ---------------------------------------------------------------------------------------------------------------
 
@@ -188,8 +188,8 @@ class Witness(Matcher):
         self._begin(node)
         known = self.nodes.get(pattern.number)
         if known is not None and known is not node:
-            asked = f"`{self._text.at(pattern.source.span)}` is one node"
-            self._no("same node", 0, asked, f"{node_words(known)} and {node_words(node)}", pattern.source.span, node)
+            question = f"`{self._text.at(pattern.source.span)}` is one node"
+            self._no("same node", 0, question, f"{node_words(known)} and {node_words(node)}", pattern.source.span, node)
         return super()._node(pattern, node)
 
     def fits(self, pattern: PatternNode, node: gs.Node) -> bool:
@@ -200,11 +200,11 @@ class Witness(Matcher):
         if operator_key(node) not in pattern.ops:
             self._no("operator", 0, f"operator {_ops(pattern)}", node_words(node), span, node)
         elif id(node) in self.taken:
-            asked = f"`{self._text.at(pattern.source.span)}` is a node of its own"
-            self._no("distinct", 1, asked, f"{node_words(node)} stands for another one already", span, node)
+            question = f"`{self._text.at(pattern.source.span)}` is a node of its own"
+            self._no("distinct", 1, question, f"{node_words(node)} stands for another one already", span, node)
         elif self.context.index.scope(node) is self._scope:
-            asked = f"{_arity(pattern)} of {_ops(pattern)}"
-            self._no("operands", 2, asked, f"{node_words(node)} has {count}", pattern.source.span, node)
+            question = f"{_arity(pattern)} of {_ops(pattern)}"
+            self._no("operands", 2, question, f"{node_words(node)} has {count}", pattern.source.span, node)
         else:
             path = self.context.index.scope(node).path
             self._no("scope", 3, "all nodes in one graph", f"{node_words(node)} stands in {path}", span, node)
@@ -220,8 +220,8 @@ class Witness(Matcher):
             if output.variadic:
                 break
             if position >= len(outputs) or not outputs[position].name:
-                made = sum(bool(tensor.name) for tensor in outputs)
-                self._no("outputs", 4, f"{len(source.outputs)} outputs", f"{node_words(node)} makes {made}", span, node)
+                count = sum(bool(tensor.name) for tensor in outputs)
+                self._no("outputs", 4, f"{len(source.outputs)} outputs", f"{node_words(node)} makes {count}", span, node)
                 return False
             if output.name is not None and not self.same(self.bound.get(output.name), outputs[position]):
                 self._not_same(output.name, outputs[position], 4, output.span)
@@ -229,8 +229,8 @@ class Witness(Matcher):
         named = max(len(source.outputs), 1)
         for position, tensor in enumerate(outputs[named:], named):
             if self.context.index.is_used(tensor):
-                asked = f"output {position} of {node.op} is not used (the pattern does not list it)"
-                self._no("unused output", 5, asked, f"{tensor.name!r} {read_by(self.context, tensor)}", span, node)
+                question = f"output {position} of {node.op} is not used (the pattern does not list it)"
+                self._no("unused output", 5, question, f"{tensor.name!r} {read_by(self.context, tensor)}", span, node)
                 break
         return False
 
@@ -253,11 +253,11 @@ class Witness(Matcher):
         if super().equals(attr, node):
             return True
         found = effective_attributes.effective(self.context, node, attr.name)
-        asked = f"`{self._text.at(attr.span)}`"
+        question = f"`{self._text.at(attr.span)}`"
         if attr.value is not None and isinstance(attr.value, ast.Name | ast.Binary | ast.Call | ast.Index):
-            asked += self._worth(attr.value)
+            question += self._worth(attr.value)
         default = "" if attr.name in node.attrs else " (by default)"
-        self._no("attribute", 6, asked, f"{attr.name} = {value_words(found)}{default}", attr.span, node)
+        self._no("attribute", 6, question, f"{attr.name} = {value_words(found)}{default}", attr.span, node)
         return False
 
     def _worth(self, expr: ast.Expr) -> str:
@@ -297,8 +297,8 @@ class Witness(Matcher):
         span = pattern.source.inputs[position].span
         found = tensor_words(self.context, tensor)
         if isinstance(operand, Made):
-            asked = f"operand {position} made by {_ops(self._pattern.nodes[operand.node])}"
-            self._no("made by", 10 + position, asked, found, span)
+            question = f"operand {position} made by {_ops(self._pattern.nodes[operand.node])}"
+            self._no("made by", 10 + position, question, found, span)
         else:
             self._no("operand", 10 + position, f"operand {position}, `{self._text.at(span)}`", found, span)
 
@@ -308,8 +308,8 @@ class Witness(Matcher):
             maker = None if tensor is None else self.context.producer(tensor)
             if maker is not None and not any(t is tensor for t in maker.outputs[operand.output : operand.output + 1]):
                 source = self._pattern.nodes[operand.node].source
-                asked = f"output {operand.output} of {_ops(self._pattern.nodes[operand.node])}"
-                self._no("made by", 20, asked, tensor_words(self.context, tensor), source.span)
+                question = f"output {operand.output} of {_ops(self._pattern.nodes[operand.node])}"
+                self._no("made by", 20, question, tensor_words(self.context, tensor), source.span)
         return super()._operand(operand, tensor)
 
     def _run(self, operand: Operand, tensors: list[gs.Tensor]) -> Iterator[Sequence[Goal]]:
@@ -324,8 +324,8 @@ class Witness(Matcher):
         listed = ", ".join(repr(tensor.name) for tensor in tensors[:8]) or "no operands"
         if isinstance(operand, Made):
             source = self._pattern.nodes[operand.node].source
-            asked = f"`*{operand.run}`: all outputs of one {_ops(self._pattern.nodes[operand.node])}, in their order"
-            self._no("run", 20, asked, listed, source.span)
+            question = f"`*{operand.run}`: all outputs of one {_ops(self._pattern.nodes[operand.node])}, in their order"
+            self._no("run", 20, question, listed, source.span)
         elif isinstance(operand, ast.Variadic):
             self._no("same", 20, f"`*{operand.name}`: the same tensors at each place", listed, operand.span)
 
@@ -334,34 +334,34 @@ class Witness(Matcher):
         bound = self.bound.get(operand.name)
         if super().capture(operand, tensor):
             return True
-        asked = f"`{self._text.at(operand.span)}`"
+        question = f"`{self._text.at(operand.span)}`"
         if tensor is None or not tensor.name:
             here = "" if bound is None else f" (`{operand.name}` is {value_words(bound)})"
-            self._no("operand", 20, asked + here, "left out", operand.span)
+            self._no("operand", 20, question + here, "left out", operand.span)
         elif operand.const and not self.context.is_constant(tensor):
-            self._no("constant", 21, f"{asked}, a constant", tensor_words(self.context, tensor), operand.span)
+            self._no("constant", 21, f"{question}, a constant", tensor_words(self.context, tensor), operand.span)
         elif bound is not None and not self.same(bound, tensor):
             self._not_same(operand.name, tensor, 22, operand.span)
         return False  # what a type asks has been noted by `_typed`
 
     def _not_same(self, name: str, tensor: gs.Tensor, step: int, span: ast.Span) -> None:
-        asked = f"`{name}` the same at each place, {value_words(self.bound.get(name))}"
-        self._no("same", step, asked, tensor_words(self.context, tensor), span)
+        question = f"`{name}` the same at each place, {value_words(self.bound.get(name))}"
+        self._no("same", step, question, tensor_words(self.context, tensor), span)
 
     def _typed(self, pattern: ast.TypePattern, tensor: gs.Tensor) -> bool:
         if super()._typed(pattern, tensor):
             return True
-        asked = f"`{self._text.at(pattern.span)}`"
+        question = f"`{self._text.at(pattern.span)}`"
         dtype = self.context.facts.dtype(tensor)
         if pattern.dtype is not None and dtype != DTYPES[pattern.dtype]:
             found = f"{tensor.name!r} is {DType(dtype) if dtype else 'of unknown type'}"
-            self._no("type", 23, asked, found, pattern.span)
+            self._no("type", 23, question, found, pattern.span)
             return False
         shape = self.context.facts.shape(tensor)
         known = "unknown" if shape is None else f"[{','.join('?' if dim is None else str(dim) for dim in shape)}]"
         asks_rank = pattern.dims is not None and shape is not None and not _rank_fits(pattern.dims, len(shape))
         kind = "rank" if shape is None or asks_rank else "dimension"
-        self._no(kind, 24 if kind == "rank" else 25, asked, f"shape of {tensor.name!r} is {known}", pattern.span)
+        self._no(kind, 24 if kind == "rank" else 25, question, f"shape of {tensor.name!r} is {known}", pattern.span)
         return False
 
     def _dim(self, wanted: Any, dim: Any, tensor: gs.Tensor) -> bool:
@@ -376,22 +376,22 @@ class Witness(Matcher):
         self._begin(self._reader(operand))
         if super().constant(operand, tensor):
             return True
-        asked = f"`{self._text.at(operand.span)}`"
+        question = f"`{self._text.at(operand.span)}`"
         if not isinstance(tensor, gs.Tensor) or not self.context.is_constant(tensor):
-            self._no("constant", 21, f"{asked}, a constant", tensor_words(self.context, tensor), operand.span)
+            self._no("constant", 21, f"{question}, a constant", tensor_words(self.context, tensor), operand.span)
             return False
         dtype = self.context.facts.dtype(tensor)
         if operand.dtype is not None and dtype != DTYPES[operand.dtype]:
             found = f"{tensor.name!r} is {DType(dtype) if dtype else 'of unknown type'}"
-            self._no("type", 22, asked, found, operand.span)
+            self._no("type", 22, question, found, operand.span)
             return False
         if not isinstance(operand.value, ast.Literal | ast.ListOf):
-            asked += self._worth(operand.value)
+            question += self._worth(operand.value)
         try:
             found = value_words(self.context.array(tensor))
         except Failure as failure:
             found = str(failure)
-        self._no("value", 26, asked, f"{tensor.name!r} is {found}", operand.span)
+        self._no("value", 26, question, f"{tensor.name!r} is {found}", operand.span)
         return False
 
     # --- several ends ---------------------------------------------------------------------------------------------------------
@@ -464,7 +464,7 @@ class Explainer(Attempt):
         self._deepest = None
         self.context.forget()
         mark = index.names.mark(), index.node_names.mark()
-        for bound in interface_matches(self._compiled.rule.ast.match, self.context, self._compiled.given):
+        for bound in interface_matches(self._compiled.rule.ast.match, self.context, self._compiled.parameter_values):
             fired = self.on_graph(self._compiled, bound, 0)
             if fired is not None:
                 return self._fires(fired, mark)
@@ -476,8 +476,8 @@ class Explainer(Attempt):
         log = Log()
         Recorder(log, self.context, detail=True).record(fired)
         self._take_back(fired.edits, mark)
-        told = log.firings[0]
-        return RuleAnswer(told.place, told.root, told.op, True, None, told.matched, told.changes, told.conditions)
+        firing = log.firings[0]
+        return RuleAnswer(firing.place, firing.root, firing.op, True, None, firing.matched, firing.changes, firing.conditions)
 
     # --- questions ------------------------------------------------------------------------------------------------------------
 
@@ -485,16 +485,16 @@ class Explainer(Attempt):
         if self._deepest is None or question.depth > self._deepest.depth:
             self._deepest = question
 
-    def _note(self, stage: Stage, kind: str, depth: tuple[int, int], asked: str, found: str, span: ast.Span) -> None:
-        self._keep(FirstNo(stage, kind, _depth(stage, *depth), asked, found, self._text.line(span)))
+    def _note(self, stage: Stage, kind: str, depth: tuple[int, int], question: str, found: str, span: ast.Span) -> None:
+        self._keep(FirstNo(stage, kind, _depth(stage, *depth), question, found, self._text.line(span)))
 
     def _matcher_for(self, compiled: CompiledRule, root: gs.Node) -> Matcher | None:
         return self._matcher(compiled, root) if self._inside(compiled, root) else None
 
     def _matcher(self, compiled: CompiledRule, root: gs.Node) -> Matcher:
         assert compiled.pattern is not None
-        given = self._given(compiled, root)
-        self._witness = Witness(compiled.pattern, self.context, given, compiled.lets, self._text)
+        parameter_values = self._parameter_values(compiled, root)
+        self._witness = Witness(compiled.pattern, self.context, parameter_values, compiled.lets, self._text)
         return self._witness
 
     def _inside(self, compiled: CompiledRule, root: gs.Node) -> bool:
@@ -503,8 +503,8 @@ class Explainer(Attempt):
         rule, scope = compiled.rule, self.context.index.scope(root)
         version, inside = scope.opsets.get(""), rule.ast.match.inside
         if version is not None and version not in rule.opset:
-            asked = f"opset {rule.opset.first or ''}..{rule.opset.last or ''}"
-            self._note("place", "opset", (0, 0), asked, f"opset {version}", _header(rule.ast, "opset"))
+            question = f"opset {rule.opset.first or ''}..{rule.opset.last or ''}"
+            self._note("place", "opset", (0, 0), question, f"opset {version}", _header(rule.ast, "opset"))
         elif inside is not None:
             owner = "the main graph" if scope.owner is None else f"{scope.attr} of {scope.owner.op}"
             found = scope.path if scope.is_function and scope.owner is None else owner
@@ -520,9 +520,9 @@ class Explainer(Attempt):
                 found = bound[name]
                 for tensor in found if isinstance(found, list) else [found]:
                     if self.context.index.output_of(tensor) or not self.context.index.users(tensor).keys() <= matched:
-                        asked = f"`{self._text.at(private.span)}`: not used outside of the match"
-                        told = f"{tensor.name!r} {read_by(self.context, tensor)}"
-                        self._note("private", "private", (number, 0), asked, told, private.span)
+                        question = f"`{self._text.at(private.span)}`: not used outside of the match"
+                        reason = f"{tensor.name!r} {read_by(self.context, tensor)}"
+                        self._note("private", "private", (number, 0), question, reason, private.span)
                         return False
         return False
 
@@ -530,8 +530,8 @@ class Explainer(Attempt):
         if super()._refused(compiled, root, nodes):
             return True
         span = _header(compiled.rule.ast, "evidence")
-        asked = f"{' or '.join(compiled.rule.runtimes)} refuses it"
-        self._note("where", "runtime", (len(compiled.wheres), 0), asked, "the installed one has a kernel for it", span)
+        question = f"{' or '.join(compiled.rule.runtimes)} refuses it"
+        self._note("where", "runtime", (len(compiled.wheres), 0), question, "the installed one has a kernel for it", span)
         return False
 
     def _try(self, compiled: CompiledRule, root: Any, bound: Any, nodes: Any, started: float) -> Fired | None:
@@ -571,14 +571,14 @@ class Explainer(Attempt):
         if where is not None:
             # An unknown line lets the following ones be asked; that none of them is false makes it the deepest.
             number = rule.wheres.index(where) if error else len(rule.wheres)
-            depth, asked, span = _depth("where", number, 1), f"`{self._text.at(where.span)}`", where.span
-            question = FirstNo("where", "where", depth, asked, reason, self._text.line(span), "", not error, remedy, error)
+            depth, text, span = _depth("where", number, 1), f"`{self._text.at(where.span)}`", where.span
+            question = FirstNo("where", "where", depth, text, reason, self._text.line(span), "", not error, remedy, error)
             self._keep(question)
         elif self._in_rewrite:
             span = rule.rewrites[0].span
             depth = _depth("rewrite", 0, 0)
-            asked = "the rewrite can be done"
-            self._keep(FirstNo("rewrite", "rewrite", depth, asked, reason, self._text.line(span), "", False, remedy, error))
+            text = "the rewrite can be done"
+            self._keep(FirstNo("rewrite", "rewrite", depth, text, reason, self._text.line(span), "", False, remedy, error))
         elif error:
             line = self._text.line(rule.match.span)
             self._keep(FirstNo("pattern", "search", _depth("pattern", 1 << 20, 0), "a match", reason, line, error=True))
@@ -594,8 +594,8 @@ class Explainer(Attempt):
         if fired is None:
             rule, root = self._compiled.rule.ast, args[1]
             if not any(b.opset is None or self._version(root) in b.opset for b in rule.rewrites):
-                asked = "a rewrite block for the opset"
-                self._note("rewrite", "rewrite", (0, 0), asked, f"opset {self._version(root)}", rule.rewrites[0].span)
+                question = "a rewrite block for the opset"
+                self._note("rewrite", "rewrite", (0, 0), question, f"opset {self._version(root)}", rule.rewrites[0].span)
         return fired
 
     def _version(self, root: gs.Node | None) -> int:
@@ -607,13 +607,13 @@ class Explainer(Attempt):
         match = self._compiled.rule.ast.match
         for number, item in enumerate(match.items):
             shortened = ast.Match(graph=True, items=match.items[: number + 1])
-            if next(interface_matches(shortened, self.context, self._compiled.given), None) is None:
+            if next(interface_matches(shortened, self.context, self._compiled.parameter_values), None) is None:
                 graph = self.context.index.graph
                 tensors = graph.inputs if item.side == "input" else graph.outputs
                 found = ", ".join(self._declared(tensor) for tensor in tensors[:4]) or f"no {item.side}"
                 found += f" and {len(tensors) - 4} more" if len(tensors) > 4 else ""
-                asked, line = f"`{self._text.at(item.span)}`", self._text.line(item.span)
-                return FirstNo("pattern", "interface", _depth("pattern", number, 0), asked, found, line)
+                question, line = f"`{self._text.at(item.span)}`", self._text.line(item.span)
+                return FirstNo("pattern", "interface", _depth("pattern", number, 0), question, found, line)
         return FirstNo("pattern", "interface", _depth("pattern", 0, 0), "a match", "none", self._text.line(match.span))
 
     def _declared(self, tensor: gs.Tensor) -> str:

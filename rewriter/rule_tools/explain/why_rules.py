@@ -112,8 +112,8 @@ def _around(
         yield from (explainer.explain(root) for number, root in roots.items() if number not in done)
         done |= roots.keys()
         if not roots:
-            asked = f"a node of the pattern, whose root is {' or '.join(ops)}"
-            question = FirstNo("place", "operator", (0, 0, 0), asked, f"{node.op}, with no such root around it")
+            text = f"a node of the pattern, whose root is {' or '.join(ops)}"
+            question = FirstNo("place", "operator", (0, 0, 0), text, f"{node.op}, with no such root around it")
             yield RuleAnswer(index.scope(node).path, node_name(node), node.op, False, question)
 
 
@@ -183,9 +183,9 @@ def _earlier(rule: Rule, answers: list[RuleAnswer], log: Log) -> Iterator[Earlie
 
 
 def _settled(rule: Rule, answers: list[RuleAnswer], log: Log) -> Iterator[tuple[str, str]]:
-    told = {(blocked.place, blocked.root) for blocked in log.blocked if blocked.rule == rule.code}
-    told |= {(firing.place, firing.root) for firing in log.firings if firing.rule == rule.code}
+    logged_places = {(blocked.place, blocked.root) for blocked in log.blocked if blocked.rule == rule.code}
+    logged_places |= {(firing.place, firing.root) for firing in log.firings if firing.rule == rule.code}
     for answer in answers if log.firings else ():
         key = (answer.place, answer.node)
-        if answer.question is not None and answer.question.unknown and key not in told:
+        if answer.question is not None and answer.question.unknown and key not in logged_places:
             yield key

@@ -16,7 +16,7 @@ from rewriter.core.language.schema import computed_default, normal
 from rewriter.core.language.walk import pattern_nodes, walk
 from rewriter.core.record import field, record, replace
 from rewriter.rule_tools.lint.overlay import OpKey, Overlay, RuleGraph, RuleNode, RuleSubject, default
-from rewriter.rule_tools.lint.terms import ABSENT, Branch, Claim, Domain, Term, TermRef, compare, fold, heads, is_constant
+from rewriter.rule_tools.lint.terms import ABSENT_TERM, Branch, Claim, Domain, Term, TermRef, compare, fold, heads, is_constant
 from rewriter.rule_tools.lint.terms import replace_parts as rename
 
 _PASSING = frozenset({"uses", "users", "is_output", "is_input"})  # facts that a rewrite may change about old tensors
@@ -108,7 +108,7 @@ class _ResultWriter:
         self._reach = [v for v in of.reach if block.opset is None or v in block.opset]
         self._nodes = dict(self._before.nodes)
         self._written: dict[TermRef, Written] = {}
-        self._made: dict[str, TermRef | Term] = {}
+        self._output_terms: dict[str, TermRef | Term] = {}
         self._labels: dict[str, TermRef] = {}
         self._arrays: dict[TermRef, Term] = {}
         self._dtypes: dict[TermRef, Term] = {}
@@ -125,12 +125,12 @@ class _ResultWriter:
             node = self._nodes.pop(ref)
             if not node.more_outputs:  # else another output may still be used
                 self._change.removed.append(node.ops or frozenset())
-        wrapped = [TermRef("node", self._side, made.at) for made in self._wrapped]
+        wrapped = [TermRef("node", self._side, term.at) for term in self._wrapped]
         touched = frozenset([*self._written, *wrapped]) & frozenset(self._nodes)
         self._settle()
         facts = [self._old(literal) for literal in self._before.facts if self._stays(literal)]
         facts.append(Claim(("opset",), Domain(only=frozenset(self._reach))))
-        facts += [compare(("name", made), "<>", ("name", TermRef("node", made.side, made.at))) for made in self._wrapped]
+        facts += [compare(("name", term), "<>", ("name", TermRef("node", term.side, term.at))) for term in self._wrapped]
         branches: list[Branch] = [tuple(self._old(q) for q in branch if self._stays(q)) for branch in self._before.branches]
         constants = self._before.constants | set(self._arrays)
         root = next(iter(touched), self._before.root)
@@ -151,14 +151,14 @@ class _ResultWriter:
     def _wrap(self, taken: set[TermRef]) -> None:
         """`y = Cast<to=float>(y)`: the root stays, under a new name, and only what is new reads it."""
         for name in _redefined(self._block):
-            made = self._of.names.known.get(name)
+            term = self._of.names.known.get(name)
             if (
-                isinstance(made, TermRef)
-                and TermRef("node", made.side, made.at) not in taken
-                and made.at == self._before.root.at
+                isinstance(term, TermRef)
+                and TermRef("node", term.side, term.at) not in taken
+                and term.at == self._before.root.at
             ):
-                readers = [node for ref, node in self._nodes.items() if ref in self._written and made in node.inputs]
-                self._wrapped[made] = tuple(op for node in readers for _, op in node.ops or ())
+                readers = [node for ref, node in self._nodes.items() if ref in self._written and term in node.inputs]
+                self._wrapped[term] = tuple(op for node in readers for _, op in node.ops or ())
 
     def _old(self, literal: Claim) -> Claim:
         """A fact of the pattern tells of an edited node as it was."""
@@ -181,7 +181,7 @@ class _ResultWriter:
     # --- statements --------------------------------------------------------------------------------------------------------
 
     def _redirect(self, redirect: ast.Redirect) -> None:
-        self._made[redirect.output] = self._operand(redirect.target)
+        self._output_terms[redirect.output] = self._operand(redirect.target)
 
     def _delete(self, delete: ast.Delete) -> None:
         if (ref := self._node_of(delete.place.base)) is not None and delete.place.field is not None:
@@ -226,7 +226,7 @@ class _ResultWriter:
             if not isinstance(position, int) or not 0 <= position < 64:
                 self._nodes[ref] = replace(node, inputs=(), open=True)
                 return
-            filled = (*node.inputs, *(ABSENT for _ in range(position + 1 - len(node.inputs))))
+            filled = (*node.inputs, *(ABSENT_TERM for _ in range(position + 1 - len(node.inputs))))
             self._nodes[ref] = replace(node, inputs=(*filled[:position], value, *filled[position + 1 :]))
         elif name == "op":
             self._rename(node, edit.value)
@@ -259,14 +259,14 @@ class _ResultWriter:
         self._nodes[ref] = RuleNode(ref, ops, inputs, outputs=max(1, len(build.outputs)), exact=True, span=build.op.span)
         for part, output in enumerate(build.outputs):
             if output.name:
-                self._made[output.name] = TermRef("made", self._side, ref.at, part)
+                self._output_terms[output.name] = TermRef("made", self._side, ref.at, part)
         if build.label:
             self._labels[build.label] = ref
         return ref
 
     def _operand(self, operand: ast.NewOperand | ast.Expr) -> TermRef | Term:
         if isinstance(operand, ast.Absent):
-            return ABSENT
+            return ABSENT_TERM
         if isinstance(operand, ast.Build):
             return TermRef("made", self._side, self._build(operand).at)
         if isinstance(operand, ast.Constant):
@@ -279,9 +279,9 @@ class _ResultWriter:
         if isinstance(operand, ast.Ref) and operand.spread:
             return TermRef("run", self._side, name)
         redefined = name in _redefined(self._block)
-        found = self._made.get(name) if name not in self._of.names.known or not redefined else None
+        found = self._output_terms.get(name) if name not in self._of.names.known or not redefined else None
         found = self._of.names.known.get(name) if found is None else found
-        return found if isinstance(found, TermRef) or found == ABSENT else TermRef("open", self._side, name)
+        return found if isinstance(found, TermRef) or found == ABSENT_TERM else TermRef("open", self._side, name)
 
     # --- what terms of new things amount to ----------------------------------------------------------------------------------
 
@@ -324,7 +324,7 @@ class _ResultWriter:
         ops = node.ops if node is not None and node.ops is not None else frozenset()
         found = {default(domain, op, version, term[2]) for domain, op in ops for version in self._reach}
         if found == {None} and not any(computed_default(op, domain, term[2]) for domain, op in ops):
-            return ABSENT
+            return ABSENT_TERM
         return found.pop() if len(found) == 1 and found != {None} else term
 
     def _of_constant(self, term: Term, ref: TermRef) -> Term:

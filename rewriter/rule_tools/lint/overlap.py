@@ -107,14 +107,14 @@ def circles(subjects: Sequence[RuleSubject], possible: bool = False) -> Iterator
     known = {s.names.side: s for s in subjects if s.picture is not None}
     results = {side: outcomes(subject(s.rule, f"{side}'")) for side, s in known.items()}
     certain = _edges(known, results, certain=True)
-    told: set[frozenset[str]] = set()
+    known_rings: set[frozenset[str]] = set()
     for ring in _endless(certain, results):
-        told.add(frozenset(ring))
+        known_rings.add(frozenset(ring))
         yield Circle(tuple(known[code] for code in ring), True)
     if not possible:
         return
     for ring in _endless(_edges(known, results, certain=False), results):
-        if frozenset(ring) not in told:
+        if frozenset(ring) not in known_rings:
             yield Circle(tuple(known[code] for code in ring), False)
 
 
@@ -130,8 +130,8 @@ def _edges(known: Mapping[str, RuleSubject], results: Mapping[str, list[RewriteR
         for op in {op for node in nodes for op in node.ops or ()}:
             readers.setdefault(op, []).append(one)
     edges: dict[str, set[str]] = {code: set() for code in known}
-    for code, made in results.items():
-        for outcome in made:
+    for code, code_results in results.items():
+        for outcome in code_results:
             ops = {op for ref in _anchors(outcome, certain) for op in outcome.picture.nodes[ref].ops or ()}
             for reader in chain(*(readers.get(op, ()) for op in sorted(ops)), anything):
                 if reader.names.side in edges[code] or not meet(known[code], reader) or _once(known[code], reader):
@@ -255,12 +255,12 @@ def pairs(subjects: Iterable[RuleSubject]) -> Iterator[Pair]:
     """Every pair with something wrong, once."""
     drawn = [subject for subject in subjects if subject.picture is not None]
     order = _Before(drawn)
-    told: set[tuple[str, str]] = set()
+    pairs_of_sides: set[tuple[str, str]] = set()
     for pair in _at_one_root(drawn, order):
-        told.add((pair.one.names.side, pair.other.names.side))
+        pairs_of_sides.add((pair.one.names.side, pair.other.names.side))
         yield pair
     for pair in _inside(drawn):
-        if (pair.one.names.side, pair.other.names.side) not in told:
+        if (pair.one.names.side, pair.other.names.side) not in pairs_of_sides:
             yield pair
 
 

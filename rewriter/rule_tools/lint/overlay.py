@@ -19,7 +19,7 @@ from rewriter.core.language.pattern import ANY_OPERATOR, Made, Pattern, PatternN
 from rewriter.core.language.rule import Rule
 from rewriter.core.record import field, record
 from rewriter.rule_tools.lint.terms import (
-    ABSENT,
+    ABSENT_TERM,
     Branch,
     Claim,
     Domain,
@@ -77,7 +77,7 @@ class RuleGraph:
     optional: set[TermRef] = field(default_factory=set)
     private: set[TermRef] = field(default_factory=set)
     resolve: Callable[[Term], Term] = fold
-    told: list[Facts] | None = None
+    branch_facts: list[Facts] | None = None
 
 
 @record(slots=True)
@@ -106,9 +106,9 @@ def subject(rule: Rule, side: str) -> RuleSubject:
 
 def _pattern(rule: Rule) -> Pattern | None:
     """Parameters that name operators stand at their defaults; a rule that cannot run without a setting has no picture."""
-    given = {p.name: p.default.value for p in rule.ast.params if isinstance(p.default, ast.Literal)}
+    defaults = {p.name: p.default.value for p in rule.ast.params if isinstance(p.default, ast.Literal)}
     try:
-        return compile_pattern(rule.ast.match, given)
+        return compile_pattern(rule.ast.match, defaults)
     except RewriterError:
         return None
 
@@ -135,7 +135,7 @@ class _RuleGraphBuilder:
         for ref, attr in self._late:
             assert attr.value is not None
             self._attribute(("attr", ref, attr.name), self._names.term(attr.value))
-        made = [self._names.known.get(name) for private in self._rule.privates for name in private.names]
+        private_refs = [self._names.known.get(name) for private in self._rule.privates for name in private.names]
         return RuleGraph(
             self._side,
             nodes,
@@ -144,7 +144,7 @@ class _RuleGraphBuilder:
             alternatives((where.condition for where in self._rule.wheres), self._names),
             self._constants,
             self._optional,
-            {ref for ref in made if isinstance(ref, TermRef)},
+            {ref for ref in private_refs if isinstance(ref, TermRef)},
         )
 
     def _ref(self, node: PatternNode) -> TermRef:
@@ -269,7 +269,7 @@ def default(domain: str, op: str, version: int, name: str) -> Term:
 
 def absent(ref: TermRef | Term) -> bool:
     """Whether an operand is an omitted one."""
-    return bool(ref == ABSENT)
+    return bool(ref == ABSENT_TERM)
 
 
 MOST_ORDERS = 24  # orders of operands that are tried at one node
@@ -320,31 +320,31 @@ def implies(one: RuleGraph, other: RuleGraph, overlay: Overlay, some: bool = Fal
     if not overlay.covers:
         return False
     change = renaming(overlay, other.resolve)
-    known = _told(other, change) if overlay.same else _told_alone(other)
+    known = _branch_facts(other, change) if overlay.same else _branch_facts_alone(other)
 
-    def follow(asked: Iterable[Claim], facts: Facts) -> bool:
-        return all(implied(normal(literal, change), *facts) for literal in asked)
+    def follow(claims: Iterable[Claim], facts: Facts) -> bool:
+        return all(implied(normal(literal, change), *facts) for literal in claims)
 
     answers = (follow(one.facts, facts) and any(follow(branch, facts) for branch in one.branches) for facts in known)
     return any(answers) if some else bool(known) and all(answers)
 
 
-def _told_alone(picture: RuleGraph) -> list[Facts]:
+def _branch_facts_alone(picture: RuleGraph) -> list[Facts]:
     """What the conditions of a picture say, where no two of its tensors are one: the same however another is laid over it."""
-    if picture.told is None:
-        picture.told = _told(picture, renaming(Overlay({}, {}), picture.resolve))
-    return picture.told
+    if picture.branch_facts is None:
+        picture.branch_facts = _branch_facts(picture, renaming(Overlay({}, {}), picture.resolve))
+    return picture.branch_facts
 
 
-def _told(picture: RuleGraph, change: Callable[[Term], Term]) -> list[Facts]:
+def _branch_facts(picture: RuleGraph, change: Callable[[Term], Term]) -> list[Facts]:
     """The facts of each alternative that can hold, and what is only said of things that may be unknown."""
     base = [normal(literal, change) for literal in picture.facts]
-    told = []
+    branches = []
     for branch in picture.branches:
         known = [*base, *(normal(literal, change) for literal in branch)]
         if consistent(known):
-            told.append((facts_of(known), [k for k in known if isinstance(k, Claim) and k.maybe]))
-    return told
+            branches.append((facts_of(known), [k for k in known if isinstance(k, Claim) and k.maybe]))
+    return branches
 
 
 def renaming(overlay: Overlay, resolve: Callable[[Term], Term]) -> Callable[[Term], Term]:
@@ -439,7 +439,7 @@ class _Laying:
         elif other is None or absent(other):
             yield from self._missing(overlay, one, other, theirs, position)
         elif isinstance(one, TermRef) and one.kind == "made":
-            yield from self._made(overlay, one, other)
+            yield from self._overlays_of_makers(overlay, one, other)
         else:
             if other.kind == "made" and one in self._one.constants:
                 overlay.unsure, overlay.covers = True, False
@@ -457,10 +457,10 @@ class _Laying:
             overlay.covers = overlay.covers and optional
             if self._bind(overlay, one, TermRef("open", theirs.ref.side, theirs.ref.at, position)):
                 yield overlay
-        elif optional and self._bind(overlay, one, ABSENT):
+        elif optional and self._bind(overlay, one, ABSENT_TERM):
             yield overlay
 
-    def _made(self, overlay: Overlay, one: TermRef, other: TermRef) -> Iterator[Overlay]:
+    def _overlays_of_makers(self, overlay: Overlay, one: TermRef, other: TermRef) -> Iterator[Overlay]:
         if other.kind == "made":
             if TermRef("node", other.side, other.at) not in self._other.nodes:  # its rewrite makes this operand anew, somehow
                 overlay.covers, overlay.unsure = False, True

@@ -23,10 +23,10 @@ _SHOWN = 8  # rules of a circle that are named
 
 def lint(rules: Iterable[Rule], pedantic: bool = False) -> list[Diagnostic]:
     """Everything wrong with the rules as a set, in the order of their codes; with `pedantic`, also what cannot be decided."""
-    given = list(rules)
-    subjects = [subject(one, _side(rule, number)) for rule in given for number, one in enumerate(rule.variants)]
-    found = [*_never(subjects), *_pairs(subjects, pedantic), *_circles(subjects, pedantic), *_without_twin(given)]
-    place = {rule.path: number for number, rule in enumerate(given)}
+    rule_list = list(rules)
+    subjects = [subject(one, _side(rule, number)) for rule in rule_list for number, one in enumerate(rule.variants)]
+    found = [*_never(subjects), *_pairs(subjects, pedantic), *_circles(subjects, pedantic), *_without_twin(rule_list)]
+    place = {rule.path: number for number, rule in enumerate(rule_list)}
     return sorted(found, key=lambda d: (place.get(d.path, 0), d.path, d.span.start, d.code, d.message))
 
 
@@ -90,12 +90,12 @@ def _pairs(subjects: Sequence[RuleSubject], pedantic: bool) -> Iterator[Diagnost
     found = list(pairs(subjects))
     covered = {pair.one.names.side for pair in found if pair.kind in ("duplicate", "shadowed")}
     whole = {code: covered.issuperset(one.names.side for one in of) for code, of in _of_rules(subjects).items()}
-    told: set[tuple[str, str, str]] = set()
+    reported_pairs: set[tuple[str, str, str]] = set()
     for pair in found:
         key = (pair.kind, pair.one.rule.code, pair.other.rule.code)
-        if key in told or (pair.kind in ("duplicate", "shadowed") and not whole[pair.one.rule.code]):
+        if key in reported_pairs or (pair.kind in ("duplicate", "shadowed") and not whole[pair.one.rule.code]):
             continue  # of the other patterns of the rule nothing is taken
-        told.add(key)
+        reported_pairs.add(key)
         if pair.kind == "duplicate":
             yield _duplicate(pair)
         elif pair.kind == "shadowed":

@@ -19,7 +19,7 @@ Term = Any
 """A constant (bool, number, text, None), `TermRef`, or a tuple (head, term, ...). Element types are `("element", name)`."""
 
 TERM_LIMIT = 400  # parts of a term; `let` names multiply, and a larger one is compared with nothing
-ABSENT: Term = ("absent",)
+ABSENT_TERM: Term = ("absent",)
 
 
 @record(frozen=True, slots=True)
@@ -170,13 +170,13 @@ def _minus(term: Term) -> Term:
 
 def _present(term: Term) -> Term:
     value = term[1] if len(term) > 1 else None
-    if value == ABSENT:
+    if value == ABSENT_TERM:
         return False
     return True if isinstance(value, TermRef) and value.kind in ("made", "const", "any") else term
 
 
 def _default(term: Term) -> Term:
-    return term[2] if len(term) == 3 and term[1] == ABSENT else term
+    return term[2] if len(term) == 3 and term[1] == ABSENT_TERM else term
 
 
 def _producer(term: Term) -> Term:

@@ -104,7 +104,7 @@ class Comparison:
         layers: every pair that was compared, when all were asked for.
         sets: how many sets of inputs were run.
         pairs: how many pairs of tensors there are, and `compared` how many were looked at.
-        held: most bytes of fetched tensors at a time.
+        peak_bytes: most bytes of fetched tensors at a time.
     """
 
     runtime: str
@@ -119,7 +119,7 @@ class Comparison:
     sets: int = 0
     pairs: int = 0
     compared: int = 0
-    held: int = 0
+    peak_bytes: int = 0
 
     @property
     def same(self) -> bool:
@@ -159,24 +159,24 @@ class Half:
                 with external_data.opened(folder, external_data.reference(tensor).location):
                     pass
 
-    def feed(self, given: Feed) -> Feed:
+    def feed(self, values: Feed) -> Feed:
         """What is given for another model's inputs, as this one's: by name, and what is left by position where types agree.
 
         Raises:
             RewriterError: an input is not given.
         """
         infos = declared_inputs(self.model)
-        spare = [name for name in given if name not in {info.name for info in infos}]
+        spare = [name for name in values if name not in {info.name for info in infos}]
         found = {}
         for info in infos:
-            if info.name in given:
-                found[info.name] = given[info.name]
+            if info.name in values:
+                found[info.name] = values[info.name]
                 continue
-            like = next((name for name in spare if _takes(info, given[name])), None)
+            like = next((name for name in spare if _takes(info, values[name])), None)
             if like is None:
-                raise RewriterError(f"input {info.name!r} has no counterpart among {', '.join(map(repr, given)) or 'none'}")
+                raise RewriterError(f"input {info.name!r} has no counterpart among {', '.join(map(repr, values)) or 'none'}")
             spare.remove(like)
-            found[info.name] = given[like]
+            found[info.name] = values[like]
         return found
 
     def outputs(self, feed: Feed) -> dict[str, Any]:
@@ -318,7 +318,7 @@ def _takes(info: onnx.ValueInfoProto, value: Any) -> bool:
 # All intermediates of a model may be many times what memory holds. So as many pairs as a budget allows are made outputs at a
 # time, and values are dropped before the next ones are asked for.
 
-UNKNOWN = 16
+UNKNOWN_SIZE_DIVISOR = 16
 """A tensor whose size cannot be told in advance is counted as the budget divided by this."""
 
 MOST_AT_ONCE = 256
@@ -335,7 +335,7 @@ class Search:
         memory: bytes that fetched tensors of both models may take at a time.
 
     Attributes:
-        held: the most bytes that fetched tensors took at a time.
+        peak_bytes: the most bytes that fetched tensors took at a time.
     """
 
     def __init__(self, halves: tuple[Half, Half], feeds: tuple[Feed, Feed], bound: Bound, memory: int) -> None:
@@ -343,7 +343,7 @@ class Search:
         self._feeds = feeds
         self._bound = bound
         self._memory = memory
-        self.held = 0
+        self.peak_bytes = 0
 
     def differences(self, pairs: Sequence[TensorPair]) -> Iterator[LayerDifference]:
         """Pairs that both models can compute, one after the other; lazily, so that who has seen enough stops the runs."""
@@ -356,7 +356,7 @@ class Search:
             expected_sizes(half.model, feed, [pair[i] for pair in ((p.first, p.second) for p in pairs)])
             for i, (half, feed) in enumerate(zip(self._halves, self._feeds, strict=True))
         ]
-        unknown = self._memory // (2 * UNKNOWN)
+        unknown = self._memory // (2 * UNKNOWN_SIZE_DIVISOR)
         chunk: list[TensorPair] = []
         total = 0
         for pair in pairs:
@@ -384,7 +384,7 @@ class Search:
             yield from self._compared(chunk[:middle])
             yield from self._compared(chunk[middle:])
             return
-        self.held = max(self.held, sum(_size(value) for side in values for value in side.values()))
+        self.peak_bytes = max(self.peak_bytes, sum(_size(value) for side in values for value in side.values()))
         for pair in chunk:
             yield compared(pair, values[0], values[1], self._bound)
 
@@ -419,10 +419,10 @@ def expected_sizes(model: onnx.ModelProto, feed: Feed, tensors: Iterable[str]) -
     except RewriterError:
         return {}
     facts = Facts(GraphIndex(graph))
-    made = {tensor.name: tensor for node in graph.nodes for tensor in node.outputs}
+    tensors_by_name = {tensor.name: tensor for node in graph.nodes for tensor in node.outputs}
     found = {}
     for name in tensors:
-        tensor = made.get(name)
+        tensor = tensors_by_name.get(name)
         if tensor is None:
             continue
         shape, dtype = facts.shape(tensor), facts.dtype(tensor)
@@ -489,9 +489,9 @@ def compare_models(
     runtime = runtimes()[0]
     halves = Half(protos[0], one.absolute().parent, runtime), Half(protos[1], other.absolute().parent, runtime)
     bound = Bound(ulps=ULPS, rtol=rtol, atol=atol, eps=max(map(coarsest_eps, protos)))
-    given = recorded_feed(inputs, protos[0]) if inputs else None
+    recorded = recorded_feed(inputs, protos[0]) if inputs else None
     found = Comparison(runtime_version(runtime), inputs or "random", [], bound, (halves[0].blocked, halves[1].blocked))
-    first, rounds = _looked_at(_rounds(halves, given))
+    first, rounds = _looked_at(_rounds(halves, recorded))
     differing = _outputs(found, halves, rounds, bound)
     for half in halves:
         half.release()
@@ -530,14 +530,14 @@ class _Round:
         return any(not isinstance(value, CannotRun) for value in self.values)
 
 
-def _rounds(halves: tuple[Half, Half], given: Feed | None) -> Iterator[_Round]:
+def _rounds(halves: tuple[Half, Half], recorded: Feed | None) -> Iterator[_Round]:
     """The rounds of the comparison, each run when it is asked for.
 
     Unknown dimensions get the first choice with which one of the models runs on ordinary numbers. Further sets on which neither
     runs are left out.
     """
-    if given is not None:
-        yield _round(halves, RECORDED, given)
+    if recorded is not None:
+        yield _round(halves, RECORDED, recorded)
         return
     fallback: _Round | None = None
     for sets in feed_sets(halves[0].model):
@@ -634,7 +634,7 @@ def _walk(
             found.first = First(layer, tuple(_at(layer, halves, folders)))
             if not layers:
                 break
-    found.held = search.held
+    found.peak_bytes = search.peak_bytes
 
 
 def _at(layer: LayerDifference, halves: tuple[Half, Half], files: tuple[Path, Path]) -> Iterator[Difference]:
@@ -665,10 +665,10 @@ def tensor_pairs(one: Side, other: Side) -> list[TensorPair]:
     pairing = Pairing(one, other)
     found: dict[tuple[str, str], int] = {}
     for place, (first, second) in _found(one, other, pairing):
-        if first in one.made and second in other.made:
+        if first in one.makers and second in other.makers:
             key = (first, second)
             found[key] = min(place, found.get(key, place))
-    ordered = sorted(found, key=lambda key: (found[key], one.made[key[0]], other.made[key[1]]))
+    ordered = sorted(found, key=lambda key: (found[key], one.makers[key[0]], other.makers[key[1]]))
     return [TensorPair(a, b, _maker(one, a), _maker(other, b)) for a, b in ordered]
 
 
@@ -684,8 +684,8 @@ def _found(one: Side, other: Side, pairing: Pairing) -> Iterator[tuple[int, tupl
         for pair in zip(operands, others, strict=False):
             yield 3 * number, pair
     last = 3 * len(one.nodes)
-    for name, (number, _) in one.made.items():
-        known = other.made.get(name)
+    for name, (number, _) in one.makers.items():
+        known = other.makers.get(name)
         if known is not None and number not in pairing.forth and known[0] not in pairing.back:
             yield 3 * number + 1, (name, name)
     there = set(other.outputs)
@@ -695,5 +695,5 @@ def _found(one: Side, other: Side, pairing: Pairing) -> Iterator[tuple[int, tupl
 
 
 def _maker(side: Side, tensor: str) -> Maker:
-    node = side.nodes[side.made[tensor][0]]
+    node = side.nodes[side.makers[tensor][0]]
     return Maker(text(node.name) or next(filter(None, map(text, node.output)), ""), text(node.op_type))

@@ -328,9 +328,9 @@ class _LastRun:
         if stamp and model.edited:
             counts = log.counts
             rules = {code: (counts[code], digest) for code, (_, digest) in self._run.rules.items() if counts[code]}
-            held = tuple(place for place in left_out if place[0] in rules)
+            kept_places = tuple(place for place in left_out if place[0] in rules)
             stops = self._run.firings if self._run.firings is None else len(log.firings)
-            run = replace(self._run, rules=rules, left_out=held, firings=stops, way_back="")
+            run = replace(self._run, rules=rules, left_out=kept_places, firings=stops, way_back="")
             write(model, (*self._runs[:-1], run))
         return Undone(
             model,
@@ -351,11 +351,11 @@ class _LastRun:
                 raise RewriterError(f"undo needs rule {code} as it was, with digest {digest}; it has changed since (--rules)")
         return known
 
-    def _source_file(self, told: Path | None, folders: Sequence[Path]) -> SourceInfo | None:
+    def _source_file(self, path_of_user: Path | None, folders: Sequence[Path]) -> SourceInfo | None:
         if self._run.source is None:
             return None
         name, digest = self._run.source
-        for path in [told] if told is not None else [folder / name for folder in folders]:
+        for path in [path_of_user] if path_of_user is not None else [folder / name for folder in folders]:
             if path.is_file() and file_digest(path) == digest:
                 return load_source(path)
         raise RewriterError(f"undo needs the source file {name} with SHA-256 {digest} (--source)")
@@ -384,13 +384,13 @@ class _LastRun:
 class _Before:
     """What was rewritten, to be read anew each time."""
 
-    def __init__(self, given: Path | onnx.ModelProto, data: bytes = b"", folder: Path | None = None) -> None:
-        self._given = given
+    def __init__(self, source: Path | onnx.ModelProto, data: bytes = b"", folder: Path | None = None) -> None:
+        self._input = source
         self._data = data
         self._folder = folder
 
     def __call__(self) -> Model:
-        return load(self._given) if isinstance(self._given, Path) else Model.from_proto(self._given, self._folder)
+        return load(self._input) if isinstance(self._input, Path) else Model.from_proto(self._input, self._folder)
 
     def digest(self) -> str:
         """SHA-256 of the bytes."""

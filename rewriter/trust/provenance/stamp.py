@@ -178,8 +178,8 @@ class Unreadable(ValueError):
 def dumps(runs: tuple[RecordedRun, ...]) -> str:
     """The record as it is kept: nothing is written for what is as it mostly is."""
     usual = as_dict(RecordedRun("", "", {}, ""))
-    told = [{name: value for name, value in as_dict(run).items() if name in _NEEDED or value != usual[name]} for run in runs]
-    return json.dumps({"schema": SCHEMA, "runs": told}, separators=(",", ":"), ensure_ascii=True)
+    entries = [{name: value for name, value in as_dict(run).items() if name in _NEEDED or value != usual[name]} for run in runs]
+    return json.dumps({"schema": SCHEMA, "runs": entries}, separators=(",", ":"), ensure_ascii=True)
 
 
 def loads(text: str) -> tuple[RecordedRun, ...]:

@@ -30,35 +30,35 @@ _PLACED = re.compile(
 )
 
 
-def disagreement(node: SourceNode, made: gs.Node, *, whole: bool = True, version: tuple[int, ...] = ()) -> str:
+def disagreement(node: SourceNode, onnx_node: gs.Node, *, whole: bool = True, version: tuple[int, ...] = ()) -> str:
     """What a framework node says otherwise than an ONNX node made of it; "" where they agree.
 
     Args:
         node: the framework's.
-        made: the ONNX node that makes its result, or, where not `whole`, one of the others.
+        onnx_node: the ONNX node that makes its result, or, where not `whole`, one of the others.
         version: of the framework that wrote the file, which the exporter's is not before; () where it is unknown.
     """
     checks = [_place, *(_CHECKS if whole else _PARTS).get(node.operator, ())]
     for since, more in _SINCE.items():
         if version >= since:
             checks.extend(more.get(node.operator, ()))
-    return next((found for check in checks if (found := check(node, made))), "")
+    return next((found for check in checks if (found := check(node, onnx_node))), "")
 
 
-def _place(node: SourceNode, made: gs.Node) -> str | None:
+def _place(node: SourceNode, onnx_node: gs.Node) -> str | None:
     """Exporters number helpers by the place of the operator, which is another one in another network."""
-    for operand in made.inputs:
+    for operand in onnx_node.inputs:
         found = _PLACED.fullmatch(operand.name)
         if found is not None and node.position >= 0 and int(found[1]) != node.position:
             return f"place {node.position} in the file, in the model {operand.name!r}"
     return None
 
 
-def _say(attribute: str, told: object, model: object) -> str:
-    return f"{attribute} {told}, in the model {model}"
+def _say(attribute: str, file_value: object, model: object) -> str:
+    return f"{attribute} {file_value}, in the model {model}"
 
 
-def _told(node: SourceNode, attribute: str, like: Value) -> Any:
+def _file_value(node: SourceNode, attribute: str, like: Value) -> Any:
     """The value of an attribute, None where the file does not tell it (or says None)."""
     text = node.attributes.get(attribute)
     if text is None:
@@ -69,9 +69,9 @@ def _told(node: SourceNode, attribute: str, like: Value) -> Any:
         return None
 
 
-def _constant(made: gs.Node, at: int) -> np.ndarray[Any, Any] | None:
+def _constant(onnx_node: gs.Node, at: int) -> np.ndarray[Any, Any] | None:
     """The value of an operand that is a constant."""
-    return constant_value(made.inputs[at]) if at < len(made.inputs) else None
+    return constant_value(onnx_node.inputs[at]) if at < len(onnx_node.inputs) else None
 
 
 def is_constant(node: gs.Node) -> bool:
@@ -87,11 +87,11 @@ def constant_value(tensor: gs.Tensor) -> np.ndarray[Any, Any] | None:
     return getattr(tensor, "values", None)
 
 
-def _numbers(made: gs.Node, attribute: str, at: int | None = None) -> list[Any] | None:
+def _numbers(onnx_node: gs.Node, attribute: str, at: int | None = None) -> list[Any] | None:
     """An attribute, or the constant operand that it became in later opsets, as a list."""
-    found = made.attrs.get(attribute)
+    found = onnx_node.attrs.get(attribute)
     if found is None and at is not None:
-        value = _constant(made, at)
+        value = _constant(onnx_node, at)
         return None if value is None else list(value.flatten().tolist())
     return None if found is None else list(found) if isinstance(found, (list, tuple)) else [found]
 
@@ -99,15 +99,15 @@ def _numbers(made: gs.Node, attribute: str, at: int | None = None) -> list[Any] 
 def _list(attribute: str, onnx_attribute: str, fill: int | None = None, *, twice: bool = False, at: int | None = None) -> Check:
     """A list of integers; where one side has none, the other has nothing but `fill` (None: is not compared)."""
 
-    def check(node: SourceNode, made: gs.Node) -> str | None:
-        told, found = _told(node, attribute, [0]) or None, _numbers(made, onnx_attribute, at)
-        told = told + told if told and twice else told
-        if told is None or found is None:
-            one = told or found
+    def check(node: SourceNode, onnx_node: gs.Node) -> str | None:
+        file_value, found = _file_value(node, attribute, [0]) or None, _numbers(onnx_node, onnx_attribute, at)
+        file_value = file_value + file_value if file_value and twice else file_value
+        if file_value is None or found is None:
+            one = file_value or found
             agree = one is None or fill is None or all(value == fill for value in one)
         else:
-            agree = told == found
-        return None if agree else _say(attribute, told, found)
+            agree = file_value == found
+        return None if agree else _say(attribute, file_value, found)
 
     return check
 
@@ -115,45 +115,49 @@ def _list(attribute: str, onnx_attribute: str, fill: int | None = None, *, twice
 def _axis(attribute: str, onnx_attribute: str, default: int | None, at: int | None = None) -> Check:
     """One integer, which exporters copy as it is."""
 
-    def check(node: SourceNode, made: gs.Node) -> str | None:
-        told, found = _told(node, attribute, 0), _numbers(made, onnx_attribute, at)
-        told = default if told is None else told
-        if told is None or found is None or len(found) != 1:
+    def check(node: SourceNode, onnx_node: gs.Node) -> str | None:
+        file_value, found = _file_value(node, attribute, 0), _numbers(onnx_node, onnx_attribute, at)
+        file_value = default if file_value is None else file_value
+        if file_value is None or found is None or len(found) != 1:
             return None
-        return None if told == found[0] else _say(attribute, told, found[0])
+        return None if file_value == found[0] else _say(attribute, file_value, found[0])
 
     return check
 
 
 def _number(attribute: str, onnx_attribute: str, default: float | None, at: int | None = None) -> Check:
-    def check(node: SourceNode, made: gs.Node) -> str | None:
-        told, found = _told(node, attribute, 0.0), _numbers(made, onnx_attribute, at)
-        told = default if told is None else told
-        if told is None or not found or _close(told, found[0]):
+    def check(node: SourceNode, onnx_node: gs.Node) -> str | None:
+        file_value, found = _file_value(node, attribute, 0.0), _numbers(onnx_node, onnx_attribute, at)
+        file_value = default if file_value is None else file_value
+        if file_value is None or not found or _close(file_value, found[0]):
             return None
-        return _say(attribute, told, found[0])
+        return _say(attribute, file_value, found[0])
 
     return check
 
 
-def _close(told: float, found: float) -> bool:
-    return math.isclose(told, found, rel_tol=2e-3, abs_tol=1e-12) or told == found or abs(told) > 60_000 <= abs(found)
+def _close(file_value: float, found: float) -> bool:
+    return (
+        math.isclose(file_value, found, rel_tol=2e-3, abs_tol=1e-12)
+        or file_value == found
+        or abs(file_value) > 60_000 <= abs(found)
+    )
 
 
 def _only(*operators: str) -> Callable[[Check], Check]:
     """The check holds where the result is made by one of these."""
 
     def narrowed(check: Check) -> Check:
-        return lambda node, made: check(node, made) if made.op in operators else None
+        return lambda node, onnx_node: check(node, onnx_node) if onnx_node.op in operators else None
 
     return narrowed
 
 
 def _flag(attribute: str, onnx_attribute: str, *, default: bool = False) -> Check:
-    def check(node: SourceNode, made: gs.Node) -> str | None:
-        told, found = _told(node, attribute, False), made.attrs.get(onnx_attribute)
-        told = default if told is None else told
-        return None if found is None or bool(found) == told else _say(attribute, told, bool(found))
+    def check(node: SourceNode, onnx_node: gs.Node) -> str | None:
+        file_value, found = _file_value(node, attribute, False), onnx_node.attrs.get(onnx_attribute)
+        file_value = default if file_value is None else file_value
+        return None if found is None or bool(found) == file_value else _say(attribute, file_value, bool(found))
 
     return check
 
@@ -161,9 +165,13 @@ def _flag(attribute: str, onnx_attribute: str, *, default: bool = False) -> Chec
 def _written(attribute: str, value: str, onnx_attribute: str, default: str) -> Check:
     """Whether an attribute has a value, for an ONNX attribute that some versions write and others never do."""
 
-    def check(node: SourceNode, made: gs.Node) -> str | None:
-        found, told = made.attrs.get(onnx_attribute), node.attributes.get(attribute, default)
-        return None if found is None or bool(found) == (told == value) else _say(attribute, told, f"{onnx_attribute} {found}")
+    def check(node: SourceNode, onnx_node: gs.Node) -> str | None:
+        found, file_value = onnx_node.attrs.get(onnx_attribute), node.attributes.get(attribute, default)
+        return (
+            None
+            if found is None or bool(found) == (file_value == value)
+            else _say(attribute, file_value, f"{onnx_attribute} {found}")
+        )
 
     return check
 
@@ -171,13 +179,13 @@ def _written(attribute: str, value: str, onnx_attribute: str, default: str) -> C
 def _weight(attribute: str, at: int, axis: int, factor: str = "") -> Check:
     """A dimension of a weight."""
 
-    def check(node: SourceNode, made: gs.Node) -> str | None:
-        told = _told(node, attribute, 0)
-        shape = getattr(made.inputs[at], "shape", None) if at < len(made.inputs) else None
-        if told is None or not shape or axis >= len(shape) or not isinstance(shape[axis], int):
+    def check(node: SourceNode, onnx_node: gs.Node) -> str | None:
+        file_value = _file_value(node, attribute, 0)
+        shape = getattr(onnx_node.inputs[at], "shape", None) if at < len(onnx_node.inputs) else None
+        if file_value is None or not shape or axis >= len(shape) or not isinstance(shape[axis], int):
             return None
-        found = shape[axis] * (made.attrs.get(factor, 1) if factor else 1)
-        return None if told == found else _say(attribute, told, found)
+        found = shape[axis] * (onnx_node.attrs.get(factor, 1) if factor else 1)
+        return None if file_value == found else _say(attribute, file_value, found)
 
     return check
 
@@ -185,93 +193,110 @@ def _weight(attribute: str, at: int, axis: int, factor: str = "") -> Check:
 def _values(attribute: str, at: int, most: Callable[[Sequence[Any]], bool] = bool) -> Check:
     """A list that became a constant operand."""
 
-    def check(node: SourceNode, made: gs.Node) -> str | None:
-        told, found = _told(node, attribute, [0]), _constant(made, at)
-        if told is None or found is None or not most(told) or not all(isinstance(value, (int, float)) for value in told):
+    def check(node: SourceNode, onnx_node: gs.Node) -> str | None:
+        file_value, found = _file_value(node, attribute, [0]), _constant(onnx_node, at)
+        if (
+            file_value is None
+            or found is None
+            or not most(file_value)
+            or not all(isinstance(value, (int, float)) for value in file_value)
+        ):
             return None
-        return None if told == found.flatten().tolist() else _say(attribute, told, found.flatten().tolist())
+        return None if file_value == found.flatten().tolist() else _say(attribute, file_value, found.flatten().tolist())
 
     return check
 
 
-def _scalar(node: SourceNode, made: gs.Node) -> str | None:
-    told = _told(node, "scalar", 0.0)
-    for at in range(len(made.inputs)):
-        found = _constant(made, at)
-        if told is not None and found is not None and found.size == 1 and found.dtype.kind == "f" and made.inputs[at].name:
-            return None if _close(told, float(found.flatten()[0])) else _say("scalar", told, float(found.flatten()[0]))
+def _scalar(node: SourceNode, onnx_node: gs.Node) -> str | None:
+    file_value = _file_value(node, "scalar", 0.0)
+    for at in range(len(onnx_node.inputs)):
+        found = _constant(onnx_node, at)
+        if (
+            file_value is not None
+            and found is not None
+            and found.size == 1
+            and found.dtype.kind == "f"
+            and onnx_node.inputs[at].name
+        ):
+            return (
+                None if _close(file_value, float(found.flatten()[0])) else _say("scalar", file_value, float(found.flatten()[0]))
+            )
     return None
 
 
-def _squared(node: SourceNode, made: gs.Node) -> str | None:
-    found = _constant(made, 1)
+def _squared(node: SourceNode, onnx_node: gs.Node) -> str | None:
+    found = _constant(onnx_node, 1)
     return None if found is None or (found == 2).all() else _say("power", 2, found.flatten().tolist())
 
 
-def _padding(node: SourceNode, made: gs.Node) -> str | None:
-    told, found = _told(node, "pad_width", [0]), _numbers(made, "pads", 1)
-    mode, has = node.attributes.get("mode", "constant"), made.attrs.get("mode", "constant")
+def _padding(node: SourceNode, onnx_node: gs.Node) -> str | None:
+    file_value, found = _file_value(node, "pad_width", [0]), _numbers(onnx_node, "pads", 1)
+    mode, has = node.attributes.get("mode", "constant"), onnx_node.attrs.get("mode", "constant")
     if mode != has:
         return _say("mode", mode, has)
-    wanted = None if told is None else told[::2] + told[1::2]
-    return None if wanted is None or found is None or wanted == found else _say("pad_width", told, found)
+    wanted = None if file_value is None else file_value[::2] + file_value[1::2]
+    return None if wanted is None or found is None or wanted == found else _say("pad_width", file_value, found)
 
 
-def _parts(node: SourceNode, made: gs.Node) -> str | None:
-    told = _told(node, "num_outputs", 0)
-    if told is None or made.op != "Split" or len(made.outputs) in (told, 1):
+def _parts(node: SourceNode, onnx_node: gs.Node) -> str | None:
+    file_value = _file_value(node, "num_outputs", 0)
+    if file_value is None or onnx_node.op != "Split" or len(onnx_node.outputs) in (file_value, 1):
         return None
-    return _say("num_outputs", told, len(made.outputs))
+    return _say("num_outputs", file_value, len(onnx_node.outputs))
 
 
-def _product(node: SourceNode, made: gs.Node) -> str | None:
+def _product(node: SourceNode, onnx_node: gs.Node) -> str | None:
     """Whether the helpers that transpose operands are there; 1.9 names those of `_linalg_gemm2` after the operand."""
-    if made.op != "MatMul" or len(made.inputs) < 2:
+    if onnx_node.op != "MatMul" or len(onnx_node.inputs) < 2:
         return None
-    told, found = [], []
-    for operand, suffix in zip(made.inputs, "ab", strict=False):
-        told.append(bool(_told(node, f"transpose_{suffix}", False)))
+    file_flags, found = [], []
+    for operand, suffix in zip(onnx_node.inputs, "ab", strict=False):
+        file_flags.append(bool(_file_value(node, f"transpose_{suffix}", False)))
         names = (f"{node.name}_{suffix}", f"transpose{node.position}_{suffix}")
         found.append(operand.name in names or operand.name.endswith("_transposed"))
-    dropped = node.operator == "_linalg_gemm2" and all(told) and not any(found)  # up to 1.8, where both are transposed
-    return None if told == found or dropped else _say("transpose_a and transpose_b", told, found)
+    dropped = node.operator == "_linalg_gemm2" and all(file_flags) and not any(found)  # up to 1.8, where both are transposed
+    return None if file_flags == found or dropped else _say("transpose_a and transpose_b", file_flags, found)
 
 
-def _flattened(node: SourceNode, made: gs.Node) -> str | None:
+def _flattened(node: SourceNode, onnx_node: gs.Node) -> str | None:
     """Up to 1.8 a FullyConnected always flattens; 1.9 does so where the file says so, and reads no text as False."""
-    told = node.attributes.get("flatten")
-    if made.op == "Reshape":
-        return _say("flatten", told, "it keeps the axes") if told in ("True", "1") else None
-    written = bool(made.inputs) and made.inputs[0].name == f"{node.name}_data_flattened" and made.outputs[0].name == node.name
-    return _say("flatten", told, "it flattens") if written and told not in ("True", "1") else None
+    file_value = node.attributes.get("flatten")
+    if onnx_node.op == "Reshape":
+        return _say("flatten", file_value, "it keeps the axes") if file_value in ("True", "1") else None
+    written = (
+        bool(onnx_node.inputs)
+        and onnx_node.inputs[0].name == f"{node.name}_data_flattened"
+        and onnx_node.outputs[0].name == node.name
+    )
+    return _say("flatten", file_value, "it flattens") if written and file_value not in ("True", "1") else None
 
 
-def _scaled(node: SourceNode, made: gs.Node) -> str | None:
+def _scaled(node: SourceNode, onnx_node: gs.Node) -> str | None:
     """1.9 multiplies the product where `alpha` is not 1."""
-    if made.outputs[0].name != node.name:
+    if onnx_node.outputs[0].name != node.name:
         return None
-    told = _told(node, "alpha", 0.0)
-    told, factor = 1.0 if told is None else told, _constant(made, 1) if made.op == "Mul" else None
-    found = 1.0 if made.op == "MatMul" else None if factor is None else float(factor.flatten()[0])
-    return None if found is None or _close(told, found) else _say("alpha", told, found)
+    file_value = _file_value(node, "alpha", 0.0)
+    file_value, factor = 1.0 if file_value is None else file_value, _constant(onnx_node, 1) if onnx_node.op == "Mul" else None
+    found = 1.0 if onnx_node.op == "MatMul" else None if factor is None else float(factor.flatten()[0])
+    return None if found is None or _close(file_value, found) else _say("alpha", file_value, found)
 
 
-def _squeezed(node: SourceNode, made: gs.Node) -> str | None:
-    told = bool(_told(node, "squeeze_axis", False))
-    return None if told == (made.op == "Squeeze") else _say("squeeze_axis", told, made.op == "Squeeze")
+def _squeezed(node: SourceNode, onnx_node: gs.Node) -> str | None:
+    file_value = bool(_file_value(node, "squeeze_axis", False))
+    return None if file_value == (onnx_node.op == "Squeeze") else _say("squeeze_axis", file_value, onnx_node.op == "Squeeze")
 
 
-def _kept(node: SourceNode, made: gs.Node) -> str | None:
+def _kept(node: SourceNode, onnx_node: gs.Node) -> str | None:
     """`keepdims` of a search along an axis; without one, 1.9 flattens first."""
-    return _flag("keepdims", "keepdims")(node, made) if _told(node, "axis", 0) is not None else None
+    return _flag("keepdims", "keepdims")(node, onnx_node) if _file_value(node, "axis", 0) is not None else None
 
 
-def _cropped(node: SourceNode, made: gs.Node) -> str | None:
+def _cropped(node: SourceNode, onnx_node: gs.Node) -> str | None:
     """A window of given size; one like another operand, or in the middle, is not compared."""
-    if len(node.inputs) > 1 or _told(node, "center_crop", False):
+    if len(node.inputs) > 1 or _file_value(node, "center_crop", False):
         return None
-    (y, x), (h, w) = _told(node, "offset", [0]) or (0, 0), _told(node, "h_w", [0]) or (0, 0)
-    border, starts, ends = made.attrs.get("border"), _constant(made, 1), _constant(made, 2)
+    (y, x), (h, w) = _file_value(node, "offset", [0]) or (0, 0), _file_value(node, "h_w", [0]) or (0, 0)
+    border, starts, ends = onnx_node.attrs.get("border"), _constant(onnx_node, 1), _constant(onnx_node, 2)
     if border is None and starts is not None and ends is not None and starts.size == ends.size == 2:
         border = [*starts[::-1].tolist(), *ends[::-1].tolist()]
     return None if border is None or list(border) == [x, y, x + w, y + h] else _say("offset and h_w", [y, x, h, w], border)
@@ -280,9 +305,9 @@ def _cropped(node: SourceNode, made: gs.Node) -> str | None:
 def _named(attribute: str, suffix: str) -> Check:
     """A list that 1.9 keeps in a constant of this name, whatever operator uses it."""
 
-    def check(node: SourceNode, made: gs.Node) -> str | None:
-        at = next((at for at, operand in enumerate(made.inputs) if operand.name == f"{node.name}_{suffix}"), None)
-        return None if at is None else _values(attribute, at)(node, made)
+    def check(node: SourceNode, onnx_node: gs.Node) -> str | None:
+        at = next((at for at, operand in enumerate(onnx_node.inputs) if operand.name == f"{node.name}_{suffix}"), None)
+        return None if at is None else _values(attribute, at)(node, onnx_node)
 
     return check
 
@@ -291,16 +316,16 @@ def _plain_shape(shape: Sequence[Any]) -> bool:
     return all(isinstance(dim, int) and dim >= -1 for dim in shape)
 
 
-def _reshaped(node: SourceNode, made: gs.Node) -> str | None:
-    return None if _told(node, "reverse", False) else _values("shape", 1, _plain_shape)(node, made)
+def _reshaped(node: SourceNode, onnx_node: gs.Node) -> str | None:
+    return None if _file_value(node, "reverse", False) else _values("shape", 1, _plain_shape)(node, onnx_node)
 
 
-def _scales(node: SourceNode, made: gs.Node) -> str | None:
-    told = _told(node, "scale", 0)
-    found = [_constant(made, at) for at in range(1, len(made.inputs))]
+def _scales(node: SourceNode, onnx_node: gs.Node) -> str | None:
+    file_value = _file_value(node, "scale", 0)
+    found = [_constant(onnx_node, at) for at in range(1, len(onnx_node.inputs))]
     scales = next((value.flatten().tolist() for value in found if value is not None and value.size >= 3), None)
-    scales = made.attrs.get("scales", scales)
-    return None if told is None or not scales or scales[-1] == told else _say("scale", told, scales[-1])
+    scales = onnx_node.attrs.get("scales", scales)
+    return None if file_value is None or not scales or scales[-1] == file_value else _say("scale", file_value, scales[-1])
 
 
 _WINDOW = (_list("kernel", "kernel_shape"), _list("stride", "strides", 1), _list("pad", "pads", 0, twice=True))
@@ -465,7 +490,7 @@ class _Join:
         self.info = info
         self.graph = graph
         self.parts: dict[str, list[gs.Node]] = {}
-        self.made: dict[str, gs.Node] = {}
+        self.makers: dict[str, gs.Node] = {}
         self.owner: dict[int, str] = {}
         self.beside: list[gs.Node] = []
         self.outputs = [tensor.name for tensor in graph.outputs]
@@ -474,7 +499,7 @@ class _Join:
             key = info.node_for(node.name, [tensor.name for tensor in node.outputs])
             if is_constant(node) and (key is None or _is_variable(info, node.outputs[0].name)):
                 continue  # a weight, also where 1.9 could have named a helper so
-            self.made.update((tensor.name, node) for tensor in node.outputs)
+            self.makers.update((tensor.name, node) for tensor in node.outputs)
             if key is None:
                 self.beside.append(node)
             else:
@@ -495,7 +520,7 @@ class _Join:
 
     def finals(self, key: str) -> dict[str, int]:
         """The tensors of the model that are outputs of a framework node, with their numbers."""
-        if key in self.made:
+        if key in self.makers:
             several = self.info.output_count(key) > 1
             return {key: 0} | (dict(self._numbered(key)) if several else {})
         return dict(self._numbered(key)) or {name: 0 for name, of in self.folded.items() if of == key}
@@ -514,7 +539,7 @@ class _Join:
     def _worker(self, key: str, node: gs.Node) -> gs.Node:
         """What made the operand of an Identity that another tool put at the end of a framework node."""
         while node.op == "Identity" and len(node.inputs) == 1:
-            maker = self.made.get(node.inputs[0].name)
+            maker = self.makers.get(node.inputs[0].name)
             if maker is None or maker is node or self.owner.get(id(maker)) != key:
                 break
             node = maker
@@ -530,7 +555,7 @@ class _Join:
         waiting, seen = [name], {name}
         while waiting:
             tensor = waiting.pop()
-            node = self.made.get(tensor)
+            node = self.makers.get(tensor)
             if node is not None and id(node) not in self.owner:
                 more = {operand.name for operand in node.inputs if operand.name} - seen
                 seen |= more
@@ -553,10 +578,10 @@ class _Join:
 
 def _operators(info: SourceInfo) -> Iterator[tuple[str, SourceNode]]:
     """Those of one name in a file also have names by their place; each is told once."""
-    told: set[int] = set()
+    seen: set[int] = set()
     for key, node in info.nodes.items():
-        if node.operator != VARIABLE and id(node) not in told:
-            told.add(id(node))
+        if node.operator != VARIABLE and id(node) not in seen:
+            seen.add(id(node))
             yield key, node
 
 
@@ -608,12 +633,12 @@ def _of_variables(joined: _Join) -> Iterator[str]:
 def _other_shape(variable: SourceNode, shape: Sequence[int | str | None] | None) -> str:
     from rewriter.core.framework.source_info import parse_literal
 
-    told = parse_literal(variable.attributes.get("__shape__", ""))
-    if not isinstance(told, list) or shape is None or not told:
+    file_shape = parse_literal(variable.attributes.get("__shape__", ""))
+    if not isinstance(file_shape, list) or shape is None or not file_shape:
         return ""
-    pairs = zip(told, shape, strict=False)
-    if len(told) != len(shape) or any(isinstance(b, int) and a not in (0, -1, b) and b > 0 for a, b in pairs):
-        return f"the variable {variable.name!r} has the shape {told}, in the model {list(shape)}"
+    pairs = zip(file_shape, shape, strict=False)
+    if len(file_shape) != len(shape) or any(isinstance(b, int) and a not in (0, -1, b) and b > 0 for a, b in pairs):
+        return f"the variable {variable.name!r} has the shape {file_shape}, in the model {list(shape)}"
     return ""
 
 
@@ -677,7 +702,7 @@ def _of_outputs(joined: _Join) -> Iterator[str]:
     for key, number in heads:
         tensors = [name for name, at in joined.finals(key).items() if at == number] or [key] * (key in joined.inputs)
         if shared := re.fullmatch(r"idx_\d+_(.+)", key):  # 1.9 gives out the first of two nodes of one name
-            tensors += [shared[1]] * (shared[1] in joined.made)
+            tensors += [shared[1]] * (shared[1] in joined.makers)
         if not tensors:
             yield f"output {number} of {key!r} is not in the model"
         if not set(tensors) & set(listed) and not only_last:
@@ -687,7 +712,7 @@ def _of_outputs(joined: _Join) -> Iterator[str]:
         if name not in expected and not only_last:
             yield f"{name!r} is an output of the model, in the file it is not"
     order = {key: place for place, key in enumerate(joined.operators)}
-    places = [order.get(joined.owner.get(id(joined.made.get(name)), ""), len(order)) for name in listed]
+    places = [order.get(joined.owner.get(id(joined.makers.get(name)), ""), len(order)) for name in listed]
     if not only_last and places != sorted(places) and [name for name in expected if name in listed] != listed:
         yield "the outputs of the model are in another order"
 
@@ -696,9 +721,9 @@ def _lists_the_last(joined: _Join, last: str) -> bool:
     """Whether the outputs are what MXNet 1.3 lists: all nodes that the last operator became, and nothing of the other heads."""
     if joined.info.release >= (1, 4):
         return False
-    made = {tensor.name for node in joined.parts.get(last, ()) for tensor in node.outputs}
-    others = set(joined.outputs) - made
-    return bool(made) and made <= set(joined.outputs) and all(map(_PLACED_NAME.fullmatch, others))
+    output_names = {tensor.name for node in joined.parts.get(last, ()) for tensor in node.outputs}
+    others = set(joined.outputs) - output_names
+    return bool(output_names) and output_names <= set(joined.outputs) and all(map(_PLACED_NAME.fullmatch, others))
 
 
 def _operands(node: SourceNode) -> tuple[tuple[str, int], ...]:

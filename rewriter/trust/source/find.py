@@ -141,8 +141,8 @@ def _edges(edges: object, names: list[str], owner: str, path: str) -> tuple[tupl
 
 def _version(attrs: object) -> str:
     """ "1.9.1" for {"mxnet_version": ["int", 10901]}; "" where the file does not tell."""
-    told = attrs.get("mxnet_version") if isinstance(attrs, dict) else None
-    number = told[-1] if isinstance(told, list) and told else told
+    value = attrs.get("mxnet_version") if isinstance(attrs, dict) else None
+    number = value[-1] if isinstance(value, list) and value else value
     if type(number) is not int or number <= 0:
         return ""
     return f"{number // 10000}.{number // 100 % 100}.{number % 100}"

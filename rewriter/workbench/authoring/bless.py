@@ -48,17 +48,17 @@ def blessings(rules: Iterable[Rule]) -> Iterator[Blessing | TestResult]:
 
 
 def _blessing(rule: Rule, test: ast.Test, result: TestResult) -> Blessing | TestResult:
-    made = result.made
-    if made is None:
+    proto = result.result_model
+    if proto is None:
         return result
     span, before = test.after_span, rule.source.text
     if before[span.start : span.end] != test.after:
         return _refused(result, "the expected model is shared by the rows of a table; write it by hand")
-    contradiction = next(contradictions(Model.from_proto(made)), None)
+    contradiction = next(contradictions(Model.from_proto(proto)), None)
     if contradiction is not None:
         return _refused(result, f"what the rule makes contradicts itself: {contradiction}")
     try:
-        text = model_text(_without_new_names(made, read_model(test.before)))
+        text = model_text(_without_new_names(proto, read_model(test.before)))
     except RewriterError as error:
         return _refused(result, str(error))
     lines = difflib.unified_diff(str(test.after).splitlines(), text.splitlines(), "expected", "blessed", lineterm="", n=3)

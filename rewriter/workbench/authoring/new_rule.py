@@ -348,8 +348,8 @@ class Skeleton:
 def _refusal(part: onnx.ModelProto, whole: Model, runtime: bool) -> str:
     """Why somebody refuses the part who refuses the whole, too; "" when all take it."""
     candidate, before = Candidate(Model.from_proto(part)), Candidate(whole)
-    asked = [*([SESSION] if runtime else []), FULL_CHECK, CHECKER]
-    found = next((reason for judge in asked if (reason := candidate.refusal(judge)) and before.refusal(judge)), "")
+    judges = [*([SESSION] if runtime else []), FULL_CHECK, CHECKER]
+    found = next((reason for judge in judges if (reason := candidate.refusal(judge)) and before.refusal(judge)), "")
     clauses = [clause for clause in re.split(r"\] |, Error |: ", escape(found)) if len(clause.split()) >= _WORDS]
     return (clauses or [found])[-1].strip()[:_LONGEST]
 

@@ -243,7 +243,7 @@ def model_stats(model: Model, static: Static = (), *, weights: bool = True) -> M
         total.add(node.cost)
     stats = ModelStats(total, nodes, sorted(counter.open), counter.functions)
     if weights:
-        stats.weights = [_weight(tensor, counter.readers.get(id(tensor), [])) for tensor in counter.held]
+        stats.weights = [_weight(tensor, counter.readers.get(id(tensor), [])) for tensor in counter.initializers]
     return stats
 
 
@@ -256,7 +256,7 @@ class _Counter:
         self.open: set[str] = set()
         self.functions = 0
         graphs = [scope.graph for scope in index.scopes if isinstance(scope.graph, Graph)]
-        self.held = [tensor for graph in graphs for tensor in graph.initializers if isinstance(tensor, Constant)]
+        self.initializers = [tensor for graph in graphs for tensor in graph.initializers if isinstance(tensor, Constant)]
         self.readers: dict[int, list[tuple[gs.Node, int]]] = {}
 
     def node(self, node: gs.Node) -> NodeCost:

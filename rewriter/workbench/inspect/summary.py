@@ -147,7 +147,9 @@ class _Survey:
                 for tensor in (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer)):
                     self._count(initializers, tensor)
             typed += len(graph.value_info)
-        held = {text(tensor.name) for tensor in main.initializer} | {text(s.values.name) for s in main.sparse_initializer}
+        initializer_names = {text(tensor.name) for tensor in main.initializer} | {
+            text(s.values.name) for s in main.sparse_initializer
+        }
         inputs = [SummaryPort(text(value.name), type_text(value.type)) for value in main.input]
         return ModelSummary(
             path=str(self._path),
@@ -157,9 +159,9 @@ class _Survey:
             exporter=self._exporter(),
             graph=text(main.name),
             opsets={text(entry.domain): entry.version for entry in model.opset_import},
-            inputs=[port for port in inputs if port.name not in held],
+            inputs=[port for port in inputs if port.name not in initializer_names],
             outputs=[SummaryPort(text(value.name), type_text(value.type)) for value in main.output],
-            listed=sum(port.name in held for port in inputs),
+            listed=sum(port.name in initializer_names for port in inputs),
             nodes=operators.total(),
             operators=dict(operators),
             initializers=initializers,

@@ -57,7 +57,7 @@ def viewed_model(path: Path, notes: Iterable[NodeNote] = ()) -> dict[str, Any]:
         by_place.setdefault(note.place, {}).setdefault(note.node, []).append(note)
     opsets = {text(entry.domain): entry.version for entry in model.opset_import}
     graphs = [_graph(path, graph, opsets, by_place.get(path, {})) for path, graph in graphs_by_path(model)]
-    about = [
+    entries = [
         ("file", path.name),
         ("exporter", " ".join(part for part in (text(model.producer_name), text(model.producer_version)) if part)),
         ("IR", str(model.ir_version)),
@@ -65,7 +65,7 @@ def viewed_model(path: Path, notes: Iterable[NodeNote] = ()) -> dict[str, Any]:
         ("nodes", f"{sum(len(graph['nodes']) for graph in graphs):,}"),
         ("graphs", str(len(graphs))),
     ]
-    return {"about": [entry for entry in about if entry[1]], "graphs": graphs}
+    return {"about": [entry for entry in entries if entry[1]], "graphs": graphs}
 
 
 def _graph(path: str, graph: Graph, opsets: dict[str, int], notes: dict[str, list[NodeNote]]) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def _graph(path: str, graph: Graph, opsets: dict[str, int], notes: dict[str, lis
     outputs = [number(one if isinstance(one, str | bytes) else one.name) for one in graph.output]
     types = {number(value.name): type_text(value.type) for value in _declared(graph)}
     weights = {} if function else dict(_weights(graph, number))
-    weights |= {number(node.output[0]): held for node in graph.node if (held := _constant(node)) and node.output}
+    weights |= {number(node.output[0]): constant for node in graph.node if (constant := _constant(node)) and node.output}
     return {
         "path": path,
         "nodes": nodes,
@@ -172,10 +172,10 @@ def notes_of_differences(differences: Sequence[Difference]) -> tuple[list[NodeNo
     second: list[NodeNote] = []
     for one in differences:
         if one.kind == "node":
-            status, told = ("removed", first) if one.after is None else ("added", second)
-            told.append(NodeNote(one.place, one.name, status, "", one.before or one.after or ""))
+            status, notes = ("removed", first) if one.after is None else ("added", second)
+            notes.append(NodeNote(one.place, one.name, status, "", one.before or one.after or ""))
         elif one.kind in ("attribute", "operand", "result"):
             words = f"{one.kind} {one.part}: {one.before} \u2192 {one.after}"
-            for told in (first, second):
-                told.append(NodeNote(one.place, one.name, "edited", "", words))
+            for notes in (first, second):
+                notes.append(NodeNote(one.place, one.name, "edited", "", words))
     return first, second

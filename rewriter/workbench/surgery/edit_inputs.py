@@ -91,7 +91,7 @@ def put_between(editing: Editing, port: Variable, op: str, attributes: dict[str,
                 user.inputs[position] = inner
     maker = index.producer(port)
     if maker is not None:
-        maker.outputs[next(i for i, made in enumerate(maker.outputs) if made is port)] = inner
+        maker.outputs[next(i for i, output in enumerate(maker.outputs) if output is port)] = inner
     node.inputs.append(port if maker is None else inner)
     node.outputs.append(inner if maker is None else port)
     graph.nodes.insert(0 if maker is None else len(graph.nodes), node)

@@ -116,9 +116,16 @@ def _tensors(editing: Editing) -> Iterator[gs.Tensor]:
         if scope.is_function:
             continue
         graph = scope.graph
-        held = graph.initializers if isinstance(graph, Graph) else ()
+        initializers = graph.initializers if isinstance(graph, Graph) else ()
         listed = graph.origin.inputs if isinstance(graph, Graph) else ()
-        parts = (graph.inputs, graph.outputs, held, listed, *(n.inputs for n in graph.nodes), *(n.outputs for n in graph.nodes))
+        parts = (
+            graph.inputs,
+            graph.outputs,
+            initializers,
+            listed,
+            *(n.inputs for n in graph.nodes),
+            *(n.outputs for n in graph.nodes),
+        )
         yield from (tensor for part in parts for tensor in part if tensor.name)
 
 

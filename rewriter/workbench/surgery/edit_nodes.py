@@ -121,29 +121,29 @@ def _bypass(editing: Editing, node: gs.Node) -> list[gs.Node]:
     if not used or source is None:
         edits.remove(node)
         return []
-    made = used[0]
-    types = [editing.facts.dtype(tensor) for tensor in (made, source)]
+    output = used[0]
+    types = [editing.facts.dtype(tensor) for tensor in (output, source)]
     if None not in types and types[0] != types[1]:
         raise RewriterError(f"{name} makes another element type of what it reads; --replace or --with-children can take it out")
     known = editing.facts.fact(source).type
-    readers = index.uses(made)
+    readers = index.uses(output)
     maker = index.producer(source)
-    if not index.output_of(made):
-        edits.replace_uses(made, source)
+    if not index.output_of(output):
+        edits.replace_uses(output, source)
         edits.remove(node)
         return readers
     if maker is not None and index.scope(maker) is index.scope(node) and not index.output_of(source):
         edits.remove(node)
-        edits.replace_uses(source, made)
-        edits.set_outputs(maker, [made if tensor is source else tensor for tensor in maker.outputs])
+        edits.replace_uses(source, output)
+        edits.set_outputs(maker, [output if tensor is source else tensor for tensor in maker.outputs])
     else:  # both are known to callers by their names
         edits.set_op(node, "Identity", "")
         for attribute in list(node.attrs):
             edits.set_attribute(node, attribute, None)
         edits.set_inputs(node, [source])
-    if isinstance(made, Variable) and (known.other or (known.dtype is not None and known.shape is not None)):
-        set_type(made, known)
-    return index.uses(made)
+    if isinstance(output, Variable) and (known.other or (known.dtype is not None and known.shape is not None)):
+        set_type(output, known)
+    return index.uses(output)
 
 
 def _drop_behind(editing: Editing, nodes: list[gs.Node]) -> None:
@@ -200,15 +200,15 @@ def insert_after(editing: Editing, text: str) -> None:
     if maker is None:
         if index.output_of(tensor):
             raise RewriterError(f"{name!r} is an input and an output; nothing can stand between")
-        made, source = new_variable(names.fresh(f"{tensor.name}_{op.lower()}")), tensor
+        result, source = new_variable(names.fresh(f"{tensor.name}_{op.lower()}")), tensor
         readers = index.uses(tensor)
         for user in readers:
             for position, operand in enumerate(user.inputs):
                 if operand is tensor:
-                    user.inputs[position] = made
+                    user.inputs[position] = result
         place = 0
     else:
-        source, made = new_variable(names.fresh(f"{tensor.name}_before")), tensor
+        source, result = new_variable(names.fresh(f"{tensor.name}_before")), tensor
         readers = index.uses(tensor)
         if isinstance(tensor, Variable) and not index.output_of(tensor):
             source.infos, tensor.infos = tensor.infos, ()
@@ -218,18 +218,18 @@ def insert_after(editing: Editing, text: str) -> None:
         place = next(i for i, node in enumerate(graph.nodes) if node is maker) + 1
     node = new_node(op, domain, node_name, attributes, [], [])
     node.inputs.extend([source if operand is None else operand for operand in operands])  # graphsurgeon goes through it twice
-    node.outputs.append(made)
+    node.outputs.append(result)
     graph.nodes.insert(_after(graph, node, place), node)
-    if isinstance(made, Variable):
-        declared = made.dtype, made.shape
-        made.dtype = made.shape = None
+    if isinstance(result, Variable):
+        declared = result.dtype, result.shape
+        result.dtype = result.shape = None
     editing.settle()
-    if isinstance(made, Variable):
-        known = editing.facts.fact(made).type
+    if isinstance(result, Variable):
+        known = editing.facts.fact(result).type
         if known.other or (known.dtype is not None and known.shape is not None):
-            set_type(made, known)
-        elif any(made is output for output in graph.outputs):
-            made.dtype, made.shape = declared
+            set_type(result, known)
+        elif any(result is output for output in graph.outputs):
+            result.dtype, result.shape = declared
     editing.same = False
     _mend(editing, readers)
     editing.did.append(f"inserted {op} after {name}")
@@ -373,8 +373,8 @@ def constant(editing: Editing, text: str) -> None:
     found = _fitting(tensor, value, tensor.shape)
     graph.inputs = [other for other in graph.inputs if other is not tensor]
     assert isinstance(tensor, Variable)
-    made = new_constant(name, found)
-    tensor.to_constant(made._values)
+    initializer = new_constant(name, found)
+    tensor.to_constant(initializer._values)
     tensor.infos = ()
     graph.initializers = [*graph.initializers, tensor]
     editing.same = False

@@ -177,9 +177,9 @@ def cut_out(
     """`extract` for tensors that were found already."""
     graph, index = model.graph, parts.index
     assert isinstance(graph, Graph)
-    given = {id(tensor) for tensor in start or ()}
-    nodes, leaves = upstream(index, outputs, given)
-    needed = [tensor for tensor in leaves if not isinstance(tensor, gs.Constant) and id(tensor) not in given]
+    start_ids = {id(tensor) for tensor in start or ()}
+    nodes, leaves = upstream(index, outputs, start_ids)
+    needed = [tensor for tensor in leaves if not isinstance(tensor, gs.Constant) and id(tensor) not in start_ids]
     model_inputs = set(map(id, graph.inputs))
     missing = [t for t in needed if not (auto_inputs or (start is None and id(t) in model_inputs))]
     if missing:
@@ -200,7 +200,7 @@ def cut_out(
     return Extracted(inputs, outputs, len(nodes), total, notes)
 
 
-def upstream(index: GraphIndex, wanted: Sequence[gs.Tensor], given: set[int]) -> tuple[list[gs.Node], list[gs.Tensor]]:
+def upstream(index: GraphIndex, wanted: Sequence[gs.Tensor], start_ids: set[int]) -> tuple[list[gs.Node], list[gs.Tensor]]:
     """The nodes of the main graph that tensors are computed by, as far as those that are given, in their order; and the
     tensors that these nodes read and that are given, are constants, or come from nowhere. What bodies read counts.
     """
@@ -213,7 +213,7 @@ def upstream(index: GraphIndex, wanted: Sequence[gs.Tensor], given: set[int]) ->
         if id(tensor) in seen or not tensor.name or id(tensor) in inner:
             continue
         seen.add(id(tensor))
-        maker = None if id(tensor) in given else index.producer(tensor)
+        maker = None if id(tensor) in start_ids else index.producer(tensor)
         if maker is None:
             leaves[id(tensor)] = tensor
         elif id(maker) not in found and index.scope(maker) is main:
@@ -244,10 +244,10 @@ def _free(graph: Graph, inputs: list[gs.Tensor]) -> None:
 
 def _rename_given(index: GraphIndex, nodes: list[gs.Node], inputs: list[gs.Tensor]) -> None:
     """A node that stays for one output, while another one is an input now, makes that under a new name."""
-    given = set(map(id, inputs))
+    input_ids = set(map(id, inputs))
     for node in nodes:
         for position, tensor in enumerate(node.outputs):
-            if id(tensor) in given:
+            if id(tensor) in input_ids:
                 node.outputs[position] = new_variable(index.names.fresh(f"{tensor.name}_unused"))
 
 
@@ -296,22 +296,31 @@ def _agreement(source: Opened, cut: Extracted, part: Candidate, most: int) -> Ag
 def same_as_whole(
     source: Opened,
     parts: Sequence[Candidate],
-    given: Sequence[str],
+    boundary_names: Sequence[str],
     wanted: Sequence[str],
     most: int,
     bound: Bound | None = None,
 ) -> Agreement:
-    """Whether parts that run one after the other give what the whole model gives: what is `given` is taken from it. `bound`
-    as for `agreement`.
+    """Whether parts that run one after the other compute what the whole model computes.
+
+    The values of `boundary_names` come from the whole model. `bound` as for `agreement`.
     """
     whole = source.read()
     own = {tensor.name for tensor in whole.graph.inputs}
-    made = {tensor.name: tensor for node in whole.graph.nodes for tensor in node.outputs if tensor.name}
-    asked = [name for name in dict.fromkeys((*given, *wanted)) if name in made]
-    inputs = [tensor for tensor in whole.graph.inputs if tensor.name in given]
-    if any(name not in made and name not in own for name in given):
+    outputs_by_name = {tensor.name: tensor for node in whole.graph.nodes for tensor in node.outputs if tensor.name}
+    names = [name for name in dict.fromkeys((*boundary_names, *wanted)) if name in outputs_by_name]
+    inputs = [tensor for tensor in whole.graph.inputs if tensor.name in boundary_names]
+    if any(name not in outputs_by_name and name not in own for name in boundary_names):
         return Agreement(False, reason="an initializer of the whole is an input now")
-    whole.graph.outputs = [made[name] for name in asked] or [new_variable(tensor.name) for tensor in inputs]
+    whole.graph.outputs = [outputs_by_name[name] for name in names] or [new_variable(tensor.name) for tensor in inputs]
     candidate = Candidate(whole)
     steps = [Step(part) for part in parts]
-    return agreement(candidate, [Step(candidate)], steps, [n for n in wanted if n in made], given=given, most=most, bound=bound)
+    return agreement(
+        candidate,
+        [Step(candidate)],
+        steps,
+        [n for n in wanted if n in outputs_by_name],
+        boundary_names=boundary_names,
+        most=most,
+        bound=bound,
+    )

@@ -49,12 +49,12 @@ def as_data(message: Any) -> dict[str, Any]:
     data: dict[str, Any] = json_format.MessageToDict(message, preserving_proto_field_name=True)
     waiting: list[Any] = [data]
     while waiting:
-        held = waiting.pop()
-        for place, value in held.items() if isinstance(held, dict) else enumerate(held):
+        container = waiting.pop()
+        for place, value in container.items() if isinstance(container, dict) else enumerate(container):
             if isinstance(value, (dict, list)) and place != _DOUBLES:
                 waiting.append(value)
             elif isinstance(value, float) and abs(value) == _SHORTEST:
-                held[place] = math.copysign(_LARGEST, value)
+                container[place] = math.copysign(_LARGEST, value)
     return data
 
 

@@ -91,8 +91,8 @@ class FloatPlan:
         maps = (node for node in index.all_nodes() if node.op == "SequenceMap")
         self.kept |= {id(inner) for node in maps for inner in index.inside(node)}
         self._owners = {id(t): scope.owner for scope in index.scopes if scope.owner is not None for t in scope.graph.inputs}
-        held = index.graph.initializers if isinstance(index.graph, Graph) else ()
-        self.inputs = [*index.graph.inputs, *(tensor for tensor in held if tensor.name in facts.overridable)]
+        initializers = index.graph.initializers if isinstance(index.graph, Graph) else ()
+        self.inputs = [*index.graph.inputs, *(tensor for tensor in initializers if tensor.name in facts.overridable)]
         self._main = set(map(id, self.inputs))
         self.scopes = [scope for scope in index.scopes if not _in_function(scope)]
         self._concluded: dict[int, int] = {}
@@ -128,7 +128,7 @@ class FloatPlan:
         """Whether a tensor of a floating-point type that nodes read is of the target type."""
         maker = self.index.producer(tensor)
         if maker is not None:
-            place = next(i for i, made in enumerate(maker.outputs) if made is tensor)
+            place = next(i for i, output in enumerate(maker.outputs) if output is tensor)
             return self.gives(maker, place)
         owner = self._owners.get(id(tensor))
         if owner is not None:

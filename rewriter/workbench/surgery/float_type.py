@@ -91,13 +91,17 @@ class FloatChange:
     def carry_out(self) -> None:
         """Changes the model."""
         plan, index = self.plan, self.index
-        held = chain(plan.inputs, *(s.graph.inputs for s in plan.scopes), *((*n.inputs, *n.outputs) for n in plan.nodes()))
-        moved = {id(tensor): tensor for tensor in held if plan.is_float(tensor)}
+        all_tensors = chain(
+            plan.inputs, *(s.graph.inputs for s in plan.scopes), *((*n.inputs, *n.outputs) for n in plan.nodes())
+        )
+        moved = {id(tensor): tensor for tensor in all_tensors if plan.is_float(tensor)}
         changing = {number for number, tensor in moved.items() if not self._is_constant(tensor) and plan.makes(tensor)}
         outputs = [(scope, i) for scope in plan.scopes for i, t in enumerate(scope.graph.outputs) if plan.is_float(t)]
-        asked = [self._asked(node, place, changing) for node in plan.nodes() for place in range(len(node.inputs))]
-        operands = [one for one in asked if one is not None]
-        handed = [(scope, i, self._handed(scope, i, changing)) for scope, i in outputs]
+        operand_changes = [
+            self._operand_change(node, place, changing) for node in plan.nodes() for place in range(len(node.inputs))
+        ]
+        operands = [one for one in operand_changes if one is not None]
+        output_changes = [(scope, i, self._output_change(scope, i, changing)) for scope, i in outputs]
         attributes = [(node, self._attributes(node)) for node in plan.nodes()]
         needless = [node for node in plan.nodes() if node.op in CASTS and self._is_needless(node, changing)]
         index.finish()
@@ -108,14 +112,14 @@ class FloatChange:
             self._declare(moved[number])
         for node, place, tensor in operands:
             node.inputs[place] = tensor
-        for scope, i, tensor in handed:
+        for scope, i, tensor in output_changes:
             if tensor is not None:
                 self._hand_out(scope, i, tensor)
         for scope in plan.scopes:
             self._place(scope)
-        given = {id(tensor) for scope in plan.scopes for tensor in scope.graph.outputs}
-        self._drop_needless(set(map(id, needless)), given)
-        self._take_names(given)
+        output_ids = {id(tensor) for scope in plan.scopes for tensor in scope.graph.outputs}
+        self._drop_needless(set(map(id, needless)), output_ids)
+        self._take_names(output_ids)
 
     def _declare(self, tensor: gs.Tensor) -> None:
         """Has a tensor that says a type say the new one; what a caller may override holds its numbers in it as well."""
@@ -126,7 +130,7 @@ class FloatChange:
 
     # --- operands ----------------------------------------------------------------------------------------------------------
 
-    def _asked(self, node: gs.Node, place: int, changing: set[int]) -> tuple[gs.Node, int, gs.Tensor] | None:
+    def _operand_change(self, node: gs.Node, place: int, changing: set[int]) -> tuple[gs.Node, int, gs.Tensor] | None:
         """The tensor that an operand is to be instead of the one that it is."""
         tensor = node.inputs[place]
         if not self.plan.is_float(tensor):
@@ -141,7 +145,7 @@ class FloatChange:
             return None
         return node, place, self._casted(tensor, target)
 
-    def _handed(self, scope: Scope, place: int, changing: set[int]) -> gs.Tensor | None:
+    def _output_change(self, scope: Scope, place: int, changing: set[int]) -> gs.Tensor | None:
         tensor = scope.graph.outputs[place]
         target = self.plan.hands_out(scope)
         if self._is_constant(tensor):
@@ -190,13 +194,13 @@ class FloatChange:
             over = np.isfinite(wide) & (np.abs(wide) > largest)
             if over.any():
                 wide = np.where(over, np.sign(wide) * largest, wide)
-            made = wide.astype(dtype)
-        lost = (made == 0) & (wide != 0)
+            narrow = wide.astype(dtype)
+        lost = (narrow == 0) & (wide != 0)
         if lost.any() and array.size == 1:  # mostly what keeps a divisor from zero
-            made = (np.sign(wide) * least).astype(dtype)
+            narrow = (np.sign(wide) * least).astype(dtype)
         if over.any() or lost.any():
             self.losses.append(Loss(name, int(array.size), int(over.sum()), int(lost.sum())))
-        return made.reshape(array.shape)
+        return narrow.reshape(array.shape)
 
     # --- casts -------------------------------------------------------------------------------------------------------------
 
@@ -246,35 +250,35 @@ class FloatChange:
         types = [self.plan.target if id(t) in changing else self.plan.dtype(t) for t in (operand, result)]
         return types[0] == types[1] == self.plan.target and not self._is_constant(operand)
 
-    def _drop_needless(self, casts: set[int], given: set[int]) -> None:
+    def _drop_needless(self, casts: set[int], output_ids: set[int]) -> None:
         """Takes out casts to what is there already, and constants that nobody reads now and no graph gives out."""
         for scope in self.plan.scopes:
             graph = scope.graph
             dead = set()
             for node in graph.nodes:
-                made = node.outputs[0] if node.outputs else None
-                if made is None or id(made) in given:
+                output = node.outputs[0] if node.outputs else None
+                if output is None or id(output) in output_ids:
                     continue
                 if id(node) in casts:
-                    for user in list(made.outputs):
+                    for user in list(output.outputs):
                         for place, operand in enumerate(user.inputs):
-                            if operand is made:
+                            if operand is output:
                                 user.inputs[place] = node.inputs[0]
                     self.casts -= 1
-                if id(node) in casts or (id(made) in self._constants and not made.outputs):
+                if id(node) in casts or (id(output) in self._constants and not output.outputs):
                     dead.add(id(node))
                     node.inputs.clear()
             if dead:
                 graph.nodes[:] = [node for node in graph.nodes if id(node) not in dead]
-            unread = {id(old) for old, _ in self._constants.values() if not old.outputs and id(old) not in given}
+            unread = {id(old) for old, _ in self._constants.values() if not old.outputs and id(old) not in output_ids}
             if isinstance(graph, Graph):
                 graph.initializers = [tensor for tensor in graph.initializers if id(tensor) not in unread]
 
-    def _take_names(self, given: set[int]) -> None:
+    def _take_names(self, output_ids: set[int]) -> None:
         """Constants get the names of those that they took the places of, also among the inputs of the model."""
         listed: dict[int, gs.Tensor] = {}
         for old, new in self._constants.values():
-            if old.outputs or id(old) in given:
+            if old.outputs or id(old) in output_ids:
                 continue
             if id(new) not in self._named:
                 old.name, new.name = new.name, old.name
@@ -376,8 +380,8 @@ def _convert(model: Model, dtype: str, keep: Sequence[str], *, ports: bool, asks
     facts = Facts(index, model.overridable)
     plan = FloatPlan(index, facts, target, kept, ports=ports)
     if asks and dtype != "float32":
-        asked = [node for node in plan.nodes() if plan.changes(node) and _may_lack(node, dtype, plan)]
-        lacking = [node for node in asked if _lacks_kernel(node, plan)]
+        doubtful = [node for node in plan.nodes() if plan.changes(node) and _may_lack(node, dtype, plan)]
+        lacking = [node for node in doubtful if _lacks_kernel(node, plan)]
         if lacking:
             plan = FloatPlan(index, facts, target, kept | set(map(id, lacking)), ports=ports)
             ops = ", ".join(sorted({node.op for node in lacking}))
@@ -385,13 +389,13 @@ def _convert(model: Model, dtype: str, keep: Sequence[str], *, ports: bool, asks
                 f"{counted(len(lacking), 'node')} as before: ONNX Runtime has no {dtype} for {ops} (--runtime no converts them)"
             )
     changing = [node for node in plan.nodes() if any(plan.is_float(t) for t in (*node.inputs, *node.outputs))]
-    held = sum(not plan.changes(node) for node in changing)
+    same = sum(not plan.changes(node) for node in changing)
     change = FloatChange(plan)
     change.carry_out()
     if change.casts and (version := model.graph.opset) < CASTS_BY_NUMBER:
-        told = f"{counted(change.casts, 'cast')} would be needed, which opset {version} writes otherwise"
-        raise RewriterError(f"{told}: convert the model to opset {CASTS_BY_NUMBER} or newer first, with `rewriter opset`")
-    did.append(f"{counted(len(changing) - held, 'node')} in {dtype}, {held:,} as before, {counted(change.casts, 'cast')} more")
+        reason = f"{counted(change.casts, 'cast')} would be needed, which opset {version} writes otherwise"
+        raise RewriterError(f"{reason}: convert the model to opset {CASTS_BY_NUMBER} or newer first, with `rewriter opset`")
+    did.append(f"{counted(len(changing) - same, 'node')} in {dtype}, {same:,} as before, {counted(change.casts, 'cast')} more")
     if plan.counted:
         did.append(f"{counted(len(plan.counted), 'node')} of those as before: they compute from whole numbers alone")
     if change.listed and not ports:
@@ -477,8 +481,8 @@ def _compare(source: Opened, result: Candidate, done: Surgery, most: int) -> Non
     if not found.ran:
         done.notes.append(f"the numbers were not compared: {found.reason}")
     elif found.refused:
-        told = "--keep leaves nodes in the type that they have, --runtime no does not run it"
-        raise RewriterError(f"nothing is written, since {found.difference}; {told}")
+        advice = "--keep leaves nodes in the type that they have, --runtime no does not run it"
+        raise RewriterError(f"nothing is written, since {found.difference}; {advice}")
     elif found.difference:
         done.same = False
         done.notes.append(f"the numbers differ: {found.difference}. --keep leaves nodes in the type that they have")

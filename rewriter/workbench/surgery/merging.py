@@ -222,9 +222,9 @@ def unite_constant_nodes(first: list[gs.Node], second: list[gs.Node], wired: dic
         pairs = [pair for pair in zip(node.inputs, like.inputs, strict=True) if pair[0].name or pair[1].name]
         if all(id(own) in fixed and wired[id(own)] is other for own, other in pairs):
             found.add(id(node))
-            made = [(id(own), other) for own, other in zip(node.outputs, like.outputs, strict=True)]
-            wired.update(made)
-            fixed.update(number for number, _ in made)
+            output_pairs = [(id(own), other) for own, other in zip(node.outputs, like.outputs, strict=True)]
+            wired.update(output_pairs)
+            fixed.update(number for number, _ in output_pairs)
     return found
 
 
@@ -274,12 +274,12 @@ def _unite_constants(one: Graph, other: Graph, wired: dict[int, gs.Tensor]) -> s
 
     What the second graph gives out stays, since callers know it by its name.
     """
-    known, given = Known(one.initializers), set(map(id, other.outputs))
+    known, output_ids = Known(one.initializers), set(map(id, other.outputs))
     for tensor in other.initializers:
-        like = None if id(tensor) in given else known.like(tensor)
+        like = None if id(tensor) in output_ids else known.like(tensor)
         if like is not None:
             wired[id(tensor)] = like
-    nodes = [node for node in other.nodes if given.isdisjoint(map(id, node.outputs))]
+    nodes = [node for node in other.nodes if output_ids.isdisjoint(map(id, node.outputs))]
     return unite_constant_nodes(one.nodes, nodes, wired)
 
 
@@ -325,8 +325,14 @@ def _tensors(index: GraphIndex) -> Iterator[gs.Tensor]:
         if scope.is_function:
             continue
         graph = scope.graph
-        held = graph.initializers if isinstance(graph, Graph) else ()
-        for part in (graph.inputs, graph.outputs, held, *(n.inputs for n in graph.nodes), *(n.outputs for n in graph.nodes)):
+        initializers = graph.initializers if isinstance(graph, Graph) else ()
+        for part in (
+            graph.inputs,
+            graph.outputs,
+            initializers,
+            *(n.inputs for n in graph.nodes),
+            *(n.outputs for n in graph.nodes),
+        ):
             yield from (tensor for tensor in part if tensor.name)
 
 
@@ -376,8 +382,8 @@ class Joints:
         """`OUTPUT=INPUT`, each as a name, or with the model before it: `a.out=b.in`. Raises RewriterError."""
         places = [i for i, letter in enumerate(text) if letter == "="]
         choices = [(self._ports(self._outputs, text[:i]), self._ports(self._inputs, text[i + 1 :])) for i in places]
-        for given, taken in choices:
-            pairs = [(one, other) for one in given for other in taken if one.model < other.model]
+        for outputs, taken in choices:
+            pairs = [(one, other) for one in outputs for other in taken if one.model < other.model]
             if len(pairs) == 1:
                 self._wire(*pairs[0])
                 return
@@ -385,9 +391,9 @@ class Joints:
                 raise RewriterError(f"--map {text}: this fits {len(pairs)} pairs of models; write it as {self._example()}")
         if not places:
             raise RewriterError(f"--map {text}: is not OUTPUT=INPUT")
-        given, taken = choices[0]
+        outputs, taken = choices[0]
         left, right = text[: places[0]], text[places[0] + 1 :]
-        if not given:
+        if not outputs:
             raise RewriterError(f"--map {text}: no model has an output {left!r}; there is {_list(self._outputs)}")
         if not taken:
             raise RewriterError(f"--map {text}: no model has an input {right!r}; there is {_list(self._inputs)}")
@@ -406,11 +412,11 @@ class Joints:
         """Wires each model's only output to the only input of the next; False where there are several."""
         last = max((port.model for port in self._outputs), default=0)
         for model in range(last):
-            given = [port for port in self._outputs if port.model == model]
+            outputs = [port for port in self._outputs if port.model == model]
             taken = [port for port in self._inputs if port.model == model + 1]
-            if len(given) != 1 or len(taken) != 1:
+            if len(outputs) != 1 or len(taken) != 1:
                 return False
-            self._wire(given[0], taken[0])
+            self._wire(outputs[0], taken[0])
         return True
 
     def share(self, patterns: Iterable[str]) -> None:
@@ -440,17 +446,17 @@ class Joints:
                 other = seen.setdefault(port.tensor.name, (what, port))
                 if other[1].tensor is port.tensor or other[1].model == port.model:
                     continue
-                told = f"{self._names[other[1].model]} has an {other[0]} {port.tensor.name!r}"
-                told += f" and {self._names[port.model]} an {what} of this name"
+                message = f"{self._names[other[1].model]} has an {other[0]} {port.tensor.name!r}"
+                message += f" and {self._names[port.model]} an {what} of this name"
                 share = f"--share {port.tensor.name} makes one of them, " if what == other[0] == "input" else ""
-                raise RewriterError(f"{told}; {share}--prefix keeps them apart")
+                raise RewriterError(f"{message}; {share}--prefix keeps them apart")
 
-    def _wire(self, given: Port, taken: Port) -> None:
+    def _wire(self, output: Port, taken: Port) -> None:
         if id(taken.tensor) in self.found.wires:
             raise RewriterError(f"input {taken.tensor.name!r} of {self._names[taken.model]} is mapped twice")
-        _check_types(given.tensor, taken.tensor, "be given to")
-        self.found.wires[id(taken.tensor)] = given
-        self.found.read.add(id(given.tensor))
+        _check_types(output.tensor, taken.tensor, "be given to")
+        self.found.wires[id(taken.tensor)] = output
+        self.found.read.add(id(output.tensor))
 
     def _ports(self, ports: list[Port], text: str) -> list[Port]:
         exact = [port for port in ports if port.tensor.name == text]
@@ -467,12 +473,12 @@ class Joints:
         return f"{self._names[0]}.OUTPUT={self._names[-1]}.INPUT"
 
 
-def _check_types(given: gs.Tensor, taken: gs.Tensor, verb: str) -> None:
-    kinds = elem_type(given), elem_type(taken)
-    one, other = static_shape(given), static_shape(taken)
-    names = f"{given.name!r} cannot {verb} {taken.name!r}"
+def _check_types(output: gs.Tensor, taken: gs.Tensor, verb: str) -> None:
+    kinds = elem_type(output), elem_type(taken)
+    one, other = static_shape(output), static_shape(taken)
+    names = f"{output.name!r} cannot {verb} {taken.name!r}"
     if None not in kinds and kinds[0] != kinds[1]:
-        raise RewriterError(f"{names}: one is {given.dtype}, the other {taken.dtype}")
+        raise RewriterError(f"{names}: one is {output.dtype}, the other {taken.dtype}")
     if one is None or other is None:
         return
     fits = len(one) == len(other) and not any(
@@ -653,13 +659,13 @@ def _trace(result: Merged, models: Sequence[Model], own: list[list[list[str]]], 
     """Notes what the inputs and outputs of each piece are called while the pieces run one after the other; the names of
     outputs by id().
     """
-    made = {id(tensor): f"{number}:{tensor.name}" for number, model in enumerate(models) for tensor in model.graph.outputs}
+    labels = {id(tensor): f"{number}:{tensor.name}" for number, model in enumerate(models) for tensor in model.graph.outputs}
     for (inputs, outputs), model in zip(own, models, strict=True):
         ports = [(tensor, wiring.wires.get(id(tensor))) for tensor in model.graph.inputs]
-        given = [tensor.name if port is None else made.get(id(port.tensor), port.tensor.name) for tensor, port in ports]
-        result.inputs.append(dict(zip(inputs, given, strict=True)))
-        result.outputs.append(dict(zip(outputs, (made[id(tensor)] for tensor in model.graph.outputs), strict=True)))
-    return made
+        sources = [tensor.name if port is None else labels.get(id(port.tensor), port.tensor.name) for tensor, port in ports]
+        result.inputs.append(dict(zip(inputs, sources, strict=True)))
+        result.outputs.append(dict(zip(outputs, (labels[id(tensor)] for tensor in model.graph.outputs), strict=True)))
+    return labels
 
 
 def _take_metadata(result: Merged, model: Model, name: str) -> None:

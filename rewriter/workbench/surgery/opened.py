@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 StrPath = os.PathLike[str] | str
-Given = StrPath | onnx.ModelProto
+ModelSource = StrPath | onnx.ModelProto
 
 
 class Opened:
@@ -26,11 +26,11 @@ class Opened:
         name: what people are told it is.
     """
 
-    def __init__(self, given: Given, name: str = "", held: object = None) -> None:
-        """`held` is what has to stay as long as the file is needed, as a folder that it was brought into."""
-        self._held = held
-        self._proto = given if isinstance(given, onnx.ModelProto) else None
-        self._path = None if isinstance(given, onnx.ModelProto) else Path(given)
+    def __init__(self, source: ModelSource, name: str = "", folder_handle: object = None) -> None:
+        """`folder_handle` is what has to stay as long as the file is needed, as a folder that it was brought into."""
+        self._folder_handle = folder_handle
+        self._proto = source if isinstance(source, onnx.ModelProto) else None
+        self._path = None if isinstance(source, onnx.ModelProto) else Path(source)
         self.name = name or ("the model" if self._path is None else str(self._path))
         self._digest: str | None = None
 

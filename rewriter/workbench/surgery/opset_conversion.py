@@ -218,8 +218,8 @@ def _fit(tensors: Sequence[gs.Tensor], formals: Sequence[Formal]) -> bool:
         formals = formals[:-1]
     elif used > len(formals):
         return False
-    given = [i < used and bool(tensors[i].name) for i in range(len(formals))]
-    return all(there or formal.optional for there, formal in zip(given, formals, strict=True))
+    presence = [i < used and bool(tensors[i].name) for i in range(len(formals))]
+    return all(there or formal.optional for there, formal in zip(presence, formals, strict=True))
 
 
 def settled_attributes(node: gs.Node, before: int, after: int) -> dict[str, Any]:
@@ -339,15 +339,15 @@ def convert_opset(model: Model, version: int) -> Counter[str]:
         RewriterError: some nodes cannot be said in that version; the text names them. The model may be half converted then.
     """
     done: Counter[str] = Counter()
-    held = [opset_versions(graph)[""] for graph in (model.graph, *model.graph.functions) if "" in opset_versions(graph)]
-    if not held:
+    versions = [opset_versions(graph)[""] for graph in (model.graph, *model.graph.functions) if "" in opset_versions(graph)]
+    if not versions:
         return done
     for node in GraphIndex(model.graph).all_nodes():
         if node.domain in (OLDER, NEWER):
             raise RewriterError(f"{_shown(node)}: the domain {node.domain!r} is used while a model is converted; it cannot be")
-    for before in range(min(held), version):
+    for before in range(min(versions), version):
         _step(model, before, before + 1, done)
-    for before in range(max(held), version, -1):
+    for before in range(max(versions), version, -1):
         _step(model, before, before - 1, done)
     _refuse(_untyped(model, version))
     return done
@@ -448,11 +448,11 @@ def _wrong_type(node: gs.Node, version: int, facts: Facts) -> int | str | None:
     """An element type, or a type of no tensor, that a node has and that only later versions of its operator are for."""
     if operator_key(node)[0] or schema.schema(node.op, "", version) is None:
         return None
-    for made, tensors in ((False, node.inputs), (True, node.outputs)):
+    for is_output, tensors in ((False, node.inputs), (True, node.outputs)):
         for place, tensor in enumerate(tensors):
             kind = _kind(facts.fact(tensor).type) if tensor.name else None
-            if kind is not None and not takes(node.op, "", version, made, place, kind):
-                return kind if takes(node.op, "", schema.latest_opset(), made, place, kind) else None
+            if kind is not None and not takes(node.op, "", version, is_output, place, kind):
+                return kind if takes(node.op, "", schema.latest_opset(), is_output, place, kind) else None
     return None
 
 
@@ -502,9 +502,11 @@ def reversioned(
     newest = newest_import("", _MOST_IR)
     if not 1 <= version <= newest:
         raise RewriterError(f"there is no version {version} of ONNX's operators; the newest here is {newest}")
-    for held in sorted({opset_versions(graph).get("", 1) for graph in (model.graph, *model.graph.functions)}):
-        if not 1 <= held <= newest:
-            raise RewriterError(f"the model says version {held} of ONNX's operators, and the newest known here is {newest}")
+    for imported_version in sorted({opset_versions(graph).get("", 1) for graph in (model.graph, *model.graph.functions)}):
+        if not 1 <= imported_version <= newest:
+            raise RewriterError(
+                f"the model says version {imported_version} of ONNX's operators, and the newest known here is {newest}"
+            )
     did = [f"opset  {before} -> {version}"]
     notes: list[str] = []
     if restamp:
@@ -535,19 +537,19 @@ def _restamp(model: Model, before: int, version: int) -> list[str]:
     return [f"{', '.join(functions[:3])}: functions keep the versions that they import"] if functions else []
 
 
-def _ir_version(model: Model, version: int, told: int | None) -> int:
+def _ir_version(model: Model, version: int, requested: int | None) -> int:
     """The IR version of the result. Raises RewriterError for one that lacks something."""
     old = int(model.graph.ir_version or 0)
     least = next(ir for ir in range(1, _MOST_IR + 1) if newest_import("", ir) >= version)
-    if told is None:
+    if requested is None:
         return max(old, least)
-    if told < old:
+    if requested < old:
         least = max(least, least_ir_version(Context(GraphIndex(model.graph), Knowledge(overridable=model.overridable))))
-    if not least <= told <= _MOST_IR:
+    if not least <= requested <= _MOST_IR:
         raise RewriterError(
-            f"--ir {told}: what the model has at opset {version} needs an IR version from {least} to {_MOST_IR}"
+            f"--ir {requested}: what the model has at opset {version} needs an IR version from {least} to {_MOST_IR}"
         )
-    return told
+    return requested
 
 
 # Every step of every operator, with what `rewriter opset` does about it: for readers, and for a test that misses none.
@@ -574,8 +576,8 @@ def step_table() -> Iterator[StepRow]:
         for old, new in zip((0, *versions), versions, strict=False):
             if new == 1:
                 continue
-            up = _told(op, new - 1, new, codes.get((OLDER, op, new), [])) if old else NOTHING
-            yield StepRow(op, old, new, up, _told(op, new, new - 1, codes.get((NEWER, op, new - 1), [])))
+            up = _step_text(op, new - 1, new, codes.get((OLDER, op, new), [])) if old else NOTHING
+            yield StepRow(op, old, new, up, _step_text(op, new, new - 1, codes.get((NEWER, op, new - 1), [])))
 
 
 def _codes() -> dict[tuple[str, str, int], list[str]]:
@@ -588,7 +590,7 @@ def _codes() -> dict[tuple[str, str, int], list[str]]:
     return found
 
 
-def _told(op: str, before: int, after: int, codes: list[str]) -> str:
+def _step_text(op: str, before: int, after: int, codes: list[str]) -> str:
     old, new = schema.schema(op, "", before), schema.schema(op, "", after)
     assert old is not None or new is not None
     if old is None or old.deprecated:

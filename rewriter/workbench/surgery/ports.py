@@ -109,8 +109,8 @@ class Ports:
             tensor, known = lacking[0]
             what = "element type" if known.dtype is None else "rank"
             more = f" (and of {len(lacking) - 1} more)" if lacking[1:] else ""
-            told = " ".join(f"--type {quote(f'{tensor.name}:{self._example(tensor, known)}')}" for tensor, known in lacking)
-            raise RewriterError(f"the {what} of the new {role} {tensor.name!r}{more} is not known; say it with {told}")
+            options = " ".join(f"--type {quote(f'{tensor.name}:{self._example(tensor, known)}')}" for tensor, known in lacking)
+            raise RewriterError(f"the {what} of the new {role} {tensor.name!r}{more} is not known; say it with {options}")
         return found
 
     def _type(self, tensor: Variable) -> TensorType:
@@ -140,11 +140,11 @@ class Ports:
 def _kind(tensor: Variable, versions: Mapping[str, int]) -> str:
     """What schemas of the operators that make and read a tensor agree on: "tensor", "seq", "optional", or "" for nothing."""
     for node in (*tensor.inputs, *tensor.outputs):
-        made = node in tensor.inputs
+        is_output = node in tensor.inputs
         domain = normal(node.domain or "")
         schema = registered_at(node.op, domain, versions.get(domain, 0))
-        formals = () if schema is None else schema.outputs if made else schema.inputs
-        place = next((i for i, one in enumerate(node.outputs if made else node.inputs) if one is tensor), None)
+        formals = () if schema is None else schema.outputs if is_output else schema.inputs
+        place = next((i for i, one in enumerate(node.outputs if is_output else node.inputs) if one is tensor), None)
         if place is not None and formals:
             kinds = {kind.partition("(")[0] for kind in formals[min(place, len(formals) - 1)].types}
             if len(kinds) == 1:
@@ -193,8 +193,8 @@ class Parts:
         self.index = index
         graph = index.graph
         main = index.members(index.scopes[0])
-        held = graph.initializers if isinstance(graph, Graph) else ()
-        self.tensors: dict[str, gs.Tensor] = {t.name: t for t in (*held, *graph.inputs) if t.name}
+        initializers = graph.initializers if isinstance(graph, Graph) else ()
+        self.tensors: dict[str, gs.Tensor] = {t.name: t for t in (*initializers, *graph.inputs) if t.name}
         self.nodes: dict[str, gs.Node] = {node.name: node for node in main if node.name}
         for node in main:
             self.tensors.update((tensor.name, tensor) for tensor in node.outputs if tensor.name)
@@ -329,8 +329,8 @@ def inner_tensors(index: GraphIndex) -> set[int]:
     found: set[int] = set()
     for scope in index.scopes[1:]:
         graph = scope.graph
-        held = graph.initializers if isinstance(graph, Graph) else ()
-        found.update(map(id, (*graph.inputs, *held)))
+        initializers = graph.initializers if isinstance(graph, Graph) else ()
+        found.update(map(id, (*graph.inputs, *initializers)))
         found.update(id(tensor) for node in graph.nodes for tensor in node.outputs)
         if scope.is_function:
             found.update(id(tensor) for node in graph.nodes for tensor in node.inputs)

@@ -58,8 +58,8 @@ def declare_types(model: Model) -> tuple[str, list[str]]:
                     changes.append((tensor, wanted))
     for tensor, wanted in changes:
         set_type(tensor, wanted)
-    told = f"{counted(len(changes), 'tensor')} declared, {known:,} were known, of {len(unknown):,} nothing is known"
-    return told, unknown
+    summary = f"{counted(len(changes), 'tensor')} declared, {known:,} were known, of {len(unknown):,} nothing is known"
+    return summary, unknown
 
 
 LEAST_OPSET = 13
@@ -92,8 +92,8 @@ def prepared(source: Opened, checks: Checks | None = None) -> Surgery:
     tidy(model.graph, named_by_training(model.training_info))
     counts = ", ".join(f"{count:,} {rule}" for rule, count in log.counts.most_common())
     did += [f"rewritten  {counts}"] if counts else []
-    told, unknown = declare_types(model)
-    did.append(told)
+    summary, unknown = declare_types(model)
+    did.append(summary)
     model.metadata.setdefault(*MARK)
     notes = [f"{counted(len(log.stops), 'rule')} stopped early: {log.stops[0]}"] if log.stops else []
     if unknown:

@@ -77,15 +77,15 @@ def infos(scope: Scope) -> Iterator[onnx.ValueInfoProto]:
 
 def tensors(scope: Scope) -> Iterator[onnx.TensorProto]:
     """The dense tensors of a scope; those of its bodies are theirs."""
-    return _held(scope, "initializer", "t", "tensors")
+    return _listed_tensors(scope, "initializer", "t", "tensors")
 
 
 def sparse_tensors(scope: Scope) -> Iterator[onnx.SparseTensorProto]:
     """The same for sparse ones."""
-    return _held(scope, "sparse_initializer", "sparse_tensor", "sparse_tensors")
+    return _listed_tensors(scope, "sparse_initializer", "sparse_tensor", "sparse_tensors")
 
 
-def _held(scope: Scope, listed: str, one: str, several: str) -> Iterator[Any]:
+def _listed_tensors(scope: Scope, listed: str, one: str, several: str) -> Iterator[Any]:
     """Weights by the fields that hold them: of a graph, and of an attribute with one of them or a list."""
     if isinstance(scope, onnx.GraphProto):
         yield from getattr(scope, listed)
@@ -272,7 +272,7 @@ TRIAL = 20.0
 """Seconds for the judges of one trial, and for the rules."""
 
 Shows = Callable[[Candidate], bool]
-Asked = Callable[[Candidate], str | None]
+Question = Callable[[Candidate], str | None]
 
 
 class Trials:
@@ -298,17 +298,17 @@ class Trials:
         self._whole = whole
         self._rules, self._source, self._runtime = rules, source, runtime
         self._judges = tuple(name for name in JUDGES if name != WRITTEN and (runtime or name not in RUNTIME))
-        self.made = 0
+        self.trial_count = 0
         candidate = Candidate(whole)
         self._shows: list[Shows] = [self._condition(text, candidate) for text in wanted] or [self._everything(candidate)]
-        self._takes: list[Asked] = [partial(_refusal, name) for name in self._judges]
+        self._takes: list[Question] = [partial(_refusal, name) for name in self._judges]
         if runtime:
             self._takes.append(_failure)
         self._takes = [ask for ask in self._takes if ask(candidate) == ""]
 
     def hold(self, model: onnx.ModelProto) -> bool:
         """Whether a smaller model still shows it."""
-        self.made += 1
+        self.trial_count += 1
         try:
             candidate = Candidate(self.loaded(model))
             with budgeted(Budget(TRIAL, current().memory)):
@@ -331,18 +331,18 @@ class Trials:
 
     def _refused(self, text: str, whole: Candidate) -> Shows:
         words = _plain(text)
-        asked: dict[str, Asked] = {name: partial(_refusal, name) for name in self._judges}
+        questions: dict[str, Question] = {name: partial(_refusal, name) for name in self._judges}
         if self._runtime:
-            asked[RUN] = _failure
+            questions[RUN] = _failure
         heard = []
-        for judge, ask in asked.items():
+        for judge, ask in questions.items():
             reason = ask(whole)
             if reason and words in _plain(reason):
                 return lambda candidate: words in _plain(ask(candidate) or "")
             heard += [f"{judge} says: {reason}"] if reason else []
-        told = "; ".join(heard) or "nobody refuses it"
+        answers = "; ".join(heard) or "nobody refuses it"
         missing = "" if self._runtime else f" (ONNX Runtime is not installed: {install('verify')})"
-        raise RewriterError(f"the model is not refused with {text!r}: {told}{missing}")
+        raise RewriterError(f"the model is not refused with {text!r}: {answers}{missing}")
 
     def _fires(self, code: str, whole: Candidate) -> Shows:
         rule = self._rules.get(code.upper())
@@ -470,7 +470,7 @@ def reduced(
     result = trials.loaded(work.finished())
     before, after = _counts(model.sketch()), _counts(work.model)
     did = [f"{counted(after[0], 'node')} of {before[0]:,}, weights of {after[1]:,} bytes of {before[1]:,}"]
-    did.append(f"still shows {' and '.join(map(repr, keep)) or 'what the whole shows'}; {counted(trials.made, 'trial')}")
+    did.append(f"still shows {' and '.join(map(repr, keep)) or 'what the whole shows'}; {counted(trials.trial_count, 'trial')}")
     notes = ["the time was over before all was tried; --time-limit gives more"] if work.late else []
     notes += staying(work.model)
     if model.training_info:
@@ -503,8 +503,8 @@ class Reduction:
         """Leaves out what is not needed: large weights at first, so that trials are quick, then nodes, and nodes of bodies."""
         large = large_names(self.model)
         if not self._step(lambda: as_inputs(self.model, large, self._types)):
-            held = {tensor.name for tensor in self.model.graph.initializer}
-            self._step(lambda: as_inputs(self.model, held.intersection(large), self._types))
+            initializer_names = {tensor.name for tensor in self.model.graph.initializer}
+            self._step(lambda: as_inputs(self.model, initializer_names.intersection(large), self._types))
         if self.model.functions and not expands_too_much(self.model):
             self._step(lambda: onnx.inliner.inline_local_functions(self.model))
         self._nodes()

@@ -63,7 +63,7 @@ def agreement(
     after: Sequence[Step],
     wanted: Sequence[str],
     *,
-    given: Sequence[str] = (),
+    boundary_names: Sequence[str] = (),
     most: int = MOST_BYTES,
     bound: Bound | None = None,
 ) -> Agreement:
@@ -73,7 +73,7 @@ def agreement(
         drawn: the model whose inputs are made up.
         before, after: each reads what was made up or a step before it gave.
         wanted: tensors that both have to give.
-        given: tensors that the later steps are handed from what the earlier ones gave.
+        boundary_names: tensors that the later steps read, with the values that the earlier ones computed.
         most: bytes of the models that are run at all.
         bound: how far results may differ; None: by what may differ where the same is computed in another order.
     """
@@ -93,7 +93,7 @@ def agreement(
                 continue
             refused = False
             try:
-                text = _differences(first, _run(after, {**feed, **_chosen(first, given)}), wanted, bound)
+                text = _differences(first, _run(after, {**feed, **_chosen(first, boundary_names)}), wanted, bound)
             except _Failed as failed:
                 text = f"the result does not run: {failed}"
                 refused = not isinstance(failed.__cause__, NoAnswer)

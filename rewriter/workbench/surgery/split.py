@@ -144,11 +144,11 @@ class Splitter:
             self._needed[id(node)] = found
         return found
 
-    def types(self, parts: Iterable[Part], told: Mapping[str, TensorType]) -> dict[str, TensorType]:
+    def types(self, parts: Iterable[Part], declared: Mapping[str, TensorType]) -> dict[str, TensorType]:
         """Types of the tensors between the parts. Raises RewriterError where one is not known."""
         outer = {tensor.name for tensor in (*self.graph.inputs, *self.graph.outputs)}
         between = dict.fromkeys(name for part in parts for name in (*part.inputs, *part.outputs) if name not in outer)
-        return Ports(self._facts, told).types(self.parts.tensor(name) for name in between)
+        return Ports(self._facts, declared).types(self.parts.tensor(name) for name in between)
 
     def _before(self, places: Sequence[Sequence[str]]) -> list[list[gs.Node]]:
         """Cuts before groups of nodes, in the order of computation; groups with nothing new before them make none."""
@@ -187,7 +187,7 @@ class Splitter:
 
     def _sized(self, most: int) -> list[list[gs.Node]]:
         groups: list[list[gs.Node]] = [[]]
-        held: set[int] = set()
+        counted_weights: set[int] = set()
         size = 0
         for node in self._work:
             own = {id(t): size_of(t) for t in self._needs(node) if isinstance(t, gs.Constant)}
@@ -196,12 +196,12 @@ class Splitter:
             if alone > most:
                 name = repr(node.name) if node.name else node.op
                 raise RewriterError(f"--max-size: {name} alone needs {alone:,} bytes of weights")
-            more = data + sum(bytes_ for number, bytes_ in own.items() if number not in held)
+            more = data + sum(bytes_ for number, bytes_ in own.items() if number not in counted_weights)
             if groups[-1] and size + more > most:
                 groups.append([])
-                held, size, more = set(), 0, alone
+                counted_weights, size, more = set(), 0, alone
             groups[-1].append(node)
-            held.update(own)
+            counted_weights.update(own)
             size += more
         return groups
 
@@ -319,13 +319,13 @@ def _joined(parts: Sequence[Part], inputs: Sequence[str], outputs: Sequence[str]
     inputs and outputs come in another order.
     """
     read = Counter(name for part in parts for name in part.inputs)
-    made = {name for part in parts for name in part.outputs}
-    given = list(dict.fromkeys(name for name in read if name not in made))
+    output_names = {name for part in parts for name in part.outputs}
+    input_names = list(dict.fromkeys(name for name in read if name not in output_names))
     left = [name for part in parts for name in part.outputs if name not in read]
-    found = [word for name in given if read[name] > 1 for word in ("--share", name)]
-    if len(parts) > 1 and not found and made.isdisjoint(read):
+    found = [word for name in input_names if read[name] > 1 for word in ("--share", name)]
+    if len(parts) > 1 and not found and output_names.isdisjoint(read):
         found = ["--beside"]
-    if given != (wanted := [name for name in inputs if name in read]):
+    if input_names != (wanted := [name for name in inputs if name in read]):
         found += ["--inputs", ",".join(wanted)]
     return found if left == list(outputs) else [*found, "--outputs", ",".join(outputs)]
 

@@ -44,7 +44,7 @@ def _run(report: Report) -> dict[str, Any]:
             {"id": REFUSED, "name": "RefusedByOnnxRuntime", "shortDescription": _text("ONNX Runtime refuses the model")}
         )
     positions = {rule["id"]: number for number, rule in enumerate(rules)}
-    notifications = (told for place, model in enumerate(report.models) for told in _notifications(model, place))
+    notifications = (notification for place, model in enumerate(report.models) for notification in _notifications(model, place))
     return {
         "tool": {
             "driver": {

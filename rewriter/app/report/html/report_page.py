@@ -194,9 +194,11 @@ def shortened(pieces: Iterable[str], report: Report) -> Iterator[str]:
     except ValueError:  # several drives
         common = ""
     folders = {os.path.expanduser("~"): os.path.join("~", ""), common: ""}
-    told = {escape(clean(os.path.join(folder, ""))): short for folder, short in folders.items() if len(folder) > 1}
-    whole = re.compile("|".join(rf"(?<![\w.~/\\-]){re.escape(folder)}" for folder in sorted(told, key=len, reverse=True)))
-    yield from (whole.sub(lambda found: told[found[0]], piece) if told else piece for piece in pieces)
+    short_names = {escape(clean(os.path.join(folder, ""))): short for folder, short in folders.items() if len(folder) > 1}
+    whole = re.compile(
+        "|".join(rf"(?<![\w.~/\\-]){re.escape(folder)}" for folder in sorted(short_names, key=len, reverse=True))
+    )
+    yield from (whole.sub(lambda found: short_names[found[0]], piece) if short_names else piece for piece in pieces)
 
 
 # What the rules of an HTML report are about: their comments stand at its end, and each code on the page leads there.
@@ -369,8 +371,8 @@ def _models(report: Report) -> Iterator[str]:
     yield '<th class="num">firings</th><th class="wider">input</th><th class="wider">output</th></tr></thead><tbody>'
     for place, model in enumerate(report.models):
         name = f'<a href="#m{place}">{_t(model.path)}</a>' if has_something(model) else _t(model.path)
-        about = f' data-model="m{place}"' if has_something(model) else ""
-        yield f'<tr data-status="{model.status}"{about}><td class="path name">{name}</td>'
+        attribute = f' data-model="m{place}"' if has_something(model) else ""
+        yield f'<tr data-status="{model.status}"{attribute}><td class="path name">{name}</td>'
         yield f'<td><span class="status {model.status}">{model.status}</span></td>'
         yield f'<td>{verdict_of(model)}</td><td class="num">{sum(model.counts.values()):,}</td>'
         yield "".join(f'<td class="wider">{_hash(model, role)}</td>' for role in ("input", "output")) + "</tr>"

@@ -124,15 +124,15 @@ def _connect(drawing: Drawing, box: Box, makers: dict[int, tuple[str, tuple[int,
             shape = Shape(f"x{port.tensor}", "outer", tail(port.name), tip=_tip(port))
             drawing.shapes.append(shape)
             makers[port.tensor] = shape.id, (0, 1), port
-        source, out, made = makers[port.tensor]
-        drawing.edges.append(Edge(source, here, cut(made.type or port.type), clean(port.name), out, (place, len(shown))))
+        source, out, maker_port = makers[port.tensor]
+        drawing.edges.append(Edge(source, here, cut(maker_port.type or port.type), clean(port.name), out, (place, len(shown))))
 
 
 def _end(drawing: Drawing, shape: Shape, port: Port, makers: dict[int, tuple[str, tuple[int, int], Port]]) -> None:
     if port.tensor in makers:
-        source, out, made = makers[port.tensor]
+        source, out, maker_port = makers[port.tensor]
         drawing.shapes.append(shape)
-        drawing.edges.append(Edge(source, shape.id, cut(made.type or port.type), clean(port.name), out))
+        drawing.edges.append(Edge(source, shape.id, cut(maker_port.type or port.type), clean(port.name), out))
 
 
 def _tip(port: Port) -> str:

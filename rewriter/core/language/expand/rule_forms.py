@@ -310,10 +310,10 @@ class _Writer:
         if not isinstance(value, ast.Name) or value.id in DTYPES:
             return ast.ConstPattern(value, span=attr.span)
         name = f"{value.id}~"
-        held: ast.Expr = ast.Name(name, value.span)
+        expression: ast.Expr = ast.Name(name, value.span)
         if default is not None:
-            held = ast.Call("default", (held, ast.Literal(default, value.span)), value.span, value.span)
-        call = ast.Call(_AS.get(kind, "to_list"), (held,), value.span, value.span)
+            expression = ast.Call("default", (expression, ast.Literal(default, value.span)), value.span, value.span)
+        call = ast.Call(_AS.get(kind, "to_list"), (expression,), value.span, value.span)
         self._captured[value.id] = ast.Let(value.id, call, attr.span)
         return ast.Capture(name, const=True, optional=default is not None, span=attr.span)
 
@@ -389,8 +389,10 @@ def _needed(lets: tuple[ast.Let, ...], written: tuple[ast.Let, ...], others: tup
     """Without values that ask for what is not there and that nothing else asks for, either."""
     kept = list(lets)
     for let, old in reversed(list(zip(lets, written, strict=True))):
-        asked = {part.id for part in walk((*others, *(one for one in kept if one is not let))) if isinstance(part, ast.Name)}
-        if let is not old and let.name not in asked:
+        used_names = {
+            part.id for part in walk((*others, *(one for one in kept if one is not let))) if isinstance(part, ast.Name)
+        }
+        if let is not old and let.name not in used_names:
             kept.remove(let)
     return tuple(kept)
 

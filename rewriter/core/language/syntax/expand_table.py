@@ -47,10 +47,12 @@ def merged(found: Iterable[tuple[ast.Row, Diagnostic]], rows: int, marks: Sequen
     groups: dict[tuple[str, str, ast.Span], list[tuple[ast.Row, Diagnostic]]] = {}
     for row, one in found:
         groups.setdefault((one.code, one.message, one.span), []).append((row, one))
-    return [_told(group, rows, marks) for group in groups.values() if group[0][1].code != _UNUSED or len(group) >= rows]
+    return [
+        _with_rows_named(group, rows, marks) for group in groups.values() if group[0][1].code != _UNUSED or len(group) >= rows
+    ]
 
 
-def _told(group: list[tuple[ast.Row, Diagnostic]], rows: int, marks: Sequence[Mention]) -> Diagnostic:
+def _with_rows_named(group: list[tuple[ast.Row, Diagnostic]], rows: int, marks: Sequence[Mention]) -> Diagnostic:
     row, one = group[0]
     codes = list(dict.fromkeys(row.cells[0][1] for row, _ in group))
     if len(codes) == rows > 1:
@@ -119,7 +121,7 @@ class TableRule:
                 rule, found = parse_row(self.filled(row))
             of_rows += [(row, problem) for problem in found]
             if rule is not None:
-                rules.append(self._told(rule, row, cells))
+                rules.append(self._with_row(rule, row, cells))
         return ([] if of_rows else rules), merged(of_rows, len(self.table.rows), self.marks)
 
     def filled(self, row: ast.Row, without: Iterable[Span] = ()) -> FilledText:
@@ -150,7 +152,7 @@ class TableRule:
         between = "///\n" if text and self.rule.doc and self.rule.doc[0] else ""
         return fill(text, Span(0, len(text)), mentions(text, 0, len(text)), filled, ()).text + between
 
-    def _told(self, rule: ast.Rule, row: ast.Row, cells: Sequence[Cell]) -> ast.Rule:
+    def _with_row(self, rule: ast.Rule, row: ast.Row, cells: Sequence[Cell]) -> ast.Rule:
         """The rule of a row: with the parts that mention no column, which are the same for all rows, and without what its
         header has from an empty cell.
         """
@@ -198,17 +200,17 @@ class TableRule:
 
     def _titles(self) -> Iterator[Diagnostic]:
         """Where the rows have their titles: in a column, above each row, or by a column in the first line of the rule."""
-        told = [row for row in self.table.rows if row_docs(self.table, row)]
-        if told and TITLE in self.names:
+        documented_rows = [row for row in self.table.rows if row_docs(self.table, row)]
+        if documented_rows and TITLE in self.names:
             helps = ("leave the column out, and begin the doc comment of each row with its title",)
-            message = f"row {told[0][0].text} has both a doc comment and a cell `title`"
-            yield Diagnostic("E014", message, row_docs(self.table, told[0])[0].span, "a title, too", (), helps)
-        elif told and len(told) < len(self.table.rows):
-            missing = next(row[0] for row in self.table.rows if row not in told)
+            message = f"row {documented_rows[0][0].text} has both a doc comment and a cell `title`"
+            yield Diagnostic("E014", message, row_docs(self.table, documented_rows[0])[0].span, "a title, too", (), helps)
+        elif documented_rows and len(documented_rows) < len(self.table.rows):
+            missing = next(row[0] for row in self.table.rows if row not in documented_rows)
             helps = (f"write `/// title` above row {missing.text}, as above the others",)
             message = f"row {missing.text} has no doc comment, and others have"
             yield Diagnostic("E014", message, missing.span, "no title", (), helps)
-        if told or TITLE in self.names:
+        if documented_rows or TITLE in self.names:
             return
         start = self.rule.span.start
         end = self.text.find("\n", start)

@@ -225,14 +225,14 @@ class PatternBuilder(ExpressionBuilder):
         if own is not None and label is not None:
             helps = ("label the line, or each of its alternatives",)
             self.problem("E012", "this node has two labels", self.span(own), "the second", helps)
-        made = self._node(node, self.label(own if label is None else label), names, more, self.span(tree))
+        pattern_node = self._node(node, self.label(own if label is None else label), names, more, self.span(tree))
         if not others:
             if own is not None:
                 helps = ("a label stands at the beginning of the line: [n] y = Relu(x)",)
                 self.problem("E012", "only one of several alternatives has its label here", self.span(own), "not here", helps)
-            return made
+            return pattern_node
         self.choices = True
-        return replace(made, others=tuple(self._alternative(other, label, names, more) for other in others))
+        return replace(pattern_node, others=tuple(self._alternative(other, label, names, more) for other in others))
 
     def _alternative(self, tree: Part, label: Part, names: tuple[ast.Output, ...], more: bool) -> ast.NodePattern:
         """A further node that a line may be of; the label of the line is that of whichever is there."""
@@ -382,15 +382,15 @@ class RewriteBuilder(PatternBuilder):
 
     def _each(self, tree: Part) -> ast.Each:
         _, name, base, inputs, test, body = tree.children
-        made = self._assign(body)
-        one = isinstance(made, ast.Build) and [output.name for output in made.outputs] == [str(name)]
-        if not isinstance(made, ast.Build) or not one or made.outputs[0].variadic:
+        statement = self._assign(body)
+        one = isinstance(statement, ast.Build) and [output.name for output in statement.outputs] == [str(name)]
+        if not isinstance(statement, ast.Build) or not one or statement.outputs[0].variadic:
             helps = (f"write {{ {name} = Cast<to=float>({name}) }}",)
             self.problem("E012", f"`each` makes one node in the place of `{name}`", self.span(body), "another form", helps)
-            made = ast.Build((), ast.Op("Identity"), (), ())
+            statement = ast.Build((), ast.Op("Identity"), (), ())
         condition = None if test is None else self.expr(test)
         place = self.new_name(name), str(base), inputs is not None
-        return ast.Each(*place, condition, replace(made, outputs=()), self.span(tree), self.span(name))
+        return ast.Each(*place, condition, replace(statement, outputs=()), self.span(tree), self.span(name))
 
     def _assign(self, tree: Part) -> ast.Build | ast.Redirect:
         """`y = Op(x)` makes a node; `y = x` and `y = {expr}` redirect one named output and have no label."""

@@ -30,31 +30,31 @@ def known(op: str, domain: str) -> bool:
 def attention(draft: Draft) -> None:
     """Queries, keys and values in one matrix, of as many columns as three times heads times the size of a head."""
     _, hidden = _heads(draft)
-    given = draft.known(0) or [draft.dims.draw(1), draft.dims.draw(1), hidden if draft.dims.chance(0.7) else draft.dims.draw(1)]
-    draft.want(0, given)
-    draft.want(1, [given[-1], 3 * hidden])
+    shape = draft.known(0) or [draft.dims.draw(1), draft.dims.draw(1), hidden if draft.dims.chance(0.7) else draft.dims.draw(1)]
+    draft.want(0, shape)
+    draft.want(1, [shape[-1], 3 * hidden])
     draft.want(2, [3 * hidden])
     if draft.there(3):
-        draft.give(3, np.ones(given[:2], dtype=np.int32))
+        draft.give(3, np.ones(shape[:2], dtype=np.int32))
 
 
 def multi_head_attention(draft: Draft) -> None:
     """Queries, keys and values apart, each as wide as heads times the size of a head."""
     _, hidden = _heads(draft)
-    given = draft.known(0) or [draft.dims.draw(1), draft.dims.draw(1), hidden]
-    draft.want(0, given)
+    shape = draft.known(0) or [draft.dims.draw(1), draft.dims.draw(1), hidden]
+    draft.want(0, shape)
     length = draft.dims.draw(1)
     for position in (1, 2):
-        draft.want(position, [given[0], length, given[-1]])
-    draft.want(3, [3 * given[-1]])
+        draft.want(position, [shape[0], length, shape[-1]])
+    draft.want(3, [3 * shape[-1]])
 
 
 def _heads(draft: Draft) -> tuple[int, int]:
     """Number of heads, and a hidden size that they divide."""
-    given = draft.known(0)
-    if given and draft.op == "MultiHeadAttention":
-        divisors = [n for n in range(1, given[-1] + 1) if given[-1] % n == 0]
-        return int(draft.attr("num_heads", divisors[draft.dims.below(len(divisors))]) or 1), given[-1]
+    shape = draft.known(0)
+    if shape and draft.op == "MultiHeadAttention":
+        divisors = [n for n in range(1, shape[-1] + 1) if shape[-1] % n == 0]
+        return int(draft.attr("num_heads", divisors[draft.dims.below(len(divisors))]) or 1), shape[-1]
     weight = draft.known(1)
     heads = int(draft.attr("num_heads", 1 + draft.dims.below(3)) or 1)
     return heads, weight[-1] // 3 if weight and draft.op == "Attention" else heads * (1 + draft.dims.below(3))

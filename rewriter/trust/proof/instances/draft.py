@@ -71,7 +71,7 @@ class Term:
     shape: list[int] | None = None
     value: Array | None = None
     role: Role = ANY
-    made: bool = False
+    is_output: bool = False
     constant: bool = False
     ranks: frozenset[int] | None = None
     dims: Sequence[Any] | None = None

@@ -112,12 +112,12 @@ class _Groups:
         self.allowed[root] = self.allowed.get(root, RUNNABLE) & allowed
 
 
-def assign(drafts: Iterable[Draft], asked: Mapping[int, frozenset[int]], dims: Dims, *, override: bool) -> None:
+def assign(drafts: Iterable[Draft], types_by_term: Mapping[int, frozenset[int]], dims: Dims, *, override: bool) -> None:
     """Gives every term an element type.
 
     Args:
         drafts: the nodes.
-        asked: what the rule asks of a term (by id).
+        types_by_term: what the rule asks of a term (by id).
         dims: the source of chance.
         override: what the rule asks wins over the schemas, as in repairs of models that no schema allows.
 
@@ -128,7 +128,7 @@ def assign(drafts: Iterable[Draft], asked: Mapping[int, frozenset[int]], dims: D
     terms: dict[int, Term] = {}
     for number, draft in enumerate(drafts):
         _demands(groups, terms, number, draft)
-    for key, allowed in asked.items():
+    for key, allowed in types_by_term.items():
         if key in terms and override and not groups.allowed.get(groups.find(key), RUNNABLE) & allowed:
             groups.allowed[groups.find(key)] = allowed
         elif key in terms:
@@ -308,14 +308,14 @@ def _read(expr: ast.Expr, found: Hints) -> None:
     op: str = expr.op
     if isinstance(right, ast.Call) and isinstance(left, ast.Literal | ast.Name):
         left, right, op = right, left, _MIRROR.get(op, op)
-    subject = _asked(left)
+    subject = _type_subject(left)
     if subject is not None:
         function, name = subject
         _try(lambda: _fact(function, name, op, constant(right, {}), found))
         if function == "dim" and op == "==" and isinstance(left, ast.Call):
             position = left.args[1]
             _try(lambda: found.lengths.setdefault(name, {}).__setitem__(constant(position, {}), constant(right, {})))
-        other = _asked(right)
+        other = _type_subject(right)
         if op == "==" and other is not None and function == other[0] == "shape":
             found.alike.update({name: other[1], other[1]: name})
         if op == "==" and other is not None and function == other[0] == "axis":
@@ -326,7 +326,7 @@ def _read(expr: ast.Expr, found: Hints) -> None:
         _try(lambda: found.values.__setitem__(left.id, [constant(right, {})] if op == "==" else constant(right, {})))
 
 
-def _asked(expr: ast.Expr) -> tuple[str, str] | None:
+def _type_subject(expr: ast.Expr) -> tuple[str, str] | None:
     """`dtype(x)`, `rank(x)`, `axis(a, x)`: the function and the name that it is about."""
     if isinstance(expr, ast.Call) and expr.args and isinstance(expr.args[0], ast.Name):
         return expr.function, expr.args[0].id

@@ -53,8 +53,8 @@ def ir_version(opset: int) -> int:
 
 def free_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
     """The inputs that a caller must give: those without an initializer."""
-    given = {tensor.name for tensor in graph.initializer}
-    return [info for info in graph.input if info.name not in given]
+    initializer_names = {tensor.name for tensor in graph.initializer}
+    return [info for info in graph.input if info.name not in initializer_names]
 
 
 def shape_of(info: onnx.ValueInfoProto, sizes: Mapping[str, int] = MappingProxyType({})) -> list[int | None] | None:

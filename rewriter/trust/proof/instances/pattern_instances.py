@@ -59,25 +59,25 @@ def pattern_instance(rule: Rule, opset: int, dims: Dims) -> Instance:
         Rejected: the choices contradict each other.
     """
     try:
-        given = parameters(rule, {})
-        pattern = compile_pattern(rule.ast.match, given)
+        parameter_values = parameters(rule, {})
+        pattern = compile_pattern(rule.ast.match, parameter_values)
     except RewriterError as error:
         raise Rejected(str(error)) from error
-    return _InstanceBuilder(rule, pattern, opset, dims, given).build()
+    return _InstanceBuilder(rule, pattern, opset, dims, parameter_values).build()
 
 
 class _InstanceBuilder:
-    def __init__(self, rule: Rule, pattern: Pattern, opset: int, dims: Dims, given: Mapping[str, Any]) -> None:
+    def __init__(self, rule: Rule, pattern: Pattern, opset: int, dims: Dims, parameter_values: Mapping[str, Any]) -> None:
         self.rule = rule
         self.pattern = pattern
         self.opset = opset
         self.dims = dims
         self.hints: Hints = hints(rule, dims)
-        self.bound: dict[str, Any] = dict(given)
+        self.bound: dict[str, Any] = dict(parameter_values)
         self.terms: dict[str, Term] = {}
         self.drafts: dict[int, Draft] = {}
         self.absent: set[str] = set()
-        self.asked: dict[int, frozenset[int]] = {}
+        self.element_types: dict[int, frozenset[int]] = {}
         self.fresh = 0
         self.style = self._style()
 
@@ -95,7 +95,7 @@ class _InstanceBuilder:
         drafts = [self.drafts[number] for number in order]
         repair = self.rule.kind.name == "repair"
         try:
-            assign(drafts, self.asked, self.dims, override=repair)
+            assign(drafts, self.element_types, self.dims, override=repair)
         except NoType:
             raise Rejected("no element type suits") from None
         for draft in drafts:
@@ -150,12 +150,12 @@ class _InstanceBuilder:
         for output in node.source.outputs:
             count = 1 + self.dims.below(3) if output.variadic else 1
             names = [f"{output.name}{i}" if output.variadic else output.name or self._name() for i in range(count)]
-            found += [self._term(name, made=True) for name in names]
+            found += [self._term(name, is_output=True) for name in names]
         if not found:
-            found = [self._term(self._name(), made=True)]
+            found = [self._term(self._name(), is_output=True)]
         operator = schema.schema(draft.op, draft.domain, draft.version)
         while operator is not None and len(found) < operator.min_outputs:
-            found.append(self._term(self._name(), made=True))
+            found.append(self._term(self._name(), is_output=True))
         return found
 
     def _operands(self, node: PatternNode, draft: Draft) -> list[Term | None]:
@@ -192,7 +192,7 @@ class _InstanceBuilder:
         term = self._leaf(capture.name, constant=capture.const)
         if capture.type is not None:
             if capture.type.dtype is not None:
-                self.asked[id(term)] = frozenset({DTYPES[capture.type.dtype]})
+                self.element_types[id(term)] = frozenset({DTYPES[capture.type.dtype]})
             if capture.type.dims is not None:
                 term.dims = capture.type.dims
         return term
@@ -222,17 +222,17 @@ class _InstanceBuilder:
     def _leaf(self, name: str, *, constant: bool = False) -> Term:
         if name in self.terms:
             return self.terms[name]
-        term = self._term(name, made=False)
+        term = self._term(name, is_output=False)
         term.constant = constant or self.dims.chance(_WEIGHT)
         return term
 
-    def _term(self, name: str, *, made: bool) -> Term:
+    def _term(self, name: str, *, is_output: bool) -> Term:
         if name in self.terms:
             return self.terms[name]
-        term = Term(name, made=made, ranks=self.hints.ranks.get(name), lengths=self.hints.lengths.get(name, {}))
+        term = Term(name, is_output=is_output, ranks=self.hints.ranks.get(name), lengths=self.hints.lengths.get(name, {}))
         self.terms[name] = term
         if name in self.hints.dtypes:
-            self.asked[id(term)] = self.hints.dtypes[name]
+            self.element_types[id(term)] = self.hints.dtypes[name]
         return term
 
     def _name(self) -> str:
@@ -272,7 +272,7 @@ class _InstanceBuilder:
     def _relate(self, draft: Draft) -> None:
         """Operands that the conditions want to be as others are: with the same contents, or of the same shape."""
         for term in draft.inputs:
-            if term is None or term.made or term.shape is not None:
+            if term is None or term.is_output or term.shape is not None:
                 continue
             same, alike = (self.terms.get(names.get(term.name, "")) for names in (self.hints.same, self.hints.alike))
             if same is not None and same.value is not None and self.dims.chance(0.85):
@@ -285,7 +285,7 @@ class _InstanceBuilder:
 
     def _infer(self, draft: Draft) -> None:
         for term in draft.inputs:
-            if term is not None and not term.made and term.value is None and (term.constant or term.role[0] == "exactly"):
+            if term is not None and not term.is_output and term.value is None and (term.constant or term.role[0] == "exactly"):
                 self._fill(term)
         for attr in self._bindings(draft):
             self.bound.setdefault(*attr)
@@ -334,7 +334,7 @@ class _InstanceBuilder:
         initializers, inputs = [], []
         labels: dict[str, str] = {}
         for term in self.terms.values():
-            if term.made or term.shape is None:
+            if term.is_output or term.shape is None:
                 continue
             if term.constant and term.value is not None:
                 tensor = _tensor(term.value, term.name, term.dtype)
@@ -352,8 +352,10 @@ class _InstanceBuilder:
             label = self.pattern.nodes[numbers[id(draft)]].source.label
             name = f"node{position}"
             labels[label or name] = name
-            made = helper.make_node(draft.op, names, [t.name for t in draft.outputs], name, domain=draft.domain, **draft.attrs)
-            nodes.append(made)
+            node_proto = helper.make_node(
+                draft.op, names, [t.name for t in draft.outputs], name, domain=draft.domain, **draft.attrs
+            )
+            nodes.append(node_proto)
         used = {name for node in nodes for name in node.input}
         for draft in drafts:
             for term in draft.outputs:

@@ -69,7 +69,7 @@ class Stream:
         self.seed = [seed, int(rule.digest[:12], 16)]
         self.forms = [] if rule.ast.match.graph else opsets(rule)
         self._tests = tests_of(rule, positive=True)
-        self._made = self._fired = 0
+        self._attempts = self._fired = 0
         self._exhaustive: deque[tuple[int, int, tuple[int, ...]]] = deque()
         self._covered: set[int] = set()
         self._last: tuple[int, int, int] | None = None
@@ -116,7 +116,7 @@ class Stream:
             rng = self.generator(index)
             rng.random()  # as below
             return self._pattern(index, opset, rng, digits)
-        hopeless = self._made >= _PATIENCE and self._fired * 20 < self._made
+        hopeless = self._attempts >= _PATIENCE and self._fired * 20 < self._attempts
         rng = self.generator(index)
         choice = rng.random()  # between pattern and tests
         if self.forms and (not self._tests or choice < (0.1 if hopeless else 0.6)):
@@ -128,7 +128,7 @@ class Stream:
     def _pattern(self, index: int, opset: int, rng: np.random.Generator, digits: tuple[int, ...] = ()) -> Instance | None:
         """The instance of an index, or the same one with other dimensions."""
         dims = Dims(rng, digits, empty=rng.random() < 0.5 and self.rule.kind.name != "repair")
-        self._made += 1
+        self._attempts += 1
         try:
             instance = pattern_instance(self._variant(index, opset), opset, dims)
         except Rejected:

@@ -114,11 +114,11 @@ class Session:
             NoAnswer: it does not come to an end, or ends the process.
         """
         runtime, data, folder = self._model
-        asked = names, dict(feed)
+        request = names, dict(feed)
         judge = f"{runtime}, run" if seconds is None else ""
-        found = _ask(judge, "run", self._key, runtime, None, folder, *asked, seconds=seconds)
+        found = _ask(judge, "run", self._key, runtime, None, folder, *request, seconds=seconds)
         if isinstance(found, native.NotKept):
-            found = _ask(judge, "run", self._key, runtime, data, folder, *asked, seconds=seconds)
+            found = _ask(judge, "run", self._key, runtime, data, folder, *request, seconds=seconds)
             self._process = _CHILD.number
         return list(_taken(found))
 

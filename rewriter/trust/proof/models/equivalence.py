@@ -100,10 +100,10 @@ class Baseline:
             GaveUp: the other model takes too long.
         """
         bound = replace(bound, eps=self._eps)
-        asked = [answer for answer in self.answers if not (bound.approximate and answer.sort == INFINITE)]
+        answers = [answer for answer in self.answers if not (bound.approximate and answer.sort == INFINITE)]
         try:
             run = ModelRun(candidate, self.runtime)
-            found = [(answer, run(answer.feed)) for answer in asked]
+            found = [(answer, run(answer.feed)) for answer in answers]
         except GaveUp:
             raise
         except CannotRun as error:
@@ -282,14 +282,14 @@ class _NumberComparison:
             return None
 
         def ask(number: int) -> str:
-            return _told(baseline.against(self._state(number), self._verifier.bound(firings[start:number])))
+            return _difference_text(baseline.against(self._state(number), self._verifier.bound(firings[start:number])))
 
         difference = baseline.against(self._state(end), self._verifier.bound(firings[start:end]))
         if difference.message and not difference.output and baseline.refused:
             found.sentences.append(f"not verified: {codes}, since the result does not run ({difference.message})")
             return None
         if difference.message:
-            number, reason = first_bad(start, end, _told(difference), ask)
+            number, reason = first_bad(start, end, _difference_text(difference), ask)
             return Culprit(firings[number - 1], reason)
         found.take(baseline)
         found.largest = max(found.largest or 0.0, difference.largest)
@@ -392,7 +392,7 @@ class _NumberComparison:
         )
 
 
-def _told(difference: OutputDifference) -> str:
+def _difference_text(difference: OutputDifference) -> str:
     if not difference.message:
         return ""
     return f"output {difference.output!r} {difference.message}" if difference.output else difference.message

@@ -213,10 +213,10 @@ class _Guard:
         return None
 
     def _bisect(self, attempt: ReplayedRun, judge: str, reason: str) -> Culprit:
-        held = [judge for judge in JUDGES if self.before.refusal(judge) == ""]
+        judges = [judge for judge in JUDGES if self.before.refusal(judge) == ""]
 
         def ask(state: Candidate) -> str:
-            refused = state.first_refusal(held)
+            refused = state.first_refusal(judges)
             return f"{refused[0]}: {refused[1]}" if refused else ""
 
         return self._first_bad(attempt, f"{judge}: {reason}", ask)

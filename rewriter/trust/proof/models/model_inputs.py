@@ -387,8 +387,10 @@ _INDICES = (onnx.TensorProto.INT64, onnx.TensorProto.INT32)
 
 def declared_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
     """What a caller has to give: the graph inputs that no initializer stands for."""
-    given = {tensor.name for tensor in model.graph.initializer} | {s.values.name for s in model.graph.sparse_initializer}
-    return [info for info in model.graph.input if info.name not in given]
+    initializer_names = {tensor.name for tensor in model.graph.initializer} | {
+        s.values.name for s in model.graph.sparse_initializer
+    }
+    return [info for info in model.graph.input if info.name not in initializer_names]
 
 
 @record(frozen=True, slots=True)

@@ -183,7 +183,7 @@ class Running:
         Returns:
             "" when it runs, or when neither does; None when it was not run.
         """
-        asked = False
+        has_run = False
         try:
             for feed in self._feeds(candidate):
                 found = _run(candidate, feed)
@@ -191,13 +191,13 @@ class Running:
                     return None
                 if not found:
                     return ""
-                asked = True
+                has_run = True
                 if self._feed is feed or _run(self._before(), feed) == "":
                     self._feed = feed
                     return found
         except RewriterError:
             return None  # nothing can be made up
-        return "" if asked else None
+        return "" if has_run else None
 
     def _feeds(self, candidate: Candidate) -> Iterator[Feed]:
         """The inputs on which a state is known to fail, or ordinary ones for each choice of the unknown dimensions.

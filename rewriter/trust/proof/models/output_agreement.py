@@ -134,8 +134,8 @@ def _arrays(name: str, old: np.ndarray[Any, Any], new: np.ndarray[Any, Any], bou
     eps = _eps(old.dtype)
     old, new = old.astype(wide), new.astype(wide)
     if bound.finite:
-        asked = np.abs(old) < OVERFLOWING
-        old, new = old[asked], new[asked]
+        comparable = np.abs(old) < OVERFLOWING
+        old, new = old[comparable], new[comparable]
     if not np.array_equal(np.isnan(old), np.isnan(new)):
         return OutputDifference(
             name, np.inf, f"is not a number in {np.isnan(new).sum()} places instead of {np.isnan(old).sum()}"

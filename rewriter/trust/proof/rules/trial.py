@@ -124,9 +124,9 @@ def doubt(
         wanted: what the model computed before the rewrite.
         oracle: the name of the oracle.
     """
-    asked = {output: wanted[output]}
+    expected_output = {output: wanted[output]}
     again = before(inputs)
-    if isinstance(again, Refusal) or compare(asked, again, RunBound())[0] is not None:
+    if isinstance(again, Refusal) or compare(expected_output, again, RunBound())[0] is not None:
         return RANDOM
     lenient = ORACLES[1]
     if oracle == lenient.name:
@@ -337,10 +337,10 @@ def _equal(
         before = oracle.load(instance.model)
         if isinstance(before, Refusal):
             continue
-        asked = not found or computes_in_half(instance.model)  # else all that counts is whether the oracles agree before
-        changed = oracle.load(after) if asked else Refusal("load", "ONNX Runtime has decided")
+        needs_result = not found or computes_in_half(instance.model)  # else all that counts is whether the oracles agree before
+        changed = oracle.load(after) if needs_result else Refusal("load", "ONNX Runtime has decided")
         for style, inputs in feeds:
-            if not asked and style == EDGES:
+            if not needs_result and style == EDGES:
                 continue  # where nobody asks whether they agree
             wanted = before(inputs)
             if isinstance(wanted, Refusal):
@@ -415,7 +415,7 @@ def _verdict(
         return Trial(SAME, instance, "", after, inputs, oracle, error)
     if vague := doubt(instance.model, before, inputs, off.output, wanted, oracle):
         return Trial(VOID, instance, vague, after, inputs, oracle, quarantined=vague == DISAGREE)
-    return Trial(WRONG, instance, _told(off), after, inputs, oracle)
+    return Trial(WRONG, instance, _difference_text(off), after, inputs, oracle)
 
 
 def _disagree(answers: Mapping[tuple[str, str], tuple[Answer, Answer]]) -> bool:
@@ -507,10 +507,10 @@ class _Repair:
         if off is None:
             return Trial(REPAIRED if refused else SAME, self.instance, refusal, self.after, inputs, oracle, error, True)
         if refused:
-            return Trial(REPAIRED, self.instance, _told(off), self.after, inputs, oracle, agreed=False)
+            return Trial(REPAIRED, self.instance, _difference_text(off), self.after, inputs, oracle, agreed=False)
         if not isinstance(before, Refusal) and doubt(self.instance.model, before, inputs, off.output, wanted, "") == RANDOM:
             return Trial(VOID, self.instance, RANDOM, self.after, inputs, oracle)
-        return Trial(CHANGED, self.instance, _told(off), self.after, inputs, oracle)
+        return Trial(CHANGED, self.instance, _difference_text(off), self.after, inputs, oracle)
 
     def _only_declared(self, inputs: Mapping[str, Array]) -> bool:
         """Whether the after is refused only since its outputs have not the types that the before declared.
@@ -536,12 +536,12 @@ class _Repair:
             mine = again if isinstance(again, Refusal) else again(inputs)
             if isinstance(mine, Refusal) or compare(wanted, mine, self.bound)[0] is None:
                 return trial
-        why = trial.why if off is None else _told(off)
+        why = trial.why if off is None else _difference_text(off)
         name = ORACLES[1].name
         return Trial(REPAIRED, self.instance, why, self.after, inputs, name, error, off is None)
 
 
-def _told(off: RunDifference) -> str:
+def _difference_text(off: RunDifference) -> str:
     return f"output `{off.output}` {off.text}"
 
 

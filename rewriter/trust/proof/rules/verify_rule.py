@@ -96,10 +96,10 @@ def exports(folder: Path) -> Iterator[Export]:
 def examine(rules: RuleSet, folder: Path, codes: Collection[str]) -> Recorded:
     """Runs the rules on all recorded exports: what runs unasked together, and every other repair of `codes` in addition."""
     usual = RuleSet(tuple(rule for rule in rules if rule.default and rule.kind.name in ("repair", "exact")))
-    asked = [rule for rule in rules if rule.code in codes and not rule.default and rule.kind.name == "repair"]
+    selected_rules = [rule for rule in rules if rule.code in codes and not rule.default and rule.kind.name == "repair"]
     found, known = Recorded(), [(export, _off(export, onnx.load(export.path))) for export in exports(folder)]
     sets = [(usual, set(codes))]
-    sets += [(RuleSet((*usual.rules, rule), by_id=frozenset({rule.code})), {rule.code}) for rule in asked]
+    sets += [(RuleSet((*usual.rules, rule), by_id=frozenset({rule.code})), {rule.code}) for rule in selected_rules]
     for together, only in sets:  # one after the other, since few sets are kept ready
         for export, before in known:
             _book(export, before, together, found, only)
