@@ -23,7 +23,7 @@ from rewriter.app.batch.job import process
 from rewriter.app.batch.work import Job, Outcome, Work
 from rewriter.core.engine.attempt import Attempt, Look
 from rewriter.core.language.rules import RuleSet
-from rewriter.core.log.records import Log
+from rewriter.core.log import Log
 from rewriter.core.onnxfile import files
 from rewriter.core.record import replace
 from rewriter.rule_tools.load_rules import load_rules

@@ -15,8 +15,7 @@ from rewriter.core.collector import collect_between_models
 from rewriter.core.engine.attempt import Fired
 from rewriter.core.errors import RewriterError, reason
 from rewriter.core.isolation.budget import BeyondLimitsError, ClockError, allowed, undisturbed, within_limits
-from rewriter.core.log.clock import Profile, stage
-from rewriter.core.log.records import Log, Suppressed
+from rewriter.core.log import Log, Profile, Suppressed, stage
 from rewriter.core.onnxfile.write import make_folder
 from rewriter.core.record import replace
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from rewriter.app.configuration import Suppression
     from rewriter.core.graph.model import Model
     from rewriter.core.language.rules import RuleSet
-    from rewriter.core.log.records import Verification
+    from rewriter.core.log import Verification
     from rewriter.core.matching.forecast import Forecast
     from rewriter.trust.plans.plan_file import Chooser, Proposal
     from rewriter.trust.proof.models.guard import Culprit, Replay, ReplayedRun, Variation, Verify
@@ -157,7 +156,7 @@ def _adopt(job: Job, target: str, work: Work, outcome: Outcome) -> Model | None:
 
     from rewriter.app.batch.file_records import copied_stamp
     from rewriter.app.batch.group_commit import named_at_once
-    from rewriter.core.onnxfile.temporary import temporary_folder
+    from rewriter.core.onnxfile.write import temporary_folder
 
     with temporary_folder() as folder, named_at_once():
         scratch = str(folder / "model.onnx")
@@ -242,7 +241,7 @@ def _record(attempt: ReplayedRun, work: Work, outcome: Outcome, runs: _Runs) -> 
     """Has the model say what was done to it, unless that is not wanted."""
     if work.stamp:
         from rewriter.trust.proof.models.guard import TIDYING
-        from rewriter.trust.provenance.stamp import stamp
+        from rewriter.trust.stamp import stamp
 
         with stage(outcome.profile, "stamp"):
             model, log, full = attempt.model, attempt.log, work.full_record
@@ -329,7 +328,7 @@ class _Runs:
         """A run on this model, which is edited; `forecast` is for one that is as it was read."""
         from rewriter.core.conditions.context import Knowledge
         from rewriter.core.engine.run import Hooks, run
-        from rewriter.trust.proof.kernels import has_kernel
+        from rewriter.trust.proof.judges import has_kernel
         from rewriter.trust.proof.models.guard import ReplayedRun
 
         work, limits, rules = self._work, self._work.limits, self._work.rules

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewriter.core.errors import RewriterError, reason
-from rewriter.core.framework.source_info import SourceInfo, SourceNode
 
 if TYPE_CHECKING:
     from rewriter.core.framework.source_info import SourceInfo
@@ -35,6 +34,8 @@ def read_table(data: dict[str, Any], path: str) -> SourceInfo:
     Raises:
         RewriterError: the entry of a node is not an object of attributes.
     """
+    from rewriter.core.framework.source_info import SourceInfo, SourceNode
+
     nodes = []
     for name, attributes in data.items():
         if not isinstance(attributes, dict):
@@ -50,6 +51,8 @@ def read_csv(text: str, path: str) -> SourceInfo:
     Raises:
         RewriterError: the first line is not `node,attribute,value`, or a line has not three cells.
     """
+    from rewriter.core.framework.source_info import SourceInfo, SourceNode
+
     rows = csv.reader(io.StringIO(text), skipinitialspace=True, strict=True)
     found: dict[str, dict[str, str]] = {}
     try:
@@ -92,6 +95,8 @@ def read_symbol(data: dict[str, Any], path: str) -> SourceInfo:
     Raises:
         RewriterError: a node, an attribute or an edge is not what a symbol file has there.
     """
+    from rewriter.core.framework.source_info import SourceInfo, SourceNode
+
     listed = data["nodes"]
     names = [_name(node, position, path) for position, node in enumerate(listed)]
     keys = _keys(names)
@@ -263,8 +268,6 @@ def source_of(model: Model, path: str, choice: str) -> tuple[SourceInfo | None, 
     Raises:
         RewriterError: the file that was named cannot be read.
     """
-    from rewriter.trust.source.acceptance import objection
-
     if choice == "none":
         return None, []
     found = find(path) if choice == "auto" else choice
@@ -278,6 +281,8 @@ def source_of(model: Model, path: str, choice: str) -> tuple[SourceInfo | None, 
         return None, [f"{NOT_USED}{error}"]
     if choice != "auto" and not source.framework:
         return source, []
+    from rewriter.trust.source.acceptance import objection
+
     reason = objection(source, model.graph)
     return (None, [f"{NOT_USED}{found} is not the file of this model: {reason}"]) if reason else (source, [])
 
