@@ -94,7 +94,10 @@ class Pool:
 
     def stop(self) -> None:
         """Ends all processes, whatever they are at."""
-        Process.stop(one.process for one in self._processes)
+        if self._processes:
+            from rewriter.core.isolation.process import Process
+
+            Process.stop(one.process for one in self._processes)
 
     def _give(self, one: _Started) -> None:
         """The next job, or the word that there is none."""
