@@ -24,8 +24,7 @@ from rewriter.app.cli.main import main as main_of_commands
 from rewriter.app.editor.highlighting import textmate
 from rewriter.app.report.jsonreport import report_schema
 from rewriter.app.report.rule_lines import facts
-from rewriter.core.language.faults import FAULTS
-from rewriter.core.language.functions import FUNCTIONS
+from rewriter.core.language.functions import FAULTS, FUNCTIONS
 from rewriter.core.language.rule import Rule
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.rule_tools.messages.message_pages import message_pages

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rewriter.app.cli.program import make_parser
-from rewriter.core.language.faults import FAULTS
-from rewriter.core.language.functions import FUNCTIONS
+from rewriter.core.language.functions import FAULTS, FUNCTIONS
 from rewriter.rule_tools.messages.message_pages import message_pages
 
 ROOT = Path(__file__).parent.parent

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from rewriter.core.engine.limits import Limits
     from rewriter.core.errors import RewriterError
     from rewriter.core.graph.model import Model, load
-    from rewriter.core.log.records import Log
+    from rewriter.core.log import Log
     from rewriter.rule_tools.load_rules import load_rules
-    from rewriter.trust.provenance.stamp import stamp
+    from rewriter.trust.stamp import stamp
 
 __version__ = "0.1.0"
 
@@ -33,7 +33,7 @@ __all__ = [
 
 _HOMES = {
     "Limits": "rewriter.core.engine.limits",
-    "Log": "rewriter.core.log.records",
+    "Log": "rewriter.core.log",
     "Model": "rewriter.core.graph.model",
     "Result": "rewriter.app.batch.repair",
     "RewriterError": "rewriter.core.errors",
@@ -48,7 +48,7 @@ _HOMES = {
     "opset": "rewriter.api",
     "rewrite": "rewriter.api",
     "split": "rewriter.api",
-    "stamp": "rewriter.trust.provenance.stamp",
+    "stamp": "rewriter.trust.stamp",
 }
 
 

@@ -16,9 +16,9 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.framework.source_info import SourceInfo
 from rewriter.core.graph.model import Model
 from rewriter.core.language.rules import RuleSet
-from rewriter.core.log.records import Log
+from rewriter.core.log import Log
 from rewriter.rule_tools.load_rules import load_rules
-from rewriter.trust.proof.kernels import has_kernel
+from rewriter.trust.proof.judges import has_kernel
 from rewriter.trust.source.find import load_source
 
 if TYPE_CHECKING:

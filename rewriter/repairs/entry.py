@@ -1,79 +1,70 @@
-"""The repairs by the names that rules use, as `core.whole_model` asks for them: what finds and what mends each fault."""
+"""The repairs by the names that rules use, as `core.whole_model` asks for them: what finds and what mends each fault.
+
+Few runs need all of them, so that the modules that hold them are imported when a fault is first asked for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from rewriter.core.conditions.context import Context
-from rewriter.core.graph.edits import Edits
-from rewriter.core.rewriting.transaction import Rewriting
-from rewriter.repairs.dim_follow.follow import DimensionWalk, named_dimensions
-from rewriter.repairs.model_faults import declarations, equal_nodes, function_calls, name_faults, old_opsets
-from rewriter.repairs.model_faults import declarations as branches
-from rewriter.repairs.model_faults import declarations as domain_imports
-from rewriter.repairs.model_faults import declarations as listed_initializers
-from rewriter.repairs.model_faults import declarations as node_order
-from rewriter.repairs.model_faults import equal_nodes as equal_initializers
-from rewriter.repairs.model_faults import old_opsets as lost_opsets
-from rewriter.repairs.model_faults import old_opsets as newer_opsets
 
-# What finds and what mends each fault of `language/faults.py`.
+if TYPE_CHECKING:
+    from rewriter.core.graph.edits import Edits
+    from rewriter.core.rewriting.transaction import Rewriting
 
-Find = Callable[[Context], list[str]]
-Mend = Callable[[Rewriting], None]
-
-FIND: Mapping[str, Find] = {
-    "repeated_nodes": name_faults.repeated_nodes,
-    "repeated_tensors": name_faults.repeated_tensors,
-    "unsorted_nodes": node_order.unsorted_nodes,
-    "unnamed_nodes": name_faults.unnamed_nodes,
-    "odd_names": name_faults.odd_names,
-    "early_nodes": newer_opsets.early_nodes,
-    "branch_inputs": branches.branch_inputs,
-    "old_nodes": old_opsets.old_nodes,
-    "lost_opset": lost_opsets.lost_opset,
-    "copied_initializers": equal_initializers.copied_initializers,
-    "equal_nodes": equal_nodes.equal_nodes,
-    "function_calls": function_calls.function_calls,
-    "missing_imports": domain_imports.missing_imports,
-    "unused_imports": domain_imports.unused_imports,
-    "misdeclared_tensors": declarations.misdeclared_tensors,
-    "misdeclared_outputs": declarations.misdeclared_outputs,
-    "listed_initializers": listed_initializers.listed_initializers,
+HOMES: Mapping[str, tuple[str, str]] = {
+    "repeated_nodes": ("name_faults", "name_repeated_nodes"),
+    "repeated_tensors": ("name_faults", "name_repeated_tensors"),
+    "unsorted_nodes": ("declarations", "sort_nodes"),
+    "unnamed_nodes": ("name_faults", "name_unnamed_nodes"),
+    "odd_names": ("name_faults", "name_odd_parts"),
+    "early_nodes": ("old_opsets", "raise_opset"),
+    "branch_inputs": ("declarations", "read_around"),
+    "old_nodes": ("old_opsets", "raise_old_opset"),
+    "lost_opset": ("old_opsets", "import_opset"),
+    "copied_initializers": ("equal_nodes", "share_initializers"),
+    "equal_nodes": ("equal_nodes", "merge_equal_nodes"),
+    "function_calls": ("function_calls", "inline_calls"),
+    "missing_imports": ("declarations", "add_imports"),
+    "unused_imports": ("declarations", "drop_imports"),
+    "misdeclared_tensors": ("declarations", "declare_inner"),
+    "misdeclared_outputs": ("declarations", "declare_outputs"),
+    "listed_initializers": ("declarations", "unlist_initializers"),
 }
-
-MEND: Mapping[str, Mend] = {
-    "repeated_nodes": name_faults.name_repeated_nodes,
-    "repeated_tensors": name_faults.name_repeated_tensors,
-    "unsorted_nodes": node_order.sort_nodes,
-    "unnamed_nodes": name_faults.name_unnamed_nodes,
-    "odd_names": name_faults.name_odd_parts,
-    "early_nodes": newer_opsets.raise_opset,
-    "branch_inputs": branches.read_around,
-    "old_nodes": old_opsets.raise_old_opset,
-    "lost_opset": lost_opsets.import_opset,
-    "copied_initializers": equal_initializers.share_initializers,
-    "equal_nodes": equal_nodes.merge_equal_nodes,
-    "function_calls": function_calls.inline_calls,
-    "missing_imports": domain_imports.add_imports,
-    "unused_imports": domain_imports.drop_imports,
-    "misdeclared_tensors": declarations.declare_inner,
-    "misdeclared_outputs": declarations.declare_outputs,
-    "listed_initializers": listed_initializers.unlist_initializers,
-}
-
-
-__all__ = ["find", "follow", "mend", "named_dimensions"]
+"""The module of `model_faults` that has each fault of the table `FAULTS`: a function of the fault's name finds it, the one
+named here mends it.
+"""
 
 
 def find(fault: str, context: Context) -> list[str]:
     """The names of what has the fault; empty where nothing has."""
-    return FIND[fault](context)
+    found: list[str] = _function(HOMES[fault][0], fault)(context)
+    return found
 
 
 def mend(fault: str, rewriting: Rewriting) -> None:
     """Puts the fault right."""
-    MEND[fault](rewriting)
+    _function(*HOMES[fault])(rewriting)
+
+
+@cache
+def _function(module: str, name: str) -> Any:
+    return getattr(import_module(f"rewriter.repairs.model_faults.{module}"), name)
+
+
+def named_dimensions(group: Iterable[Edits]) -> dict[str, int]:
+    """What dimensions were to which firings, each with its edits, have given names.
+
+    Raises:
+        DoesNotFlow: one name would stand for two sizes, or there are too many names.
+    """
+    from rewriter.repairs.dim_follow import follow
+
+    return follow.named_dimensions(group)
 
 
 def follow(context: Context, edits: Edits, sizes: dict[str, int]) -> None:
@@ -82,4 +73,6 @@ def follow(context: Context, edits: Edits, sizes: dict[str, int]) -> None:
     Raises:
         DoesNotFlow: a node does not take them.
     """
+    from rewriter.repairs.dim_follow.follow import DimensionWalk
+
     DimensionWalk(context, edits, sizes).follow()

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from rewriter.core.errors import RewriterError
 from rewriter.core.language import ast
 from rewriter.core.language.ast import Cell, Span, Table
+from rewriter.core.language.code_table import begins_row, row_docs
 from rewriter.core.language.diagnostics import RuleFileError, SourceText
 from rewriter.core.language.parse import parse
-from rewriter.core.language.syntax.code_table import begins_row, row_docs
 from rewriter.core.language.syntax.scan import comments
 from rewriter.core.record import names, replace
 

@@ -30,7 +30,7 @@ from rewriter.core.language import ast
 from rewriter.core.language.dtypes import DTYPE_NAMES
 from rewriter.core.language.rule import Rule
 from rewriter.core.language.rules import RuleSet
-from rewriter.core.log.records import Log
+from rewriter.core.log import Log
 from rewriter.core.onnxfile.part import bodies_of
 from rewriter.core.onnxfile.tensors import Dim
 from rewriter.core.record import record

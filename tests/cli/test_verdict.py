@@ -24,7 +24,7 @@ from rewriter.app.batch.untouched import Outlook
 from rewriter.app.batch.work import Job, Outcome, Reading, Rewriting, Work, Writing
 from rewriter.core.engine.attempt import Attempt, DryAttempt
 from rewriter.core.language.rules import RuleSet
-from rewriter.core.log.records import Log
+from rewriter.core.log import Log
 from rewriter.core.onnxfile import files
 from rewriter.core.record import replace
 from rewriter.rule_tools.load_rules import load_rules

@@ -15,7 +15,7 @@ from rewriter.core.language.diagnostics import SourceText, render
 from rewriter.core.language.parse import parse
 from rewriter.core.language.rule import Rule
 from rewriter.core.language.rules import RuleSet
-from rewriter.core.log.records import Log
+from rewriter.core.log import Log
 from rewriter.rule_tools.checks.check import check
 
 HEAD = '<ir_version: 8, opset_import: ["": 13]>'

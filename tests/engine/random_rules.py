@@ -19,7 +19,7 @@ from rewriter.core.language.diagnostics import SourceText
 from rewriter.core.language.parse import parse
 from rewriter.core.language.rule import Rule
 from rewriter.core.language.rules import RuleSet
-from rewriter.core.log.records import Log
+from rewriter.core.log import Log
 from rewriter.core.matching.forecast import Forecast
 from rewriter.core.onnxfile.take_census import take_census
 from rewriter.rule_tools.checks.check import check

@@ -14,7 +14,7 @@ from rewriter.core.engine.firing_audit import FiringAudit, digest
 from rewriter.core.engine.run import Hooks, run
 from rewriter.core.graph.model import load
 from rewriter.core.language.rules import RuleSet
-from rewriter.core.log.records import Box, Log
+from rewriter.core.log import Box, Log
 from rewriter.rule_tools.load_rules import load_rules
 from tests.engine.helpers import rewrite_model, rewrite_text
 

@@ -12,7 +12,7 @@ from rewriter.core.conditions.context import Knowledge
 from rewriter.core.engine.run import run
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.rules import RuleSet
-from rewriter.core.log.records import Log
+from rewriter.core.log import Log
 from rewriter.rule_tools.load_rules import load_rules
 
 RULES = """

@@ -11,7 +11,7 @@ from rewriter import load
 from rewriter.core.engine import run as runs
 from rewriter.core.engine.attempt import Attempt, DryAttempt
 from rewriter.core.language.cache.operator_table import operator_table
-from rewriter.core.log.records import Log
+from rewriter.core.log import Log
 from rewriter.core.matching.forecast import Forecast
 from rewriter.core.onnxfile.take_census import take_census
 from tests.engine.helpers import rule_set, with_head

@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 import rewriter
-from rewriter.core.conditions import guards
+from rewriter.core.framework import exporter as guards
 from rewriter.core.isolation.budget import BeyondLimitsError, OutOfTimeError, within_limits
 from rewriter.trust import rule_tests as testing
 from rewriter.trust.rule_tests import inline_tests, limited_results
@@ -124,7 +124,7 @@ def test_a_location_longer_than_any_file_name_is_a_missing_file(call: Call, tmp_
 
 @pytest.mark.parametrize("way", ["[" * 1_000_000, '["a", [0, "b"], {}]', "[5]"])
 def test_a_way_back_that_leads_nowhere_is_refused(way: str, call: Call, tmp_path: Path) -> None:
-    from rewriter.trust.provenance.stamp import RecordedRun, dumps
+    from rewriter.trust.stamp import RecordedRun, dumps
 
     told = model("y = Neg(x)")
     run = RecordedRun("0", "x", {}, "", way_back=b64encode(zlib.compress(way.encode())).decode())

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from rewriter.core.facts import constant_folding, inference_errors, shape_rules, value_rules
+from rewriter.core.facts import constant_folding, infer, shape_rules, value_rules
 from rewriter.core.language import operator_traits, schema
 from rewriter.core.language.operator_traits import TRAITS, WORDS, Traits, pick
 from rewriter.repairs.dim_follow import follow as any_size
@@ -41,7 +41,7 @@ def test_what_is_computed_has_a_rule() -> None:
     assert {found.computes for found in TRAITS.values()} - {""} <= known
 
 
-@pytest.mark.parametrize("table", [inference_errors.CORRECTIONS, recipes.RECIPES, random_arrays._LENGTHS], ids=range(3))
+@pytest.mark.parametrize("table", [infer.CORRECTIONS, recipes.RECIPES, random_arrays._LENGTHS], ids=range(3))
 def test_mixed_tables_name_forms_or_operators(table: dict[str, object]) -> None:
     for key in table:
         assert key in FORMS or schema.history(key), key

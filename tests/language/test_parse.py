@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rewriter.core.language import ast
-from rewriter.core.language.diagnostics import Diagnostic, SourceText, render
+from rewriter.core.language.diagnostics import MAX_FILE_BYTES, Diagnostic, SourceText, render
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.parse import parse
 from rewriter.core.language.syntax import words as syntax_limits
@@ -287,7 +287,7 @@ HOSTILE = {
     "digits of a version": (f"rule X1 a <opset: {'9' * 60_000}..>\n{MATCH}{REWRITE}", "E010"),
     "one long word": ("x" * 1_000_000, "E003"),
     "a long rule": (f"{HEAD}{MATCH}{'where x ' * 20_000}{REWRITE}", "E003"),
-    "a file too long": ("#" * (syntax_limits.MAX_FILE_BYTES + 1), "E003"),
+    "a file too long": ("#" * (MAX_FILE_BYTES + 1), "E003"),
     "many rules": ("rule X1 a " * 100_000, "E003"),
     "the word rule": ("rule " * 200_000, "E003"),
     "doc comments": ("///\n" * 200_000, "E003"),

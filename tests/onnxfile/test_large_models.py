@@ -21,7 +21,7 @@ from rewriter.core.graph.objects import new_node
 from rewriter.core.graph.values import constant_array
 from rewriter.core.onnxfile import files, weights_apart
 from rewriter.core.onnxfile import write as transfer
-from rewriter.core.onnxfile.weights_in_files import MARK, payload_of
+from rewriter.core.onnxfile.weights_apart import MARK, payload_of
 from rewriter.core.onnxfile.wire import MalformedError, Source, fields, varint
 from tests.graph.test_hostile_models import SEEDS, damaged
 from tests.graph.test_lossless import BASE, KINDS

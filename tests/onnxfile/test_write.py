@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 
 from rewriter.core.onnxfile import write
-from rewriter.core.onnxfile.temporary import TemporaryFile, collect, temporary_folder
-from rewriter.core.onnxfile.write import make_folder, write_bytes
+from rewriter.core.onnxfile.write import TemporaryFile, collect, make_folder, temporary_folder, write_bytes
 
 KILLED = """
 import os, signal, sys
-from rewriter.core.onnxfile.temporary import TemporaryFile, temporary_folder
+from rewriter.core.onnxfile.write import TemporaryFile, temporary_folder
 TemporaryFile(sys.argv[1]).open()
 with temporary_folder() as folder:
     (folder / "data").write_bytes(b"1")

@@ -10,7 +10,7 @@ import pytest
 from onnx import numpy_helper
 
 from rewriter.core.graph.model import Model, load
-from rewriter.core.log.records import Firing, Log
+from rewriter.core.log import Firing, Log
 from rewriter.trust.proof.models import validity
 from rewriter.trust.proof.models.guard import TIDYING, ReplayedRun, Variation, first_bad, guarded
 from rewriter.trust.proof.models.validity import CHECKER, FULL_CHECK, PLAIN, RUNTIME, SESSION, WRITTEN, Candidate

@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx
 import pytest
 
-from rewriter.trust.proof import kernels, onnx_runtime
-from rewriter.trust.proof.kernels import has_kernel
+from rewriter.trust.proof import judges, onnx_runtime
+from rewriter.trust.proof.judges import has_kernel
 
 
 def node(text: str, dtype: str, operands: int) -> onnx.ModelProto:
@@ -57,4 +57,4 @@ def test_a_model_that_is_refused_for_another_reason_says_nothing_of_kernels() ->
 
 def test_nobody_can_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_runtime, "installed", lambda: False)
-    assert kernels.has_kernel(node("Add(i0, i1)", "float", 2)) is None
+    assert judges.has_kernel(node("Add(i0, i1)", "float", 2)) is None

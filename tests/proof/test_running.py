@@ -7,7 +7,7 @@ import pytest
 
 from rewriter.core.graph.model import Model
 from rewriter.core.isolation.child import Crashed
-from rewriter.trust.proof.judges.judges import Session
+from rewriter.trust.proof.judges import Session
 from rewriter.trust.proof.models import model_runs as running
 from rewriter.trust.proof.models.model_inputs import Feed
 from rewriter.trust.proof.models.model_runs import RunFailure, Running, failure_in_check

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewriter.trust.provenance.stamp import RecordedRun, Unreadable, dumps, history, loads
+from rewriter.trust.stamp import RecordedRun, Unreadable, dumps, history, loads
 
 TEXT = st.text(max_size=8)
 VALUES = st.one_of(st.booleans(), st.integers(-99, 99), TEXT, st.lists(st.integers(-9, 9), max_size=3))

@@ -13,7 +13,7 @@ import pytest
 import rewriter
 from rewriter.core.graph.model import load
 from rewriter.core.onnxfile import weights_apart
-from rewriter.trust.provenance.stamp import history
+from rewriter.trust.stamp import history
 from tests.cli.call import GEMM, MODELS, POOL, Call
 
 EXPORTS = sorted(MODELS.rglob("*.onnx"))

@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 import rewriter
-from rewriter.trust.provenance.stamp import history, way_back, went_back
+from rewriter.trust.stamp import history, way_back, went_back
 from tests.cli.call import Call
 from tests.surgery import texts
 

@@ -15,7 +15,7 @@ from rewriter.app.report.document import (
     SkippedRecord,
     Summary,
 )
-from rewriter.core.log.records import (
+from rewriter.core.log import (
     Blocked,
     Box,
     Change,

@@ -27,7 +27,7 @@ from rewriter.app.report.picture.drawing import (
 )
 from rewriter.app.report.picture.svg import STYLE, dot, firing_picture, mermaid, panel, view_picture
 from rewriter.core.errors import RewriterError
-from rewriter.core.log.records import Box, Port, View
+from rewriter.core.log import Box, Port, View
 from tests.report.samples import HOSTILE, hostile, snapshot
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from rewriter.app.report.jsonreport import report_pieces, report_schema
-from rewriter.core.log.records import Verification
+from rewriter.core.log import Verification
 from tests.report.samples import HOSTILE, hostile, model, report
 
 PUBLISHED = json.loads((Path(__file__).parents[2] / "docs" / "schema" / "report.json").read_text(encoding="utf-8"))

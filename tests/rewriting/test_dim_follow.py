@@ -15,7 +15,7 @@ from onnx import helper
 import rewriter
 from rewriter.core.conditions.context import Knowledge
 from rewriter.core.engine.run import run
-from rewriter.core.log.records import Log
+from rewriter.core.log import Log
 from rewriter.repairs.dim_follow.mend import aligned
 from rewriter.trust.proof import onnx_runtime
 from rewriter.trust.proof.models.model_inputs import random_feeds

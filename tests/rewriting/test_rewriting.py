@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from rewriter.core.log.records import Condition
+from rewriter.core.log import Condition
 from tests.engine.helpers import rewrite_model, rewrite_text
 
 CUSTOM = 'rule SURG001 drop <kind: lossy> param op: op = "devtech::FooOp" match { y = @op(x) } rewrite { y = x }'

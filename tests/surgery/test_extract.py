@@ -13,7 +13,7 @@ import pytest
 from rewriter.core.graph.message_text import type_text
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.onnxfile.tensors import encode
-from rewriter.trust.provenance.check_record import audit
+from rewriter.trust.check_record import audit
 from rewriter.workbench.surgery.ports import parsed_type
 from tests.cli.call import Call
 from tests.surgery import texts

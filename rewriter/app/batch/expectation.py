@@ -113,7 +113,7 @@ class Expectation:
 
     def _first(self, right: Model) -> str:
         """The first tensor that differs from that of a model that is right, or the node that is refused."""
-        from rewriter.core.onnxfile.temporary import temporary_folder
+        from rewriter.core.onnxfile.write import temporary_folder
         from rewriter.trust.proof.layer_comparison import compare_models
 
         with temporary_folder() as folder:

@@ -19,8 +19,7 @@ from rewriter.app.batch.work import Job, Outcome, Reading, Work
 from rewriter.core.collector import collect_between_models
 from rewriter.core.errors import RewriterError, reason
 from rewriter.core.isolation.budget import BeyondLimitsError, ClockError, allowed, undisturbed, within_limits
-from rewriter.core.log.clock import Profile, stage
-from rewriter.core.log.records import Log
+from rewriter.core.log import Log, Profile, stage
 from rewriter.core.onnxfile.write import make_folder
 from rewriter.core.record import record, replace
 
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from rewriter.core.framework.source_info import SourceInfo
     from rewriter.core.graph.model import Model
     from rewriter.core.language.rules import RuleSet
-    from rewriter.core.log.records import Verification
+    from rewriter.core.log import Verification
     from rewriter.core.matching.forecast import Forecast
     from rewriter.trust.plans.plan_file import Chooser, Proposal
     from rewriter.trust.proof.models.guard import Culprit, Replay, ReplayedRun, Variation, Verify
@@ -147,7 +146,7 @@ def _adopted(job: Job, target: str, work: Work, outcome: Outcome, stages: Stages
 
     from rewriter.app.batch.file_records import copied_stamp
     from rewriter.app.batch.group_commit import named_at_once
-    from rewriter.core.onnxfile.temporary import temporary_folder
+    from rewriter.core.onnxfile.write import temporary_folder
 
     with temporary_folder() as folder, named_at_once():
         scratch = str(folder / "model.onnx")
@@ -313,7 +312,7 @@ def _run(subject: Subject, model: Model, plan: Variation | None = None, forecast
     from rewriter.app.batch.suppressor import Suppressor
     from rewriter.core.conditions.context import Knowledge
     from rewriter.core.engine.run import Hooks, run
-    from rewriter.trust.proof.kernels import has_kernel
+    from rewriter.trust.proof.judges import has_kernel
     from rewriter.trust.proof.models.guard import ReplayedRun
 
     rewriting, notes, profile = subject.work.rewriting, subject.work.notes, subject.profile
@@ -427,7 +426,7 @@ def _record(attempt: ReplayedRun, subject: Subject) -> None:
     work = subject.work
     if work.writing.stamp:
         from rewriter.trust.proof.models.guard import TIDYING
-        from rewriter.trust.provenance.stamp import stamp
+        from rewriter.trust.stamp import stamp
 
         with stage(subject.profile, "stamp"):
             tidy = work.rewriting.tidy and all(rolled.rule != TIDYING for rolled in attempt.log.rolled_back)

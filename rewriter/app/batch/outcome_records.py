@@ -24,7 +24,7 @@ from rewriter.app.report.document import (
     Status,
     Summary,
 )
-from rewriter.core.log.records import Log, RolledBack, Skipped, Verification
+from rewriter.core.log import Log, RolledBack, Skipped, Verification
 
 if TYPE_CHECKING:
     from rewriter.app.batch.journal import Entry

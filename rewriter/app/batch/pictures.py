@@ -15,7 +15,7 @@ from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
 from rewriter.core.language.rules import RuleSet
 from rewriter.rule_tools.explain.why_rules import named
-from rewriter.trust.proof.kernels import has_kernel
+from rewriter.trust.proof.judges import has_kernel
 from rewriter.workbench.style import counted
 from rewriter.workbench.surgery.opened import Opened
 

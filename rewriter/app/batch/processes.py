@@ -9,16 +9,18 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
-from typing import IO, Any, Generic, NoReturn, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from rewriter.app.batch.group_commit import GroupCommit
 from rewriter.app.batch.job import process
 from rewriter.app.batch.work import Job, Outcome, Work
 from rewriter.core.errors import RewriterError, reason
 from rewriter.core.isolation.budget import limit_processor
-from rewriter.core.isolation.process import Process, received
 from rewriter.core.isolation.signals import Interruption
 from rewriter.core.record import field, record, replace
+
+if TYPE_CHECKING:
+    from rewriter.core.isolation.process import Process
 
 Worker = Callable[[Job, Work], Outcome]
 
@@ -59,6 +61,8 @@ class Pool:
         """A new process with the next job; False when there is none."""
         if not self._left:
             return False
+        from rewriter.core.isolation.process import Process
+
         needed = "onnx_graphsurgeon", "rewriter.app.batch.job", __name__
         one = _Started(Process(serve, (self._work, self._worker), *needed))
         self._processes.append(one)
@@ -90,7 +94,10 @@ class Pool:
 
     def stop(self) -> None:
         """Ends all processes, whatever they are at."""
-        Process.stop(one.process for one in self._processes)
+        if self._processes:
+            from rewriter.core.isolation.process import Process
+
+            Process.stop(one.process for one in self._processes)
 
     def _give(self, one: _Started) -> None:
         """The next job, or the word that there is none."""
@@ -166,6 +173,8 @@ def ends_on(number: int, group: GroupCommit) -> None:
 
 def serve(connection: Connection[Any, Any]) -> None:
     """The life of a process: what is to be done, then jobs in, outcomes out, until the other end is closed."""
+    from rewriter.core.isolation.process import received
+
     work, worker = received(connection)
     group = GroupCommit()
     ends_on(signal.SIGTERM, group)

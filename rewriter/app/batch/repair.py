@@ -21,7 +21,7 @@ from rewriter.core.errors import RewriterError, reason
 from rewriter.core.graph.model import Model, load
 from rewriter.core.isolation.budget import Budget, budgeted
 from rewriter.core.language.rules import RuleSet
-from rewriter.core.log.records import Firing, Log, RolledBack, Verification
+from rewriter.core.log import Firing, Log, RolledBack, Verification
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.trust.proof.onnx_runtime import installed
 

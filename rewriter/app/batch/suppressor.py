@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rewriter.core.engine.attempt import Fired
-from rewriter.core.log.records import Suppressed
+from rewriter.core.log import Suppressed
 
 if TYPE_CHECKING:
     from rewriter.app.configuration import Suppression

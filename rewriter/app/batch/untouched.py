@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewriter.core.collector import collector_off
-from rewriter.core.conditions.guards import GuardedModel, suited
 from rewriter.core.errors import RewriterError
-from rewriter.core.framework.exporter import LISTING_EXPORTERS, Exporter, identify, version_bounds
+from rewriter.core.framework.exporter import LISTING_EXPORTERS, Exporter, GuardedModel, identify, suited, version_bounds
 from rewriter.core.language.cache.operator_table import operator_table
-from rewriter.core.log.records import Log
+from rewriter.core.log import Log
 from rewriter.core.matching.forecast import Forecast
 from rewriter.core.onnxfile import files, wire
 from rewriter.core.onnxfile.census import Body, Census
@@ -26,8 +25,7 @@ from rewriter.core.onnxfile.wire import LENGTH_DELIMITED, Pieces, Source, Walk, 
 from rewriter.core.onnxfile.write import write_file
 from rewriter.core.record import record, replace
 from rewriter.core.versions import Bounds
-from rewriter.trust.proof import onnx_runtime
-from rewriter.trust.proof.judges import judges
+from rewriter.trust.proof import judges, onnx_runtime
 from rewriter.trust.source.find import find
 
 if TYPE_CHECKING:

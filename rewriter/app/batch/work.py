@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from rewriter.core.engine.limits import Limits
-from rewriter.core.log.clock import Profile
-from rewriter.core.log.records import Log
+from rewriter.core.log import Log, Profile
 from rewriter.core.record import field, record, replace
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from rewriter.app.report.terminal import profile_lines, summary_line
 from rewriter.core.engine.limits import Limits
 from rewriter.core.errors import RewriterError
 from rewriter.core.isolation.signals import Interrupted, Interruption, heard
-from rewriter.core.log.clock import Profile
+from rewriter.core.log import Profile
 from rewriter.core.onnxfile.write import sole_run
 from rewriter.core.record import replace
 from rewriter.workbench.style import clean

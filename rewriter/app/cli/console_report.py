@@ -26,7 +26,7 @@ from rewriter.app.report.terminal import (
     unjudged_lines,
 )
 from rewriter.core.language.rules import RuleSet
-from rewriter.core.log.records import Blocked, Log
+from rewriter.core.log import Blocked, Log
 from rewriter.core.record import replace
 from rewriter.workbench.style import Style, clean, counted
 

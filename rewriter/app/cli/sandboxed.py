@@ -33,7 +33,7 @@ def run(args: argparse.Namespace, given: Sequence[str]) -> int:
     Raises:
         RewriterError: there is no sandbox here, or the command needs what it does not have.
     """
-    from rewriter.core.onnxfile.temporary import temporary_folder
+    from rewriter.core.onnxfile.write import temporary_folder
 
     program = _bwrap()
     _refuse(args)
@@ -154,7 +154,7 @@ def _command_line(args: argparse.Namespace, given: Sequence[str]) -> list[str]:
 
 def _deliver(args: argparse.Namespace, staging: Path) -> None:
     """Puts the result of `-o` and the reports where they belong. The sandbox is gone, and nothing in this folder changes."""
-    from rewriter.core.onnxfile.temporary import ENDING
+    from rewriter.core.onnxfile.write import ENDING
 
     places = {report_in(staging, number): (path, True) for number, path in enumerate(args.report)}
     if getattr(args, "output", None) not in (None, STDOUT):

@@ -12,8 +12,7 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.language.diagnostics import render_all, suggest
 from rewriter.core.language.rule import Rule
 from rewriter.core.language.rule_files import find_rule_files
-from rewriter.core.language.rules import RuleSet
-from rewriter.core.language.targets import targets_meant
+from rewriter.core.language.rules import RuleSet, targets_meant
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.rule_tools.load_rules import read_rules as rules_as_written
 from rewriter.workbench.style import clean

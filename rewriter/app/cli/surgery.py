@@ -122,7 +122,7 @@ def _written(args: argparse.Namespace, done: Surgery) -> list[str]:
     if args.dry_run and done.write is None:
         return []
     from rewriter.app.batch.remote import name_of, upload
-    from rewriter.core.onnxfile.temporary import temporary_folder
+    from rewriter.core.onnxfile.write import temporary_folder
 
     with temporary_folder() as folder:
         path = folder / (name_of(args.output) if is_url(args.output) else "model.onnx")

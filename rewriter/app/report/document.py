@@ -1,6 +1,6 @@
 """The record of one call of `fix` or `check`: everything it did and found, as data.
 
-All formats of reports are made of this and of nothing else. The fields here, and those of `core.log.records`, are what the
+All formats of reports are made of this and of nothing else. The fields here, and those of `core.log`, are what the
 JSON report holds; its schema is made of these types (`rewriter.app.report.jsonreport`). The number of the schema rises when a
 field goes or changes its meaning, not when one is added.
 """
@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Literal
 
-from rewriter.core.log.records import Blocked, Change, Firing, Judged, Question, RolledBack, Stop, Suppressed, Verification
+from rewriter.core.log import Blocked, Change, Firing, Judged, Question, RolledBack, Stop, Suppressed, Verification
 from rewriter.core.record import field, record
 from rewriter.workbench.style import clean, counted
 

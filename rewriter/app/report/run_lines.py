@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rewriter.app.report.comparison_lines import comparison_lines, difference_object
-from rewriter.core.log.records import Firing
+from rewriter.core.log import Firing
 from rewriter.core.record import as_dict
+from rewriter.trust.check_record import Audit, Mark
 from rewriter.trust.proof.models.benchmark import SingleRun, Timing, described
-from rewriter.trust.provenance.check_record import Audit, Mark
-from rewriter.trust.provenance.stamp import RecordedRun
+from rewriter.trust.stamp import RecordedRun
 from rewriter.workbench.style import Style, clean, counted
 
 _OPERATORS = 8  # that a summary of times lists

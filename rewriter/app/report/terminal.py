@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from rewriter.app.report.document import ExpectationRecord, Summary, place_text
-from rewriter.core.log.clock import STAGES, Profile
-from rewriter.core.log.records import Blocked, Firing, Log, RolledBack
+from rewriter.core.log import STAGES, Blocked, Firing, Log, Profile, RolledBack
 from rewriter.core.record import replace
 from rewriter.workbench.style import Style, clean, counted
 

@@ -172,7 +172,7 @@ def _as_types(value: Any) -> Any:
     return TypeSet(1 << value if 0 <= value < 64 else 0)
 
 
-# Faults of a model as a whole that a census can rule out; the names are those of `language/faults.py`.
+# Faults of a model as a whole that a census can rule out; the names are those of `core/language/functions.py`.
 #
 # Each answer is "surely none" or "maybe": where a name occurs in several bodies, the ordinary way has to look who sees whom.
 

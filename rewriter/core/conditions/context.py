@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx_graphsurgeon as gs
 
-from rewriter.core.conditions.guards import GuardedModel
 from rewriter.core.conditions.rule_values import UNKNOWN, DType, Failure, Symbol
 from rewriter.core.facts.facts import Facts
-from rewriter.core.framework.exporter import Exporter, exporter_of
+from rewriter.core.framework.exporter import Exporter, GuardedModel, exporter_of
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.language import ast
 from rewriter.core.language.rule import Rule

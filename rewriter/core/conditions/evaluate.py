@@ -42,9 +42,8 @@ from rewriter.core.conditions.rule_values import (
 from rewriter.core.graph.metadata import node_texts
 from rewriter.core.language import ast
 from rewriter.core.language.dtypes import DTYPES
-from rewriter.core.language.faults import FAULTS
+from rewriter.core.language.functions import FAULTS, OF_ABSENT, ExpressionFunction
 from rewriter.core.language.functions import FUNCTIONS as DECLARED
-from rewriter.core.language.functions import OF_ABSENT, ExpressionFunction
 
 # The functions that expressions may call: the table of `language.functions`, implemented, with unknown and absent handled
 # alike.

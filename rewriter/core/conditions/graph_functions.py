@@ -15,14 +15,12 @@ import onnx_graphsurgeon as gs
 from rewriter.core.conditions.context import Context, label
 from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, DType, Failure, Symbol
 from rewriter.core.errors import RewriterError
-from rewriter.core.framework.source_info import Missing
 from rewriter.core.graph.index import operator_key
 from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.metadata import node_texts
 from rewriter.core.graph.values import constant_array
 from rewriter.core.language import schema
 from rewriter.core.language.dtypes import DTYPES
-from rewriter.core.language.meaning import keeps_meaning, takes
 from rewriter.core.language.operator_traits import having
 from rewriter.core.record import record
 
@@ -47,6 +45,8 @@ def _changes(context: Context, node: gs.Node, domain: str, was: int, version: in
     """Whether a node that the model's version has would be another one, or none, in the other version."""
     if schema.schema(node.op, domain, was) is None:
         return False
+    from rewriter.core.language.meaning import keeps_meaning
+
     kept = keeps_meaning(node.op, domain, node.attrs.keys(), used_count(node.inputs), used_count(node.outputs), was, version)
     return not kept or (bool(schema.history(node.op, domain)) and not takes_types(context, node, domain, version))
 
@@ -55,6 +55,8 @@ def takes_types(
     context: Context, node: gs.Node, domain: str, version: int, among: Container[int] = frozenset(DTYPES.values())
 ) -> bool:
     """Whether a version has the operator for those element types of this node that are known and among the given ones."""
+    from rewriter.core.language.meaning import takes
+
     return all(
         dtype not in among or takes(node.op, domain, version, is_output, position, dtype)
         for is_output, tensors in ((False, node.inputs), (True, node.outputs))
@@ -386,6 +388,8 @@ def _source(context: Context, node: gs.Node, attribute: str, like: Any = ABSENT)
     key = _own_key(context, node)
     if key is UNKNOWN or context.source is None:
         return UNKNOWN
+    from rewriter.core.framework.source_info import Missing
+
     found = context.source.attribute(key, attribute, None if like is ABSENT else like)
     if found is Missing.ATTRIBUTE or found is None:
         return like

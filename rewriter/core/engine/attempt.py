@@ -17,7 +17,7 @@ from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.scopes import Scope
 from rewriter.core.language import ast
-from rewriter.core.log.records import Blocked, Condition
+from rewriter.core.log import Blocked, Condition
 from rewriter.core.matching.linear_match import LinearMatcher
 from rewriter.core.matching.match import Matcher, TooManyAttempts
 from rewriter.core.record import record, replace

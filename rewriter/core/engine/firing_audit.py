@@ -25,7 +25,7 @@ from rewriter.core.graph.message_text import attribute_texts, constant_text, nod
 from rewriter.core.graph.scopes import Scope
 from rewriter.core.graph.values import constant_array
 from rewriter.core.language.dtypes import DTYPE_NAMES
-from rewriter.core.log.records import Box, Port, Role, Snapshot, View, Weight
+from rewriter.core.log import Box, Port, Role, Snapshot, View, Weight
 from rewriter.core.onnxfile.tensors import dtype_number
 from rewriter.core.record import field, record
 

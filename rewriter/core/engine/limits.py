@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from rewriter.core.log.records import Stop
+from rewriter.core.log import Stop
 from rewriter.core.record import record
 
 SUSPICIOUS = 2

@@ -11,20 +11,19 @@ from typing import TYPE_CHECKING
 import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.context import Context
-from rewriter.core.conditions.guards import suited
 from rewriter.core.engine.attempt import Attempt, Fired
 from rewriter.core.engine.compile import PHASES, CompiledRule, Path, PhasePlan, prepared
 from rewriter.core.engine.limits import Limits, Watch, cycle_stop
 from rewriter.core.engine.recorder import Recorder, note_lineage
 from rewriter.core.facts.facts import refresh
+from rewriter.core.framework.exporter import suited
 from rewriter.core.graph.edits import Edits, NodeState, signature
 from rewriter.core.graph.index import CROWD, GraphIndex, operator_key
 from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.objects import Graph
 from rewriter.core.language.rules import RuleSet
-from rewriter.core.log.clock import Profile, stage
-from rewriter.core.log.records import Log, Stop
-from rewriter.core.matching.interface import interface_matches
+from rewriter.core.log import Log, Profile, Stop, stage
+from rewriter.core.matching.match import interface_matches
 from rewriter.core.matching.requirements import take_inventory
 from rewriter.core.rewriting.model_edits import complete_outputs
 from rewriter.core.rewriting.stale_types import changed_types, declare_anew, mend_stale_types

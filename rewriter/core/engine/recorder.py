@@ -14,7 +14,7 @@ from rewriter.core.graph.edits import Edits, NodeState
 from rewriter.core.graph.message_text import node_name, node_text, printable
 from rewriter.core.graph.objects import Node
 from rewriter.core.language.dtypes import DTYPE_NAMES
-from rewriter.core.log.records import Change, Firing, Log
+from rewriter.core.log import Change, Firing, Log
 from rewriter.core.onnxfile.tensors import clean, dtype_number
 
 if TYPE_CHECKING:

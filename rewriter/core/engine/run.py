@@ -10,18 +10,16 @@ import onnx_graphsurgeon as gs
 
 from rewriter.core.collector import collector_off
 from rewriter.core.conditions.context import NOTHING_KNOWN, Context, Knowledge
-from rewriter.core.conditions.guards import suited
 from rewriter.core.engine.attempt import Attempt, DryAttempt, Fired, WouldFire
 from rewriter.core.engine.compile import CompiledRule
 from rewriter.core.engine.limits import Limits
 from rewriter.core.engine.phases import Permit, Run
 from rewriter.core.facts.derive import Fact
 from rewriter.core.facts.facts import Facts
-from rewriter.core.framework.exporter import exporter_of
+from rewriter.core.framework.exporter import exporter_of, suited
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.language.rules import RuleSet
-from rewriter.core.log.clock import Profile, stage
-from rewriter.core.log.records import Log, Question
+from rewriter.core.log import Log, Profile, Question, stage
 from rewriter.core.record import record, replace
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ import numpy as np
 import onnx_graphsurgeon as gs
 
 from rewriter.core.errors import RewriterError
-from rewriter.core.facts.node_facts import NodeFacts
-from rewriter.core.facts.shape_values import FLOATS, INTEGERS
+from rewriter.core.facts.shape_values import FLOATS, INTEGERS, NodeFacts
 from rewriter.core.graph.values import constant_array
 from rewriter.core.language.operator_traits import traits
 from rewriter.core.onnxfile.tensors import TensorType, count, numpy_dtype

@@ -15,8 +15,7 @@ import onnx_graphsurgeon as gs
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts import constant_folding
 from rewriter.core.facts.infer import MOST_DATA, output_types
-from rewriter.core.facts.node_facts import NodeFacts
-from rewriter.core.facts.shape_values import INTEGERS, ShapeValue, followed, of_array
+from rewriter.core.facts.shape_values import INTEGERS, NodeFacts, ShapeValue, followed, of_array
 from rewriter.core.facts.value_rules import output_values
 from rewriter.core.graph.objects import Node
 from rewriter.core.graph.values import Constant, Variable, constant_array, declared, elem_type, static_shape

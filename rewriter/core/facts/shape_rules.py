@@ -10,8 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from rewriter.core.facts.node_facts import NodeFacts
-from rewriter.core.facts.shape_values import add, divide_exactly, multiply, subtract
+from rewriter.core.facts.shape_values import NodeFacts, add, divide_exactly, multiply, subtract
 from rewriter.core.language.operator_traits import traits
 from rewriter.core.onnxfile.tensors import Dim
 

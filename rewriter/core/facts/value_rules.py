@@ -13,8 +13,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts import shape_values as sv
-from rewriter.core.facts.node_facts import NodeFacts
-from rewriter.core.facts.shape_values import FLOATS, LONGEST, ShapeValue, fit, followed, scalar, vector
+from rewriter.core.facts.shape_values import FLOATS, LONGEST, NodeFacts, ShapeValue, fit, followed, scalar, vector
 from rewriter.core.graph.values import constant_array, static_shape
 from rewriter.core.language.operator_traits import traits
 from rewriter.core.onnxfile.tensors import Dim, TensorType, count

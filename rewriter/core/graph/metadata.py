@@ -15,7 +15,7 @@ import onnx_graphsurgeon as gs
 from rewriter.core.onnxfile.tensors import text
 
 HISTORY = "rewriter.history"
-"""Of the model's metadata_props: the runs that changed it (`rewriter.trust.provenance.stamp`)."""
+"""Of the model's metadata_props: the runs that changed it (`rewriter.trust.stamp`)."""
 
 RULES = "rewriter.rules"
 """Of a node's metadata_props: the rules that made or changed it, separated by spaces."""

@@ -34,8 +34,17 @@ from rewriter.core.onnxfile import external_data as copy_external_data
 from rewriter.core.onnxfile.node_bytes import RawGraph, RawModel, raw_message, raw_model
 from rewriter.core.onnxfile.read import MOST_BYTES, read_bytes, read_model_file
 from rewriter.core.onnxfile.tensors import text
-from rewriter.core.onnxfile.weights_apart import Outline, digest, joined, length, outline, with_weights, write_pieces
-from rewriter.core.onnxfile.weights_in_files import Payload, WeightFile
+from rewriter.core.onnxfile.weights_apart import (
+    Outline,
+    Payload,
+    WeightFile,
+    digest,
+    joined,
+    length,
+    outline,
+    with_weights,
+    write_pieces,
+)
 from rewriter.core.onnxfile.write import check_target, write_file
 
 ConstantInputs = Literal["auto", "yes", "no"]

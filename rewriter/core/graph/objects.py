@@ -29,7 +29,7 @@ from rewriter.core.graph.values import (
     static_shape,
 )
 from rewriter.core.onnxfile.tensors import text
-from rewriter.core.onnxfile.weights_in_files import WeightFile
+from rewriter.core.onnxfile.weights_apart import WeightFile
 from rewriter.core.record import field, record
 
 __all__ = [

@@ -20,8 +20,7 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.graph.gs_lists import TensorLinks
 from rewriter.core.onnxfile.temp_constants import put_aside
 from rewriter.core.onnxfile.tensors import Array, clean, dtype_number, gs_dtype, numpy_dtype, read_sparse, read_tensor
-from rewriter.core.onnxfile.weights_apart import completed
-from rewriter.core.onnxfile.weights_in_files import WeightFile, payload_of
+from rewriter.core.onnxfile.weights_apart import LEAST_ASIDE, WeightFile, completed, payload_of
 
 # Values of tensors that are read from their messages when somebody asks for them.
 
@@ -415,9 +414,15 @@ def new_constant(name: str, array: Any, elem_type: int | None = None) -> Constan
     if dtype_number(array.dtype) is None:
         raise RewriterError(f"constant {name!r}: ONNX has no element type for {array.dtype}")
     tensor = _bare(Constant, name)
-    aside = put_aside(array)
-    tensor._values = array if aside is None else LazyTensor(aside[0], None)
+    tensor._values = array if array.nbytes < LEAST_ASIDE else _aside(array)
     return tensor
+
+
+def _aside(array: Array) -> Array | LazyTensor:
+    """A large array, or where its data went."""
+
+    aside = put_aside(array)
+    return array if aside is None else LazyTensor(aside[0], None)
 
 
 def loaded_constant(name: str, proto: onnx.TensorProto | onnx.SparseTensorProto, folder: Path | None) -> Constant:

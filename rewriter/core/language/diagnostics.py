@@ -13,6 +13,9 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.language.ast import NOWHERE, Span
 from rewriter.core.record import record
 
+MAX_FILE_BYTES = 1 << 20
+"""How large a rule file may be."""
+
 MAX_WIDTH = 120
 """Columns of a shown source line; of a longer one the part around the carets is shown."""
 

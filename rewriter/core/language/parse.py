@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from rewriter.core.language import ast
 from rewriter.core.language.ast import Span
-from rewriter.core.language.diagnostics import Diagnostic
+from rewriter.core.language.diagnostics import MAX_FILE_BYTES, Diagnostic
 from rewriter.core.language.syntax.scan import Chunk, scan
-from rewriter.core.language.syntax.words import MAX_DEPTH, MAX_FILE_BYTES
+from rewriter.core.language.syntax.words import MAX_DEPTH
 from rewriter.core.record import replace
 
 if TYPE_CHECKING:
-    from rewriter.core.language.syntax.code_table import FilledText
+    from rewriter.core.language.code_table import FilledText
     from rewriter.core.language.syntax.grammar import Node
     from rewriter.core.language.syntax.tree import RuleBuilder
 

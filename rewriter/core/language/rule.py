@@ -96,7 +96,7 @@ class Rule:
     @property
     def text(self) -> str:
         """The rule as it is written; the row of a table as it would be without the table."""
-        from rewriter.core.language.syntax.code_table import row_text
+        from rewriter.core.language.code_table import row_text
 
         span, row = self.ast.span, self.ast.row
         return self.source.text[span.start : span.end] if row is None else row_text(self.source.text, self.ast, row)
@@ -106,7 +106,7 @@ class Rule:
         row = self.ast.row
         text = self.source.text[span.start : span.end]
         if row is not None and "@" in text:
-            from rewriter.core.language.syntax.code_table import filled_words
+            from rewriter.core.language.code_table import filled_words
 
             text = filled_words(text, row)
         return " ".join(text.split())

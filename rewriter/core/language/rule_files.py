@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from rewriter.core.errors import RewriterError, reason
 from rewriter.core.language import ast
-from rewriter.core.language.diagnostics import SourceText
+from rewriter.core.language.diagnostics import MAX_FILE_BYTES, SourceText
 from rewriter.core.resources import resource
 
 ENDING = ".rules"
@@ -69,8 +69,6 @@ def read_rule_file(path: str) -> str:
     Raises:
         RewriterError: it is no regular file, too big, or not UTF-8.
     """
-    from rewriter.core.language.syntax.words import MAX_FILE_BYTES
-
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         try:

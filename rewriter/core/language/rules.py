@@ -1,17 +1,20 @@
-"""Sets of checked rules: what the engine runs and what the command line selects from."""
+"""Sets of checked rules: what the engine runs and what the command line selects from, also by the consumers they are for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.diagnostics import Diagnostic, SourceText, suggest
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.header import RUNTIMES
 from rewriter.core.language.rule import Rule
-from rewriter.core.language.targets import targets_meant
 from rewriter.core.record import field, record, replace
+
+if TYPE_CHECKING:
+    from rewriter.core.language.rule import Rule
 
 # Values of parameters as a person types them on a command line or in a configuration.
 
@@ -223,3 +226,24 @@ def code_key(code: str) -> tuple[str, int]:
     """Codes in the order of their numbers."""
     letters = code.rstrip("0123456789")
     return letters, int(code[len(letters) :] or 0)
+
+
+EVERY_TARGET = "all"
+
+
+def targets_meant(targets: Iterable[str], rules: Iterable[Rule]) -> frozenset[str]:
+    """The targets that are named; "all" stands for each that a rule is for.
+
+    Raises:
+        RewriterError: none of the rules is for one of them.
+    """
+    wanted = set(targets)
+    known = sorted({target for rule in rules for target in (*rule.targets, *rule.runtimes)}) if wanted else []
+    if EVERY_TARGET in wanted and known:
+        wanted = wanted - {EVERY_TARGET} | set(known)
+    for name in sorted(wanted):
+        if name not in known:
+            near = suggest(name, known)
+            hint = f"; did you mean {near}?" if near else ""
+            raise RewriterError(f"no rule is for target {name!r}{hint}; targets: {', '.join(known) or 'none'}")
+    return frozenset(wanted)

@@ -3,7 +3,7 @@
 Most rules can fire in no place of a given model, and at most places no rule fires. So a rule meets a ladder of questions, the
 cheap ones first, each asked only where the one before left the rule standing. The first four are about the model as a whole:
 
-1. Is the rule meant for this model? Exporter, opset, ir_version, the framework's own file: `conditions.guards`.
+1. Is the rule meant for this model? Exporter, opset, ir_version, the framework's own file: `framework.exporter`.
 2. Are all operators there that its pattern names? `Rule.wanted`, known without compiling the rule.
 3. May it fire, as far as the bytes tell? `forecast`, which asks the pattern and the conditions about each kind of node in a
    census of the bytes. Types, and then ranks, are followed through the model only where a rule is left that asks for them. When

@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from rewriter.core.errors import RewriterError
 from rewriter.core.onnxfile import files, weights_apart
 from rewriter.core.onnxfile.files import MOST_BYTES, all_bytes, opened, read_bytes
-from rewriter.core.onnxfile.weights_in_files import WeightFile
+from rewriter.core.onnxfile.weights_apart import WeightFile
 from rewriter.core.onnxfile.wire import MalformedError, varint_at
 from rewriter.core.record import record
 

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from rewriter.core.onnxfile.tensors import NUMPY_NATIVE, Array, dtype_number
-from rewriter.core.onnxfile.weights_in_files import Payload, WeightFile
+from rewriter.core.onnxfile.weights_apart import LEAST_ASIDE, Payload, WeightFile
 from rewriter.core.onnxfile.write import write_all
 
 LEAST = 1 << 20
@@ -24,9 +24,9 @@ _RAW_DATA = 9
 
 
 def put_aside(array: Array) -> tuple[onnx.TensorProto, WeightFile] | None:
-    """The message of an array whose data went to a temporary file, and this file, which has to be held as long as the message.
+    """The message of a large array whose data went to a temporary file, and this file, which has to live as long.
 
-    None for what stays in memory: it is small, little is held there as yet, or there is no room on the disk.
+    None for what stays in memory: little is held there as yet, or there is no room on the disk.
     """
     if array.nbytes < LEAST:
         return None
@@ -60,7 +60,9 @@ class _GrowingFile(WeightFile):
         """Appends an array, a piece at a time where its bytes are not in their order. Raises OSError when there is no room."""
         offset = self.size
         os.lseek(self.descriptor, offset, os.SEEK_SET)
-        pieces = [array] if array.flags.c_contiguous else np.array_split(array, min(len(array), -(-array.nbytes // LEAST)))
+        pieces = (
+            [array] if array.flags.c_contiguous else np.array_split(array, min(len(array), -(-array.nbytes // LEAST_ASIDE)))
+        )
         for piece in pieces:
             write_all(self.descriptor, np.ascontiguousarray(piece).reshape(-1).view(np.uint8).data)
         self.size += array.nbytes

@@ -17,8 +17,7 @@ from onnx import numpy_helper
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.onnxfile import external_data
-from rewriter.core.onnxfile.weights_apart import completed
-from rewriter.core.onnxfile.weights_in_files import Payload, payload_of
+from rewriter.core.onnxfile.weights_apart import Payload, completed, payload_of
 
 # What can be known of a tensor's type, and how two sources of such knowledge become one.
 #

@@ -17,7 +17,7 @@ from rewriter.core.graph.objects import new_constant
 from rewriter.core.language import ast, schema
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.pattern import operator_names
-from rewriter.core.onnxfile.temp_constants import LEAST
+from rewriter.core.onnxfile.weights_apart import LEAST_ASIDE
 from rewriter.core.record import record
 from rewriter.core.rewriting.transaction import Rewriting, Undecided
 
@@ -131,7 +131,8 @@ def constant_array(operand: ast.Constant, context: Context, value: Any, wanted: 
         if dtype == STRING:
             array = np.asarray(value, dtype=object)
         else:
-            array = array.astype(element_type(dtype), copy=array.nbytes < LEAST)  # a larger view is put aside from where it is
+            # a larger view is put aside from where it is
+            array = array.astype(element_type(dtype), copy=array.nbytes < LEAST_ASIDE)
         return (array if operand.dims is None else array.reshape(operand.dims)), dtype
     except (ValueError, TypeError, OverflowError) as error:
         raise Failure(f"{show(value)} cannot become a constant: {error}") from error

@@ -14,9 +14,8 @@ import onnx_graphsurgeon as gs
 from rewriter.core.conditions.rule_values import truth
 from rewriter.core.language import ast
 from rewriter.core.record import record
-from rewriter.core.rewriting.build import build, redirect
+from rewriter.core.rewriting.build import apply_delete, apply_edit, build, redirect
 from rewriter.core.rewriting.model_edits import add_output
-from rewriter.core.rewriting.place import apply_delete, apply_edit
 from rewriter.core.rewriting.prepare import NOTHING, NewNode, computes, prepare, prepare_node
 from rewriter.core.rewriting.transaction import Refused, Rewriting
 from rewriter.core.whole_model import repairs

@@ -14,7 +14,6 @@ from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.save import newest_import
 from rewriter.core.graph.values import elem_type
 from rewriter.core.language import schema
-from rewriter.core.language.meaning import fits, keeps_meaning
 from rewriter.core.language.operator_traits import OLD_KERNELS, SETTLED, of_type
 from rewriter.core.rewriting.model_edits import set_opset
 from rewriter.core.rewriting.transaction import Refused, Rewriting
@@ -124,6 +123,8 @@ def import_opset(rewriting: Rewriting) -> None:
     versions = [v for v in range(SETTLED, newest_import("", _format(context)) + 1) if all(_has(context, n, v) for n in nodes)]
     if not versions:
         raise Refused("no opset of its time has all of its nodes")
+    from rewriter.core.language.meaning import keeps_meaning
+
     low, high = versions[0], versions[-1]
     for node in nodes:
         if not keeps_meaning(node.op, "", node.attrs.keys(), used_count(node.inputs), used_count(node.outputs), low, high):
@@ -145,6 +146,8 @@ def _onnx_nodes(context: Context) -> list[gs.Node]:
 
 
 def _has(context: Context, node: gs.Node, version: int) -> bool:
+    from rewriter.core.language.meaning import fits
+
     fitting = fits(node.op, "", version, node.attrs.keys(), used_count(node.inputs), used_count(node.outputs))
     return fitting and takes_types(context, node, "", version)
 
@@ -226,6 +229,8 @@ def _typed(index: GraphIndex) -> Iterator[gs.Tensor]:
 
 def _first(context: Context, node: gs.Node, now: int) -> int | None:
     """The first opset from the model's on that has the operator with the element types it is used with; None without one."""
+    from rewriter.core.language.meaning import fits
+
     versions = [max(since, now) for since in schema.versions(node.op) if since > now or schema.exists(node.op, "", now)]
     for version in dict.fromkeys(versions):
         fitting = fits(node.op, "", version, node.attrs.keys(), used_count(node.inputs), used_count(node.outputs))

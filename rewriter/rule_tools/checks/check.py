@@ -11,9 +11,9 @@ from __future__ import annotations
 from itertools import groupby
 
 from rewriter.core.language import ast
+from rewriter.core.language.code_table import mentions
 from rewriter.core.language.diagnostics import Diagnostic
 from rewriter.core.language.expand.variants import bound
-from rewriter.core.language.syntax.code_table import mentions
 from rewriter.core.language.syntax.expand_table import merged
 from rewriter.core.language.walk import children, pattern_nodes, size
 from rewriter.core.record import replace

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rewriter.core.language import ast, schema
-from rewriter.core.language.faults import FAULTS, MODEL_FACTS
+from rewriter.core.language.functions import FAULTS, MODEL_FACTS
 from rewriter.rule_tools.checks.context import KIND_WORDS, Binding, CheckContext, NameScope, did_you_mean
 from rewriter.rule_tools.checks.expressions import MODEL_FIELDS, Types
 from rewriter.rule_tools.checks.operators import check_operator, check_value, check_written

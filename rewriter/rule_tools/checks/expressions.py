@@ -11,8 +11,7 @@ from math import isnan
 
 from rewriter.core.language import ast, schema
 from rewriter.core.language.dtypes import DTYPES
-from rewriter.core.language.faults import FAULTS, MODEL_FACTS
-from rewriter.core.language.functions import FUNCTIONS
+from rewriter.core.language.functions import FAULTS, FUNCTIONS, MODEL_FACTS
 from rewriter.core.language.walk import canonical
 from rewriter.rule_tools.checks.context import Binding, CheckContext, NameScope, did_you_mean
 

@@ -20,9 +20,8 @@ from rewriter.core.graph.message_text import node_name
 from rewriter.core.language import ast
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.pattern import Made, Operand, Pattern, PatternNode, is_run
-from rewriter.core.log.records import Change, Condition, Log
-from rewriter.core.matching.interface import interface_matches
-from rewriter.core.matching.match import Goal, Goals, Matcher, Share
+from rewriter.core.log import Change, Condition, Log
+from rewriter.core.matching.match import Goal, Goals, Matcher, Share, interface_matches
 from rewriter.core.record import record
 
 # What is known of a rule that fires in a model, or does not: the records that explanations are made of.

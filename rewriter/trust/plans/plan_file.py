@@ -13,7 +13,7 @@ from typing import Any
 from rewriter.core.engine.attempt import Fired
 from rewriter.core.errors import RewriterError, reason
 from rewriter.core.language.rule_files import check_rule_path
-from rewriter.core.log.records import Firing, Log, Suppressed
+from rewriter.core.log import Firing, Log, Suppressed
 from rewriter.core.record import field, record, replace
 from rewriter.trust.plans.toml_text import Key, line_of, lines, parse
 

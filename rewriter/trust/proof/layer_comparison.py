@@ -29,7 +29,7 @@ from rewriter.core.record import field, record, replace
 from rewriter.trust import difference as sides
 from rewriter.trust.difference import Difference, Pairing, Side, compare
 from rewriter.trust.proof import onnx_runtime
-from rewriter.trust.proof.judges.judges import PLAIN, SESSION, NoAnswer, Session
+from rewriter.trust.proof.judges import PLAIN, SESSION, NoAnswer, Session
 from rewriter.trust.proof.models.equivalence import RECORDED, SAYING
 from rewriter.trust.proof.models.model_inputs import LARGE, LIMITS, Feed, FeedSet, declared_inputs, feed_sets, recorded_feed
 from rewriter.trust.proof.models.model_runs import CannotRun, Outputs, runtime_version, runtimes

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewriter.core.errors import RewriterError, reason
-from rewriter.core.framework.source_info import SourceInfo, SourceNode
 
 if TYPE_CHECKING:
     from rewriter.core.framework.source_info import SourceInfo
@@ -33,6 +32,8 @@ def read_table(data: dict[str, Any], path: str) -> SourceInfo:
     Raises:
         RewriterError: the entry of a node is not an object of attributes.
     """
+    from rewriter.core.framework.source_info import SourceInfo, SourceNode
+
     nodes = []
     for name, attributes in data.items():
         if not isinstance(attributes, dict):
@@ -48,6 +49,8 @@ def read_csv(text: str, path: str) -> SourceInfo:
     Raises:
         RewriterError: the first line is not `node,attribute,value`, or a line has not three cells.
     """
+    from rewriter.core.framework.source_info import SourceInfo, SourceNode
+
     rows = csv.reader(io.StringIO(text), skipinitialspace=True, strict=True)
     found: dict[str, dict[str, str]] = {}
     try:
@@ -90,6 +93,8 @@ def read_symbol(data: dict[str, Any], path: str) -> SourceInfo:
     Raises:
         RewriterError: a node, an attribute or an edge is not what a symbol file has there.
     """
+    from rewriter.core.framework.source_info import SourceInfo, SourceNode
+
     listed = data["nodes"]
     names = [_name(node, position, path) for position, node in enumerate(listed)]
     keys = _keys(names)

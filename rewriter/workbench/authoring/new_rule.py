@@ -27,7 +27,7 @@ from rewriter.core.onnxfile.part import bodies, body_alone, part_of
 from rewriter.rule_tools.checks.check import check
 from rewriter.rule_tools.checks.header import CODE
 from rewriter.rule_tools.format import format_text
-from rewriter.trust.proof.judges.judges import CHECKER, FULL_CHECK, SESSION
+from rewriter.trust.proof.judges import CHECKER, FULL_CHECK, SESSION
 from rewriter.trust.proof.models.validity import Candidate
 from rewriter.trust.rule_tests import read_model
 from rewriter.workbench.surgery.reduction import Reduction, Trials

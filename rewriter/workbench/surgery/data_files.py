@@ -19,7 +19,7 @@ from rewriter.core.graph.values import Constant, LazySparse, LazyTensor
 from rewriter.core.isolation.signals import signals_wait
 from rewriter.core.onnxfile import external_data
 from rewriter.core.onnxfile.tensors import numpy_dtype, read_tensor, write_tensor
-from rewriter.core.onnxfile.weights_in_files import payload_of
+from rewriter.core.onnxfile.weights_apart import payload_of
 from rewriter.core.onnxfile.write import NewFile, check_target, sync_folder, transfer, write_all
 from rewriter.core.record import record
 

@@ -31,10 +31,9 @@ from rewriter.core.onnxfile import external_data
 from rewriter.core.onnxfile import external_data as copy_external_data
 from rewriter.core.onnxfile.files import read_bytes
 from rewriter.core.onnxfile.tensors import read_tensor, text_or_bytes
-from rewriter.core.onnxfile.weights_apart import completed, digest
-from rewriter.core.onnxfile.weights_in_files import FIELDS, Payload, WeightFile, payload_of
+from rewriter.core.onnxfile.weights_apart import FIELDS, Payload, WeightFile, completed, digest, payload_of
 from rewriter.core.onnxfile.write import check_target, transfer, write_all, write_bytes, write_file
-from rewriter.trust.proof.judges import judges
+from rewriter.trust.proof import judges
 
 # Protobuf's JSON, written so that protobuf reads it: its own reader finds the shortest form of the largest float too large.
 

@@ -16,7 +16,7 @@ from rewriter.core.record import record
 from rewriter.trust.proof.models.model_runs import MOST_BYTES
 from rewriter.trust.proof.models.validity import JUDGES, RUNTIME, Candidate
 from rewriter.trust.proof.models.validity import MOST_BYTES as MOST_LOADED
-from rewriter.trust.provenance.stamp import RecordedRun, Unreadable, dumps, history
+from rewriter.trust.stamp import RecordedRun, Unreadable, dumps, history
 from rewriter.workbench.surgery.data_files import save
 from rewriter.workbench.surgery.opened import Opened
 from rewriter.workbench.surgery.same_numbers import Agreement

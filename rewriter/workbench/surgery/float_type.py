@@ -28,7 +28,7 @@ from rewriter.core.language.operator_traits import CASTS_BY_NUMBER, FLOAT_WITHOU
 from rewriter.core.onnxfile.tensors import gs_dtype, numpy_dtype
 from rewriter.core.record import record
 from rewriter.rule_tools.load_rules import load_rules
-from rewriter.trust.proof.kernels import SAYS_AT_RUN, has_kernel
+from rewriter.trust.proof.judges import SAYS_AT_RUN, has_kernel
 from rewriter.trust.proof.models.output_agreement import Bound
 from rewriter.trust.proof.models.validity import Candidate
 from rewriter.workbench.style import counted

@@ -23,11 +23,10 @@ from rewriter.core.graph.objects import Function, Graph, Node
 from rewriter.core.graph.scopes import opset_versions
 from rewriter.core.graph.values import Constant, LazyTensor, constant_array, elem_type, static_shape
 from rewriter.core.onnxfile import external_data
-from rewriter.core.onnxfile.weights_apart import digest
-from rewriter.core.onnxfile.weights_in_files import payload_of
+from rewriter.core.onnxfile.weights_apart import digest, payload_of
 from rewriter.core.record import field, record
 from rewriter.trust.proof.models.validity import Candidate
-from rewriter.trust.provenance.stamp import Unreadable, dumps, history
+from rewriter.trust.stamp import Unreadable, dumps, history
 from rewriter.workbench.style import counted
 from rewriter.workbench.surgery.data_files import size_of_proto
 from rewriter.workbench.surgery.edition import edit

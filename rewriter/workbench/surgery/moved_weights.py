@@ -10,7 +10,7 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.values import Constant, LazyTensor
 from rewriter.core.onnxfile import external_data
-from rewriter.core.onnxfile.weights_in_files import Payload, WeightFile
+from rewriter.core.onnxfile.weights_apart import Payload, WeightFile
 from rewriter.workbench.style import counted
 from rewriter.workbench.surgery.data_files import (
     LEAST,

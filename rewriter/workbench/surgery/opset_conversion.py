@@ -34,7 +34,7 @@ from rewriter.core.language.operator_traits import having, of_form
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.language.schema import Formal, Operator
 from rewriter.core.language.walk import walk
-from rewriter.core.log.records import Log
+from rewriter.core.log import Log
 from rewriter.core.onnxfile.tensors import TensorType, encode
 from rewriter.core.record import record
 from rewriter.core.resources import resource

@@ -15,7 +15,7 @@ from rewriter.core.graph.tidy import named_by_training, tidy
 from rewriter.core.graph.values import Variable
 from rewriter.core.onnxfile.tensors import TensorType, refine
 from rewriter.rule_tools.load_rules import load_rules
-from rewriter.trust.proof.kernels import has_kernel
+from rewriter.trust.proof.judges import has_kernel
 from rewriter.trust.proof.models.output_agreement import Bound
 from rewriter.workbench.style import counted
 from rewriter.workbench.surgery.extract import same_as_whole

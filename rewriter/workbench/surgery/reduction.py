@@ -35,7 +35,7 @@ from rewriter.core.onnxfile.expansion import expands_too_much
 from rewriter.core.onnxfile.part import Whole, as_inputs, bodies, body_alone, body_of_nodes, graphs
 from rewriter.core.onnxfile.tensors import read_tensor, write_tensor
 from rewriter.trust.proof import onnx_runtime
-from rewriter.trust.proof.judges.judges import RefusedError
+from rewriter.trust.proof.judges import RefusedError
 from rewriter.trust.proof.models.model_inputs import feed_sets
 from rewriter.trust.proof.models.model_runs import MOST_BYTES, MOST_BYTES_OF_INPUTS, RUN, SECONDS
 from rewriter.trust.proof.models.validity import JUDGES, RUNTIME, WRITTEN, Candidate
@@ -370,7 +370,7 @@ class Trials:
         return found
 
     def _kernel(self) -> Callable[..., bool | None] | None:
-        from rewriter.trust.proof.kernels import has_kernel
+        from rewriter.trust.proof.judges import has_kernel
 
         return has_kernel if self._runtime else None
 

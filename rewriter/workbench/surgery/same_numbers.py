@@ -12,7 +12,7 @@ from rewriter.core.isolation import child
 from rewriter.core.isolation.child import Crashed, NoAnswer
 from rewriter.core.record import field, record
 from rewriter.trust.proof import onnx_runtime
-from rewriter.trust.proof.judges.judges import PLAIN, RefusedError
+from rewriter.trust.proof.judges import PLAIN, RefusedError
 from rewriter.trust.proof.models.model_inputs import Feed, declared_inputs, feed_sets
 from rewriter.trust.proof.models.model_runs import MOST_BYTES, MOST_BYTES_OF_INPUTS, SECONDS
 from rewriter.trust.proof.models.output_agreement import Bound, coarsest_eps, differences

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,9 @@ from onnx.reference import ReferenceEvaluator
 from rewriter.core.conditions.context import Knowledge
 from rewriter.core.engine.run import run
 from rewriter.core.graph.model import Model
-from rewriter.core.language.faults import FAULTS
-from rewriter.core.log.records import Log
-from rewriter.repairs.entry import FIND, MEND
+from rewriter.core.language.functions import FAULTS
+from rewriter.core.log import Log
+from rewriter.repairs.entry import HOMES
 from rewriter.rule_tools.load_rules import load_rules
 from tests.engine.helpers import rule_set
 
@@ -44,7 +45,10 @@ def names(model: onnx.ModelProto) -> list[str]:
 
 
 def test_every_fault_is_found_and_mended() -> None:
-    assert FIND.keys() == MEND.keys() == FAULTS.keys()
+    assert HOMES.keys() == FAULTS.keys()
+    for fault, (module, mend) in HOMES.items():
+        home = import_module(f"rewriter.repairs.model_faults.{module}")
+        assert callable(getattr(home, fault)) and callable(getattr(home, mend))
 
 
 def test_the_first_node_keeps_the_name() -> None:

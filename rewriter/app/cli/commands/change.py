@@ -269,7 +269,7 @@ def undo(args: argparse.Namespace) -> int:
 
     from rewriter.app.cli.selection import load
     from rewriter.app.report.run_lines import firings_lines, firings_object
-    from rewriter.trust.provenance.check_record import recorded_firings, undone
+    from rewriter.trust.check_record import recorded_firings, undone
     from rewriter.workbench.surgery.finish import Surgery, judge
 
     source, *others = all_opened([text for text in (args.model, args.original) if text])

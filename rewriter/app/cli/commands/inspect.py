@@ -279,8 +279,8 @@ def history(args: argparse.Namespace) -> int:
     from rewriter.app.report.run_lines import history_lines, history_object
     from rewriter.core.onnxfile.read import read_model_file
     from rewriter.core.onnxfile.tensors import text
-    from rewriter.trust.provenance import stamp
-    from rewriter.trust.provenance.check_record import marks
+    from rewriter.trust import stamp
+    from rewriter.trust.check_record import marks
 
     source = opened(args.model)
     model = read_model_file(source.file).proto
@@ -316,7 +316,7 @@ def audit(args: argparse.Namespace) -> int:
     """Audits one model; returns 1 when it is not as recorded."""
     from rewriter.app.cli.selection import load
     from rewriter.app.report.run_lines import audit_lines, audit_object
-    from rewriter.trust.provenance import check_record
+    from rewriter.trust import check_record
 
     before, after = all_opened([args.input, args.output])
     source = None if args.source in (None, "auto", "none") else Path(args.source)
@@ -413,7 +413,7 @@ def bench(args: argparse.Namespace) -> int:
     from rewriter.app.report.run_lines import bench_lines, bench_object
     from rewriter.core.graph.tidy import fix_shapes
     from rewriter.core.isolation.budget import within_limits
-    from rewriter.trust.proof.judges.judges import runtime_version
+    from rewriter.trust.proof.judges import runtime_version
     from rewriter.trust.proof.models.benchmark import benchmark
     from rewriter.trust.proof.models.validity import Candidate
 

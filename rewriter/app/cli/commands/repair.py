@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rewriter.app.batch.work import Outcome
     from rewriter.core.language.rule import Rule
     from rewriter.core.language.rules import RuleSet
-    from rewriter.core.log.records import Firing
+    from rewriter.core.log import Firing
     from rewriter.trust.plans.plan_file import Document, Missing, Proposal
 
 
@@ -264,9 +264,9 @@ def why(args: argparse.Namespace) -> int:
     from rewriter.core.conditions.context import Context, Knowledge
     from rewriter.core.engine.run import run
     from rewriter.core.graph.index import GraphIndex
-    from rewriter.core.language.targets import EVERY_TARGET
+    from rewriter.core.language.rules import EVERY_TARGET
     from rewriter.rule_tools.explain.why_rules import explain
-    from rewriter.trust.proof.kernels import has_kernel
+    from rewriter.trust.proof.judges import has_kernel
 
     rule, rules = _explained_rule(args)
     given = opened(args.model, args.source)

@@ -121,7 +121,7 @@ def _for_targets(rules: Sequence[Rule], targets: Sequence[str]) -> Sequence[Rule
     Raises:
         RewriterError: no rule is for a target.
     """
-    from rewriter.core.language.targets import targets_meant
+    from rewriter.core.language.rules import targets_meant
 
     meant = targets_meant(targets, rules)
     return [rule for rule in rules if not meant or not meant.isdisjoint(rule.targets)]

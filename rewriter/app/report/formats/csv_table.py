@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator
 
 from rewriter.app.report.document import ModelRecord, Report, verdict_of
-from rewriter.core.log.records import Blocked, Change, Firing, Question, RolledBack, Suppressed
+from rewriter.core.log import Blocked, Change, Firing, Question, RolledBack, Suppressed
 from rewriter.workbench.style import clean
 
 COLUMNS = (

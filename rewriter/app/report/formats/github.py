@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rewriter.app.report.document import ModelRecord, Report, by_rule, number, place_text, rolled_place, severity
-from rewriter.core.log.records import Blocked, Firing, RolledBack
+from rewriter.core.log import Blocked, Firing, RolledBack
 from rewriter.workbench.style import clean
 
 PLACES = 8  # named in one annotation

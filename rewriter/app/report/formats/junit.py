@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from rewriter.app.report.document import ModelRecord, Report, by_rule, change_lines, number, place_text, rolled_place, verb
-from rewriter.core.log.records import Blocked, Firing
+from rewriter.core.log import Blocked, Firing
 from rewriter.workbench.style import clean
 
 LISTED = 100  # firings of one rule and model

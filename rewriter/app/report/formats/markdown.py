@@ -24,7 +24,7 @@ from rewriter.app.report.document import (
     rolled_place,
     verb,
 )
-from rewriter.core.log.records import Firing
+from rewriter.core.log import Firing
 from rewriter.workbench.style import clean
 
 SHOWN = 3  # firings of one rule and model whose changes are shown

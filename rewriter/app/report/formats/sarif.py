@@ -23,7 +23,7 @@ from rewriter.app.report.document import (
     severity,
 )
 from rewriter.app.report.jsonreport import Listed, pieces
-from rewriter.core.log.records import Blocked, Firing, Question, RolledBack, Suppressed
+from rewriter.core.log import Blocked, Firing, Question, RolledBack, Suppressed
 from rewriter.workbench.style import clean
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

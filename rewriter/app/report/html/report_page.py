@@ -34,7 +34,7 @@ from rewriter.app.report.document import (
 from rewriter.app.report.picture import svg
 from rewriter.app.report.picture.drawing import pair
 from rewriter.app.report.picture.svg import LEAST, panel
-from rewriter.core.log.records import Change, Condition, Firing, Snapshot, Weight
+from rewriter.core.log import Change, Condition, Firing, Snapshot, Weight
 from rewriter.workbench.style import clean
 
 # How the HTML report looks; its colours are those of the pictures.

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Literal
 
 from rewriter.core.errors import RewriterError
-from rewriter.core.log.records import Box, Port, Role, Snapshot, View
+from rewriter.core.log import Box, Port, Role, Snapshot, View
 from rewriter.core.record import field, record
 from rewriter.workbench.style import clean
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from xml.sax.saxutils import escape
 
 from rewriter.app.report.picture.drawing import MARKS, Drawing, Frame, Layout, Route, Shape, draw, pair, plan
-from rewriter.core.log.records import Role, Snapshot, View
+from rewriter.core.log import Role, Snapshot, View
 from rewriter.workbench.style import clean
 
 MARGIN = 18.0

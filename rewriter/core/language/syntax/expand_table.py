@@ -9,8 +9,7 @@ from typing import Any
 
 from rewriter.core.language import ast
 from rewriter.core.language.ast import Cell, Span
-from rewriter.core.language.diagnostics import Diagnostic, suggest
-from rewriter.core.language.syntax.code_table import (
+from rewriter.core.language.code_table import (
     CODE,
     HEAD,
     SLUG,
@@ -25,6 +24,7 @@ from rewriter.core.language.syntax.code_table import (
     unknown_column,
     unquoted,
 )
+from rewriter.core.language.diagnostics import Diagnostic, suggest
 from rewriter.core.language.syntax.tree import RuleBuilder
 from rewriter.core.language.syntax.words import MAX_ROWS, MAX_ROWS_LENGTH
 from rewriter.core.record import replace

@@ -15,8 +15,8 @@ from typing import Any
 
 from rewriter.core.language import ast
 from rewriter.core.language.ast import Expr, Span
+from rewriter.core.language.code_table import as_table
 from rewriter.core.language.diagnostics import Diagnostic
-from rewriter.core.language.syntax.code_table import as_table
 from rewriter.core.language.syntax.words import MAX_INT, MAX_STRING_LENGTH, MIN_INT, NUMBERS, reserved
 from rewriter.core.record import replace
 

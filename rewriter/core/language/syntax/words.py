@@ -8,7 +8,6 @@ from rewriter.core.language.dtypes import DTYPES
 
 # How large a rule file and its parts may be: a stranger's file must end in a message, not in a full memory or a full stack.
 
-MAX_FILE_BYTES = 1 << 20
 MAX_RULES = 2_000
 MAX_RULE_LENGTH = 1 << 16
 """Characters of one rule, test texts not counted."""

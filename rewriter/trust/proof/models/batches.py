@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 
 from rewriter.core.errors import RewriterError
-from rewriter.core.log.records import Firing, Verification
+from rewriter.core.log import Firing, Verification
 from rewriter.trust.proof.models.guard import Culprit, Replay, ReplayedRun, Variation, Verify
 from rewriter.trust.proof.models.model_inputs import Feed, declared_inputs, random_feeds
 from rewriter.trust.proof.models.model_runs import CannotRun, ModelRun, Outputs, runtimes

@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 
 from rewriter.core.errors import RewriterError, install
-from rewriter.core.onnxfile.temporary import temporary_folder
+from rewriter.core.onnxfile.write import temporary_folder
 from rewriter.core.record import record
-from rewriter.trust.proof import onnx_runtime
-from rewriter.trust.proof.judges import judges
-from rewriter.trust.proof.judges.judges import NoAnswer, RefusedError
-from rewriter.trust.proof.judges.native import NodeTime
+from rewriter.trust.proof import judges, onnx_runtime
+from rewriter.trust.proof.judges import NoAnswer, RefusedError
 from rewriter.trust.proof.models.model_inputs import Feed, declared_inputs, feed_sets, recorded_feed
 from rewriter.trust.proof.models.model_runs import CannotRun, ModelRun, Outputs, runtime_version, runtimes
 from rewriter.trust.proof.models.validity import Candidate
+from rewriter.trust.proof.native import NodeTime
 
 # One run of a model, as `rewriter run` and `bench` have it: on inputs of a file, or on the first made-up ones it accepts.
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.rules import RuleSet
-from rewriter.core.log.records import Firing, Verification
+from rewriter.core.log import Firing, Verification
 from rewriter.core.record import field, record, replace
 from rewriter.trust.proof.models.guard import Culprit, Replay, ReplayedRun, Variation, first_bad
 from rewriter.trust.proof.models.model_inputs import EDGES, INFINITE, LARGE, LIMITS, Feed, FeedSet, feed_sets, recorded_feed

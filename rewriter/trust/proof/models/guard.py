@@ -13,9 +13,9 @@ from collections.abc import Callable
 from functools import cached_property
 
 from rewriter.core.graph.model import Model
-from rewriter.core.log.records import Firing, Judged, Log, RolledBack, Verification
+from rewriter.core.log import Firing, Judged, Log, RolledBack, Verification
 from rewriter.core.record import record, replace
-from rewriter.trust.proof.judges.judges import SESSION
+from rewriter.trust.proof.judges import SESSION
 from rewriter.trust.proof.models.model_runs import RUN, Running
 from rewriter.trust.proof.models.validity import JUDGES, Candidate
 

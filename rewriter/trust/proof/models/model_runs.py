@@ -15,11 +15,11 @@ from rewriter.core.isolation import child
 from rewriter.core.isolation.child import Crashed, NoAnswer, TooSlow
 from rewriter.core.record import record
 from rewriter.trust.proof import onnx_runtime
-from rewriter.trust.proof.judges.judges import PLAIN, RefusedError, Session
-from rewriter.trust.proof.judges.judges import runtime_version as onnx_runtime_version
-from rewriter.trust.proof.judges.native import REFERENCE
+from rewriter.trust.proof.judges import PLAIN, RefusedError, Session
+from rewriter.trust.proof.judges import runtime_version as onnx_runtime_version
 from rewriter.trust.proof.models.model_inputs import Feed, declared_inputs, feed_sets
 from rewriter.trust.proof.models.validity import Candidate
+from rewriter.trust.proof.native import REFERENCE
 
 if TYPE_CHECKING:
     from rewriter.trust.proof.instances.instance import Array

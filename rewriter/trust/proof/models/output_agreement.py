@@ -17,7 +17,7 @@ from rewriter.core.language.rule import Rule
 from rewriter.core.record import record
 from rewriter.trust.proof.instances.instance import Array
 from rewriter.trust.proof.instances.random_arrays import float_types
-from rewriter.trust.proof.judges.judges import SESSION
+from rewriter.trust.proof.judges import SESSION
 from rewriter.trust.proof.models.model_inputs import read_inputs, recorded_feed
 from rewriter.trust.proof.models.model_runs import CannotRun, GaveUp, ModelRun, runtimes
 from rewriter.trust.proof.models.validity import Candidate

@@ -24,11 +24,10 @@ from rewriter.core.graph.model import Model
 from rewriter.core.isolation.child import Crashed, NoAnswer
 from rewriter.core.onnxfile import external_data
 from rewriter.core.onnxfile import external_data as copy_external_data
-from rewriter.core.onnxfile.temporary import temporary_folder
 from rewriter.core.onnxfile.weights_apart import Outline
-from rewriter.trust.proof import onnx_runtime
-from rewriter.trust.proof.judges import judges
-from rewriter.trust.proof.judges.judges import CHECKER, FULL_CHECK, PLAIN, SESSION, RefusedError, Session
+from rewriter.core.onnxfile.write import temporary_folder
+from rewriter.trust.proof import judges, onnx_runtime
+from rewriter.trust.proof.judges import CHECKER, FULL_CHECK, PLAIN, SESSION, RefusedError, Session
 
 T = TypeVar("T")
 

@@ -24,7 +24,7 @@ from rewriter.trust.proof.instances.instance import Array, Instance, ir_version
 from rewriter.trust.proof.instances.random_arrays import STYLES, NoInputs, feed
 from rewriter.trust.proof.instances.sampling import Stream, all_opsets
 from rewriter.trust.proof.instances.seeded_instances import tests_of, written_instance
-from rewriter.trust.proof.kernels import has_kernel
+from rewriter.trust.proof.judges import has_kernel
 from rewriter.trust.proof.oracles import ORACLES, Refusal
 from rewriter.trust.proof.rules.trial import checked, run_on, undeclared
 

@@ -19,7 +19,7 @@ from rewriter.core.language.operator_traits import DRAWS
 from rewriter.core.language.rule import Rule
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.language.walk import walk
-from rewriter.core.log.records import Log
+from rewriter.core.log import Log
 from rewriter.core.record import field, record
 from rewriter.trust.proof import onnx_runtime
 from rewriter.trust.proof.instances.instance import Array, Instance

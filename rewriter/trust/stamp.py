@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewriter import __version__
-from rewriter.core.framework.source_info import SourceInfo
 from rewriter.core.graph.metadata import HISTORY
 from rewriter.core.graph.model import Model
 from rewriter.core.language.rule_files import is_shipped
 from rewriter.core.language.rules import RuleSet
-from rewriter.core.log.records import Log
+from rewriter.core.log import Log
 from rewriter.core.onnxfile.files import read_bytes
 from rewriter.core.onnxfile.wire import MalformedError, Source, entry, fields
 from rewriter.core.record import as_dict, field, record, replace
 from rewriter.trust.source.find import read_source_bytes
 
 if TYPE_CHECKING:
+    from rewriter.core.framework.source_info import SourceInfo
     from rewriter.core.graph.tidy import Static
 
 # The way from a result back to the model that it was made of: which parts of the result that had, and those that are gone.
@@ -115,7 +115,7 @@ def _joined(chunks: list[bytes]) -> bytes:
 #                             "rules": {"MX001": [2, digest]}, "rule_set": digest, ...}]}
 #
 # Each run that changes the model adds an entry. It holds what is needed to do the same again
-# (`provenance.check_record`) and nothing that differs between two runs on the same input: no time, no path, no name of
+# (`check_record`) and nothing that differs between two runs on the same input: no time, no path, no name of
 # a machine. Digests are the first 16 digits of SHA-256; that of a rule is over what it says, not over its layout. The rule set
 # is that of the rules that fired, since no other rule had a part in the result.
 
@@ -147,7 +147,7 @@ class RecordedRun:
         others: SHA-256 of further models that it was made of.
         static: inputs that got fixed shapes first.
         packs: name and version of the packages that brought rules which fired.
-        way_back: what it takes to make the input of the result (`provenance.way_back`); "" unless it was asked for.
+        way_back: what it takes to make the input of the result (`way_back`); "" unless it was asked for.
     """
 
     version: str

@@ -1,6 +1,9 @@
 """Judges of models: ONNX's checker, ONNX Runtime and onnx.reference, asked in a child process within the limits of a model.
 
 Where the system cannot fork they are asked in this process, without limits.
+
+Rules with `evidence: refused(onnxruntime)` lower precision or take a detour only because a kernel is missing. A newer runtime
+may have it, so the runtime itself, as it is installed, is asked about each node that such a rule would rewrite.
 """
 
 from __future__ import annotations
@@ -9,12 +12,14 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rewriter.core.isolation.budget import current
 from rewriter.core.isolation.child import LARGE, Child, NoAnswer, TooSlow, possible
-from rewriter.trust.proof import onnx_runtime
-from rewriter.trust.proof.judges import native
+from rewriter.trust.proof import native, onnx_runtime
+
+if TYPE_CHECKING:
+    import onnx
 
 CHECKER, FULL_CHECK = "onnx.checker", "onnx.checker with shape inference"
 SESSION, PLAIN = onnx_runtime.NAME, onnx_runtime.PLAIN
@@ -41,7 +46,7 @@ def check(model: bytes | str, *, full: bool) -> str:
     return found.reason if found is not None else ""
 
 
-def kernel(data: bytes, feed: Mapping[str, Any] | None) -> native.Refused | None:
+def _kernel(data: bytes, feed: Mapping[str, Any] | None) -> native.Refused | None:
     """Why ONNX Runtime does not take a model of one node; None when it does.
 
     Args:
@@ -152,7 +157,68 @@ def _ask(judge: str, *question: Any, seconds: float | None = None) -> Any:
         raise
 
 
+REFUSALS = frozenset({"NotImplemented", "InvalidGraph"})
+"""Classes of errors by which ONNX Runtime says that it has no kernel, or none for these element types."""
+
+SAYS_AT_RUN = frozenset({"GRU", "LSTM", "ScatterElements"})
+"""Operators with a kernel that loads for every floating-point type, and says when it runs that it does not take one."""
+AT_RUN = ("does not support", "data type is not supported")
+
+
+def has_kernel(model: onnx.ModelProto) -> bool | None:
+    """Whether ONNX Runtime takes a model of one node; None where it cannot say.
+
+    That it refuses the node for shapes, which are not all known, says nothing of kernels: it is asked about types alone then.
+    """
+    if not onnx_runtime.installed():
+        return None
+    runs = model.graph.node[0].op_type in SAYS_AT_RUN
+    answer = _OTHER if runs else _answer(model.SerializeToString(deterministic=True), runs)
+    if answer == _OTHER:
+        answer = _answer(_of_any_rank(model).SerializeToString(deterministic=True), runs)
+    return None if answer == _NONE else answer != _LACKS
+
+
+def _of_any_rank(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The same model, whose inputs do not say their ranks, and along an axis that all have: it is run on three dimensions."""
+    import onnx
+
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for attribute in copy.graph.node[0].attribute:
+        if attribute.name == "axis":
+            attribute.i = 0
+    for info in copy.graph.input:
+        info.type.tensor_type.ClearField("shape")
+    return copy
+
+
+@lru_cache(maxsize=4096)
+def _answer(data: bytes, runs: bool) -> str:
+    """What ONNX Runtime says of a model, and of running it."""
+    try:
+        refused = _kernel(data, _feed() if runs else None)
+    except NoAnswer:
+        return _NONE
+    if refused is None:
+        return _TAKES
+    if refused.kind == "run":
+        return _LACKS if any(words in refused.reason for words in AT_RUN) else _OTHER
+    return _LACKS if refused.kind in REFUSALS else _OTHER
+
+
+_TAKES, _LACKS, _OTHER, _NONE = "takes it", "has no kernel", "refuses it for something else", "does not say"
+_NUMPY = {"tensor(double)": "float64", **{f"tensor({name})": name for name in ("float16", "int32", "int64")}, "": "float32"}
+
+
+def _feed() -> dict[str, Any]:
+    """Arrays by type. Shapes do not matter: a kernel looks at the type first."""
+    import numpy as np
+
+    return {kind: np.zeros((1, 1, 1), dtype) for kind, dtype in _NUMPY.items()}
+
+
 __all__ = [
-    "CHECKER", "FULL_CHECK", "PLAIN", "SESSION", "NoAnswer", "RefusedError", "Session", "bench", "check", "kernel",
+    "CHECKER", "FULL_CHECK", "PLAIN", "SESSION", "NoAnswer", "RefusedError", "Session", "bench", "check", "has_kernel",
     "parse_text", "print_text", "runtime_version",
 ]  # fmt: skip

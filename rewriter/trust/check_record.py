@@ -26,14 +26,15 @@ from rewriter.core.graph.model import Model, load
 from rewriter.core.graph.objects import rules_of
 from rewriter.core.graph.tidy import drop_stale_training, fix_shapes, named_by_training, tidy
 from rewriter.core.language.rules import RuleSet
-from rewriter.core.log.records import Firing, Log
+from rewriter.core.log import Firing, Log
 from rewriter.core.onnxfile.files import read_bytes
 from rewriter.core.onnxfile.tensors import text
 from rewriter.core.onnxfile.wire import MalformedError
 from rewriter.core.record import field, record, replace
 from rewriter.trust.difference import Difference, compare
-from rewriter.trust.proof.kernels import has_kernel
-from rewriter.trust.provenance.stamp import (
+from rewriter.trust.proof.judges import has_kernel
+from rewriter.trust.source.find import find, load_source
+from rewriter.trust.stamp import (
     SHORT,
     RecordedRun,
     Unreadable,
@@ -44,7 +45,6 @@ from rewriter.trust.provenance.stamp import (
     went_back,
     write,
 )
-from rewriter.trust.source.find import find, load_source
 
 # The rules that a model's nodes say have made or changed them.
 
