@@ -24,8 +24,9 @@ from rewriter.core.onnxfile.write import make_folder
 from rewriter.core.record import record, replace
 
 if TYPE_CHECKING:
+    from rewriter.app.batch.suppressor import Suppressor
     from rewriter.app.batch.untouched import Outlook, Verdict
-    from rewriter.app.batch.work import Judging
+    from rewriter.app.batch.work import Judging, Rewriting
     from rewriter.core.engine.limits import Limits
     from rewriter.core.framework.exporter import Exporter
     from rewriter.core.framework.source_info import SourceInfo
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from rewriter.core.language.rules import RuleSet
     from rewriter.core.log import Verification
     from rewriter.core.matching.forecast import Forecast
-    from rewriter.trust.plans.plan_file import Chooser, Proposal
+    from rewriter.trust.plans.plan_file import Chooser
     from rewriter.trust.proof.models.guard import Culprit, Replay, ReplayedRun, Variation, Verify
 
 
@@ -309,7 +310,6 @@ def _note_subject(model: Model, subject: Subject, work: Work, outcome: Outcome) 
 
 def _run(subject: Subject, model: Model, plan: Variation | None = None, forecast: Forecast | None = None) -> ReplayedRun:
     """A run on this model, which is edited; `forecast` is for one that is as it was read."""
-    from rewriter.app.batch.suppressor import Suppressor
     from rewriter.core.conditions.context import Knowledge
     from rewriter.core.engine.run import Hooks, run
     from rewriter.trust.proof.judges import has_kernel
@@ -318,7 +318,7 @@ def _run(subject: Subject, model: Model, plan: Variation | None = None, forecast
     rewriting, notes, profile = subject.work.rewriting, subject.work.notes, subject.profile
     if plan is not None and plan.firings == 0:
         return ReplayedRun(model, Log(notes=list(subject.messages)))
-    chooser = Suppressor(rewriting.suppress) if rewriting.plan is None else _chooser(*rewriting.plan)
+    chooser = _chooser(rewriting)
     log = run(
         model.graph,
         _rules_of(rewriting.rules, plan),
@@ -330,7 +330,7 @@ def _run(subject: Subject, model: Model, plan: Variation | None = None, forecast
         hooks=Hooks(
             notes.coverage,
             notes.audit,
-            chooser.permit if rewriting.suppress or rewriting.plan is not None else None,
+            None if chooser is None else chooser.permit,
             profile if plan is None else None,
         ),
         forecast=forecast,
@@ -339,7 +339,7 @@ def _run(subject: Subject, model: Model, plan: Variation | None = None, forecast
     if late is not None and rewriting.keep and not rewriting.keep_partial:
         raise ClockError(f"{subject.path}: {late.message}")
     log.notes[:0] = subject.messages
-    log.suppressed = chooser.found
+    log.suppressed = [] if chooser is None else chooser.found
     with stage(profile, "tidy"):
         tidied = _tidy(model, log) if rewriting.tidy and (plan is None or plan.tidies) else 0
     if (log.changed or tidied) and model.training_info:
@@ -372,10 +372,18 @@ def _limits_of(subject: Subject, plan: Variation | None) -> Limits:
     return limits
 
 
-def _chooser(origin: str, proposals: tuple[Proposal, ...]) -> Chooser:
-    from rewriter.trust.plans.plan_file import Chooser
+def _chooser(rewriting: Rewriting) -> Chooser | Suppressor | None:
+    """Who says which firings may happen; None where all may."""
+    if rewriting.plan is not None:
+        from rewriter.trust.plans.plan_file import Chooser
 
-    return Chooser(proposals, origin)
+        origin, proposals = rewriting.plan
+        return Chooser(proposals, origin)
+    if not rewriting.suppress:
+        return None
+    from rewriter.app.batch.suppressor import Suppressor
+
+    return Suppressor(rewriting.suppress)
 
 
 def _tidy(model: Model, log: Log) -> int:

@@ -24,7 +24,6 @@ def source_of(model: Model, path: str, choice: str) -> tuple[SourceInfo | None, 
     Raises:
         RewriterError: the file that was named cannot be read.
     """
-    from rewriter.trust.source.acceptance import objection
     from rewriter.trust.source.find import find
 
     if choice == "none":
@@ -40,6 +39,8 @@ def source_of(model: Model, path: str, choice: str) -> tuple[SourceInfo | None, 
         return None, [f"{NOT_USED}{error}"]
     if choice != "auto" and not source.framework:
         return source, []
+    from rewriter.trust.source.acceptance import objection
+
     reason = objection(source, model.graph)
     return (None, [f"{NOT_USED}{found} is not the file of this model: {reason}"]) if reason else (source, [])
 
