@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import rewriter
-from rewriter.app.batch import sources
+from rewriter.trust.source import find as sources
 from tests.cli.call import GAMMA, GEMM, MODELS, POOL, Call, contents
 
 

@@ -286,8 +286,8 @@ class Subject:
 
 
 def _subject(model: Model, path: str, work: Work, profile: Profile | None = None) -> Subject:
-    from rewriter.app.batch.sources import source_of
     from rewriter.core.framework.exporter import exporter_of
+    from rewriter.trust.source.find import source_of
 
     source, messages = source_of(model, path, work.reading.source)
     return Subject(path, work, source, exporter_of(model.graph, source), messages, profile)

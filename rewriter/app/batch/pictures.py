@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rewriter.app.batch.sources import source_of
 from rewriter.app.report.document import place_text
 from rewriter.app.report.picture.drawing import draw, pair
 from rewriter.app.report.picture.svg import dot, firing_picture, mermaid, view_picture
@@ -16,6 +15,7 @@ from rewriter.core.graph.model import Model
 from rewriter.core.language.rules import RuleSet
 from rewriter.rule_tools.explain.why_rules import named
 from rewriter.trust.proof.judges import has_kernel
+from rewriter.trust.source.find import source_of
 from rewriter.workbench.style import counted
 from rewriter.workbench.surgery.opened import Opened
 

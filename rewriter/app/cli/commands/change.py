@@ -237,8 +237,8 @@ def convert(args: argparse.Namespace) -> int:
 )
 def reduce(args: argparse.Namespace) -> int:
     """Reduces a model; returns 0."""
-    from rewriter.app.batch.sources import source_of
     from rewriter.app.cli.selection import load
+    from rewriter.trust.source.find import source_of
     from rewriter.workbench.surgery.reduction import reduced
 
     source = opened(args.model)

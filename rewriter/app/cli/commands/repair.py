@@ -257,7 +257,6 @@ def _applied(plan: Document, outcome: Outcome, absent: list[Missing], style: Sty
 def why(args: argparse.Namespace) -> int:
     """Explains one rule on one model; returns 0."""
     from rewriter.app.batch.jobs import opened
-    from rewriter.app.batch.sources import source_of
     from rewriter.app.cli.selection import target_names
     from rewriter.app.report.rule_lines import when_asked
     from rewriter.app.report.why_lines import why_lines, why_object
@@ -267,6 +266,7 @@ def why(args: argparse.Namespace) -> int:
     from rewriter.core.language.rules import EVERY_TARGET
     from rewriter.rule_tools.explain.why_rules import explain
     from rewriter.trust.proof.judges import has_kernel
+    from rewriter.trust.source.find import source_of
 
     rule, rules = _explained_rule(args)
     given = opened(args.model, args.source)
