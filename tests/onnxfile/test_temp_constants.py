@@ -12,13 +12,15 @@ import pytest
 from onnx import numpy_helper
 
 from rewriter import Model, load
+from rewriter.core.graph import values
 from rewriter.core.graph.values import Constant, LazyTensor, constant_array, new_constant
 from rewriter.core.onnxfile import temp_constants
 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(temp_constants, "LEAST", 1)
+    monkeypatch.setattr(values, "LEAST_ASIDE", 1)
+    monkeypatch.setattr(temp_constants, "LEAST_ASIDE", 1)
     monkeypatch.setattr(temp_constants, "MAX_BYTES_IN_MEMORY", 0)
 
 

@@ -14,9 +14,6 @@ from rewriter.core.onnxfile.tensors import NUMPY_NATIVE, Array, dtype_number
 from rewriter.core.onnxfile.weights_apart import LEAST_ASIDE, Payload, WeightFile
 from rewriter.core.onnxfile.write import write_all
 
-LEAST = 1 << 20
-"""Bytes of a constant from which on it may be put aside."""
-
 MAX_BYTES_IN_MEMORY = 1 << 25
 """Bytes of such constants that are held in memory at a time; what goes beyond is put aside."""
 
@@ -28,8 +25,6 @@ def put_aside(array: Array) -> tuple[onnx.TensorProto, WeightFile] | None:
 
     None for what stays in memory: little is held there as yet, or there is no room on the disk.
     """
-    if array.nbytes < LEAST:
-        return None
     if array.base is None and _state.bytes_in_memory + array.nbytes <= MAX_BYTES_IN_MEMORY:  # a view holds what it is a view of
         _state.bytes_in_memory += array.nbytes
         weakref.finalize(array, _state.release, array.nbytes)

@@ -229,11 +229,5 @@ def _typed(index: GraphIndex) -> Iterator[gs.Tensor]:
 
 def _first(context: Context, node: gs.Node, now: int) -> int | None:
     """The first opset from the model's on that has the operator with the element types it is used with; None without one."""
-    from rewriter.core.language.meaning import fits
-
     versions = [max(since, now) for since in schema.versions(node.op) if since > now or schema.exists(node.op, "", now)]
-    for version in dict.fromkeys(versions):
-        fitting = fits(node.op, "", version, node.attrs.keys(), used_count(node.inputs), used_count(node.outputs))
-        if fitting and takes_types(context, node, "", version):
-            return version
-    return None
+    return next((version for version in dict.fromkeys(versions) if _has(context, node, version)), None)
