@@ -18,7 +18,6 @@ from onnx_graphsurgeon.ir.tensor import LazyValues, SparseValues
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.gs_lists import TensorLinks
-from rewriter.core.onnxfile.temp_constants import put_aside
 from rewriter.core.onnxfile.tensors import Array, clean, dtype_number, gs_dtype, numpy_dtype, read_sparse, read_tensor
 from rewriter.core.onnxfile.weights_apart import LEAST_ASIDE, WeightFile, completed, payload_of
 
@@ -420,6 +419,7 @@ def new_constant(name: str, array: Any, elem_type: int | None = None) -> Constan
 
 def _aside(array: Array) -> Array | LazyTensor:
     """A large array, or where its data went."""
+    from rewriter.core.onnxfile.temp_constants import put_aside
 
     aside = put_aside(array)
     return array if aside is None else LazyTensor(aside[0], None)
