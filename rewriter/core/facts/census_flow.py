@@ -42,7 +42,7 @@ def follow_types(census: Census, table: Mapping[str, Any]) -> bool:
     """Fills `made` and `handed` of all kinds. False when names are used in ways that cannot be followed; then it means nothing.
 
     Args:
-        table: of `language.operator_table`.
+        table: of `language.cache.operator_table`.
     """
     columns = census.graph.columns
     if columns is not None and len(columns) >= LONG and census.graph.orderly and not census.functions:

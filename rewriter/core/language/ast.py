@@ -166,7 +166,7 @@ class AttrPattern:
     """`axis=1` / `axis=a` (equals), `spatial` (present), `!count_include_pad` (absent), `axes~a` (either).
 
     With `either` it is an attribute, or the constant operand that later opsets have in its place; only rules as they are
-    written have it (`expand/either_forms.py`). With `equals`, a `Name` that nothing bound before binds the effective value;
+    written have it (`expand/rule_forms.py`). With `equals`, a `Name` that nothing bound before binds the effective value;
     every other expression is compared with it.
     """
 
@@ -406,7 +406,7 @@ class Inline:
 
 @record(frozen=True, slots=True)
 class Mend:
-    """`mend model.unsorted_nodes`: puts right all faults of one kind; `faults.py` has the kinds."""
+    """`mend model.unsorted_nodes`: puts right all faults of one kind; `FAULTS` has the kinds."""
 
     base: str
     fault: str

@@ -1,1 +1,1 @@
-"""One module a command, each importing what it needs when it runs; in folders by what they are for."""
+"""The commands as declarations, a module for those of one purpose; each imports what it needs when it runs."""
