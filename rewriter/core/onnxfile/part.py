@@ -12,7 +12,7 @@ from typing import Any
 
 import onnx
 
-from rewriter.core.onnxfile.tensors import TensorType, encode
+from rewriter.core.onnxfile.tensors import TensorType, encode, text
 
 Types = Mapping[str, bytes]
 """Serialised types by the names of tensors."""
@@ -161,6 +161,8 @@ def part_of(model: onnx.ModelProto, places: Iterable[int], types: Types) -> onnx
 
 
 def _copy(result: onnx.ModelProto, name: str, value: object) -> None:
+    if isinstance(value, bytes):  # a text that is no UTF-8
+        value = text(value)
     if isinstance(value, str | int):
         setattr(result, name, value)
     else:
