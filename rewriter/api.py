@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import onnx
 import onnx_graphsurgeon as gs
 
-from rewriter.core.conditions.context import Knowledge
+from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.limits import Limits
 from rewriter.core.engine.run import run
 from rewriter.core.errors import RewriterError

@@ -25,7 +25,7 @@ from rewriter.app.batch.job import process
 from rewriter.app.batch.work import Job, Rewriting, Work, Writing
 from rewriter.app.cli import selection
 from rewriter.app.cli.main import main
-from rewriter.core.conditions.context import Knowledge
+from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.limits import Limits
 from rewriter.core.engine.run import run
 from rewriter.core.errors import RewriterError

@@ -15,7 +15,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from rewriter import __version__
-from rewriter.core.conditions.context import Knowledge
+from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.limits import Limits
 from rewriter.core.engine.run import run as run_rules
 from rewriter.core.errors import RewriterError

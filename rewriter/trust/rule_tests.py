@@ -16,7 +16,8 @@ from typing import Any
 
 import onnx
 
-from rewriter.core.conditions.context import Context, Knowledge
+from rewriter.core.conditions.context import Context
+from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.compile import default_value
 from rewriter.core.engine.limits import Limits
 from rewriter.core.engine.run import run

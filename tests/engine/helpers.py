@@ -7,7 +7,7 @@ from typing import Any
 
 import onnx
 
-from rewriter.core.conditions.context import Knowledge
+from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.run import Hooks, run
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.model_text import canonical_text

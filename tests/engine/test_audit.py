@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from rewriter.core.conditions.context import Knowledge
+from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.firing_audit import FiringAudit, digest
 from rewriter.core.engine.run import Hooks, run
 from rewriter.core.graph.model import load

@@ -8,7 +8,7 @@ import onnx
 import onnx_graphsurgeon as gs
 import pytest
 
-from rewriter.core.conditions.context import Knowledge
+from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.run import run
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.rules import RuleSet

@@ -5,7 +5,8 @@ from __future__ import annotations
 import onnx
 import pytest
 
-from rewriter.core.conditions.context import Context, Knowledge
+from rewriter.core.conditions.context import Context
+from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.run import run
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.index import GraphIndex

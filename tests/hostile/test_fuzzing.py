@@ -8,7 +8,7 @@ from random import Random
 from types import ModuleType
 
 import rewriter
-from rewriter.core.conditions.context import Knowledge
+from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.run import run
 from rewriter.core.graph.model import load
 from rewriter.rule_tools.format import format_text

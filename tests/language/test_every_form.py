@@ -17,7 +17,6 @@ from typing import Any, get_args
 import pytest
 
 from rewriter.core.conditions import evaluate
-from rewriter.core.conditions.partial_answers import _EXPRESSIONS as PARTIAL
 from rewriter.core.language import ast, pattern
 from rewriter.core.language import pattern as specificity
 from rewriter.core.language.cache.pack import pack, unpack
@@ -107,7 +106,6 @@ CONSUMERS: Mapping[str, tuple[tuple[Any, ...], Any, Mapping[Any, str]]] = {
     "expressions: parser": (EXPRESSIONS, ExpressionBuilder, {}),
     "expressions: checks": (EXPRESSIONS, Types.of, {}),
     "expressions: evaluation": (EXPRESSIONS, evaluate._EVALUATORS, {}),
-    "expressions: partial answers": (EXPRESSIONS, PARTIAL, {ast.Range: "stands in an index, which looks at it"}),
     "expressions: lint": (EXPRESSIONS, terms._TERMS, {}),
 }  # fmt: skip
 

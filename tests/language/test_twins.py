@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from rewriter.core.conditions.context import Knowledge
+from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.limits import Limits
 from rewriter.core.engine.run import run
 from rewriter.core.graph.model import Model

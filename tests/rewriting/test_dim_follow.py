@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from onnx import helper
 
 import rewriter
-from rewriter.core.conditions.context import Knowledge
+from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.run import run
 from rewriter.core.log import Log
 from rewriter.repairs.dim_follow.mend import aligned

@@ -310,7 +310,7 @@ def _note_subject(model: Model, subject: Subject, work: Work, outcome: Outcome) 
 
 def _run(subject: Subject, model: Model, plan: Variation | None = None, forecast: Forecast | None = None) -> ReplayedRun:
     """A run on this model, which is edited; `forecast` is for one that is as it was read."""
-    from rewriter.core.conditions.context import Knowledge
+    from rewriter.core.conditions.recorded_graph import Knowledge
     from rewriter.core.engine.run import Hooks, run
     from rewriter.trust.proof.judges import has_kernel
     from rewriter.trust.proof.models.guard import ReplayedRun

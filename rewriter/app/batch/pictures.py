@@ -5,7 +5,8 @@ from __future__ import annotations
 from rewriter.app.report.document import place_text
 from rewriter.app.report.picture.drawing import draw, pair
 from rewriter.app.report.picture.svg import dot, firing_picture, mermaid, view_picture
-from rewriter.core.conditions.context import Context, Knowledge
+from rewriter.core.conditions.context import Context
+from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.firing_audit import FiringAudit, SnapshotTaker, Weights
 from rewriter.core.engine.limits import Limits
 from rewriter.core.engine.run import Hooks, run

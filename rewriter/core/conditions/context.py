@@ -1,33 +1,84 @@
-"""All that a rule may ask about the model it runs on, in one place, with a record of what was asked.
-
-The record serves two ends: the roots whose rules asked about a tensor are tried again when that tensor changes, and an
-unanswered question is what the audit shows for a rule that did not fire.
-"""
+"""All that a rule may ask about the graph it runs on: the world of conditions that has a graph (see `world`)."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import onnx_graphsurgeon as gs
 
-from rewriter.core.conditions.rule_values import UNKNOWN, DType, Failure, Symbol
-from rewriter.core.facts.facts import Facts
-from rewriter.core.framework.exporter import Exporter, GuardedModel, exporter_of
-from rewriter.core.graph.index import GraphIndex
+from rewriter.core.conditions import graph_functions, value_functions
+from rewriter.core.conditions.effective_attributes import effective
+from rewriter.core.conditions.model_fields import MODEL_TEXTS, find, least_ir_version
+from rewriter.core.conditions.recorded_graph import RecordedGraph
+from rewriter.core.conditions.rule_values import ABSENT, Failure
+from rewriter.core.conditions.world import BODIES, Implementation, prepared
+from rewriter.core.graph.metadata import node_texts
 from rewriter.core.language import ast
+from rewriter.core.language.functions import FAULTS
+from rewriter.core.language.functions import FUNCTIONS as DECLARED
 from rewriter.core.language.rule import Rule
-from rewriter.core.record import record
 
-if TYPE_CHECKING:
-    import onnx
+_COMPUTING: Mapping[str, Implementation] = {
+    **graph_functions.CONTENTS_BODIES,
+    **value_functions.LIST_BODIES,
+    **value_functions.ARRAY_BODIES,
+}
+"""Functions in which NumPy may divide by zero or overflow, of which it is not to warn."""
 
-    from rewriter.core.framework.source_info import SourceInfo
+_BODIES: Mapping[str, Implementation] = {
+    **BODIES,
+    **graph_functions.FACT_BODIES,
+    **graph_functions.SOURCE_BODIES,
+    **graph_functions.EINSUM_BODIES,
+    **{name: np.errstate(all="ignore")(body) for name, body in _COMPUTING.items()},
+}
+FUNCTIONS: Mapping[str, Implementation] = {name: prepared(function, _BODIES[name]) for name, function in DECLARED.items()}
+"""All functions of `language.functions`."""
 
 
-# The text of one rule, for what it asks in its own words.
+class Context(RecordedGraph):
+    """One model under one run, asked by conditions."""
+
+    functions = FUNCTIONS
+    tensor_class = gs.Tensor
+    node_class = gs.Node
+
+    def without(self, function: str) -> Any:
+        raise Failure(f"unknown function `{function}`")
+
+    def is_same(self, one: gs.Tensor, other: gs.Tensor) -> bool:
+        return one is other
+
+    def tensor_name(self, tensor: gs.Tensor) -> str:
+        return str(tensor.name)
+
+    def node_field(self, node: gs.Node, name: str) -> Any:
+        """What a label's field says: the node's own lists and texts, else an attribute."""
+        if name == "inputs":
+            return [tensor if tensor.name else ABSENT for tensor in node.inputs]
+        if name == "outputs":
+            return list(node.outputs)
+        if name == "op":
+            return node.op
+        if name == "doc_string":
+            return node_texts(node).doc_string
+        return effective(self, node, name)
+
+    def model_field(self, name: str) -> Any:
+        if name == "ir_version":
+            return self.ir_version
+        if name == "opset":
+            return self.opset(None)
+        if name == "outputs":
+            return [tensor.name for tensor in self.index.graph.outputs]
+        if name in FAULTS:
+            return find(name, self)
+        if name == "least_ir_version":
+            return least_ir_version(self)
+        found = getattr(self.index.graph, MODEL_TEXTS.get(name, name), None)
+        return found if isinstance(found, str) else self.doubt(f"model.{name} is not known")
 
 
 class Text:
@@ -43,212 +94,3 @@ class Text:
     def line(self, span: ast.Span) -> int:
         """Counted from 1; 0 for no span."""
         return self._rule.source.line_col(span.start)[0] if span != ast.NOWHERE else 0
-
-
-HasKernel = Callable[["onnx.ModelProto"], "bool | None"]
-
-
-@record
-class Knowledge:
-    """What is known of a model beside its graph.
-
-    Attributes:
-        source: what the framework's own file says.
-        settings: values of rule parameters by (code, name).
-        overridable: names of initializers that a caller may override, which are therefore no constants.
-        exporter: who wrote the model; found out from the graph and the source when None.
-        has_kernel: asks the installed runtime about a model of one node (None: there is no such runtime). Rules about kernels
-            that a runtime lacks (`evidence: refused(...)`) fire only where it says no, unless they or the runtime were chosen.
-            None asks nobody.
-    """
-
-    source: SourceInfo | None = None
-    settings: Mapping[tuple[str, str], Any] | None = None
-    overridable: Collection[str] = ()
-    exporter: Exporter | None = None
-    has_kernel: HasKernel | None = None
-
-
-NOTHING_KNOWN = Knowledge()
-
-
-class Context:
-    """One model under one run.
-
-    Attributes:
-        seen: tensors (by id) whose facts were asked for since the last `forget`.
-        traced: tensors (by id) whose producer or declaration was asked for since then.
-        counted: tensors whose readers were asked for since then, by id and by how many readers matter: more are all the same.
-        doubts: why something was unknown, in order, since the last `forget`; pairs (reason, remedy).
-        gained: tensors (by id) that rules have made outputs of the graph.
-        absent: what was looked for in the whole model and not found, with the `novelty` of the index at that time.
-        source, settings, exporter, has_kernel: as they were known.
-    """
-
-    def __init__(self, index: GraphIndex, known: Knowledge = NOTHING_KNOWN, facts: Facts | None = None) -> None:
-        """`facts` are those of the graph, where there are some already."""
-        self.index = index
-        self.facts = Facts(index, known.overridable) if facts is None else facts
-        self.source = known.source
-        self.exporter = known.exporter or exporter_of(index.graph, known.source)
-        self.settings = known.settings or {}
-        self.has_kernel = known.has_kernel
-        self.seen: dict[int, gs.Tensor] = {}
-        self.traced: dict[int, gs.Tensor] = {}
-        self.counted: dict[tuple[int, int], gs.Tensor] = {}
-        self.doubts: list[tuple[str, str]] = []
-        self.gained: dict[int, gs.Tensor] = {}
-        self.absent: dict[str, int] = {}
-
-    def forget(self) -> None:
-        if self.seen:
-            self.seen = {}
-        if self.traced:
-            self.traced = {}
-        if self.counted:
-            self.counted = {}
-        if self.doubts:
-            self.doubts = []
-
-    def doubt(self, reason: str, remedy: str = "") -> Any:
-        """Records why an answer is unknown, and is that answer."""
-        self.doubts.append((reason, remedy))
-        return UNKNOWN
-
-    def see(self, tensor: gs.Tensor) -> None:
-        self.seen[id(tensor)] = tensor
-
-    def count(self, tensor: gs.Tensor, most: int = sys.maxsize) -> None:
-        """Notes that the readers of a tensor were asked for; that there are more than `most` is one answer, however many."""
-        self.counted[id(tensor), most] = tensor
-
-    # --- facts -------------------------------------------------------------------------------------------------------------
-
-    def shape(self, tensor: gs.Tensor) -> Any:
-        """List of ints, `Symbol`s and UNKNOWN; UNKNOWN as a whole when the rank is."""
-        self.see(tensor)
-        found = self.facts.shape(tensor)
-        if found is None:
-            return self.doubt(
-                f"rank of {label(tensor)} is unknown", "run shape inference, or declare the shapes of the graph's inputs"
-            )
-        return [_dim(d) for d in found]
-
-    def rank(self, tensor: gs.Tensor) -> Any:
-        found = self.shape(tensor)
-        return found if found is UNKNOWN else len(found)
-
-    def dtype(self, tensor: gs.Tensor) -> Any:
-        self.see(tensor)
-        found = self.facts.dtype(tensor)
-        return self.doubt(f"element type of {label(tensor)} is unknown") if not found else DType(found)
-
-    def declared(self, tensor: gs.Tensor) -> tuple[Any, Any]:
-        """(element type, shape) as the file declares them, not as they are inferred; UNKNOWN where it says nothing."""
-        self.traced[id(tensor)] = tensor
-        dtype, shape = self.facts.declared(tensor)
-        return (
-            DType(dtype) if dtype else self.doubt(f"{label(tensor)} has no declared element type"),
-            self.doubt(f"{label(tensor)} has no declared shape") if shape is None else [_dim(d) for d in shape],
-        )
-
-    def value(self, tensor: gs.Tensor) -> Any:
-        """Partially known integers: a number for rank 0, a list for rank 1."""
-        self.see(tensor)
-        found = self.facts.value(tensor)
-        if found is None:
-            return self.doubt(f"value of {label(tensor)} is unknown")
-        items = [_dim(d) for d in found.items]
-        return items if found.shape else items[0]
-
-    def is_constant(self, tensor: gs.Tensor) -> bool:
-        self.see(tensor)
-        return self.facts.is_constant(tensor)
-
-    def array(self, tensor: gs.Tensor) -> np.ndarray[Any, Any]:
-        """The values of a compile-time constant. Raises Failure when the tensor is none."""
-        self.see(tensor)
-        found = self.facts.constant(tensor)
-        if found is None:
-            raise Failure(f"{label(tensor)} is not a compile-time constant")
-        return found
-
-    def producer(self, tensor: gs.Tensor) -> gs.Node | None:
-        self.traced[id(tensor)] = tensor
-        return self.index.producer(tensor)
-
-    def uses(self, tensor: gs.Tensor) -> list[gs.Node]:
-        self.count(tensor)
-        return self.index.uses(tensor)
-
-    def use_count(self, tensor: gs.Tensor, most: int = sys.maxsize) -> int:
-        """The number of readers of a tensor, to be compared with numbers below `most` or equal to it."""
-        self.count(tensor, most)
-        return self.index.use_count(tensor)
-
-    # --- the model ---------------------------------------------------------------------------------------------------------
-
-    def opset(self, node: gs.Node | None, domain: str = "") -> Any:
-        """Version of a domain in the scope of `node` (the main graph without one).
-
-        A model has ONNX's own domain even where it forgets to say which version; of any other one it imports none then.
-        """
-        scope = self.index.scopes[0] if node is None else self.index.scope(node)
-        found = scope.opsets.get(domain, 0 if domain else None)
-        return self.doubt(f"the model imports no opset of domain {domain!r}") if found is None else found
-
-    @property
-    def subject(self) -> GuardedModel:
-        """What decides which rules are meant for this model."""
-        opsets = {version for scope in self.index.scopes if (version := scope.opsets.get("")) is not None}
-        ir_version = getattr(self.index.graph, "ir_version", None)
-        return GuardedModel(self.exporter, ir_version, opsets, self.source is not None)
-
-    @property
-    def ir_version(self) -> Any:
-        return getattr(self.index.graph, "ir_version", None) or UNKNOWN
-
-    def refused(self, nodes: Iterable[gs.Node]) -> Any:
-        """Whether the installed runtime has no kernel for one of these nodes; True where nobody is to be asked."""
-        if self.has_kernel is None:
-            return True
-        from rewriter.core.facts.single_node import single_node
-
-        is_known = True
-        for node in nodes:
-            for tensor in node.inputs:
-                self.see(tensor)
-            model = single_node(node, self.facts, self.index.scope(node))
-            answer = None if model is None else self.has_kernel(model)
-            if answer is False:
-                return True
-            is_known = is_known and answer is not None
-        remedy = "install ONNX Runtime, or name it as the target: --target onnxruntime"
-        return False if is_known else self.doubt("whether the runtime has a kernel for it is unknown", remedy)
-
-    # --- the framework's own file --------------------------------------------------------------------------------------------
-
-    def source_key(self, node: gs.Node) -> Any:
-        """The node's name in the source information, or UNKNOWN."""
-        remedy = "give the framework's own file: --source model-symbol.json, or a JSON/CSV table keyed by node name"
-        if self.source is None:
-            return self.doubt(f"no source information for {label(node)}", remedy)
-        key = self.source.node_for(node.name, [tensor.name for tensor in node.outputs])
-        return self.doubt(f"{label(node)} is not in the source information", remedy) if key is None else key
-
-
-def _dim(dim: int | str | None) -> Any:
-    return UNKNOWN if dim is None else Symbol(dim) if isinstance(dim, str) else dim
-
-
-def label(part: gs.Tensor | gs.Node) -> str:
-    """How messages call a part of the model."""
-    if isinstance(part, gs.Node):
-        return (
-            f"node {part.name!r}"
-            if part.name
-            else f"{part.op} node making {part.outputs[0].name!r}"
-            if part.outputs
-            else f"{part.op} node"
-        )
-    return f"tensor {part.name!r}"

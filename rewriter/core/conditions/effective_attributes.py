@@ -11,7 +11,7 @@ from typing import Any
 
 import onnx_graphsurgeon as gs
 
-from rewriter.core.conditions.context import Context, label
+from rewriter.core.conditions.recorded_graph import RecordedGraph, label
 from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, Marker
 from rewriter.core.language import schema
 
@@ -31,7 +31,7 @@ def read(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def effective(context: Context, node: gs.Node, name: str) -> Any:
+def effective(context: RecordedGraph, node: gs.Node, name: str) -> Any:
     """Explicit value, schema default or computed default; ABSENT when there is none of them, UNKNOWN when it cannot be told."""
     found = explicit(node, name)
     if isinstance(found, gs.Node.AttributeRef):
@@ -49,7 +49,7 @@ def effective(context: Context, node: gs.Node, name: str) -> Any:
     return compute(context, node)
 
 
-def _spatial(context: Context, node: gs.Node) -> Any:
+def _spatial(context: RecordedGraph, node: gs.Node) -> Any:
     """Number of spatial axes of a convolution or pooling; UNKNOWN when the rank is."""
     kernel = node.attrs.get("kernel_shape")
     if isinstance(kernel, list | tuple):
@@ -58,8 +58,8 @@ def _spatial(context: Context, node: gs.Node) -> Any:
     return UNKNOWN if isinstance(rank, Marker) else max(rank - 2, 0)
 
 
-def _repeat(item: int, times: int) -> Callable[[Context, gs.Node], Any]:
-    def compute(context: Context, node: gs.Node) -> Any:
+def _repeat(item: int, times: int) -> Callable[[RecordedGraph, gs.Node], Any]:
+    def compute(context: RecordedGraph, node: gs.Node) -> Any:
         if item == 0 and node.attrs.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID", ""):
             return context.doubt(f"pads of {label(node)} depend on auto_pad")
         axes = _spatial(context, node)
@@ -68,17 +68,17 @@ def _repeat(item: int, times: int) -> Callable[[Context, gs.Node], Any]:
     return compute
 
 
-def _perm(context: Context, node: gs.Node) -> Any:
+def _perm(context: RecordedGraph, node: gs.Node) -> Any:
     rank = context.rank(node.inputs[0]) if node.inputs else UNKNOWN
     return UNKNOWN if isinstance(rank, Marker) else list(range(rank))[::-1]
 
 
-def _kernel(context: Context, node: gs.Node) -> Any:
+def _kernel(context: RecordedGraph, node: gs.Node) -> Any:
     shape = context.shape(node.inputs[1]) if len(node.inputs) > 1 else UNKNOWN
     return UNKNOWN if isinstance(shape, Marker) else shape[2:]
 
 
-COMPUTED: dict[str, Callable[[Context, gs.Node], Any]] = {
+COMPUTED: dict[str, Callable[[RecordedGraph, gs.Node], Any]] = {
     "pads": _repeat(0, 2),
     "strides": _repeat(1, 1),
     "dilations": _repeat(1, 1),

@@ -9,11 +9,10 @@ from collections.abc import Callable, Container
 from typing import Any
 
 import numpy as np
-import onnx
 import onnx_graphsurgeon as gs
 
-from rewriter.core.conditions.context import Context, label
-from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, DType, Failure, Symbol
+from rewriter.core.conditions.recorded_graph import RecordedGraph, label
+from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, Failure, Symbol
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.index import operator_key
 from rewriter.core.graph.message_text import node_name
@@ -27,7 +26,7 @@ from rewriter.core.record import record
 # Whether the nodes of a model would mean the same if it imported another version of a domain.
 
 
-def obstacle(context: Context, domain: str, version: int) -> str:
+def obstacle(context: RecordedGraph, domain: str, version: int) -> str:
     """What speaks against importing another version of a domain for the model as it stands; "" when nothing does."""
     index = context.index
     was = index.scopes[0].opsets.get(domain, version)
@@ -41,7 +40,7 @@ def obstacle(context: Context, domain: str, version: int) -> str:
     return ""
 
 
-def _changes(context: Context, node: gs.Node, domain: str, was: int, version: int) -> bool:
+def _changes(context: RecordedGraph, node: gs.Node, domain: str, was: int, version: int) -> bool:
     """Whether a node that the model's version has would be another one, or none, in the other version."""
     if schema.schema(node.op, domain, was) is None:
         return False
@@ -52,7 +51,7 @@ def _changes(context: Context, node: gs.Node, domain: str, was: int, version: in
 
 
 def takes_types(
-    context: Context, node: gs.Node, domain: str, version: int, among: Container[int] = frozenset(DTYPES.values())
+    context: RecordedGraph, node: gs.Node, domain: str, version: int, among: Container[int] = frozenset(DTYPES.values())
 ) -> bool:
     """Whether a version has the operator for those element types of this node that are known and among the given ones."""
     from rewriter.core.language.meaning import takes
@@ -72,16 +71,11 @@ def used_count(tensors: list[gs.Tensor]) -> int:
 # Functions of expressions that ask the graph or the model.
 
 
-def _shape(context: Context, part: Any) -> Any:
+def _shape(context: RecordedGraph, part: Any) -> Any:
     return context.shape(part) if isinstance(part, gs.Tensor) else list(np.shape(part))
 
 
-def _rank(context: Context, part: Any) -> Any:
-    found = _shape(context, part)
-    return found if found is UNKNOWN else len(found)
-
-
-def _dim(context: Context, part: Any, at: int) -> Any:
+def _dim(context: RecordedGraph, part: Any, at: int) -> Any:
     found = _shape(context, part)
     if found is UNKNOWN:
         return found
@@ -91,7 +85,7 @@ def _dim(context: Context, part: Any, at: int) -> Any:
     return context.doubt(f"dimension {at} of {label(part)} is unknown") if dim is UNKNOWN else dim
 
 
-def _size(context: Context, part: Any, at: Any = None) -> Any:
+def _size(context: RecordedGraph, part: Any, at: Any = None) -> Any:
     """Product of dimensions; 1 for none. One that is 0 makes the product 0 whatever the others are."""
     found = _shape(context, part)
     if found is UNKNOWN:
@@ -106,27 +100,21 @@ def _size(context: Context, part: Any, at: Any = None) -> Any:
     return context.doubt(f"a dimension of {label(part)} is unknown")
 
 
-def _dtype(context: Context, part: Any) -> Any:
-    if isinstance(part, gs.Tensor):
-        return context.dtype(part)
-    return DType(onnx.helper.np_dtype_to_tensor_dtype(np.asarray(part).dtype))
-
-
-def _declared_rank(context: Context, tensor: gs.Tensor) -> Any:
+def _declared_rank(context: RecordedGraph, tensor: gs.Tensor) -> Any:
     shape = context.declared(tensor)[1]
     return shape if shape is UNKNOWN else len(shape)
 
 
-def _present(context: Context, value: Any) -> Any:
+def _present(context: RecordedGraph, value: Any) -> Any:
     return value if value is UNKNOWN else not (value is ABSENT or (isinstance(value, gs.Tensor) and not value.name))
 
 
-def _producer(context: Context, tensor: gs.Tensor) -> str:
+def _producer(context: RecordedGraph, tensor: gs.Tensor) -> str:
     found = context.producer(tensor)
     return found.op if found is not None else ""
 
 
-def _in_node_order(context: Context, names: list[str]) -> list[str]:
+def _in_node_order(context: RecordedGraph, names: list[str]) -> list[str]:
     positions = {
         tensor.name: number
         for number, node in enumerate(context.index.members(context.index.scopes[0]))
@@ -135,41 +123,32 @@ def _in_node_order(context: Context, names: list[str]) -> list[str]:
     return sorted(names, key=lambda name: positions.get(name, -1))
 
 
-def _metadata(context: Context, node: gs.Node, key: str) -> str:
+def _metadata(context: RecordedGraph, node: gs.Node, key: str) -> str:
     return node_texts(node).metadata.get(key, "")
 
 
-def _model_metadata(context: Context, key: str) -> str:
+def _model_metadata(context: RecordedGraph, key: str) -> str:
     found: dict[str, str] = getattr(context.index.graph, "model_metadata", None) or {}
     return found.get(key, "")
 
 
-def _maybe(context: Context, condition: Any) -> Any:
+def _maybe(context: RecordedGraph, condition: Any) -> Any:
     return True if condition is UNKNOWN else condition
 
 
-def _known(context: Context, value: Any) -> bool:
+def _known(context: RecordedGraph, value: Any) -> bool:
     return value is not UNKNOWN and not (
         isinstance(value, list) and any(item is UNKNOWN or isinstance(item, Symbol) for item in value)
     )
 
 
-def _known_but_one(context: Context, value: Any) -> Any:
+def _known_but_one(context: RecordedGraph, value: Any) -> Any:
     if value is UNKNOWN:
         return UNKNOWN
     return sum(not isinstance(item, int) for item in value) <= 1
 
 
-def _axis(context: Context, axis: int, part: Any) -> Any:
-    rank = _rank(context, part)
-    if rank is UNKNOWN:
-        return rank
-    if not -max(rank, 1) <= axis < max(rank, 1):
-        raise Failure(f"axis {axis} does not exist at rank {rank}")
-    return axis % rank if rank else 0
-
-
-def _reshape_target(context: Context, tensor: gs.Tensor, value: list[Any]) -> Any:
+def _reshape_target(context: RecordedGraph, tensor: gs.Tensor, value: list[Any]) -> Any:
     """A constant for Reshape (allowzero=0) that means what the computed shape means.
 
     A dimension known by name that the input has at the same place becomes 0, which copies it; one other unknown item becomes
@@ -195,7 +174,7 @@ def _kept(item: Any, dim: Any) -> int:
     return item if isinstance(item, int) else -1
 
 
-def _broadcast(context: Context, left: list[Any], right: list[Any]) -> Any:
+def _broadcast(context: RecordedGraph, left: list[Any], right: list[Any]) -> Any:
     result: list[Any] = []
     width = max(len(left), len(right))
     for one, other in zip([1] * (width - len(left)) + left, [1] * (width - len(right)) + right, strict=True):
@@ -212,7 +191,7 @@ def _broadcast(context: Context, left: list[Any], right: list[Any]) -> Any:
     return result
 
 
-def _can_broadcast(context: Context, left: list[Any], right: list[Any]) -> Any:
+def _can_broadcast(context: RecordedGraph, left: list[Any], right: list[Any]) -> Any:
     unknown = False
     for one, other in zip(reversed(left), reversed(right), strict=False):
         if isinstance(one, int) and isinstance(other, int):
@@ -223,17 +202,14 @@ def _can_broadcast(context: Context, left: list[Any], right: list[Any]) -> Any:
     return UNKNOWN if unknown else True
 
 
-def _default(context: Context, value: Any, other: Any) -> Any:
+def _default(context: RecordedGraph, value: Any, other: Any) -> Any:
     absent = value is ABSENT or (isinstance(value, gs.Tensor) and not value.name)
     return other if absent else value
 
 
 FACT_BODIES: dict[str, Callable[..., Any]] = {
-    "rank": _rank,
-    "shape": _shape,
     "dim": _dim,
     "size": _size,
-    "dtype": _dtype,
     "declared_dtype": lambda context, tensor: context.declared(tensor)[0],
     "declared_rank": _declared_rank,
     "declared_shape": lambda context, tensor: context.declared(tensor)[1],
@@ -241,7 +217,7 @@ FACT_BODIES: dict[str, Callable[..., Any]] = {
     "is_const": lambda context, tensor: context.is_constant(tensor),
     "present": _present,
     "matched": lambda context, node: node is not ABSENT,
-    "uses": Context.use_count,
+    "uses": RecordedGraph.use_count,
     "users": lambda context, tensor: [node.op for node in context.uses(tensor)],
     "producer": _producer,
     "is_output": lambda context, tensor: context.index.output_of(tensor),
@@ -255,7 +231,6 @@ FACT_BODIES: dict[str, Callable[..., Any]] = {
     "metadata": _metadata,
     "model_metadata": _model_metadata,
     "in_node_order": _in_node_order,
-    "opset": lambda context, domain="": context.opset(None, domain),
     "keeps_meaning": lambda context, version, domain="": not obstacle(context, domain, version),
     "exporter": lambda context: context.exporter.name,
     "exporter_version": lambda context: context.exporter.version,
@@ -263,7 +238,6 @@ FACT_BODIES: dict[str, Callable[..., Any]] = {
     "known": _known,
     "known_but_one": _known_but_one,
     "maybe": _maybe,
-    "axis": _axis,
     "reshape_target": _reshape_target,
     "broadcast": _broadcast,
     "can_broadcast": _can_broadcast,
@@ -281,13 +255,13 @@ _SPREADING = having("moves") - having("pads")
 _LONGEST_CHAIN = 64
 
 
-def _constant(context: Context, tensor: gs.Tensor) -> Any:
+def _constant(context: RecordedGraph, tensor: gs.Tensor) -> Any:
     if not context.is_constant(tensor):
         return context.doubt(f"{label(tensor)} is no constant")
     return context.array(tensor)
 
 
-def _computed(context: Context, tensor: gs.Tensor) -> Any:
+def _computed(context: RecordedGraph, tensor: gs.Tensor) -> Any:
     if context.is_constant(tensor):
         return context.array(tensor)
     node = context.producer(tensor)
@@ -300,7 +274,7 @@ def _computed(context: Context, tensor: gs.Tensor) -> Any:
     return context.doubt(f"{label(node)} is not computed before the model runs") if found is None else found
 
 
-def _fill(context: Context, tensor: gs.Tensor) -> Any:
+def _fill(context: RecordedGraph, tensor: gs.Tensor) -> Any:
     for _ in range(_LONGEST_CHAIN):
         node = context.producer(tensor)
         if node is None or node.op == "Constant":
@@ -317,7 +291,7 @@ def _fill(context: Context, tensor: gs.Tensor) -> Any:
     return _number(context, context.array(tensor), label(tensor))
 
 
-def _only_item(context: Context, node: gs.Node) -> Any:
+def _only_item(context: RecordedGraph, node: gs.Node) -> Any:
     value = node.attrs.get("value")
     if value is None:
         return 0.0
@@ -329,14 +303,14 @@ def _only_item(context: Context, node: gs.Node) -> Any:
         return context.doubt(str(error))
 
 
-def _number(context: Context, array: np.ndarray[Any, Any], what: str) -> Any:
+def _number(context: RecordedGraph, array: np.ndarray[Any, Any], what: str) -> Any:
     flat = array.reshape(-1)
     if not flat.size or flat.dtype.kind not in "biuf" or not (flat == flat[0]).all():
         return context.doubt(f"{what} does not hold one number throughout")
     return flat[0].item()
 
 
-def _expand_target(context: Context, tensor: gs.Tensor, value: list[Any]) -> Any:
+def _expand_target(context: RecordedGraph, tensor: gs.Tensor, value: list[Any]) -> Any:
     """A constant for Expand that means what the computed shape means: a length that the input has there already becomes 1."""
     context.see(tensor)
     shape = context.facts.shape(tensor)
@@ -366,7 +340,7 @@ CONTENTS_BODIES: dict[str, Callable[..., Any]] = {
 # Functions of expressions that ask the framework's own file; unknown where there is none, or where it does not tell.
 
 
-def _own_key(context: Context, node: gs.Node) -> Any:
+def _own_key(context: RecordedGraph, node: gs.Node) -> Any:
     """The name of the framework node that became this node, as its operator shows; UNKNOWN where it has only got its name.
 
     After a rewrite, a node may have the name of another one: where a scale is folded into a BatchNormalization, the result is
@@ -384,7 +358,7 @@ def _own_key(context: Context, node: gs.Node) -> Any:
     return key
 
 
-def _source(context: Context, node: gs.Node, attribute: str, like: Any = ABSENT) -> Any:
+def _source(context: RecordedGraph, node: gs.Node, attribute: str, like: Any = ABSENT) -> Any:
     key = _own_key(context, node)
     if key is UNKNOWN or context.source is None:
         return UNKNOWN
@@ -398,7 +372,7 @@ def _source(context: Context, node: gs.Node, attribute: str, like: Any = ABSENT)
     return list(found) if isinstance(found, tuple) else found
 
 
-def _source_op(context: Context, node: gs.Node) -> Any:
+def _source_op(context: RecordedGraph, node: gs.Node) -> Any:
     key = context.source_key(node)
     if key is UNKNOWN or context.source is None:
         return UNKNOWN
@@ -406,7 +380,7 @@ def _source_op(context: Context, node: gs.Node) -> Any:
     return operator or context.doubt(f"the source information has no operator for {label(node)}")
 
 
-def _source_edge(context: Context, node: gs.Node, at: int) -> Any:
+def _source_edge(context: RecordedGraph, node: gs.Node, at: int) -> Any:
     key = _own_key(context, node)
     if key is UNKNOWN or context.source is None:
         return UNKNOWN
@@ -414,17 +388,17 @@ def _source_edge(context: Context, node: gs.Node, at: int) -> Any:
     return context.doubt(f"the source information has no input {at} for {label(node)}") if found is None else found
 
 
-def _source_input(context: Context, node: gs.Node, at: int) -> Any:
+def _source_input(context: RecordedGraph, node: gs.Node, at: int) -> Any:
     edge = _source_edge(context, node, at)
     return edge if edge is UNKNOWN else edge[0]
 
 
-def _source_index(context: Context, node: gs.Node, at: int) -> Any:
+def _source_index(context: RecordedGraph, node: gs.Node, at: int) -> Any:
     edge = _source_edge(context, node, at)
     return edge if edge is UNKNOWN else edge[1]
 
 
-def _source_is_output(context: Context, node: gs.Node) -> Any:
+def _source_is_output(context: RecordedGraph, node: gs.Node) -> Any:
     key = context.source_key(node)
     if key is UNKNOWN or context.source is None:
         return UNKNOWN
@@ -433,11 +407,11 @@ def _source_is_output(context: Context, node: gs.Node) -> Any:
     return any(name == key for name, _ in context.source.heads)
 
 
-def _source_has(context: Context, node: gs.Node) -> bool:
+def _source_has(context: RecordedGraph, node: gs.Node) -> bool:
     return context.source is not None and context.source.node_for(node.name, [t.name for t in node.outputs]) is not None
 
 
-def _source_outputs(context: Context) -> Any:
+def _source_outputs(context: RecordedGraph) -> Any:
     """Names of the tensors that stand for the heads of the framework's graph, in its order; UNKNOWN when one is not found."""
     if context.source is None or not context.source.heads:
         return context.doubt("the source information does not list the graph's outputs")
@@ -452,7 +426,7 @@ def _source_outputs(context: Context) -> Any:
     return found
 
 
-def _source_nodes(context: Context) -> Any:
+def _source_nodes(context: RecordedGraph) -> Any:
     if context.source is None:
         return context.doubt("there is no source information")
     return list(context.source.nodes)
@@ -529,21 +503,21 @@ def _equation(text: str) -> Equation:
     return found
 
 
-def _perm(context: Context, text: str, position: int) -> list[int]:
+def _perm(context: RecordedGraph, text: str, position: int) -> list[int]:
     equation = _equation(text)
     return [equation.operands[position].index(letter) for letter in equation.layout(position) if letter != _PAD]
 
 
-def _unsqueezed(context: Context, text: str, position: int) -> list[int]:
+def _unsqueezed(context: RecordedGraph, text: str, position: int) -> list[int]:
     return [at for at, letter in enumerate(_equation(text).layout(position)) if letter == _PAD]
 
 
-def _summed(context: Context, text: str) -> list[int]:
+def _summed(context: RecordedGraph, text: str) -> list[int]:
     equation = _equation(text)
     return [at for at, letter in enumerate(equation.product()) if letter not in equation.output]
 
 
-def _output(context: Context, text: str) -> list[int]:
+def _output(context: RecordedGraph, text: str) -> list[int]:
     equation = _equation(text)
     left = [letter for letter in equation.product() if letter in equation.output]
     return [left.index(letter) for letter in equation.output]

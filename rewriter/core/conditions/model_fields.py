@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 import onnx
 
-from rewriter.core.conditions.context import Context
+from rewriter.core.conditions.recorded_graph import RecordedGraph
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.objects import Graph
 from rewriter.core.graph.values import elem_type
@@ -37,7 +37,7 @@ _BY_TYPE: Mapping[int, int] = {
 _BY_KIND: Mapping[str, int] = {"sparse_tensor_type": 8, "optional_type": 8}
 
 
-def least_ir_version(context: Context) -> int:
+def least_ir_version(context: RecordedGraph) -> int:
     """The lowest ir_version whose format has all that this model computes with; metadata of nodes are read over by older
     programs.
     """
@@ -77,7 +77,7 @@ that were there.
 """
 
 
-def find(name: str, context: Context) -> list[str]:
+def find(name: str, context: RecordedGraph) -> list[str]:
     """The parts of the model that have a fault; one that can only have come with something new is not looked for again until
     something new came.
     """

@@ -2,19 +2,20 @@
 
 bool, int, float, str and lists of them, and NumPy arrays stand for themselves. A captured tensor or a label is the graph's own
 object. Two markers complete them: `UNKNOWN`, the third truth value, and `ABSENT`, an optional operand or attribute that is
-not there.
+not there. Before a graph is built, a value may also be known in part: `OneOf` some element types, a `Stranger` with known
+traits, `SomeOf` some items.
+
+Most models are judged before NumPy, ONNX or graphsurgeon are imported: they are imported here only where there is an array.
 """
 
 from __future__ import annotations
 
 import math
 import operator
+import sys
 from collections.abc import Callable, Iterable
 from itertools import product
-from typing import Any, Final, Union
-
-import numpy as np
-import onnx_graphsurgeon as gs
+from typing import Any, Final
 
 from rewriter.core.language.dtypes import DTYPE_NAMES
 
@@ -57,7 +58,43 @@ class Symbol(str):
     __slots__ = ()
 
 
-Value = Union[bool, int, float, str, list[Any], "np.ndarray[Any, Any]", gs.Tensor, gs.Node, Marker, None]
+class Partial:
+    """A value known in part."""
+
+    __slots__ = ()
+
+    def compared(self, op: str, other: Any) -> Any:
+        """`self op other`, or UNKNOWN."""
+        return UNKNOWN
+
+
+class Stranger(Partial):
+    """A tensor or node of a model that has no graph yet: two of them may be the same one."""
+
+    __slots__ = ()
+
+
+class OneOf(Partial):
+    """One of several element types, given as TensorProto numbers."""
+
+    __slots__ = ("dtypes",)
+
+    def __init__(self, dtypes: frozenset[int]) -> None:
+        self.dtypes = dtypes
+
+    def compared(self, op: str, other: Any) -> Any:
+        dtypes = other.dtypes if isinstance(other, OneOf) else {other} if isinstance(other, int) else None
+        apart = dtypes is not None and op in ("==", "!=") and self.dtypes.isdisjoint(dtypes)
+        return op == "!=" if apart else UNKNOWN
+
+
+class SomeOf(Partial):
+    """A list that holds some of these items, and no others."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: list[Any]) -> None:
+        self.items = items
 
 
 class Failure(Exception):
@@ -76,6 +113,17 @@ def check_shape(shape: Iterable[int], item_bytes: int = 1) -> None:
     dims = list(shape)
     if (size := math.prod(dims)) > ARRAY_LIMIT or size * item_bytes > BYTES_LIMIT:
         raise Failure(f"a constant of shape {show(dims)} is too large")
+
+
+def of_library(value: Any, library: str, *names: str) -> bool:
+    """Whether a value is an instance of one of the classes of a library, which need not be imported for it."""
+    module = sys.modules.get(library)
+    return module is not None and isinstance(value, tuple([getattr(module, name, ()) for name in names]))
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value is an array of NumPy."""
+    return of_library(value, "numpy", "ndarray")
 
 
 class Room:
@@ -99,7 +147,7 @@ class Room:
                     inner += one
                 elif isinstance(one, str):
                     self.characters -= len(one)
-                elif isinstance(one, np.ndarray):
+                elif is_array(one):
                     check_shape(one.shape, one.itemsize)
                     self.array_bytes -= one.nbytes
             if self.characters < 0 or self.array_bytes < 0:
@@ -112,16 +160,18 @@ class Room:
 
 def bounded(value: Any) -> Any:
     """The value itself. Raises Failure if it is larger than an expression may make, with all that it holds."""
-    if isinstance(value, list | str | np.ndarray):
+    if isinstance(value, list | str) or is_array(value):
         Room().add(value)
     return value
 
 
-def as_array(value: Any) -> np.ndarray[Any, Any]:
+def as_array(value: Any) -> Any:
     """Known numbers or texts in lists, which may nest, as an array; of other objects NumPy would ask what they are.
 
     Raises Failure for what is neither, such as a graph in an attribute of a damaged model, and for lists that differ in length.
     """
+    import numpy as np
+
     items = flat(value)
     if not all(isinstance(item, bool | int | float | str | np.ndarray | np.generic) for item in items):
         raise Failure("neither numbers nor texts")
@@ -133,30 +183,41 @@ def as_array(value: Any) -> np.ndarray[Any, Any]:
         raise Failure(str(error)) from error
 
 
+def dtype_of(value: Any) -> DType:
+    """The element type of an array, as ONNX numbers it."""
+    import numpy as np
+    from onnx import helper
+
+    return DType(helper.np_dtype_to_tensor_dtype(np.asarray(value).dtype))
+
+
 def flat(value: Any) -> list[Any]:
     """The items of a list and of the lists in it."""
     return [inner for item in value for inner in flat(item)] if isinstance(value, list) else [value]
 
 
+_OWN = frozenset({bool, int, float, str, list, DType, Symbol, Marker})
+
+
 def plain(value: Any) -> Any:
     """NumPy scalars and tuples as Python's own, so that values compare and print the same wherever they came from."""
-    if isinstance(value, np.generic):
-        return value.item()
+    if type(value) in _OWN:
+        return value
     if isinstance(value, tuple):
         return list(value)
-    return value
+    return value.item() if of_library(value, "numpy", "generic") else value
 
 
 def show(value: Any, limit: int = 80) -> str:
     """Short text of a value for messages: arrays by type and shape, long lists cut."""
-    if isinstance(value, np.ndarray):
+    if is_array(value):
         text = f"{value.dtype}{list(value.shape)}"
         return f"{value.tolist()}" if value.size <= 4 else text
-    if isinstance(value, gs.Tensor):
+    if of_library(value, "onnx_graphsurgeon", "Tensor"):
         return f"tensor {value.name!r}"
-    if isinstance(value, gs.Graph):
+    if of_library(value, "onnx_graphsurgeon", "Graph"):
         return f"graph {value.name!r}"
-    if isinstance(value, gs.Node):
+    if of_library(value, "onnx_graphsurgeon", "Node"):
         return f"node {value.name or value.op!r}"
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -185,7 +246,7 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-_NUMBERS = (int, float, bool, DType)
+_NUMBERS = frozenset({int, float, bool, DType})
 _COMPARED_AT_ONCE = frozenset({(str, str), *product(_NUMBERS, _NUMBERS)})
 """Kinds of values that are compared as Python does it."""
 
@@ -199,7 +260,7 @@ def truth(value: Any) -> Any:
         return value
     if isinstance(value, int) and value in (0, 1):
         return bool(value)
-    if isinstance(value, np.bool_) or (isinstance(value, np.ndarray) and value.dtype == bool and value.size == 1):
+    if of_library(value, "numpy", "ndarray", "bool_") and value.dtype == bool and value.size == 1:
         return bool(value)
     raise Failure(f"a condition must be true, false or unknown, not {show(value)} (use `all` or `any` for several)")
 
@@ -208,6 +269,8 @@ def arithmetic(op: str, left: Any, right: Any) -> Any:
     """`left op right` for numbers, lists (`+` joins, `*` with a number repeats, all else goes item by item) and arrays."""
     if left is UNKNOWN or right is UNKNOWN:
         return UNKNOWN
+    if type(left) in _NUMBERS and type(right) in _NUMBERS:
+        return _numbers(op, left, right)
     if isinstance(left, list) or isinstance(right, list):
         return _lists(op, left, right)
     if isinstance(left, Symbol) or isinstance(right, Symbol):
@@ -215,14 +278,16 @@ def arithmetic(op: str, left: Any, right: Any) -> Any:
     if isinstance(left, str) and isinstance(right, str) and op == "+":
         return left + right
     for value in (left, right):
-        if not isinstance(value, int | float | np.ndarray):
+        if not isinstance(value, int | float) and not is_array(value):
             raise Failure(f"{show(value)} is not a number")
-    if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
-        return _arrays(op, left, right)
+    return _arrays(op, left, right)
+
+
+def _numbers(op: str, left: float, right: float) -> int | float:
     if op == "**" and (abs(left) > 1 and abs(right) > 64):
         raise Failure("power out of range")
     try:
-        result = _ARITHMETIC[op](left, right)
+        result: int | float = _ARITHMETIC[op](left, right)
     except (ZeroDivisionError, OverflowError) as error:
         raise Failure(str(error)) from error
     return checked(result) if isinstance(result, int) else result
@@ -247,7 +312,7 @@ def _lists(op: str, left: Any, right: Any) -> Any:
             raise Failure(f"`{op}` between lists of {len(left)} and {len(right)} items")
         return _each(op, zip(left, right, strict=True))
     items, other = (left, right) if isinstance(left, list) else (right, left)
-    if isinstance(other, np.ndarray):
+    if is_array(other):
         return arithmetic(op, *(as_array(value) if value is items else value for value in (left, right)))
     if op == "*" and isinstance(other, int):
         return _bounded(items, len(items) * (max(other, 1) - 1)) * other
@@ -274,6 +339,8 @@ def _bounded(items: list[Any], more: int) -> list[Any]:
 
 def _arrays(op: str, left: Any, right: Any) -> Any:
     """Elementwise with broadcasting; a Python number takes the array's element type, so that float32 stays float32."""
+    import numpy as np
+
     try:
         check_shape(np.broadcast_shapes(np.shape(left), np.shape(right)), np.result_type(left, right).itemsize)
         with np.errstate(all="ignore"):
@@ -292,7 +359,11 @@ def compare(op: str, left: Any, right: Any) -> Any:
         return UNKNOWN
     if left is ABSENT or right is ABSENT:
         return _absent(op, left, right)
-    if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
+    if isinstance(left, Partial):
+        return left.compared(op, right)
+    if isinstance(right, Partial):
+        return right.compared(op, left) if op in ("==", "!=") else UNKNOWN
+    if is_array(left) or is_array(right):
         return _compare_arrays(op, left, right)
     if isinstance(left, list) and isinstance(right, list):
         return _compare_lists(op, left, right)
@@ -325,8 +396,10 @@ def _absent(op: str, left: Any, right: Any) -> Any:
 
 
 def _compare_arrays(op: str, left: Any, right: Any) -> Any:
+    import numpy as np
+
     for value in (left, right):
-        if isinstance(value, gs.Graph | gs.Node):
+        if of_library(value, "onnx_graphsurgeon", "Graph", "Node"):
             raise Failure(f"{show(left)} and {show(right)} cannot be compared")
     try:
         check_shape(np.broadcast_shapes(np.shape(left), np.shape(right)))
@@ -353,7 +426,7 @@ def _compare_lists(op: str, left: list[Any], right: list[Any]) -> Any:
 
 
 def _settled(same: Any) -> bool:
-    if isinstance(same, np.ndarray):
+    if is_array(same):
         return bool(same.all())
     return all(same) if isinstance(same, list) else bool(same)
 
@@ -364,7 +437,7 @@ def contains(item: Any, items: Any) -> Any:
         return UNKNOWN
     if isinstance(items, str):
         return isinstance(item, str) and item in items
-    if isinstance(items, np.ndarray):
+    if is_array(items):
         items = [plain(element) for element in items.ravel()[:LIST_LIMIT]]
     if not isinstance(items, list):
         raise Failure(f"{show(items)} has no elements")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rewriter.core.conditions.context import Context
+from rewriter.core.conditions.recorded_graph import RecordedGraph
 from rewriter.core.conditions.rule_values import (
     LIST_LIMIT,
     UNKNOWN,
@@ -23,53 +23,20 @@ from rewriter.core.conditions.rule_values import (
     compare,
     contains,
     plain,
-    truth,
 )
 
 # Functions of expressions on lists, numbers and texts; a list may hold unknown items, which spoil only what looks at them.
 
 
-def _all(context: Context, value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return bool(np.all(value))
-    if not isinstance(value, list):
-        return truth(value)
-    answers = [_element(item) for item in value]
-    return False if False in answers else UNKNOWN if UNKNOWN in answers else True
-
-
-def _any(context: Context, value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return bool(np.any(value))
-    if not isinstance(value, list):
-        return truth(value)
-    answers = [_element(item) for item in value]
-    return True if True in answers else UNKNOWN if UNKNOWN in answers else False
-
-
-def _element(item: Any) -> Any:
-    """An element of a list counts as the same element of an array does: a number is true unless it is 0."""
-    return item != 0 if isinstance(item, int | float) else truth(item)
-
-
-def _range(context: Context, *bounds: int) -> list[int]:
-    if any(isinstance(bound, Symbol) for bound in bounds):
-        raise Failure("a dimension known by name only is no bound")
-    numbers = range(*bounds)
-    if len(numbers) > LIST_LIMIT:
-        raise Failure(f"a list of more than {LIST_LIMIT} items")
-    return list(numbers)
-
-
-def _sorted(context: Context, items: Any) -> Any:
+def _sorted(context: RecordedGraph, items: Any) -> Any:
     return np.sort(items, axis=None) if isinstance(items, np.ndarray) else sorted(items)
 
 
-def _reversed(context: Context, items: Any) -> Any:
+def _reversed(context: RecordedGraph, items: Any) -> Any:
     return items[::-1]
 
 
-def _set(context: Context, items: Any) -> list[Any]:
+def _set(context: RecordedGraph, items: Any) -> list[Any]:
     return sorted({plain(item) for item in _listed(items)})
 
 
@@ -83,7 +50,7 @@ def _listed(items: Any) -> list[Any]:
     return listed
 
 
-def _index(context: Context, items: Any, item: Any) -> Any:
+def _index(context: RecordedGraph, items: Any, item: Any) -> Any:
     for at, other in enumerate(_listed(items)):
         same = compare("==", other, item)
         if same is UNKNOWN:
@@ -93,12 +60,12 @@ def _index(context: Context, items: Any, item: Any) -> Any:
     raise Failure("the item is not in the list")
 
 
-def _count(context: Context, items: Any, item: Any) -> Any:
+def _count(context: RecordedGraph, items: Any, item: Any) -> Any:
     answers = [compare("==", other, item) for other in _listed(items)]
     return UNKNOWN if UNKNOWN in answers else answers.count(True)
 
 
-def _take(context: Context, items: Any, at: Any, axis: int | None = None) -> Any:
+def _take(context: RecordedGraph, items: Any, at: Any, axis: int | None = None) -> Any:
     if isinstance(items, np.ndarray):
         if isinstance(at, slice):
             at = range(*at.indices(items.size if axis is None else items.shape[axis]))
@@ -114,39 +81,39 @@ def _take(context: Context, items: Any, at: Any, axis: int | None = None) -> Any
     return items[int(places)] if places.ndim == 0 else [items[place] for place in places.ravel().tolist()]
 
 
-def _without(context: Context, items: list[Any], unwanted: list[Any]) -> Any:
+def _without(context: RecordedGraph, items: list[Any], unwanted: list[Any]) -> Any:
     if any(item is UNKNOWN or isinstance(item, Symbol) for item in unwanted):
         return UNKNOWN
     return [item for item in items if contains(item, unwanted) is not True]
 
 
-def _nonzero(context: Context, items: Any) -> Any:
+def _nonzero(context: RecordedGraph, items: Any) -> Any:
     return _listed(np.flatnonzero(np.asarray(items)))
 
 
-def _argsort(context: Context, items: Any) -> Any:
+def _argsort(context: RecordedGraph, items: Any) -> Any:
     return _listed(np.argsort(np.asarray(items), axis=None, kind="stable"))
 
 
-def _float(context: Context, value: Any) -> float:
+def _float(context: RecordedGraph, value: Any) -> float:
     return float(value.item() if isinstance(value, np.ndarray) else value)
 
 
-def _int(context: Context, value: Any) -> int:
+def _int(context: RecordedGraph, value: Any) -> int:
     return int(value.item() if isinstance(value, np.ndarray) else value)
 
 
-def _str(context: Context, value: Any) -> str:
+def _str(context: RecordedGraph, value: Any) -> str:
     return "true" if value is True else "false" if value is False else repr(value) if isinstance(value, DType) else str(value)
 
 
-def _replace(context: Context, text: str, old: str, new: str) -> str:
+def _replace(context: RecordedGraph, text: str, old: str, new: str) -> str:
     if len(text) * max(1, len(new)) > LIST_LIMIT * 16:
         raise Failure("the text is too long")
     return text.replace(old, new)
 
 
-def _glob(context: Context, text: str, pattern: str) -> bool:
+def _glob(context: RecordedGraph, text: str, pattern: str) -> bool:
     """In time proportional to the product of both lengths, whatever they are."""
     at = place = 0
     star, resumed = -1, 0
@@ -163,17 +130,13 @@ def _glob(context: Context, text: str, pattern: str) -> bool:
     return not pattern[place:].strip("*")
 
 
-def _last_part(context: Context, text: str, separator: str) -> str:
+def _last_part(context: RecordedGraph, text: str, separator: str) -> str:
     if not separator:
         raise Failure("the separator is empty")
     return text.rpartition(separator)[2]
 
 
 LIST_BODIES: dict[str, Callable[..., Any]] = {
-    "all": _all,
-    "any": _any,
-    "len": lambda context, items: len(items),
-    "range": _range,
     "sorted": _sorted,
     "reversed": _reversed,
     "set": _set,
@@ -215,7 +178,7 @@ def _items(value: Any) -> Any:
 def _mapped(function: Callable[..., Any], *, as_float: bool = False) -> Callable[..., Any]:
     """A NumPy function over an array, a list (giving a list) or one number (giving a number)."""
 
-    def call(context: Context, value: Any, *more: Any) -> Any:
+    def call(context: RecordedGraph, value: Any, *more: Any) -> Any:
         known = _items(value)
         if known is UNKNOWN:
             return UNKNOWN
@@ -236,7 +199,7 @@ def _whole(function: Callable[[Any], Any]) -> Callable[..., Any]:
     """floor, ceil, round: of a single number as an int, so that it can be a dimension."""
     mapped = _mapped(function)
 
-    def call(context: Context, value: Any) -> Any:
+    def call(context: RecordedGraph, value: Any) -> Any:
         result = mapped(context, value)
         if isinstance(value, np.ndarray) or result is UNKNOWN:
             return result
@@ -246,7 +209,7 @@ def _whole(function: Callable[[Any], Any]) -> Callable[..., Any]:
 
 
 def _reduced(function: Callable[..., Any]) -> Callable[..., Any]:
-    def call(context: Context, value: Any, axes: Any = None) -> Any:
+    def call(context: RecordedGraph, value: Any, axes: Any = None) -> Any:
         known = _items(value)
         if known is UNKNOWN:
             return UNKNOWN
@@ -263,7 +226,7 @@ def _reduced(function: Callable[..., Any]) -> Callable[..., Any]:
 def _extreme(whole: Callable[[Any], Any], pairwise: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     """min, max: the extreme element of one value, or element by element of several."""
 
-    def call(context: Context, value: Any, *more: Any) -> Any:
+    def call(context: RecordedGraph, value: Any, *more: Any) -> Any:
         parts = [_items(part) for part in (value, *more)]
         if any(part is UNKNOWN for part in parts):
             return UNKNOWN
@@ -295,7 +258,7 @@ def _check_together(*values: Any) -> None:
 
 
 def _filled(value: float) -> Callable[..., Any]:
-    def call(context: Context, shape: Any, dtype: int = DType(1)) -> Any:
+    def call(context: RecordedGraph, shape: Any, dtype: int = DType(1)) -> Any:
         if _items(shape) is UNKNOWN:
             return UNKNOWN
         return np.full(_shape(shape), value, dtype=element_type(dtype))
@@ -303,7 +266,7 @@ def _filled(value: float) -> Callable[..., Any]:
     return call
 
 
-def _full(context: Context, shape: Any, value: Any, dtype: Any = None) -> Any:
+def _full(context: RecordedGraph, shape: Any, value: Any, dtype: Any = None) -> Any:
     if _items(shape) is UNKNOWN:
         return UNKNOWN
     kind = (
@@ -316,27 +279,27 @@ def _full(context: Context, shape: Any, value: Any, dtype: Any = None) -> Any:
     return np.full(_shape(shape, kind.itemsize), value, dtype=kind)
 
 
-def _reshape(context: Context, value: Any, shape: Any) -> Any:
+def _reshape(context: RecordedGraph, value: Any, shape: Any) -> Any:
     known = _items(value)
     if known is UNKNOWN or _items(shape) is UNKNOWN:
         return UNKNOWN
     return np.reshape(known, shape)
 
 
-def _transpose(context: Context, value: Any, perm: Any = None) -> Any:
+def _transpose(context: RecordedGraph, value: Any, perm: Any = None) -> Any:
     return np.transpose(value, perm)
 
 
-def _expand_dims(context: Context, value: Any, axes: Any) -> Any:
+def _expand_dims(context: RecordedGraph, value: Any, axes: Any) -> Any:
     known = _items(value)
     return UNKNOWN if known is UNKNOWN else np.expand_dims(known, tuple(axes) if isinstance(axes, list) else axes)
 
 
-def _squeeze(context: Context, value: Any, axes: Any = None) -> Any:
+def _squeeze(context: RecordedGraph, value: Any, axes: Any = None) -> Any:
     return np.squeeze(value, tuple(axes) if isinstance(axes, list) else axes)
 
 
-def _concat(context: Context, *parts: Any) -> Any:
+def _concat(context: RecordedGraph, *parts: Any) -> Any:
     *arrays, axis = parts
     if isinstance(axis, list | np.ndarray):
         raise Failure("the last argument of `concat` is the axis")
@@ -347,24 +310,24 @@ def _concat(context: Context, *parts: Any) -> Any:
     return np.concatenate(known, axis=axis)
 
 
-def _matmul(context: Context, left: Any, right: Any) -> Any:
+def _matmul(context: RecordedGraph, left: Any, right: Any) -> Any:
     if np.ndim(left) > 1 and np.ndim(right) > 1:
         check_shape((*np.broadcast_shapes(left.shape[:-2], right.shape[:-2]), left.shape[-2], right.shape[-1]), left.itemsize)
     return np.matmul(left, right)
 
 
-def _cast(context: Context, value: Any, dtype: int) -> Any:
+def _cast(context: RecordedGraph, value: Any, dtype: int) -> Any:
     known = _items(value)
     return UNKNOWN if known is UNKNOWN else as_array(known).astype(element_type(dtype))
 
 
-def _to_list(context: Context, value: Any) -> Any:
+def _to_list(context: RecordedGraph, value: Any) -> Any:
     if isinstance(value, np.ndarray) and value.size > LIST_LIMIT:
         raise Failure(f"a list of more than {LIST_LIMIT} items")
     return value.ravel().tolist() if isinstance(value, np.ndarray) else value
 
 
-def _where(context: Context, test: Any, then: Any, other: Any) -> Any:
+def _where(context: RecordedGraph, test: Any, then: Any, other: Any) -> Any:
     parts = [_items(part) for part in (test, then, other)]
     if any(part is UNKNOWN for part in parts):
         return UNKNOWN
@@ -373,7 +336,7 @@ def _where(context: Context, test: Any, then: Any, other: Any) -> Any:
     return result if any(isinstance(part, np.ndarray) for part in (test, then, other)) else result.tolist()
 
 
-def _tile(context: Context, value: Any, times: Any) -> Any:
+def _tile(context: RecordedGraph, value: Any, times: Any) -> Any:
     counts = _items(times)
     known = _items(value)
     if counts is UNKNOWN or known is UNKNOWN:
@@ -382,7 +345,7 @@ def _tile(context: Context, value: Any, times: Any) -> Any:
     return np.tile(known, counts)
 
 
-def _repeat(context: Context, value: Any, times: int, axis: Any = None) -> Any:
+def _repeat(context: RecordedGraph, value: Any, times: int, axis: Any = None) -> Any:
     known = _items(value)
     if known is UNKNOWN:
         return UNKNOWN
@@ -393,7 +356,7 @@ def _repeat(context: Context, value: Any, times: int, axis: Any = None) -> Any:
     return result.tolist() if isinstance(value, list) else result
 
 
-def _pad(context: Context, value: Any, pads: list[Any], fill: Any = 0) -> Any:
+def _pad(context: RecordedGraph, value: Any, pads: list[Any], fill: Any = 0) -> Any:
     known = _items(value)
     if known is UNKNOWN or _items(pads) is UNKNOWN:
         return UNKNOWN

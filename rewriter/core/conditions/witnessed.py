@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import onnx_graphsurgeon as gs
 
-from rewriter.core.conditions.context import Context, Text, label
+from rewriter.core.conditions.context import Context, Text
 from rewriter.core.conditions.evaluate import Bindings, evaluate, holds
+from rewriter.core.conditions.recorded_graph import label
 from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, Failure, Symbol
 from rewriter.core.graph.message_text import printable
 from rewriter.core.language import ast

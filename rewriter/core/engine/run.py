@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import onnx_graphsurgeon as gs
 
 from rewriter.core.collector import collector_off
-from rewriter.core.conditions.context import NOTHING_KNOWN, Context, Knowledge
+from rewriter.core.conditions.context import Context
+from rewriter.core.conditions.recorded_graph import NOTHING_KNOWN, Knowledge
 from rewriter.core.engine.attempt import Attempt, DryAttempt, Fired, WouldFire
 from rewriter.core.engine.compile import CompiledRule
 from rewriter.core.engine.limits import Limits

@@ -9,19 +9,32 @@ asks for it. Where this stands among all questions is told in `rewriter.core.mat
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from typing import Any
 
-from rewriter.core.conditions.census_model import UNDECIDED, CensusModel, Known, NodeCase, partial_truth
-from rewriter.core.conditions.partial_answers import NODE, ConditionCompiler
+from rewriter.core.conditions.census_faults import FAULT_IS_RULED_OUT
+from rewriter.core.conditions.coarse_world import (
+    AttributeOf,
+    CensusModel,
+    CoarseNames,
+    CoarseNode,
+    CoarseTensor,
+    CoarseWorld,
+    RunOf,
+    may_hold,
+    value_in,
+)
+from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, compare
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts import census_flow as dtype_flow
 from rewriter.core.facts import census_flow as rank_flow
 from rewriter.core.language import ast, schema
 from rewriter.core.language.cache.operator_table import ANY, Table, union
 from rewriter.core.language.dtypes import DTYPES
-from rewriter.core.language.pattern import ANY_OPERATOR, PatternNode, compile_pattern, is_late, is_run
+from rewriter.core.language.pattern import ANY_OPERATOR, Pattern, PatternNode, compile_pattern, is_late, is_run
 from rewriter.core.language.rule import Rule
-from rewriter.core.onnxfile.census import Census, NodeKind
+from rewriter.core.language.walk import walk
+from rewriter.core.onnxfile.census import OPAQUE, Census, NodeKind
 
 # What one node of a pattern asks of a kind of node, and what the conditions of the rule say then.
 
@@ -31,76 +44,83 @@ class NodeQuestion:
 
     Attributes:
         node: the one in question.
-        asks_types, asks_ranks: whether more may be told where types or ranks of the operands are known.
-        faults: of the model, that the conditions ask about.
-        is_local: whether the answer follows from the kind, its types and ranks, and the versions that the model imports.
     """
 
-    def __init__(self, rule: ast.Rule, node: PatternNode | None) -> None:
+    def __init__(self, rule: ast.Rule, node: PatternNode | None, strangers: Collection[str] = ()) -> None:
+        """`strangers`: names of the rule that other nodes of the pattern give."""
         self.node = node
+        self._lets = {let.name: let.value for let in rule.lets}
+        self._wheres = [where.condition for where in rule.wheres]
+        self._names: dict[str, Any] = dict.fromkeys(strangers, UNKNOWN)
         self._required: list[int] = []
         self._typed: list[tuple[int, int]] = []
-        self._early: list[Known] = []
-        self._late: list[Known] = []
-        compiler = ConditionCompiler(rule)
+        self._early: list[ast.AttrPattern] = []
+        self._late: list[ast.AttrPattern] = []
+        self._asks_types = False
         if node is not None:
-            self._tensors(node, compiler)
-            attrs = node.source.attrs
-            self._early = [compiler.attribute(attr) for attr in attrs if not is_late(attr)]
-            self._late = [compiler.attribute(attr) for attr in attrs if is_late(attr)]
-        found = [compiler.value(where.condition) for where in rule.wheres]
-        self._wheres = [where for where in found if where is not None]
-        self.asks_types = compiler.asks_types or bool(self._typed)
-        self.asks_ranks = compiler.asks_ranks
-        self.faults = frozenset(compiler.faults)
-        self.is_local = node is not None and not self.faults and not compiler.asks_declared_outputs
+            self._tensors(node)
+            for attr in node.source.attrs:
+                (self._late if is_late(attr) else self._early).append(attr)
+                self._bind(attr)
 
-    def _tensors(self, node: PatternNode, compiler: ConditionCompiler) -> None:
-        """Tells where the names of the pattern stand."""
-        source = node.source
-        for position, output in enumerate(source.outputs):
-            if output.variadic:
-                break
-            if output.name is not None:
-                compiler.outputs[output.name] = position
-        if source.label is not None:
-            compiler.bound[source.label] = lambda case: NODE
+    def _tensors(self, node: PatternNode) -> None:
+        """Notes where the names of the pattern stand."""
+        source, names = node.source, self._names
         commutative = node.ops is ANY_OPERATOR or any(schema.is_commutative(op, domain) for domain, op in node.ops)
-        compiler.free = free = not source.ordered and commutative
+        free = not source.ordered and commutative
         count = len(node.inputs)
         placed = next((at for at, operand in enumerate(node.inputs) if is_run(operand)), count)
         fixed = not any(isinstance(operand, ast.Capture) and operand.optional for operand in node.inputs)
         one_run = fixed and sum(map(is_run, node.inputs)) == 1
+        places: dict[str, list[int]] = {}
         for position, operand in enumerate(node.inputs):
             capture = operand if isinstance(operand, ast.Capture) else None
-            if capture is not None:
-                behind = position - count if one_run else None
-                compiler.operand(capture.name, behind if position >= placed else position)
             if isinstance(operand, ast.Variadic) and operand.name is not None:
-                alone = one_run and (not free or count == 1)
-                compiler.runs[operand.name] = (position, count - position - 1) if alone else None
+                exact = one_run and (not free or count == 1)
+                names[operand.name] = RunOf(*((position, count - position - 1) if exact else (0, 0)), exact=exact)
+            if capture is not None and (position < placed or one_run):
+                places.setdefault(capture.name, []).append(position if position < placed else position - count)
             if position < placed and not free and not (capture is not None and capture.optional):
                 self._required.append(position)
             if position < placed and capture is not None and capture.type is not None and capture.type.dtype is not None:
                 self._typed.append((-1 if free else position, 1 << DTYPES[capture.type.dtype]))
+        optional = [at for at, one in enumerate(node.inputs) if isinstance(one, ast.Capture) and one.optional]
+        self._asks_types = bool(self._typed) or any(at > optional[0] for at in self._required if optional)
+        names.update((name, CoarseTensor(tuple(at), free=free)) for name, at in places.items())
+        for position, output in enumerate(source.outputs):
+            if output.variadic:
+                break
+            if output.name is not None:
+                names[output.name] = CoarseTensor((), output=position)
+        if source.label is not None:
+            names[source.label] = CoarseNode()
 
-    def stands(self, case: NodeCase) -> bool:
+    def _bind(self, attr: ast.AttrPattern) -> None:
+        """Notes the name that an attribute is bound to, if it is."""
+        name = attr.value.id if attr.mode == "equals" and isinstance(attr.value, ast.Name) else None
+        if name is not None and self._names.get(name, UNKNOWN) is UNKNOWN and name not in self._lets and name not in DTYPES:
+            self._names[name] = AttributeOf(attr.name)
+
+    def stands(self, world: CoarseWorld) -> bool:
         """False when a condition is surely false, or the pattern surely does not fit.
 
         The engine asks the pattern first: what it may not know of an attribute there, it reports, whatever the conditions say.
         """
-        for fits in self._early:
-            if (found := fits(case)) is not True:
-                return found is UNDECIDED
+        names = CoarseNames(self._names, self._lets)
+        for attr in self._early:
+            if (found := _fits(attr, names, world)) is not True:
+                return found is UNKNOWN
         if self._late:
-            late = [fits(case) for fits in self._late]  # asked in another order there: each may be the first
-            if UNDECIDED in late:
+            late = [_fits(attr, names, world) for attr in self._late]  # asked in another order there: each may be the first
+            if UNKNOWN in late:
                 return True
             if False in late:
                 return False
-        if case.operand_types is not None and not self._reads(case.operand_types):
+        if world.operand_types is None:
+            world.wants_types = self._asks_types
+        if world.operand_types is not None and not self._reads(world.operand_types):
             return False
-        return all(partial_truth(where(case)) is not False for where in self._wheres)
+        return all(may_hold(where, names, world) for where in self._wheres)
 
     def _reads(self, types: tuple[int, ...]) -> bool:
         """Whether operands of these types may be what the pattern wants."""
@@ -112,6 +132,21 @@ class NodeQuestion:
             if bits and not bits & wanted:
                 return False
         return True
+
+
+def _fits(attr: ast.AttrPattern, names: CoarseNames, world: CoarseWorld) -> Any:
+    """Whether a kind has an attribute as the pattern wants it; UNKNOWN where the engine may not know, or object."""
+    if attr.mode != "equals":
+        return (attr.name in world.kind.attrs) == (attr.mode == "present")
+    value = world.attribute(attr.name)
+    if value is UNKNOWN and world.kind.attrs.get(attr.name) is not OPAQUE:
+        return UNKNOWN
+    if value is ABSENT:
+        return False
+    if attr.value is None:
+        return True
+    wanted = value_in(attr.value, names, world)
+    return UNKNOWN if wanted is UNKNOWN else compare("==", value, wanted) is not False
 
 
 class Forecast:
@@ -140,11 +175,19 @@ class Forecast:
         model = self._model
         relevant = _forecasts(rules).relevant(frozenset(model.kinds_by_operator))
         model_wide = relevant.model_wide(model)
-        left = [one for one in relevant.rules if (one in model_wide if one.is_whole else one.open(model, _by_itself))]
-        if any(one.asks_types for one in left) and self._has_types():
-            left = [one for one in left if one.open(model, _with_types)]
-        if any(one.asks_ranks for one in left) and self._has_ranks():
-            left = [one for one in left if one.open(model, _with_ranks)]
+        left: dict[_RuleForecast, int] = {}
+        for one in relevant.rules:
+            found = (one in model_wide) if one.is_whole else one.open(model, _by_itself)
+            if found:
+                left[one] = found
+        for wants, can_tell, cases in (
+            (_WANTS_TYPES, self._has_types, _with_types),
+            (_WANTS_RANKS, self._has_ranks, _with_ranks),
+        ):
+            if any(found & wants for found in left.values()) and can_tell():
+                left = {
+                    one: more for one, found in left.items() if (more := one.open(model, cases) if found & wants else found)
+                }
         return [one.rule for one in left]
 
     def _has_types(self) -> bool:
@@ -180,6 +223,14 @@ def _with_ranks(kind: NodeKind) -> Iterable[Case]:
     return [(None, ranks, rank) for ranks, rank in kind.ranks.items()]
 
 
+_STANDS, _WANTS_TYPES, _WANTS_RANKS = 1, 2, 4
+"""An answer is 0 where something surely does not stand; else it may, and more may be told by types or by ranks."""
+
+
+def _answer(question: NodeQuestion, world: CoarseWorld) -> int:
+    return question.stands(world) and _STANDS | world.wants_types * _WANTS_TYPES | world.wants_ranks * _WANTS_RANKS
+
+
 MOST_KINDS = 1 << 9
 MOST_RULES = 1 << 12
 _of_rules: dict[int, _RuleForecast] = {}
@@ -197,7 +248,7 @@ class _RelevantForecasts:
 
     def model_wide(self, model: CensusModel) -> frozenset[_RuleForecast]:
         """Those on the model as a whole that may fire; models with the same faults, mostly none, have the same ones."""
-        maybe = tuple([model.model_field(fault) is UNDECIDED for fault in self._faults])
+        maybe = tuple([model.model_field(fault) is UNKNOWN for fault in self._faults])
         key = maybe, model.census.ir_version, frozenset(model.versions)
         found = self._model_wide.get(key)
         if found is None:
@@ -252,29 +303,32 @@ class _RuleForecast:
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
         question = rule.question
-        self._patterns = [_questions(one) for one in question.variants or (question,)]
-        all_questions = [one for questions in self._patterns for one in questions]
-        self.asks_types = any(question.asks_types for question in all_questions)
-        self.asks_ranks = any(question.asks_ranks for question in all_questions)
-        self.is_whole = all(one.node is None for one in all_questions)
-        self.faults = frozenset().union(*[one.faults for one in all_questions])
+        variants = question.variants or (question,)
+        self._patterns = [_questions(one) for one in variants]
+        self.is_whole = all(one.node is None for questions in self._patterns for one in questions)
+        parts = walk(tuple([part for one in variants for part in (*one.wheres, *one.lets)])) if self.is_whole else ()
+        self.faults = FAULT_IS_RULED_OUT.keys() & {part.name for part in parts if isinstance(part, ast.Field)}
 
-    def open(self, model: CensusModel, cases: Cases) -> bool:
-        """Whether every node of one of its patterns has a kind that it may be."""
+    def open(self, model: CensusModel, cases: Cases) -> int:
+        """The answer for the first of its patterns of which every node has a kind that it may be."""
         for questions in self._patterns:
+            found = _STANDS
             for question in questions:
-                if not (question.stands(NodeCase(model, None)) if question.node is None else _found(model, question, cases)):
+                answer = (
+                    _answer(question, CoarseWorld(model, None)) if question.node is None else _found(model, question, cases)
+                )
+                if not answer:
                     break
+                found |= answer
             else:
-                return True
-        return False
+                return found
+        return 0
 
 
-def _found(model: CensusModel, question: NodeQuestion, cases: Cases) -> bool:
-    """Whether the model has a kind of node that one of a pattern may be."""
+def _found(model: CensusModel, question: NodeQuestion, cases: Cases) -> int:
+    """The answer for the first kind of node that one of a pattern may be."""
     assert question.node is not None
     fixed, most = question.node.fixed, question.node.most
-    answers = model.answers if question.is_local else None
     for op in model.kinds_by_operator if question.node.ops is ANY_OPERATOR else question.node.ops:
         for kind in model.kinds_by_operator.get(op, ()):
             for count, least in kind.arities:
@@ -283,24 +337,35 @@ def _found(model: CensusModel, question: NodeQuestion, cases: Cases) -> bool:
             else:
                 continue
             for types, ranks, output_facts in cases(kind):
-                if answers is None or kind.form is None:
-                    stands = question.stands(NodeCase(model, kind, types, ranks))
-                else:
-                    key = question, kind.form, types, ranks, output_facts
-                    known = answers.get(key)
-                    if known is None:
-                        known = answers[key] = question.stands(NodeCase(model, kind, types, ranks))
-                    stands = known
-                if stands:
-                    return True
-    return False
+                key = question, kind.form, types, ranks, output_facts
+                answer = model.answers.get(key) if kind.form is not None else None
+                if answer is None:
+                    world = CoarseWorld(model, kind, types, ranks)
+                    answer = _answer(question, world)
+                    if kind.form is not None and not world.asks_model:
+                        model.answers[key] = answer
+                if answer:
+                    return answer
+    return 0
 
 
 def _questions(rule: ast.Rule) -> list[NodeQuestion]:
     """One for each node; just one for a rule on the model as a whole, or whose operators are parameters."""
     if not rule.match.graph and not rule.params:
         try:
-            return [NodeQuestion(rule, node) for node in compile_pattern(rule.match, {}).nodes]
+            pattern = compile_pattern(rule.match, {})
         except RewriterError:
-            pass
+            return [NodeQuestion(rule, None)]
+        names = frozenset(_names(pattern))
+        return [NodeQuestion(rule, node, names) for node in pattern.nodes]
     return [NodeQuestion(rule, None)]
+
+
+def _names(pattern: Pattern) -> Iterator[str]:
+    """All that a pattern gives a name."""
+    for node in pattern.nodes:
+        parts = (*node.source.outputs, *node.source.inputs)
+        yield from (part.name for part in parts if isinstance(part, ast.Capture | ast.Variadic | ast.Output) and part.name)
+        yield from (attr.value.id for attr in node.source.attrs if isinstance(attr.value, ast.Name))
+        if node.source.label is not None:
+            yield node.source.label

@@ -19,8 +19,9 @@ import numpy as np
 import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions import effective_attributes
-from rewriter.core.conditions.context import Context, label
+from rewriter.core.conditions.context import Context
 from rewriter.core.conditions.evaluate import Bindings, evaluate
+from rewriter.core.conditions.recorded_graph import label
 from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, Symbol, compare
 from rewriter.core.graph.index import operator_key
 from rewriter.core.graph.scopes import Scope

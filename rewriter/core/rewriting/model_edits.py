@@ -8,8 +8,9 @@ from typing import Any
 import onnx
 import onnx_graphsurgeon as gs
 
-from rewriter.core.conditions.context import Context, label
+from rewriter.core.conditions.context import Context
 from rewriter.core.conditions.model_fields import MODEL_TEXTS
+from rewriter.core.conditions.recorded_graph import label
 from rewriter.core.conditions.rule_values import Failure
 from rewriter.core.conditions.value_functions import element_type
 from rewriter.core.graph.edits import Edits

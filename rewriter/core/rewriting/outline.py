@@ -13,7 +13,7 @@ from typing import Any
 import onnx
 import onnx_graphsurgeon as gs
 
-from rewriter.core.conditions.context import label
+from rewriter.core.conditions.recorded_graph import label
 from rewriter.core.conditions.rule_values import Failure
 from rewriter.core.graph.index import operator_key
 from rewriter.core.graph.objects import new_node, new_variable

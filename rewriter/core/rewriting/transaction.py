@@ -11,8 +11,9 @@ from typing import Any
 
 import onnx_graphsurgeon as gs
 
-from rewriter.core.conditions.context import Context, label
+from rewriter.core.conditions.context import Context
 from rewriter.core.conditions.evaluate import Bindings, evaluate
+from rewriter.core.conditions.recorded_graph import label
 from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, Failure
 from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.objects import new_constant, new_node, new_variable

@@ -8,7 +8,7 @@ from operator import mul
 
 import onnx_graphsurgeon as gs
 
-from rewriter.core.conditions.context import label
+from rewriter.core.conditions.recorded_graph import label
 from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.scopes import bodies
 from rewriter.core.language.operator_traits import having, of_form, traits

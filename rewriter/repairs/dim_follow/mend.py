@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 import onnx_graphsurgeon as gs
 
-from rewriter.core.conditions.context import label
+from rewriter.core.conditions.recorded_graph import label
 from rewriter.core.facts.shape_values import ShapeValue
 from rewriter.core.language.operator_traits import traits
 from rewriter.core.onnxfile.tensors import Dim

@@ -13,7 +13,7 @@ import numpy as np
 import onnx_graphsurgeon as gs
 from onnx import helper
 
-from rewriter.core.conditions.context import Knowledge
+from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.run import Hooks, run
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts.facts import Facts

@@ -14,9 +14,10 @@ from typing import Any
 import onnx
 import onnx_graphsurgeon as gs
 
-from rewriter.core.conditions.context import Context, Knowledge
+from rewriter.core.conditions.context import Context
 from rewriter.core.conditions.evaluate import Bindings
 from rewriter.core.conditions.model_fields import least_ir_version
+from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.run import run
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts.facts import Facts

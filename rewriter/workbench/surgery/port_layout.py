@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 
 import onnx_graphsurgeon as gs
 
-from rewriter.core.conditions.context import Knowledge
+from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.run import run
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model

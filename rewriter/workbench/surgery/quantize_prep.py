@@ -5,7 +5,7 @@ That one needs sympy, goes on when a step failed, and converts old operators by 
 
 from __future__ import annotations
 
-from rewriter.core.conditions.context import Knowledge
+from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.run import run
 from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.index import GraphIndex

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import onnx_graphsurgeon as gs
 
-from rewriter.core.conditions.context import Knowledge
+from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.run import run
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts.facts import Facts

@@ -12,7 +12,7 @@ import onnxruntime
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from rewriter.core.conditions.context import Knowledge
+from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.run import run
 from rewriter.core.graph.model import Model
 from rewriter.core.language.functions import FAULTS

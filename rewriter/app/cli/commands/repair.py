@@ -260,7 +260,8 @@ def why(args: argparse.Namespace) -> int:
     from rewriter.app.cli.selection import target_names
     from rewriter.app.report.rule_lines import when_asked
     from rewriter.app.report.why_lines import why_lines, why_object
-    from rewriter.core.conditions.context import Context, Knowledge
+    from rewriter.core.conditions.context import Context
+    from rewriter.core.conditions.recorded_graph import Knowledge
     from rewriter.core.engine.run import run
     from rewriter.core.graph.index import GraphIndex
     from rewriter.core.language.rules import EVERY_TARGET

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 import numpy as np
 import onnx
 
-from rewriter.core.conditions.context import HasKernel
+from rewriter.core.conditions.recorded_graph import HasKernel
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.ast import Evidence
 from rewriter.core.language.rule import Rule

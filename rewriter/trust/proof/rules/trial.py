@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import onnx
 
-from rewriter.core.conditions.context import HasKernel, Knowledge
+from rewriter.core.conditions.recorded_graph import HasKernel, Knowledge
 from rewriter.core.engine.limits import Limits
 from rewriter.core.engine.run import run
 from rewriter.core.errors import RewriterError

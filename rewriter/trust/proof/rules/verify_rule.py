@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from rewriter.core.conditions.context import Knowledge
+from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.limits import Limits
 from rewriter.core.engine.run import run
 from rewriter.core.errors import RewriterError

@@ -1,0 +1,335 @@
+"""A model as far as its census describes it: the world of conditions before any graph is built (see `world`).
+
+A node is known by its kind, a tensor by the set of element types and by the rank that it can have. What a condition asked
+for and was not told, because types or ranks had not been followed yet, is noted: only then is it worth the time to follow them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from rewriter.core.conditions.census_faults import FAULT_IS_RULED_OUT
+from rewriter.core.conditions.evaluate import Bindings, evaluate, holds
+from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, DType, Failure, OneOf, SomeOf, Stranger
+from rewriter.core.conditions.world import BODIES, Implementation, prepared
+from rewriter.core.language import ast, schema
+from rewriter.core.language.cache.operator_table import ANY, Table, union
+from rewriter.core.language.functions import FUNCTIONS as DECLARED
+from rewriter.core.onnxfile.census import OPAQUE, Census, NodeKind
+
+_DEFAULTS_PER_AXIS = {"pads": (0, 2), "strides": (1, 1), "dilations": (1, 1)}
+"""Defaults that depend on the number of spatial axes: the item, and how many an axis."""
+
+
+MAX_ANSWERS_PER_CACHE = 1 << 16
+MAX_CACHES = 64
+AnswerCache = dict[tuple[Any, ...], int]
+_caches: dict[tuple[object, ...], tuple[Table, AnswerCache]] = {}
+
+
+class CensusModel:
+    """A model as its census describes it.
+
+    Attributes:
+        answers: results of conditions that depend on the form of a kind alone; shared with other models of these versions.
+    """
+
+    def __init__(self, census: Census, table: Table) -> None:
+        self.census = census
+        self.table = table
+        self.kinds_by_operator: dict[tuple[str, str], list[NodeKind]] = {}
+        for kind in census.kinds:
+            self.kinds_by_operator.setdefault((kind.domain, kind.op), []).append(kind)
+        self.versions = census.versions
+        self.answers = self._shared_answers()
+        self._attribute_values: dict[tuple[NodeKind, str], Any] = {}
+        self._fault_lists: dict[str, Any] = {}
+
+    def _shared_answers(self) -> AnswerCache:
+        key = id(self.table), self.census.ir_version, frozenset(self.versions), bool(self.census.functions)
+        found = _caches.get(key)
+        if found is None:
+            if len(_caches) >= MAX_CACHES:
+                _caches.clear()
+            found = _caches[key] = self.table, {}  # with the table, so that no other one gets its id()
+        elif len(found[1]) >= MAX_ANSWERS_PER_CACHE:
+            found[1].clear()
+        return found[1]
+
+    def effective_attribute(self, kind: NodeKind, name: str) -> Any:
+        """The value that an attribute has on nodes of this kind, explicitly or by default; `UNKNOWN` if that is unknown."""
+        found = self._attribute_values.get((kind, name))
+        if found is None:
+            found = self._attribute_values[kind, name] = self._compute_attribute(kind, name)
+        return found
+
+    def _compute_attribute(self, kind: NodeKind, name: str) -> Any:
+        found = kind.attrs.get(name)
+        if found is not None:
+            return UNKNOWN if found is OPAQUE else found
+        entry = None if kind.domain else self.table.get(kind.op)
+        if entry is None:
+            return UNKNOWN
+        defaults = [_default_in_opset(entry[0].get(name, ()), version) for version in self.versions]
+        if not defaults or any(default != defaults[0] for default in defaults):
+            return UNKNOWN
+        if defaults[0] is not None:
+            return defaults[0]
+        if name not in schema.COMPUTED_FROM_OPERANDS or schema.computed_default(kind.op, "", name) is None:
+            return ABSENT
+        item, times = _DEFAULTS_PER_AXIS.get(name, (0, 0))
+        axes = kind.attrs.get("kernel_shape")
+        padded = kind.attrs.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID", "")
+        return UNKNOWN if not times or not isinstance(axes, list) or (padded and not item) else [item] * (len(axes) * times)
+
+    def model_field(self, name: str) -> Any:
+        """The value of `model.NAME` in a condition: the ir_version, or the list of one of the model's faults.
+
+        The list is empty if the census rules the fault out, otherwise `UNKNOWN`.
+        """
+        if name == "ir_version":
+            return self.census.ir_version or UNKNOWN
+        if name not in FAULT_IS_RULED_OUT:
+            return UNKNOWN
+        if name not in self._fault_lists:
+            self._fault_lists[name] = [] if FAULT_IS_RULED_OUT[name](self.census, self.table) else UNKNOWN
+        return self._fault_lists[name]
+
+
+def _default_in_opset(values: Iterable[tuple[int, Any]], version: int) -> Any:
+    """The default of an attribute in an opset; None if it has none."""
+    found = None
+    for since, value in values:
+        if since <= version:
+            found = value
+    return found
+
+
+class CoarseNode(Stranger):
+    """The node in question."""
+
+    __slots__ = ()
+
+
+class CoarseTensor(Stranger):
+    """A tensor at a node in question.
+
+    Attributes:
+        places: positions of the operand, negative ones from the end; it stands at each of them, or, if `free`, anywhere.
+        output: which output of the node it is, if it is one.
+    """
+
+    __slots__ = ("free", "output", "places")
+
+    def __init__(self, places: Sequence[int], *, free: bool = False, output: int | None = None) -> None:
+        self.places = places
+        self.free = free
+        self.output = output
+
+
+class Deferred:
+    """What a name stands for, where that depends on the node."""
+
+    __slots__ = ()
+
+    def read(self, world: CoarseWorld) -> Any:
+        raise NotImplementedError
+
+
+class AttributeOf(Deferred):
+    """The value of an attribute."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def read(self, world: CoarseWorld) -> Any:
+        return world.attribute(self.name)
+
+
+class RunOf(Deferred):
+    """The operands between the first and the last ones; with `exact` false, some of them."""
+
+    __slots__ = ("before", "behind", "exact")
+
+    def __init__(self, before: int, behind: int, *, exact: bool) -> None:
+        self.before = before
+        self.behind = behind
+        self.exact = exact
+
+    def read(self, world: CoarseWorld) -> Any:
+        types = world.operand_types
+        world.wants_types = True
+        if types is None:
+            return UNKNOWN
+        places = range(self.before, len(types) - self.behind)
+        if not self.exact:
+            return SomeOf([CoarseTensor((place,)) for place in places if types[place]])
+        return [CoarseTensor((place,)) if types[place] else ABSENT for place in places]
+
+
+class CoarseWorld:
+    """One case in which conditions are evaluated: a kind of node, with possible types and ranks of its operands.
+
+    Attributes:
+        kind: of the node in question; None for a question about the model as a whole.
+        operand_types: sets of types, as bits; None before types are followed.
+        operand_ranks: likewise; None for an unknown one.
+        wants_types, wants_ranks: whether a condition asked for them.
+        asks_model: whether it asked for what other models with such a node need not have.
+    """
+
+    __slots__ = ("asks_model", "kind", "model", "operand_ranks", "operand_types", "wants_ranks", "wants_types")
+
+    tensor_class = CoarseTensor
+    node_class = CoarseNode
+
+    def __init__(
+        self,
+        model: CensusModel,
+        kind: NodeKind | None,
+        operand_types: tuple[int, ...] | None = None,
+        operand_ranks: tuple[int | None, ...] | None = None,
+    ) -> None:
+        self.model = model
+        self.kind: Any = kind
+        self.operand_types = operand_types
+        self.operand_ranks = operand_ranks
+        self.wants_types = self.wants_ranks = self.asks_model = False
+
+    @property
+    def functions(self) -> Mapping[str, Implementation]:
+        return FUNCTIONS
+
+    def without(self, function: str) -> Any:
+        return UNKNOWN
+
+    def attribute(self, name: str) -> Any:
+        """As it is written or by default; ABSENT without either."""
+        return self.model.effective_attribute(self.kind, name)
+
+    def dtype(self, tensor: CoarseTensor) -> Any:
+        self.wants_types = True
+        return UNKNOWN if self.operand_types is None else _types(self._bits(tensor, self.operand_types))
+
+    def _bits(self, tensor: CoarseTensor, types: tuple[int, ...]) -> int:
+        if tensor.output is not None:
+            outputs: tuple[int, ...] = self.kind.output_types[types]
+            return outputs[tensor.output] if tensor.output < len(outputs) else ANY
+        bits = ANY
+        for place in tensor.places:
+            bits &= (union(types) if tensor.free else types[place] if _within(place, types) else ANY) or ANY
+        return bits
+
+    def shape(self, tensor: CoarseTensor) -> Any:
+        """A list of unknown lengths, or UNKNOWN."""
+        if tensor.output is not None:
+            if tensor.output:
+                return UNKNOWN
+        elif tensor.free or not tensor.places:
+            return UNKNOWN
+        self.wants_ranks = True
+        ranks = self.operand_ranks
+        if ranks is None:
+            return UNKNOWN
+        if tensor.output is not None:
+            rank = self.kind.ranks[ranks]
+        else:
+            rank = ranks[tensor.places[0]] if _within(tensor.places[0], ranks) else None
+        return UNKNOWN if rank is None or rank < 0 else [UNKNOWN] * rank
+
+    def opset(self, node: Any, domain: str = "") -> Any:
+        versions = self.model.versions
+        return next(iter(versions)) if not domain and len(versions) == 1 else UNKNOWN
+
+    def array(self, tensor: Any) -> Any:
+        return UNKNOWN
+
+    def use_count(self, tensor: Any, most: int) -> Any:
+        return UNKNOWN
+
+    def is_same(self, one: Any, other: Any) -> Any:
+        return UNKNOWN
+
+    def tensor_name(self, tensor: Any) -> Any:
+        return UNKNOWN
+
+    def node_field(self, node: Any, name: str) -> Any:
+        return UNKNOWN if name in ("inputs", "outputs", "op", "doc_string") else self.attribute(name)
+
+    def model_field(self, name: str) -> Any:
+        self.asks_model = self.asks_model or name in FAULT_IS_RULED_OUT
+        return self.model.model_field(name)
+
+    def declared_bits(self, tensor: Any) -> int | None:
+        """What is declared of an output that is one of the graph's; None where it surely is none of them."""
+        place = tensor.output if isinstance(tensor, CoarseTensor) else None
+        if place is None:
+            return ANY
+        self.wants_types = self.asks_model = True
+        if self.operand_types is None:
+            return ANY
+        declared: dict[int, int] = self.kind.declared_outputs
+        return declared.get(place)
+
+
+@cache
+def _types(bits: int) -> Any:
+    """A set of types as a value."""
+    if bits == ANY:
+        return UNKNOWN
+    dtypes = [dtype for dtype in range(bits.bit_length()) if bits >> dtype & 1]
+    return DType(dtypes[0]) if len(dtypes) == 1 else OneOf(frozenset(dtypes))
+
+
+def _within(position: int, operands: Sequence[int | None]) -> bool:
+    return -len(operands) <= position < len(operands)
+
+
+def _declared_dtype(world: CoarseWorld, tensor: Any) -> Any:
+    bits = world.declared_bits(tensor)
+    return UNKNOWN if bits is None else _types(bits)
+
+
+def _is_output(world: CoarseWorld, tensor: Any) -> Any:
+    return False if world.declared_bits(tensor) is None else UNKNOWN
+
+
+def _has(world: CoarseWorld, node: Any, name: str) -> Any:
+    return name in world.kind.attrs if isinstance(node, CoarseNode) else UNKNOWN
+
+
+_BODIES: Mapping[str, Implementation] = {**BODIES, "declared_dtype": _declared_dtype, "has": _has, "is_output": _is_output}
+FUNCTIONS: Mapping[str, Implementation] = {
+    "maybe": lambda world, condition: condition,  # a graph may know what a census does not tell
+    **{name: prepared(DECLARED[name], body) for name, body in _BODIES.items()},
+}
+
+
+class CoarseNames(Bindings):
+    """The names of a rule at one kind of node."""
+
+    def get(self, name: str, world: Any) -> Any:
+        value = self.bound.get(name)
+        if value is None:
+            return super().get(name, world)
+        return value.read(world) if isinstance(value, Deferred) else value
+
+
+def value_in(expr: ast.Expr, names: Bindings, world: CoarseWorld) -> Any:
+    """The value of an expression; UNKNOWN also where the engine objects, which then says so."""
+    try:
+        return evaluate(expr, names, world)
+    except Failure:
+        return UNKNOWN
+
+
+def may_hold(condition: ast.Expr, names: Bindings, world: CoarseWorld) -> bool:
+    """Whether a condition is not surely false."""
+    try:
+        return holds(condition, names, world) is not False
+    except Failure:
+        return True

@@ -1,0 +1,172 @@
+"""What conditions may ask of a model: of the graph of a run, or of a model of which only the bytes were read.
+
+`evaluate` knows values and logic. All that it wants to know of a model it asks a world, and what that one cannot tell is
+UNKNOWN. There are two: `context.Context` answers from a graph and what is known of its tensors; `coarse_world.CoarseWorld`
+knows a node by its kind and a tensor by a set of element types and a rank. So a condition means the same in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from rewriter.core.conditions.rule_values import (
+    ABSENT,
+    LIST_LIMIT,
+    UNKNOWN,
+    Failure,
+    Symbol,
+    as_array,
+    dtype_of,
+    is_array,
+    of_library,
+    truth,
+)
+from rewriter.core.language.functions import OF_ABSENT, ExpressionFunction
+
+Implementation = Callable[..., Any]
+
+
+class World(Protocol):
+    """A model that is asked.
+
+    Attributes:
+        functions: what a condition may call here, by name.
+        tensor_class, node_class: what captures and labels stand for.
+    """
+
+    @property
+    def functions(self) -> Mapping[str, Implementation]: ...
+    @property
+    def tensor_class(self) -> type: ...
+    @property
+    def node_class(self) -> type: ...
+
+    def without(self, function: str) -> Any:
+        """The answer to a call of a function that is not among `functions`."""
+
+    def dtype(self, tensor: Any) -> Any: ...
+    def shape(self, tensor: Any) -> Any: ...
+    def opset(self, node: Any, domain: str = "") -> Any: ...
+
+    def array(self, tensor: Any) -> Any:
+        """The values of a constant. Raises Failure for what is none."""
+
+    def use_count(self, tensor: Any, most: int) -> Any: ...
+    def is_same(self, one: Any, other: Any) -> Any:
+        """Whether two names mean one tensor."""
+
+    def tensor_name(self, tensor: Any) -> Any: ...
+    def node_field(self, node: Any, name: str) -> Any: ...
+    def model_field(self, name: str) -> Any: ...
+
+
+def prepared(function: ExpressionFunction, body: Implementation) -> Implementation:
+    """A function as expressions call it: with its arguments as their declared types want them.
+
+    Where an array is due, a captured constant is read and a list of known numbers becomes one; an unknown argument makes the
+    result unknown without a call.
+    """
+    if function.name in OF_ABSENT:
+        return body
+    least, most = function.minimum, function.maximum
+    kinds = [frozenset(function.argument(position).split("|")) for position in range(len(function.args))]
+    last = len(kinds) - 1
+
+    def call(world: World, *values: Any) -> Any:
+        if len(values) < least or (most is not None and len(values) > most):
+            raise Failure(f"{function.signature} takes other arguments")
+        arguments = []
+        for position, value in enumerate(values):
+            found = value if value is UNKNOWN else _argument(kinds[min(position, last)], position, value, world)
+            if found is UNKNOWN:
+                return UNKNOWN
+            arguments.append(found)
+        return body(world, *arguments)
+
+    return call
+
+
+def _argument(kinds: frozenset[str], position: int, value: Any, world: World) -> Any:
+    """An argument as its declared types want it; UNKNOWN when it is, or holds something that is."""
+    if value is ABSENT and "any" not in kinds:
+        raise Failure(f"argument {position + 1} is an operand or attribute that is not there")
+    if isinstance(value, world.tensor_class):
+        return value if "tensor" in kinds or "any" in kinds else world.array(value)
+    if isinstance(value, list) and "list" not in kinds and "array" in kinds:
+        if any(item is UNKNOWN or isinstance(item, Symbol) for item in value):
+            return UNKNOWN
+        return as_array(value)
+    if "any" not in kinds and of_library(value, "onnx_graphsurgeon", "Graph"):  # NumPy would ask it for an array, in vain
+        raise Failure(f"argument {position + 1} is a graph")
+    return value
+
+
+def _shape(world: World, part: Any) -> Any:
+    return world.shape(part) if isinstance(part, world.tensor_class) else list(getattr(part, "shape", ()))
+
+
+def _rank(world: World, part: Any) -> Any:
+    found = _shape(world, part)
+    return found if found is UNKNOWN else len(found)
+
+
+def _axis(world: World, axis: int, part: Any) -> Any:
+    rank = _rank(world, part)
+    if rank is UNKNOWN:
+        return rank
+    if not -max(rank, 1) <= axis < max(rank, 1):
+        raise Failure(f"axis {axis} does not exist at rank {rank}")
+    return axis % rank if rank else 0
+
+
+def _dtype(world: World, part: Any) -> Any:
+    if isinstance(part, world.tensor_class):
+        return world.dtype(part)
+    return dtype_of(part)
+
+
+def _all(world: World, value: Any) -> Any:
+    if is_array(value):
+        return bool(value.all())
+    if not isinstance(value, list):
+        return truth(value)
+    answers = [_element(item) for item in value]
+    return False if False in answers else UNKNOWN if UNKNOWN in answers else True
+
+
+def _any(world: World, value: Any) -> Any:
+    if is_array(value):
+        return bool(value.any())
+    if not isinstance(value, list):
+        return truth(value)
+    answers = [_element(item) for item in value]
+    return True if True in answers else UNKNOWN if UNKNOWN in answers else False
+
+
+def _element(item: Any) -> Any:
+    """An element of a list counts as the same element of an array does: a number is true unless it is 0."""
+    return item != 0 if isinstance(item, int | float) else truth(item)
+
+
+def _range(world: World, *bounds: int) -> list[int]:
+    if any(isinstance(bound, Symbol) for bound in bounds):
+        raise Failure("a dimension known by name only is no bound")
+    numbers = range(*bounds)
+    if len(numbers) > LIST_LIMIT:
+        raise Failure(f"a list of more than {LIST_LIMIT} items")
+    return list(numbers)
+
+
+BODIES: Mapping[str, Implementation] = {
+    "all": _all,
+    "any": _any,
+    "axis": _axis,
+    "dtype": _dtype,
+    "len": lambda world, items: len(items),
+    "opset": lambda world, domain="": world.opset(None, domain),
+    "range": _range,
+    "rank": _rank,
+    "shape": _shape,
+}
+"""Functions that need no graph."""
