@@ -18,6 +18,7 @@ import pytest
 
 from rewriter.core.conditions import evaluate
 from rewriter.core.language import ast, pattern
+from rewriter.core.language import claims as terms
 from rewriter.core.language import pattern as specificity
 from rewriter.core.language.cache.pack import pack, unpack
 from rewriter.core.language.expand import variants as simplify
@@ -36,7 +37,7 @@ from rewriter.rule_tools.checks.check import check
 from rewriter.rule_tools.checks.expressions import Types
 from rewriter.rule_tools.checks.rewrites import BlockCheck
 from rewriter.rule_tools.format import format_text, same
-from rewriter.rule_tools.lint import outcome, terms
+from rewriter.rule_tools.lint import outcome
 from rewriter.rule_tools.lint import outcome as independence
 from rewriter.rule_tools.lint import overlay as rule_graph
 from rewriter.trust.proof.instances import pattern_instances

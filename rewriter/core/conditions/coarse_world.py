@@ -186,6 +186,7 @@ class CoarseWorld:
 
     tensor_class = CoarseTensor
     node_class = CoarseNode
+    is_coarse = True
 
     def __init__(
         self,

@@ -44,6 +44,7 @@ class Context(RecordedGraph):
     functions = FUNCTIONS
     tensor_class = gs.Tensor
     node_class = gs.Node
+    is_coarse = False
 
     def without(self, function: str) -> Any:
         raise Failure(f"unknown function `{function}`")

@@ -135,7 +135,10 @@ def _index(expr: ast.Index, names: Bindings, world: World) -> Any:
 
 
 def _list(expr: ast.ListOf, names: Bindings, world: World) -> Any:
-    return bounded([evaluate(item, names, world) for item in expr.items])
+    items = [evaluate(item, names, world) for item in expr.items]
+    if world.is_coarse and any(item is UNKNOWN for item in items):
+        return UNKNOWN  # the graph may find an error there, and one item that fails spoils the list
+    return bounded(items)
 
 
 def _call(expr: ast.Call, names: Bindings, world: World) -> Any:

@@ -33,6 +33,7 @@ class World(Protocol):
     Attributes:
         functions: what a condition may call here, by name.
         tensor_class, node_class: what captures and labels stand for.
+        is_coarse: what is unknown here may be known, or an error, in the graph.
     """
 
     @property
@@ -41,6 +42,8 @@ class World(Protocol):
     def tensor_class(self) -> type: ...
     @property
     def node_class(self) -> type: ...
+    @property
+    def is_coarse(self) -> bool: ...
 
     def without(self, function: str) -> Any:
         """The answer to a call of a function that is not among `functions`."""

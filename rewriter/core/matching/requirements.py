@@ -18,6 +18,7 @@ from rewriter.core.graph.objects import Function, Graph, has_written, with_attri
 from rewriter.core.graph.scopes import NodesByOperator
 from rewriter.core.graph.values import Variable, elem_type
 from rewriter.core.language import ast
+from rewriter.core.language.claims import TRUE, Branch, Claim, TermNames, claims_of, name_of, normal
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.operator_traits import FLOAT_WITHOUT, TYPED, of_type, traits
 from rewriter.core.language.pattern import ANY_OPERATOR, Pattern, operator_names
@@ -31,6 +32,7 @@ from rewriter.core.record import record
 
 OpKey = tuple[str, str]
 Wanted = tuple[frozenset[OpKey], str]  # one of these operators must have this attribute
+Demands = list[list[Branch]]  # of each condition the alternatives
 
 
 class WrittenAttributes:
@@ -56,11 +58,11 @@ class WrittenAttributes:
         return found
 
 
-def wanted_attributes(rule: ast.Rule, pattern: Pattern | None) -> tuple[Wanted, ...]:
+def wanted_attributes(demands: Demands, pattern: Pattern | None) -> tuple[Wanted, ...]:
     """What must be written somewhere for a rule to fire: attributes that its pattern or its conditions ask to be there."""
     if pattern is None:
         return ()
-    labels_and_names = {name for where in rule.wheres for name in _has_conjuncts(where.condition)}
+    labels_and_names = set(_written(demands))
     found: list[Wanted] = []
     for node in pattern.nodes:
         found += [(node.ops, attr.name) for attr in node.source.attrs if attr.mode == "present"]
@@ -68,15 +70,19 @@ def wanted_attributes(rule: ast.Rule, pattern: Pattern | None) -> tuple[Wanted, 
     return tuple(found)
 
 
-def _has_conjuncts(condition: ast.Expr) -> Iterator[tuple[str, str]]:
+def _written(demands: Demands) -> Iterator[tuple[str, str]]:
     """(label, attribute) of each `has(label, "attribute")` that has to hold."""
-    if isinstance(condition, ast.Logic) and condition.op == "and":
-        for operand in condition.operands:
-            yield from _has_conjuncts(operand)
-    elif isinstance(condition, ast.Call) and condition.function == "has" and len(condition.args) == 2:
-        node, name = condition.args
-        if isinstance(node, ast.Name) and isinstance(name, ast.Literal):
-            yield node.id, str(name.value)
+    for branches in demands:
+        for claim in branches[0] if len(branches) == 1 else ():
+            term = claim.term
+            if isinstance(term, tuple) and term[0] == "has" and claim.domain == TRUE and name_of(term[1]) is not None:
+                yield name_of(term[1]) or "", str(term[2])
+
+
+def demands_of(rule: ast.Rule) -> Demands:
+    """The alternatives of each condition."""
+    names = TermNames("", lets={let.name: let.value for let in rule.lets})
+    return [claims_of(names.term(where.condition)) for where in rule.wheres]
 
 
 def made_attributes(rewrites: Iterable[ast.Rewrite]) -> frozenset[str] | None:
@@ -208,46 +214,36 @@ def _constant_type(attributes: Mapping[str, Any]) -> int | None:
     return None
 
 
-def needed_dtypes(rule: ast.Rule) -> list[frozenset[int]]:
+def needed_dtypes(rule: ast.Rule, demands: Demands) -> list[frozenset[int]]:
     """Sets of element types of which the model must have one each, for the rule to fire anywhere."""
     found: list[frozenset[int]] = []
     for part in walk(rule.match):
         if isinstance(part, ast.TypePattern) and part.dtype is not None:
             found.append(frozenset({DTYPES[part.dtype]}))
-    for where in rule.wheres:
-        found += _conjuncts(where.condition)
+    for branches in demands:
+        found += _of_branches(branches)
     return found
 
 
-def _conjuncts(condition: ast.Expr) -> list[frozenset[int]]:
-    if isinstance(condition, ast.Logic) and condition.op == "and":
-        return [types for operand in condition.operands for types in _conjuncts(operand)]
-    types = _types(condition)
-    return [] if types is None else [types]
+def _of_branches(branches: list[Branch]) -> list[frozenset[int]]:
+    """Sets of element types of which one each is needed, whichever alternative holds."""
+    each = [[types for claim in branch if (types := _types(claim))] for branch in branches]
+    if len(each) == 1:
+        return each[0]
+    return [frozenset().union(*[min(types, key=len) for types in each])] if all(each) else []
 
 
-def _types(condition: ast.Expr) -> frozenset[int] | None:
-    """Element types of which one is needed for `dtype(x) == t`, `dtype(x) in [t, u]`, or what is made of such; None for all
-    else.
-    """
-    if isinstance(condition, ast.Logic):
-        parts = [_types(operand) for operand in condition.operands]
-        known = [part for part in parts if part is not None]
-        if condition.op == "or":
-            return frozenset().union(*known) if len(known) == len(parts) else None
-        return min(known, key=len, default=None)
-    if isinstance(condition, ast.Quantified) and condition.quantifier == "any":
-        return _types(condition.condition)
-    if not isinstance(condition, ast.Compare) or condition.op not in ("==", "in"):
+def _types(claim: Claim) -> frozenset[int] | None:
+    """The element types that `dtype(x) == t`, `dtype(x) in [t, u]`, or one of these of any item, leaves; None for all else."""
+    if claim.maybe:
         return None
-    if not isinstance(condition.left, ast.Call) or condition.left.function != "dtype":
+    if isinstance(claim.term, tuple) and claim.term[0] == "any in" and claim.domain == TRUE:
+        return min(_of_branches(claims_of(claim.term[2])), key=len, default=None)
+    found = normal(claim)
+    if isinstance(found, bool) or found.domain.only is None or not isinstance(found.term, tuple) or found.term[0] != "dtype":
         return None
-    right = condition.right
-    items = right.items if isinstance(right, ast.ListOf) and condition.op == "in" else (right,)
-    names = [item.id for item in items if isinstance(item, ast.Name)]
-    if len(names) < len(items) or any(name not in DTYPES for name in names):
-        return None
-    return frozenset(DTYPES[name] for name in names)
+    elements = [value for value in found.domain.only if isinstance(value, tuple) and value[0] == "element"]
+    return frozenset(DTYPES[name] for _, name in elements) if len(elements) == len(found.domain.only) else None
 
 
 @record(frozen=True, slots=True)
@@ -302,13 +298,14 @@ def needs(rule: ast.Rule, pattern: Pattern | None, parameter_values: Mapping[str
         elif isinstance(part, ast.Edit):
             new_dtypes = _edited(part, ops)
         dtypes = None if dtypes is None or new_dtypes is None else dtypes | new_dtypes
+    demands = demands_of(rule)
     wanted = () if pattern is None else tuple(node.ops for node in pattern.nodes if node.ops is not ANY_OPERATOR)
     return Needs(
         wanted,
-        tuple(needed_dtypes(rule)),
+        tuple(needed_dtypes(rule, demands)),
         frozenset(ops),
         None if dtypes is None else frozenset(dtypes),
-        wanted_attributes(rule, pattern),
+        wanted_attributes(demands, pattern),
         made_attributes(rule.rewrites),
     )
 

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rewriter.core.language import ast
+from rewriter.core.language.claims import ABSENT_TERM, Branch, Claim, Domain, Term, TermRef, compare, fold, heads, is_constant
+from rewriter.core.language.claims import replace_parts as rename
 from rewriter.core.language.operator_traits import SAME_RANK, traits
 from rewriter.core.language.schema import computed_default, normal
 from rewriter.core.language.walk import pattern_nodes, walk
 from rewriter.core.record import field, record, replace
 from rewriter.rule_tools.lint.overlay import OpKey, Overlay, RuleGraph, RuleNode, RuleSubject, default
-from rewriter.rule_tools.lint.terms import ABSENT_TERM, Branch, Claim, Domain, Term, TermRef, compare, fold, heads, is_constant
-from rewriter.rule_tools.lint.terms import replace_parts as rename
 
 _PASSING = frozenset({"uses", "users", "is_output", "is_input"})  # facts that a rewrite may change about old tensors
 _OF_TENSORS = frozenset(

@@ -11,13 +11,13 @@ from itertools import chain, combinations
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.language import ast
+from rewriter.core.language.claims import TermRef
 from rewriter.core.language.rule import Rule
 from rewriter.core.language.walk import walk
 from rewriter.core.record import record
 from rewriter.core.versions import Clause, exactly, parse_versions
 from rewriter.rule_tools.lint.outcome import RewriteResult, consumes_root, independent, outcomes
 from rewriter.rule_tools.lint.overlay import OpKey, RuleGraph, RuleSubject, compatible, implies, overlays, subject
-from rewriter.rule_tools.lint.terms import TermRef
 
 # For which models two rules are meant: exporters, versions, opsets, the framework's own file.
 

@@ -13,12 +13,7 @@ from typing import Any
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.language import ast, schema
-from rewriter.core.language.dtypes import DTYPES
-from rewriter.core.language.header import PHASES
-from rewriter.core.language.pattern import ANY_OPERATOR, Made, Pattern, PatternNode, compile_pattern, specificity
-from rewriter.core.language.rule import Rule
-from rewriter.core.record import field, record
-from rewriter.rule_tools.lint.terms import (
+from rewriter.core.language.claims import (
     ABSENT_TERM,
     Branch,
     Claim,
@@ -37,6 +32,11 @@ from rewriter.rule_tools.lint.terms import (
     normal,
     replace_parts,
 )
+from rewriter.core.language.dtypes import DTYPES
+from rewriter.core.language.header import PHASES
+from rewriter.core.language.pattern import ANY_OPERATOR, Made, Pattern, PatternNode, compile_pattern, specificity
+from rewriter.core.language.rule import Rule
+from rewriter.core.record import field, record
 
 # A graph as far as a rule knows it: the nodes of its pattern and what holds of them, ready to be laid over another one.
 

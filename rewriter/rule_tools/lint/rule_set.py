@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rewriter.core.language import ast
+from rewriter.core.language.claims import Claim, alternatives, consistent, fold, normal, replace_parts
 from rewriter.core.language.diagnostics import Diagnostic, Related
 from rewriter.core.language.rule import Rule
 from rewriter.rule_tools.lint.overlap import Circle, Pair, circles, ever_holds, pairs
 from rewriter.rule_tools.lint.overlay import RuleSubject, subject
-from rewriter.rule_tools.lint.terms import Claim, alternatives, consistent, fold, normal, replace_parts
 
 TWINNED = frozenset({"source", "exporter"})
 _SHOWN = 8  # rules of a circle that are named

@@ -12,11 +12,24 @@ from typing import Any
 from onnx import defs
 
 from rewriter.core.language import ast, schema
+from rewriter.core.language.claims import (
+    TRUE,
+    Branch,
+    Claim,
+    Domain,
+    TermNames,
+    claims_of,
+    is_constant,
+    name_of,
+    normal,
+    replace_parts,
+)
+from rewriter.core.language.claims import Term as ClaimTerm
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.operator_traits import traits
 from rewriter.core.language.rule import Rule
 from rewriter.core.language.schema import registered_at
-from rewriter.core.language.walk import rebuild, walk
+from rewriter.core.language.walk import walk
 from rewriter.core.record import field, record
 from rewriter.trust.proof.instances import contrib_operators
 from rewriter.trust.proof.instances.draft import Dims, Draft, Term
@@ -183,11 +196,6 @@ def _choose(allowed: frozenset[int], dims: Dims) -> int:
 # Everything else is left to chance: what violates a condition is thrown away, and how often that happens is counted.
 
 RANKS = range(7)
-_MIRROR = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
-_HOLDS = {
-    "==": lambda a, b: a == b, "!=": lambda a, b: a != b, "<": lambda a, b: a < b, "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b, ">=": lambda a, b: a >= b,
-}  # fmt: skip
 
 MOST_ITEMS = 6
 """Operands of a run that conditions about all of them are read for."""
@@ -220,30 +228,100 @@ class Hints:
 def hints(rule: Rule, dims: Dims) -> Hints:
     """The hints of a rule; where it offers alternatives one is drawn."""
     found = Hints()
+    names = TermNames("", lets={let.name: let.value for let in rule.ast.lets})
     any_of = 0
     for where in rule.ast.wheres:
-        for condition in _conjuncts(where.condition, dims):
-            if isinstance(condition, ast.Quantified):
-                every = condition.quantifier == "all"
-                _read_items(condition, range(MOST_ITEMS) if every else (any_of,), dims, found)
+        for claim in _drawn(names.term(where.condition), dims):
+            head = claim.term[0] if isinstance(claim.term, tuple) else ""
+            if head in ("all in", "any in") and claim.domain == TRUE:
+                every = head == "all in"
+                _read_items(claim.term, range(MOST_ITEMS) if every else (any_of,), dims, found)
                 any_of += not every  # each `any` is about another operand
-            else:
-                _read(condition, found)
+            elif not claim.maybe:
+                _read(claim, found)
     return found
 
 
-def _renamed(old: str, new: str, part: Any) -> Any:
-    return ast.Name(new, part.span) if isinstance(part, ast.Name) and part.id == old else part
+def _drawn(term: ClaimTerm, dims: Dims) -> Branch:
+    """One of the alternatives of a condition."""
+    branches = claims_of(term)
+    return branches[dims.below(len(branches))] if len(branches) > 1 else branches[0]
 
 
-def _read_items(expr: ast.Quantified, items: Iterable[int], dims: Dims, found: Hints) -> None:
+def _read_items(quantified: ClaimTerm, items: Iterable[int], dims: Dims, found: Hints) -> None:
     """The operands of a run `xs` are drawn as `xs0`, `xs1` and so on."""
-    if not isinstance(expr.over, ast.Name):
+    run = name_of(quantified[1])
+    for item in items if run is not None else ():
+        for claim in _drawn(replace_parts(quantified[2], partial(_named, f"{run}{item}")), dims):
+            _read(claim, found)
+
+
+def _named(name: str, part: ClaimTerm) -> ClaimTerm:
+    """The item of a run as a tensor of its own."""
+    return ("opaque", "", name) if part == ("item of", 0) else part
+
+
+def _read(claim: Claim, found: Hints) -> None:
+    term = claim.term
+    if not isinstance(term, tuple):
         return
-    for item in items:
-        own = rebuild(expr.condition, partial(_renamed, expr.name, f"{expr.over.id}{item}"))
-        for condition in _conjuncts(own, dims):
-            _read(condition, found)
+    if term[0] == "cmp" and claim.domain.only == frozenset("="):
+        _equal(term[1], term[2], found)
+    elif term[0] == "all" and isinstance(term[1], tuple) and term[1][0] == "==" and claim.domain == TRUE:
+        _same_contents(term[1][1], term[1][2], found)
+    plain = normal(claim)
+    if isinstance(plain, Claim):
+        _limited(plain.term, plain.domain, found)
+
+
+def _equal(one: ClaimTerm, other: ClaimTerm, found: Hints) -> None:
+    """Two shapes, two axes or two names that are equal."""
+    name, other_name = name_of(one), name_of(other)
+    if name is not None and other_name is not None:
+        found.equal[other_name] = name
+    elif isinstance(one, tuple) and isinstance(other, tuple) and one[0] == other[0] and len(one) == len(other) > 1:
+        name, other_name = name_of(one[1]), name_of(other[1])
+        if name is None or other_name is None:
+            return
+        if one[0] == "shape":
+            found.alike.update({name: other_name, other_name: name})
+        elif one[0] == "axis":
+            found.equal[other_name] = name
+
+
+def _same_contents(one: ClaimTerm, other: ClaimTerm, found: Hints) -> None:
+    name, other_name = name_of(one), name_of(other)
+    if name is not None and other_name is not None:
+        found.same.update({name: other_name, other_name: name})
+    elif name is not None and is_constant(other):
+        found.contents[name] = _value(other)
+
+
+def _limited(term: ClaimTerm, domain: Domain, found: Hints) -> None:
+    """What values a term may have: the element type, rank or lengths of a tensor, or what an attribute is bound to."""
+    name = name_of(term)
+    only = None if domain.only is None else [_value(value) for value in sorted(domain.only, key=repr)]
+    if name is not None and only:
+        found.values[name] = only
+    name = name_of(term[1]) if isinstance(term, tuple) and len(term) > 1 else None
+    if name is None:
+        return
+    if term[0] == "dtype" and only:
+        found.dtypes[name] = frozenset(only)
+    elif term[0] == "rank":
+        found.ranks[name] = frozenset(rank for rank in found.ranks.get(name, RANKS) if rank in domain)
+    elif term[0] == "shape" and only and isinstance(only[0], list):
+        found.ranks[name] = found.ranks.get(name, frozenset(RANKS)) & {len(only[0])}
+        found.lengths[name] = dict(enumerate(only[0]))
+    elif term[0] == "dim" and only and isinstance(term[2], int):
+        found.lengths.setdefault(name, {})[term[2]] = only[0]
+
+
+def _value(term: ClaimTerm) -> Any:
+    """A constant term as a value."""
+    if not isinstance(term, tuple):
+        return term
+    return DTYPES[term[1]] if term[0] == "element" else [_value(part) for part in term[1:]]
 
 
 def constant(expr: ast.Expr, names: dict[str, Any]) -> Any:
@@ -283,76 +361,6 @@ def numbers_of(rule: Rule) -> tuple[float, ...]:
     literals = (e.value for e in walk(rule.ast) if isinstance(e, ast.Literal))
     written = [float(value) for value in literals if isinstance(value, int | float) and not isinstance(value, bool)]
     return tuple(sorted({n for n in (*written, *(-n for n in written), 0.0, 1.0, -1.0, 2.0) if abs(n) < 1e6}))
-
-
-def _conjuncts(expr: ast.Expr, dims: Dims) -> Iterator[ast.Expr]:
-    if isinstance(expr, ast.Logic):
-        parts = expr.operands if expr.op == "and" else (expr.operands[dims.below(len(expr.operands))],)
-        for part in parts:
-            yield from _conjuncts(part, dims)
-    else:
-        yield expr
-
-
-def _read(expr: ast.Expr, found: Hints) -> None:
-    if isinstance(expr, ast.Call) and expr.function == "all" and isinstance(expr.args[0], ast.Compare):
-        compare = expr.args[0]
-        if compare.op == "==" and isinstance(compare.left, ast.Name):
-            if isinstance(compare.right, ast.Name):
-                found.same.update({compare.left.id: compare.right.id, compare.right.id: compare.left.id})
-            _try(lambda: found.contents.__setitem__(compare.left.id, constant(compare.right, {})))
-        return
-    if not isinstance(expr, ast.Compare):
-        return
-    left, right = expr.left, expr.right
-    op: str = expr.op
-    if isinstance(right, ast.Call) and isinstance(left, ast.Literal | ast.Name):
-        left, right, op = right, left, _MIRROR.get(op, op)
-    subject = _type_subject(left)
-    if subject is not None:
-        function, name = subject
-        _try(lambda: _fact(function, name, op, constant(right, {}), found))
-        if function == "dim" and op == "==" and isinstance(left, ast.Call):
-            position = left.args[1]
-            _try(lambda: found.lengths.setdefault(name, {}).__setitem__(constant(position, {}), constant(right, {})))
-        other = _type_subject(right)
-        if op == "==" and other is not None and function == other[0] == "shape":
-            found.alike.update({name: other[1], other[1]: name})
-        if op == "==" and other is not None and function == other[0] == "axis":
-            found.equal[other[1]] = name
-    elif isinstance(left, ast.Name) and isinstance(right, ast.Name) and op == "==" and right.id not in DTYPES:
-        found.equal[right.id] = left.id
-    elif isinstance(left, ast.Name) and op in ("==", "in"):
-        _try(lambda: found.values.__setitem__(left.id, [constant(right, {})] if op == "==" else constant(right, {})))
-
-
-def _type_subject(expr: ast.Expr) -> tuple[str, str] | None:
-    """`dtype(x)`, `rank(x)`, `axis(a, x)`: the function and the name that it is about."""
-    if isinstance(expr, ast.Call) and expr.args and isinstance(expr.args[0], ast.Name):
-        return expr.function, expr.args[0].id
-    return None
-
-
-def _fact(function: str, name: str, op: str, value: Any, found: Hints) -> None:
-    if function == "dtype" and op in ("==", "in"):
-        found.dtypes[name] = frozenset([value] if op == "==" else value)
-    elif function == "rank" and op in _HOLDS:
-        _ranked(name, op, value, found)
-    elif function == "shape" and op == "==" and isinstance(value, list):
-        _ranked(name, "==", len(value), found)
-        found.lengths[name] = dict(enumerate(value))
-
-
-def _ranked(name: str, op: str, value: Any, found: Hints) -> None:
-    before = found.ranks.get(name, frozenset(RANKS))
-    found.ranks[name] = frozenset(rank for rank in before if _HOLDS[op](rank, value))
-
-
-def _try(action: Any) -> None:
-    try:
-        action()
-    except (Unsettled, TypeError):
-        return
 
 
 def any_operators(rule: ast.Rule, operands: int, opset: int) -> list[tuple[str, str]]:

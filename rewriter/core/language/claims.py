@@ -1,14 +1,19 @@
-"""Expressions as terms: plain tuples in which names are replaced by what they stand for.
+"""What conditions demand, in one normal form.
 
-Two conditions of two rules can be held against each other only when they speak of the same things. In a term a tensor is a
-`TermRef` of its pattern, a label is the `TermRef` of a node, a captured attribute is `("attr", node, name)`, and `let` names
-are written out. Constants are themselves; everything else is `(head, part, ...)`.
+Lint asks whether two rules exclude or imply each other, the engine what a model must have for a rule to fire anywhere, and the
+verification which instances to draw. All of them read claims: a term, and the values that it may have.
+
+A term is an expression as a plain tuple in which names are replaced by what they stand for, since two conditions of two rules
+can be held against each other only when they speak of the same things. A tensor is a `TermRef` of its pattern, a label the
+`TermRef` of a node, a captured attribute `("attr", node, name)`, and `let` names are written out. Constants are themselves;
+everything else is `(head, part, ...)`. A name that nobody explained stays `("opaque", side, name)`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
+from math import prod
 from typing import Any
 
 from rewriter.core.language import ast
@@ -109,6 +114,11 @@ _TERMS: Mapping[type, Callable[[TermNames, Any], Term]] = {
     ast.Choice: TermNames._choice,
     ast.Quantified: TermNames._quantified,
 }
+
+
+def name_of(term: Term) -> str | None:
+    """The name that a term is, where nobody explained it."""
+    return str(term[2]) if isinstance(term, tuple) and term[0] == "opaque" else None
 
 
 def is_constant(term: Term) -> bool:
@@ -243,13 +253,14 @@ _FOLDS: Mapping[str, Callable[[Term], Term]] = {
 
 # Conditions as alternatives of plain facts, and what can be told of them without a model.
 #
-# A `where` line becomes literals: a term and the values that it may have. Two rules exclude each other when no choice of their
+# A `where` line becomes claims: a term and the values that it may have. Two rules exclude each other when no choice of their
 # alternatives leaves every term a value; one implies the other when its facts leave the other's terms no freedom. Everything
-# that is not plain stays a literal about a term of its own, and excludes only its own negation.
+# that is not plain stays a claim about a term of its own, and excludes only its own negation.
 
 BRANCHES = 48  # alternatives of one rule; a condition that would make more is left out, and counts as possible
 
 _FLIP = {"<": ">", ">": "<", "=": "="}
+_OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _RELATIONS = {"==": "=", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _WHOLE = frozenset({"rank", "dim", "size", "len", "opset", "ir_version", "uses", "n_inputs", "n_outputs", "axis", "count"})
 
@@ -327,130 +338,122 @@ def compare(one: Term, relation: str, other: Term, maybe: bool = False) -> Claim
     return Claim(("cmp", one, other), Domain(only=frozenset(relation)), maybe)
 
 
-# --- From expressions ----------------------------------------------------------------------------------------------------
+# --- From conditions -----------------------------------------------------------------------------------------------------
 
 
 def alternatives(conditions: Iterable[ast.Expr], names: TermNames) -> list[Branch]:
-    """The conditions' alternatives, each a conjunction of literals."""
+    """The conditions' alternatives, each a conjunction of claims."""
     found: list[Branch] = [()]
     for condition in conditions:
-        more = _read(condition, names, True, False)
+        more = claims_of(names.term(condition))
         if len(found) * len(more) <= BRANCHES:
             found = [(*one, *other) for one in found for other in more]
     return found
 
 
-def _read(expr: ast.Expr, names: TermNames, truth: bool, maybe: bool, depth: int = 0) -> list[Branch]:
-    if isinstance(expr, ast.Unary) and expr.op == "not":
-        return _read(expr.operand, names, not truth, maybe, depth)
-    if isinstance(expr, ast.Call) and expr.function == "maybe" and len(expr.args) == 1:
-        return _read(expr.args[0], names, truth, truth or maybe, depth)
-    if isinstance(expr, ast.Name) and expr.id in names.lets and expr.id not in names.known and depth < 20:
-        return _read(names.lets[expr.id], names, truth, maybe, depth + 1)
-    if isinstance(expr, ast.Logic):
-        parts = [_read(operand, names, truth, maybe, depth) for operand in expr.operands]
-        if (expr.op == "or") == truth:
-            together = [branch for part in parts for branch in part]
-            return together if len(together) <= BRANCHES else [()]
-        count = 1
-        for part in parts:
-            count *= len(part)
-        if count > BRANCHES:
-            return [()]
-        return [tuple(literal for branch in choice for literal in branch) for choice in product(*parts)]
-    return [(_literal(expr, names, truth, maybe),)]
+def claims_of(term: Term, truth: bool = True, maybe: bool = False) -> list[Branch]:
+    """The alternatives of one condition that is to be true, or false; nothing is said of one that has too many."""
+    head = term[0] if isinstance(term, tuple) else ""
+    if head == "not":
+        return claims_of(term[1], not truth, maybe)
+    if head == "maybe" and len(term) == 2:
+        return claims_of(term[1], truth, truth or maybe)
+    if head not in ("and", "or"):
+        return [(_claim(term, truth, maybe),)]
+    parts = [claims_of(part, truth, maybe) for part in term[1:]]
+    if (head == "or") == truth:
+        together = [branch for part in parts for branch in part]
+        return together if len(together) <= BRANCHES else [()]
+    if prod(map(len, parts)) > BRANCHES:
+        return [()]
+    return [tuple(claim for branch in choice for claim in branch) for choice in product(*parts)]
 
 
-def _literal(expr: ast.Expr, names: TermNames, truth: bool, maybe: bool) -> Claim:
-    if isinstance(expr, ast.Compare) and expr.op in _RELATIONS:
-        relation = _RELATIONS[expr.op]
-        relation = relation if truth else "".join(sign for sign in "<=>" if sign not in relation)
-        return compare(names.term(expr.left), relation, names.term(expr.right), maybe)
-    if isinstance(expr, ast.Compare):
-        left, right = names.term(expr.left), names.term(expr.right)
-        inside = (expr.op == "in") == truth
-        if is_constant(right) and isinstance(right, tuple) and right[0] == "list":
-            values = frozenset(right[1:])
-            return Claim(left, Domain(only=values) if inside else Domain(never=values), maybe)
-        return Claim(("in", left, right), TRUE if inside else FALSE, maybe)
-    if isinstance(expr, ast.Call) and expr.function == "any" and len(expr.args) == 1 and isinstance(expr.args[0], ast.Compare):
-        inner = expr.args[0]
-        opposite = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}.get(inner.op)
-        if opposite is not None:
-            term = ("all", (opposite, names.term(inner.left), names.term(inner.right)))
-            return Claim(fold(term), FALSE if truth else TRUE, maybe)
-    return Claim(names.term(expr), TRUE if truth else FALSE, maybe)
+def _claim(term: Term, truth: bool, maybe: bool) -> Claim:
+    head = term[0] if isinstance(term, tuple) else ""
+    if head in _RELATIONS:
+        relation = _RELATIONS[head]
+        return compare(term[1], relation if truth else "".join(sign for sign in "<=>" if sign not in relation), term[2], maybe)
+    if head in ("in", "not in"):
+        inside = (head == "in") == truth
+        if is_constant(term[2]) and isinstance(term[2], tuple) and term[2][0] == "list":
+            values = frozenset(term[2][1:])
+            return Claim(term[1], Domain(only=values) if inside else Domain(never=values), maybe)
+        return Claim(("in", *term[1:]), TRUE if inside else FALSE, maybe)
+    if head == "any" and len(term) == 2 and isinstance(term[1], tuple) and term[1][0] in _OPPOSITE:
+        inner = term[1]
+        return Claim(fold(("all", (_OPPOSITE[inner[0]], *inner[1:]))), FALSE if truth else TRUE, maybe)
+    return Claim(term, TRUE if truth else FALSE, maybe)
 
 
 # --- What is possible ----------------------------------------------------------------------------------------------------
 
 
-def normal(literal: Claim, change: Callable[[Term], Term]) -> Claim | bool:
-    """The literal in other words: `change` replaces its terms. True or false when nothing is left to ask."""
-    term = literal.term
+def _unchanged(term: Term) -> Term:
+    return term
+
+
+def normal(claim: Claim, change: Callable[[Term], Term] = _unchanged) -> Claim | bool:
+    """The claim in other words: `change` replaces its terms. True or false when nothing is left to ask."""
+    term = claim.term
     if isinstance(term, tuple) and term[0] == "cmp":
         one, other = change(term[1]), change(term[2])
-        signs = literal.domain.only or frozenset()
+        signs = claim.domain.only or frozenset()
         if one == other:
             return "=" in signs
         if is_constant(one) and not is_constant(other):
             one, other, signs = other, one, frozenset(_FLIP[sign] for sign in signs)
         if is_constant(other):
-            literal = replace(literal, term=one, domain=_against(other, signs))
+            claim = replace(claim, term=one, domain=_against(other, signs))
         else:
             if repr(one) > repr(other):
                 one, other, signs = other, one, frozenset(_FLIP[sign] for sign in signs)
-            return replace(literal, term=("cmp", one, other), domain=Domain(only=signs))
+            return replace(claim, term=("cmp", one, other), domain=Domain(only=signs))
     else:
-        literal = replace(literal, term=change(term))
-    if is_constant(literal.term):
-        return literal.term in literal.domain
-    if (
-        isinstance(literal.term, tuple)
-        and literal.term[0] == "if"
-        and is_constant(literal.term[1])
-        and is_constant(literal.term[3])
-    ):
-        answers = {value in literal.domain for value in (literal.term[1], literal.term[3])}
-        return answers.pop() if len(answers) == 1 else literal
-    if isinstance(literal.term, tuple) and literal.term[0] in _WHOLE:
-        return replace(literal, domain=_whole(literal.domain))
-    return literal
+        claim = replace(claim, term=change(term))
+    if is_constant(claim.term):
+        return claim.term in claim.domain
+    if isinstance(claim.term, tuple) and claim.term[0] == "if" and is_constant(claim.term[1]) and is_constant(claim.term[3]):
+        answers = {value in claim.domain for value in (claim.term[1], claim.term[3])}
+        return answers.pop() if len(answers) == 1 else claim
+    if isinstance(claim.term, tuple) and claim.term[0] in _WHOLE:
+        return replace(claim, domain=_whole(claim.domain))
+    return claim
 
 
-def consistent(literals: Iterable[Claim | bool]) -> bool:
-    """Whether every term is left a value; literals are normal ones."""
+def consistent(claims: Iterable[Claim | bool]) -> bool:
+    """Whether every term is left a value; claims are normal ones."""
     hard: dict[Term, Domain] = {}
     soft: list[Claim] = []
-    for literal in literals:
-        if isinstance(literal, bool):
-            if not literal:
+    for claim in claims:
+        if isinstance(claim, bool):
+            if not claim:
                 return False
-        elif literal.maybe:
-            soft.append(literal)
+        elif claim.maybe:
+            soft.append(claim)
         else:
-            hard[literal.term] = hard[literal.term].meet(literal.domain) if literal.term in hard else literal.domain
+            hard[claim.term] = hard[claim.term].meet(claim.domain) if claim.term in hard else claim.domain
     hard = _spread(hard)
     if any(domain.is_empty for domain in hard.values()):
         return False
     return not any(hard[one.term].meet(one.domain).is_empty for one in soft if one.term in hard)
 
 
-def implied(literal: Claim | bool, facts: Mapping[Term, Domain], soft: Sequence[Claim] = ()) -> bool:
-    """Whether facts (terms with their values) leave a literal no choice."""
-    if isinstance(literal, bool):
-        return literal
-    if literal.term in facts and facts[literal.term].within(literal.domain):
+def implied(claim: Claim | bool, facts: Mapping[Term, Domain], soft: Sequence[Claim] = ()) -> bool:
+    """Whether facts (terms with their values) leave a claim no choice."""
+    if isinstance(claim, bool):
+        return claim
+    if claim.term in facts and facts[claim.term].within(claim.domain):
         return True
-    return literal.maybe and any(one.term == literal.term and one.domain.within(literal.domain) for one in soft)
+    return claim.maybe and any(one.term == claim.term and one.domain.within(claim.domain) for one in soft)
 
 
-def facts_of(literals: Iterable[Claim | bool]) -> dict[Term, Domain]:
-    """The hard literals as a table."""
+def facts_of(claims: Iterable[Claim | bool]) -> dict[Term, Domain]:
+    """The hard claims as a table."""
     found: dict[Term, Domain] = {}
-    for literal in literals:
-        if isinstance(literal, Claim) and not literal.maybe:
-            found[literal.term] = found[literal.term].meet(literal.domain) if literal.term in found else literal.domain
+    for claim in claims:
+        if isinstance(claim, Claim) and not claim.maybe:
+            found[claim.term] = found[claim.term].meet(claim.domain) if claim.term in found else claim.domain
     return _spread(found)
 
 
