@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
-from rewriter.core.conditions.census_faults import FAULT_IS_RULED_OUT
+from rewriter.core.conditions.coarse_world import FAULT_IS_RULED_OUT
 from rewriter.core.facts import census_flow as dtype_flow
 from rewriter.core.facts.census_flow import follow_types
 from rewriter.core.language.cache.operator_table import operator_table

@@ -9,14 +9,11 @@ import numpy as np
 import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions import graph_functions, value_functions
-from rewriter.core.conditions.effective_attributes import effective
-from rewriter.core.conditions.model_fields import MODEL_TEXTS, find, least_ir_version
+from rewriter.core.conditions.fields import model_field, node_field
 from rewriter.core.conditions.recorded_graph import RecordedGraph
-from rewriter.core.conditions.rule_values import ABSENT, Failure
+from rewriter.core.conditions.rule_values import Failure
 from rewriter.core.conditions.world import BODIES, Implementation, prepared
-from rewriter.core.graph.metadata import node_texts
 from rewriter.core.language import ast
-from rewriter.core.language.functions import FAULTS
 from rewriter.core.language.functions import FUNCTIONS as DECLARED
 from rewriter.core.language.rule import Rule
 
@@ -56,30 +53,10 @@ class Context(RecordedGraph):
         return str(tensor.name)
 
     def node_field(self, node: gs.Node, name: str) -> Any:
-        """What a label's field says: the node's own lists and texts, else an attribute."""
-        if name == "inputs":
-            return [tensor if tensor.name else ABSENT for tensor in node.inputs]
-        if name == "outputs":
-            return list(node.outputs)
-        if name == "op":
-            return node.op
-        if name == "doc_string":
-            return node_texts(node).doc_string
-        return effective(self, node, name)
+        return node_field(self, node, name)
 
     def model_field(self, name: str) -> Any:
-        if name == "ir_version":
-            return self.ir_version
-        if name == "opset":
-            return self.opset(None)
-        if name == "outputs":
-            return [tensor.name for tensor in self.index.graph.outputs]
-        if name in FAULTS:
-            return find(name, self)
-        if name == "least_ir_version":
-            return least_ir_version(self)
-        found = getattr(self.index.graph, MODEL_TEXTS.get(name, name), None)
-        return found if isinstance(found, str) else self.doubt(f"model.{name} is not known")
+        return model_field(self, name)
 
 
 class Text:

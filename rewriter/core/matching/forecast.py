@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
-from rewriter.core.conditions.census_faults import FAULT_IS_RULED_OUT
 from rewriter.core.conditions.coarse_world import (
+    FAULT_IS_RULED_OUT,
     AttributeOf,
     CensusModel,
     CoarseNames,

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx_graphsurgeon as gs
 
-from rewriter.core.conditions import effective_attributes
+from rewriter.core.conditions import fields
 from rewriter.core.conditions.context import Context
 from rewriter.core.conditions.evaluate import Bindings, evaluate
 from rewriter.core.conditions.recorded_graph import label
@@ -236,12 +236,12 @@ class Matcher:
             return (attr.name in node.attrs) == (attr.mode == "present")
         value = attr.value
         if isinstance(value, ast.Name) and value.id not in self.bound and value.id not in DTYPES:
-            found = effective_attributes.effective(self.context, node, attr.name)
+            found = fields.effective(self.context, node, attr.name)
             return found is not UNKNOWN and found is not ABSENT and self.bind(value.id, found)
         return is_late(attr) or self.equals(attr, node)
 
     def equals(self, attr: ast.AttrPattern, node: gs.Node) -> bool:
-        found = effective_attributes.effective(self.context, node, attr.name)
+        found = fields.effective(self.context, node, attr.name)
         assert attr.value is not None
         wanted = evaluate(attr.value, Bindings(self.bound, self._lets), self.context)
         if found is ABSENT or found is UNKNOWN or wanted is UNKNOWN:

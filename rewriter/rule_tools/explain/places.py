@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import onnx_graphsurgeon as gs
 
-from rewriter.core.conditions import effective_attributes
+from rewriter.core.conditions import fields
 from rewriter.core.conditions.context import Context, Text
 from rewriter.core.conditions.evaluate import Bindings, evaluate, holds
 from rewriter.core.conditions.rule_values import UNKNOWN, DType, Failure, Symbol
@@ -241,7 +241,7 @@ class Witness(Matcher):
         if super().has(attr, node):
             return True
         if attr.mode != "equals" or free:  # what is compared has been noted by `_equals`
-            found = effective_attributes.effective(self.context, node, attr.name)
+            found = fields.effective(self.context, node, attr.name)
             said = attr.name in node.attrs
             text = f"{attr.name} = {value_words(found)}" if said else f"{node_words(node)} does not say {attr.name}"
             self._no("attribute", 6, f"`{self._text.at(attr.span)}`", text, attr.span, node)
@@ -251,7 +251,7 @@ class Witness(Matcher):
         self._begin(node)
         if super().equals(attr, node):
             return True
-        found = effective_attributes.effective(self.context, node, attr.name)
+        found = fields.effective(self.context, node, attr.name)
         question = f"`{self._text.at(attr.span)}`"
         if attr.value is not None and isinstance(attr.value, ast.Name | ast.Binary | ast.Call | ast.Index):
             question += self._worth(attr.value)
