@@ -18,8 +18,7 @@ from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.scopes import Scope
 from rewriter.core.language import ast
 from rewriter.core.log import Blocked, Condition
-from rewriter.core.matching.linear_match import LinearMatcher
-from rewriter.core.matching.match import Matcher, TooManyAttempts
+from rewriter.core.matching.questions import Registers, TooManyAttempts
 from rewriter.core.record import record, replace
 from rewriter.core.rewriting.rewrite import apply_block
 from rewriter.core.rewriting.transaction import Refused, Rewriting
@@ -67,7 +66,7 @@ class Attempt:
         self._tells_all = detail or coverage is not None or auditor is not None
         self.chosen: frozenset[str] = frozenset()
         self.blocked: dict[tuple[str, int], Blocked] = {}
-        self._matchers: dict[tuple[CompiledRule, Scope], tuple[int | None, Matcher | None]] = {}  # with the opset of the scope
+        self._registers: dict[tuple[CompiledRule, Scope], tuple[int | None, Registers | None]] = {}  # with the scope's opset
 
     def at_node(self, compiled: CompiledRule, root: gs.Node) -> Fired | None:
         """The first match at `root` whose conditions hold, rewritten."""
@@ -75,13 +74,9 @@ class Attempt:
             self.blocked.pop((compiled.code, id(root)), None)
         started = perf_counter()
         try:
-            if (matcher := self._matcher_for(compiled, root)) is None:
-                return None
-            for _ in matcher.matches(root):
-                bound, nodes = matcher.snapshot()
-                fired = self._try(compiled, root, bound, nodes, started)
-                if fired is not None:
-                    return fired
+            fired = self._first(compiled, root, started)
+            if fired is not None:
+                return fired
         except TooManyAttempts:
             self._block(compiled, root, "too many ways to match here; the search was given up", error=True)
         except (Failure, RewriterError, *MISTAKES) as failure:
@@ -131,19 +126,26 @@ class Attempt:
         """Notes why a rule on the model as a whole was taken back."""
         self._block(compiled, None, reason, error=True)
 
-    def _matcher_for(self, compiled: CompiledRule, root: gs.Node) -> Matcher | None:
-        """The matcher of a rule, which goes from root to root of one scope; None where the rule is not meant for that."""
-        scope: Scope = root._scope
-        version, found = scope.opsets.get(""), self._matchers.get((compiled, scope))
-        if found is None or found[0] != version:
-            found = version, self._matcher(compiled, root) if self._inside(compiled, root) else None
-            self._matchers[compiled, scope] = found
-        return found[1]
+    def _first(self, compiled: CompiledRule, root: gs.Node, started: float) -> Fired | None:
+        registers = self._registers_for(compiled, root)
+        if registers is None:
+            return None
+        program = compiled.program
 
-    def _matcher(self, compiled: CompiledRule, root: gs.Node) -> Matcher:
-        assert compiled.pattern is not None
-        arguments = compiled.pattern, self.context, self._parameter_values(compiled, root), compiled.lets
-        return Matcher(*arguments) if compiled.arrangements is None else LinearMatcher(compiled.arrangements, *arguments)
+        def accept(found: Registers) -> Fired | None:
+            return self._try(compiled, root, program.bound(found), program.nodes(found), started)
+
+        return program.find(root, registers, self.context, accept)
+
+    def _registers_for(self, compiled: CompiledRule, root: gs.Node) -> Registers | None:
+        """The registers of a rule, for all roots of one scope; None where the rule is not meant for that."""
+        scope: Scope = root._scope
+        version, found = scope.opsets.get(""), self._registers.get((compiled, scope))
+        if found is None or found[0] != version:
+            is_meant = self._inside(compiled, root)
+            registers = compiled.program.registers(self._parameter_values(compiled, root)) if is_meant else None
+            found = self._registers[compiled, scope] = version, registers
+        return found[1]
 
     def _parameter_values(self, compiled: CompiledRule, root: gs.Node) -> dict[str, Any]:
         owner = self.context.index.scope(root).owner

@@ -17,6 +17,7 @@ from rewriter.core.language.pattern import ANY_OPERATOR, Pattern, compile_patter
 from rewriter.core.language.rule import Rule
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.matching.linear_match import Arrangement, linear_arrangements
+from rewriter.core.matching.program import Program
 from rewriter.core.matching.requirements import Inventory, Needs, needs
 from rewriter.core.matching.root_filter import RootFilter, Roots
 from rewriter.core.record import field, record
@@ -62,6 +63,7 @@ class CompiledRule:
     opset: ast.OpsetRange = field(init=False)
     once: str | None = field(init=False)
     _specificity: int | None = field(init=False, default=None)
+    _program: Program | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         tree = self.rule.ast
@@ -80,6 +82,15 @@ class CompiledRule:
             if block.opset is None or version in block.opset:
                 return block
         return None
+
+    @property
+    def program(self) -> Program:
+        """The pattern, compiled when the rule is first tried at a node."""
+        if self._program is None:
+            assert self.pattern is not None
+            outer = () if self.inside is None else ("outer",)
+            self._program = Program(self.pattern, (*self.parameter_values, *outer), self.lets)
+        return self._program
 
     @property
     def specificity(self) -> int:

@@ -487,14 +487,18 @@ class Explainer(Attempt):
     def _note(self, stage: Stage, kind: str, depth: tuple[int, int], question: str, found: str, span: ast.Span) -> None:
         self._keep(FirstNo(stage, kind, _depth(stage, *depth), question, found, self._text.line(span)))
 
-    def _matcher_for(self, compiled: CompiledRule, root: gs.Node) -> Matcher | None:
-        return self._matcher(compiled, root) if self._inside(compiled, root) else None
-
-    def _matcher(self, compiled: CompiledRule, root: gs.Node) -> Matcher:
+    def _first(self, compiled: CompiledRule, root: gs.Node, started: float) -> Fired | None:
+        if not self._inside(compiled, root):
+            return None
         assert compiled.pattern is not None
-        parameter_values = self._parameter_values(compiled, root)
-        self._witness = Witness(compiled.pattern, self.context, parameter_values, compiled.lets, self._text)
-        return self._witness
+        values = self._parameter_values(compiled, root)
+        self._witness = Witness(compiled.pattern, self.context, values, compiled.lets, self._text)
+        for _ in self._witness.matches(root):
+            bound, nodes = self._witness.snapshot()
+            fired = self._try(compiled, root, bound, nodes, started)
+            if fired is not None:
+                return fired
+        return None
 
     def _inside(self, compiled: CompiledRule, root: gs.Node) -> bool:
         if super()._inside(compiled, root):
