@@ -16,7 +16,6 @@ from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.pattern import ANY_OPERATOR, Pattern, compile_pattern, specificity
 from rewriter.core.language.rule import Rule
 from rewriter.core.language.rules import RuleSet
-from rewriter.core.matching.linear_match import Arrangement, linear_arrangements
 from rewriter.core.matching.program import Program
 from rewriter.core.matching.requirements import Inventory, Needs, needs
 from rewriter.core.matching.root_filter import RootFilter, Roots
@@ -36,7 +35,7 @@ class CompiledRule:
     Attributes:
         pattern: None for `match graph`.
         parameter_values: values of the rule's parameters.
-        root_filter, arrangements: what is asked of a root first, and all questions of a pattern that leaves few choices.
+        root_filter: what is asked of a root first.
         inside, private, wheres: of the rule: where it matches, names of its private tensors, its conditions with their texts.
         deciding_wheres: of the conditions those that can be other than true; a row of a table often has just `true`.
         blocks: the rewrite blocks, made ready; `only` is the one for all opsets, where there is just that.
@@ -48,7 +47,6 @@ class CompiledRule:
     parameter_values: dict[str, Any]
     lets: dict[str, ast.Expr]
     root_filter: RootFilter | None = None
-    arrangements: tuple[Arrangement, ...] | None = None
     code: str = field(init=False)
     inside: ast.Inside | None = field(init=False)
     private: tuple[str, ...] = field(init=False)
@@ -170,7 +168,7 @@ def compile_rule(rule: Rule, settings: Mapping[tuple[str, str], Any]) -> Compile
     lets = {let.name: let.value for let in rule.ast.lets}
     if pattern is None:
         return CompiledRule(rule, None, parameter_values, lets)
-    return CompiledRule(rule, pattern, parameter_values, lets, RootFilter(pattern), linear_arrangements(pattern))
+    return CompiledRule(rule, pattern, parameter_values, lets, RootFilter(pattern))
 
 
 def plan(rules: Iterable[CompiledRule]) -> list[PhasePlan]:
