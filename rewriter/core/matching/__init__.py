@@ -14,8 +14,8 @@ cheap ones first, each asked only where the one before left the rule standing. T
 The others are asked at each node that has the operator of the pattern's root, when the node or what the rule asked about it
 has changed:
 
-5. Does the root look right? `root_filter`: the number of operands, who makes them, which attributes are written. The answer is
-   remembered by what a node shows, for all rules of an operator together.
+5. Does the root look right? `roots`: the number of operands, and who makes them. The answer is remembered by what a node shows,
+   for all rules of an operator together.
 6. Does the pattern match here? `program`, a fixed list of questions, with a choice where operands may change places or the
    pattern has several ends. It asks facts only where the pattern does (types, constants).
 7. Is nothing outside of the match told to be `private`, and do the conditions hold? `engine.attempt`, by `conditions.evaluate`.
