@@ -27,7 +27,7 @@ from rewriter.core.language.syntax.tree import ExpressionBuilder, PatternBuilder
 from rewriter.core.language.syntax.words import CONTEXTUAL, KEYWORDS
 from rewriter.core.language.syntax.words import STATEMENTS as WORDS
 from rewriter.core.language.walk import walk
-from rewriter.core.matching import program, requirements
+from rewriter.core.matching import pattern_program, requirements
 from rewriter.core.matching import requirements as written_attributes
 from rewriter.core.record import names
 from rewriter.core.rewriting import build, prepare, rewrite
@@ -86,7 +86,7 @@ CONSUMERS: Mapping[str, tuple[tuple[Any, ...], Any, Mapping[Any, str]]] = {
         {ast.ConstPattern: "stays as it is"},
     ),
     "operands: matching": (
-        OPERANDS, program._Builder._operand, {**_NESTED, ast.Wildcard: "asks for nothing by itself"}
+        OPERANDS, pattern_program._Builder._operand, {**_NESTED, ast.Wildcard: "asks for nothing by itself"}
     ),
     "operands: specificity": (
         OPERANDS, specificity._weight, dict.fromkeys((ast.Wildcard, ast.Variadic, ast.NodePattern), "asks for nothing by itself")

@@ -16,7 +16,7 @@ from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.pattern import ANY_OPERATOR, Pattern, compile_pattern, specificity
 from rewriter.core.language.rule import Rule
 from rewriter.core.language.rules import RuleSet
-from rewriter.core.matching.program import Program
+from rewriter.core.matching.pattern_program import Program
 from rewriter.core.matching.requirements import Inventory, Needs, needs
 from rewriter.core.matching.roots import EarlyReject, Roots
 from rewriter.core.record import field, record

@@ -15,9 +15,9 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.graph.index import GraphIndex, operator_key
 from rewriter.core.graph.model import Model
 from rewriter.core.language.rule import Rule
-from rewriter.core.matching.match import Matcher
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.trust.rule_tests import read_model
+from tests.matching.plain_search import PlainSearch
 
 
 def compiled(rule: Rule) -> list[CompiledRule]:
@@ -68,11 +68,10 @@ def by_program(rule: CompiledRule, context: Context, root: gs.Node, values: dict
 
 def by_search(rule: CompiledRule, context: Context, root: gs.Node, values: dict[str, Any]) -> tuple[Any, ...]:
     assert rule.pattern is not None
-    matcher = Matcher(rule.pattern, context, values, rule.lets)
+    search = PlainSearch(rule.pattern, context, values, rule.lets)
 
     def find(found: list[Match | str]) -> None:
-        for _ in matcher.matches(root):
-            found.append(plain(matcher.bound, matcher.nodes))
+        found.extend(plain(state.bound, state.nodes) for state in search.matches(root))
 
     return asked(context, find)
 

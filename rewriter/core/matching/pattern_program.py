@@ -48,15 +48,18 @@ class Place(NamedTuple):
 
     Attributes:
         level: how far a match has come; the larger, the nearer to the end.
-        node: number of the pattern's node whose operands, outputs or attributes are in question.
-        part: what of it: the node itself, an operand, an attribute, or the name of a tensor whose reader is looked for.
+        node: register of the node that is in question.
+        part: what of it: the node of the pattern that it should be, an operand, an attribute, the outputs, its label, or the
+            name of a tensor whose reader it should be.
+        listed: register that lists its operands, where these are in question.
         position: of the operand.
         known: how many of the program's names are bound before.
     """
 
     level: int
     node: int
-    part: PatternNode | Operand | ast.AttrPattern | str
+    part: PatternNode | Operand | ast.AttrPattern | tuple[ast.Output, ...] | str
+    listed: int
     position: int
     known: int
 
@@ -223,14 +226,16 @@ class _Builder:
 
     # --- writing down --------------------------------------------------------------------------------------------------------
 
-    def _ask(self, question: Question, number: int, part: Any, position: int = 0, known: int | None = None) -> None:
+    def _ask(
+        self, question: Question, number: int, part: Any, listed: int = 0, position: int = 0, *, known: int | None = None
+    ) -> None:
         """A question; `known` is how many names were bound before it was made."""
         self._questions.append(question)
-        self._places.append(Place(self._level, number, part, position, len(self.slots) if known is None else known))
+        self._places.append(Place(self._level, number, part, listed, position, len(self.slots) if known is None else known))
 
     def _choose(self, register: int, ways: Ways, number: int, part: Any) -> None:
         """Ends a part with a choice."""
-        place = Place(self._level, number, part, 0, len(self.slots))
+        place = Place(self._level, number, part, 0, 0, len(self.slots))
         self._parts.append(Part(tuple(self._questions), tuple(self._places), ways, place, register))
         self._questions, self._places = [], []
 
@@ -273,15 +278,15 @@ class _Builder:
             self._level += 1
         known = len(self.slots)
         if source.label in self.slots:
-            self._ask(ask.is_named(number, self._put(source.label)), number, source.label, 0, known)
+            self._ask(ask.is_named(number, self._put(source.label)), number, source.label, known=known)
         elif source.label is not None:
             self.slots[source.label] = number  # its own register
             known += 1
-        self._ask(self._outputs(number, source), number, source.outputs, 0, known)
+        self._ask(self._outputs(number, source), number, source.outputs, known=known)
         for attr in source.attrs:
             if not is_late(attr):
                 known = len(self.slots)
-                self._ask(self._attribute(number, attr), number, attr, 0, known)
+                self._ask(self._attribute(number, attr), number, attr, known=known)
         for attr in reversed(source.attrs):
             if is_late(attr):
                 self._late.append(lambda attr=attr: self._ask(self._attribute(number, attr), number, attr))  # type: ignore[misc]
@@ -345,7 +350,7 @@ class _Builder:
                 return
             single = wanted[: runs[0]] if runs else wanted
             if single:
-                self._ask(ask.all_there(listed, single), number, node)
+                self._ask(ask.all_there(listed, single), number, node, listed)
         for position, operand in sorted(enumerate(shown), key=lambda item: cost(item[1])):
             self._level += 1
             self._operand(number, operand, listed, position, to_end=not node.split)
@@ -364,14 +369,23 @@ class _Builder:
         registers = [
             self._slot(operand.name)[0] if isinstance(operand, ast.Capture) else self._register() for operand in operands
         ]
-        self._ask(ask.store_all(listed, registers), number, self._pattern.nodes[number], 0, len(self.slots) - len(names))
+        self._ask(
+            ask.store_all(listed, registers), number, self._pattern.nodes[number], listed, known=len(self.slots) - len(names)
+        )
         self._level += len(operands)
         return True
 
     def _operand(self, number: int, operand: Operand, listed: int, position: int, *, to_end: bool) -> None:
         known = len(self.slots)
         if isinstance(operand, ast.Variadic):
-            self._ask(ask.run(listed, position, self._put(operand.name), to_end=to_end), number, operand, position, known)
+            self._ask(
+                ask.run(listed, position, self._put(operand.name), to_end=to_end),
+                number,
+                operand,
+                listed,
+                position,
+                known=known,
+            )
         elif isinstance(operand, Made):
             self._made(number, operand, listed, position, to_end=to_end)
         elif isinstance(operand, ast.ConstPattern):
@@ -380,16 +394,16 @@ class _Builder:
             else:
                 self._late.append(lambda: self._constant(number, operand, listed, position))
         elif isinstance(operand, ast.Capture):
-            self._ask(self._capture(operand, listed, position), number, operand, position, known)
+            self._ask(self._capture(operand, listed, position), number, operand, listed, position, known=known)
 
     def _made(self, number: int, operand: Made, listed: int, position: int, *, to_end: bool) -> None:
         inner = operand.node
         is_known = inner in self.met
         register = self._register() if is_known else inner
         if operand.run is None:
-            self._ask(ask.maker(listed, position, operand.output, register), number, operand, position)
+            self._ask(ask.maker(listed, position, operand.output, register), number, operand, listed, position)
         else:
-            self._ask(ask.maker_of_run(listed, position, register, to_end=to_end), number, operand, position)
+            self._ask(ask.maker_of_run(listed, position, register, to_end=to_end), number, operand, listed, position)
         self._level += 1
         if is_known:
             self._ask(ask.is_same_node(register, inner), register, self._pattern.nodes[inner])
@@ -402,7 +416,7 @@ class _Builder:
         value = _expression(operand.value, self._names())
         if is_plain(operand.value):
             value = ask.once(value)
-        self._ask(ask.constant(listed, position, dtype, value), number, operand, position)
+        self._ask(ask.constant(listed, position, dtype, value), number, operand, listed, position)
 
     def _capture(self, operand: ast.Capture, listed: int, position: int) -> Question:
         """An operand is what its name stands for."""
