@@ -360,13 +360,21 @@ class Profile:
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """What is done inside counts as this stage."""
-        self._turn()
-        self._open.append(name)
+        self.begin(name)
         try:
             yield
         finally:
-            self._turn()
-            self._open.pop()
+            self.end()
+
+    def begin(self, name: str) -> None:
+        """What is done from here on counts as this stage, until its `end`."""
+        self._turn()
+        self._open.append(name)
+
+    def end(self) -> None:
+        """Ends the stage that was begun last."""
+        self._turn()
+        self._open.pop()
 
     def _turn(self) -> None:
         """Books the time since the last turn under what was going on."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
 
 from rewriter import load
+from rewriter.core.conditions.context import Context
 from rewriter.core.engine import run as runs
-from rewriter.core.engine.attempt import Attempt, DryAttempt
+from rewriter.core.engine.attempt import Attempt
 from rewriter.core.language.cache.operator_table import operator_table
 from rewriter.core.log import Log
 from rewriter.core.matching.forecast import Forecast
@@ -30,21 +32,21 @@ def log_of(text: str, folder: Path) -> Log:
 
 def test_the_look_is_left_out_where_something_always_fires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "_fired", {})
-    made: list[type[Attempt]] = []
-    begin = runs.Run.__init__
+    made: list[str] = []
+    begin = Attempt.__init__
 
-    def noted(self: runs.Run, context, rules, limits, attempt, **more) -> None:  # type: ignore[no-untyped-def]
-        made.append(type(attempt))
-        begin(self, context, rules, limits, attempt, **more)
+    def noted(self: Attempt, context: Context, *, rewrites: bool = True, **more: Any) -> None:
+        made.append("run" if rewrites else "look")
+        begin(self, context, rewrites=rewrites, **more)
 
-    monkeypatch.setattr(runs.Run, "__init__", noted)
+    monkeypatch.setattr(Attempt, "__init__", noted)
     first = log_of(DOES_NOT, tmp_path)
-    assert (made, first.firings) == ([DryAttempt], [])
+    assert (made, first.firings) == (["look"], [])
     monkeypatch.setattr(runs, "_fired", {})
     for _ in range(3):
         made.clear()
         assert len(log_of(FIRES, tmp_path).firings) == 1
-    assert made == [Attempt]
+    assert made == ["run"]
     made.clear()
     assert log_of(DOES_NOT, tmp_path) == first
-    assert made == [Attempt, DryAttempt]  # what the log says does not depend on the models before
+    assert made == ["run", "look"]  # what the log says does not depend on the models before

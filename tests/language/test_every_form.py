@@ -27,9 +27,8 @@ from rewriter.core.language.syntax.tree import ExpressionBuilder, PatternBuilder
 from rewriter.core.language.syntax.words import CONTEXTUAL, KEYWORDS
 from rewriter.core.language.syntax.words import STATEMENTS as WORDS
 from rewriter.core.language.walk import walk
-from rewriter.core.matching import linear_match, requirements
+from rewriter.core.matching import pattern_program, requirements
 from rewriter.core.matching import requirements as written_attributes
-from rewriter.core.matching.match import Matcher
 from rewriter.core.record import names
 from rewriter.core.rewriting import build, prepare, rewrite
 from rewriter.rule_tools.checks import names as checked_names
@@ -86,9 +85,8 @@ CONSUMERS: Mapping[str, tuple[tuple[Any, ...], Any, Mapping[Any, str]]] = {
         (pattern._PatternBuilder._operand, pattern._interchangeable),
         {ast.ConstPattern: "stays as it is"},
     ),
-    "operands: matching": (OPERANDS, (Matcher._operand, Matcher._run), _NESTED),
-    "operands: linear matching": (
-        OPERANDS, linear_match._question, {**_NESTED, ast.Capture: "what is left: a name"}
+    "operands: matching": (
+        OPERANDS, pattern_program._Builder._operand, {**_NESTED, ast.Wildcard: "asks for nothing by itself"}
     ),
     "operands: specificity": (
         OPERANDS, specificity._weight, dict.fromkeys((ast.Wildcard, ast.Variadic, ast.NodePattern), "asks for nothing by itself")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import onnx_graphsurgeon as gs
 
@@ -12,76 +12,54 @@ from rewriter.core.conditions.context import Context
 from rewriter.core.conditions.evaluate import Bindings, holds
 from rewriter.core.conditions.rule_values import UNKNOWN, Failure
 from rewriter.core.engine.compile import CompiledRule
+from rewriter.core.engine.fired import Fired
+from rewriter.core.engine.tracer import Tracer
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.scopes import Scope
 from rewriter.core.language import ast
 from rewriter.core.log import Blocked, Condition
-from rewriter.core.matching.linear_match import LinearMatcher
-from rewriter.core.matching.match import Matcher, TooManyAttempts
-from rewriter.core.record import record, replace
+from rewriter.core.matching.questions import Registers, TooManyAttempts
 from rewriter.core.rewriting.rewrite import apply_block
 from rewriter.core.rewriting.transaction import Refused, Rewriting
 from rewriter.core.whole_model import DoesNotFlow, repairs
-
-if TYPE_CHECKING:
-    from rewriter.core.engine.coverage import Coverage
-    from rewriter.core.engine.firing_audit import Auditor, Noted
 
 MISTAKES = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 """What Python raises when a rule meets a model that nobody thought of: it spoils that rule at that place and nothing else."""
 
 
-@record(slots=True)
-class Fired:
-    """A rewrite that stands in the graph and can still be taken back."""
-
-    compiled: CompiledRule
-    root: gs.Node | None
-    nodes: dict[int, gs.Node]
-    edits: Edits
-    conditions: tuple[Condition, ...]
-    seconds: float
-    scope: Scope
-    names: tuple[str, ...]
-    op: str
-    mark: tuple[int, int]
-    noted: Noted | None = None
-
-
 class Attempt:
-    """Tries rules at places; what keeps a rule from firing where its pattern stands is collected in `blocked`.
+    """Tries rules at places; what keeps a rule from firing where its pattern matches is collected in `blocked`.
 
     Attributes:
         chosen: codes of rules that fire whether or not the runtime that they are about is the installed one.
+        rewrites: False leaves the graph as it is.
+        would_fire: whether a rule came so far that it was to be rewritten, in an attempt that rewrites nothing.
     """
 
-    def __init__(
-        self, context: Context, *, detail: bool, coverage: Coverage | None = None, auditor: Auditor | None = None
-    ) -> None:
+    def __init__(self, context: Context, *, detail: bool, tracers: Sequence[Tracer] = (), rewrites: bool = True) -> None:
         self.context = context
         self.detail = detail
-        self.auditor = auditor
-        self.coverage = coverage
-        self._tells_all = detail or coverage is not None or auditor is not None
+        self._tracers = tracers
+        self._asks_why = next((tracer for tracer in tracers if tracer.asks_why), None)
+        self.rewrites = rewrites
+        self.would_fire = False
         self.chosen: frozenset[str] = frozenset()
         self.blocked: dict[tuple[str, int], Blocked] = {}
-        self._matchers: dict[tuple[CompiledRule, Scope], tuple[int | None, Matcher | None]] = {}  # with the opset of the scope
+        self._registers: dict[tuple[CompiledRule, Scope], tuple[int | None, Registers | None]] = {}  # with the scope's opset
 
     def at_node(self, compiled: CompiledRule, root: gs.Node) -> Fired | None:
         """The first match at `root` whose conditions hold, rewritten."""
         if self.blocked:
             self.blocked.pop((compiled.code, id(root)), None)
         started = perf_counter()
+        for tracer in self._tracers:
+            tracer.tries(compiled, root)
         try:
-            if (matcher := self._matcher_for(compiled, root)) is None:
-                return None
-            for _ in matcher.matches(root):
-                bound, nodes = matcher.snapshot()
-                fired = self._try(compiled, root, bound, nodes, started)
-                if fired is not None:
-                    return fired
+            fired = self._first(compiled, root, started)
+            if fired is not None:
+                return fired
         except TooManyAttempts:
             self._block(compiled, root, "too many ways to match here; the search was given up", error=True)
         except (Failure, RewriterError, *MISTAKES) as failure:
@@ -89,17 +67,38 @@ class Attempt:
         else:
             if self.context.doubts and (compiled.code, id(root)) not in self.blocked:
                 self._block(compiled, root, *self.context.doubts[0])
+        finally:
+            for tracer in self._tracers:
+                tracer.ends(compiled)
         return None
+
+    def _first(self, compiled: CompiledRule, root: gs.Node, started: float) -> Fired | None:
+        registers = self._registers_for(compiled, root)
+        if registers is None:
+            for tracer in self._tracers:
+                tracer.is_not_meant(compiled, root)
+            return None
+        program = compiled.program
+
+        def accept(found: Registers) -> Fired | None:
+            return self._try(compiled, root, program.bound(found), program.nodes(found), started)
+
+        return program.find(root, registers, self.context, accept, self._asks_why)
 
     def on_graph(self, compiled: CompiledRule, bound: Mapping[str, Any], key: int) -> Fired | None:
         """A rule on the model's interface, with its items bound."""
         self.context.forget()
         self.blocked.pop((compiled.code, key), None)
+        for tracer in self._tracers:
+            tracer.tries(compiled, None)
         try:
             return self._try(compiled, None, {**compiled.parameter_values, **bound}, {}, perf_counter())
         except (Failure, RewriterError, *MISTAKES) as failure:
             self._block(compiled, None, _words(failure), error=True)
             return None
+        finally:
+            for tracer in self._tracers:
+                tracer.ends(compiled)
 
     def follow(self, compiled: CompiledRule, group: Sequence[Fired]) -> Fired | None:
         """What a group of firings on the interface entails where they gave names to dimensions; None when that is nothing.
@@ -131,19 +130,15 @@ class Attempt:
         """Notes why a rule on the model as a whole was taken back."""
         self._block(compiled, None, reason, error=True)
 
-    def _matcher_for(self, compiled: CompiledRule, root: gs.Node) -> Matcher | None:
-        """The matcher of a rule, which goes from root to root of one scope; None where the rule is not meant for that."""
+    def _registers_for(self, compiled: CompiledRule, root: gs.Node) -> Registers | None:
+        """The registers of a rule, for all roots of one scope; None where the rule is not meant for that."""
         scope: Scope = root._scope
-        version, found = scope.opsets.get(""), self._matchers.get((compiled, scope))
+        version, found = scope.opsets.get(""), self._registers.get((compiled, scope))
         if found is None or found[0] != version:
-            found = version, self._matcher(compiled, root) if self._inside(compiled, root) else None
-            self._matchers[compiled, scope] = found
+            is_meant = self._inside(compiled, root)
+            registers = compiled.program.registers(self._parameter_values(compiled, root)) if is_meant else None
+            found = self._registers[compiled, scope] = version, registers
         return found[1]
-
-    def _matcher(self, compiled: CompiledRule, root: gs.Node) -> Matcher:
-        assert compiled.pattern is not None
-        arguments = compiled.pattern, self.context, self._parameter_values(compiled, root), compiled.lets
-        return Matcher(*arguments) if compiled.arrangements is None else LinearMatcher(compiled.arrangements, *arguments)
 
     def _parameter_values(self, compiled: CompiledRule, root: gs.Node) -> dict[str, Any]:
         owner = self.context.index.scope(root).owner
@@ -170,22 +165,35 @@ class Attempt:
         self, compiled: CompiledRule, root: gs.Node | None, bound: dict[str, Any], nodes: dict[int, gs.Node], started: float
     ) -> Fired | None:
         names = Bindings(bound, compiled.lets)
-        if compiled.private and not self._private(compiled, bound, nodes):
+        conditions = self._reasons(compiled, root, names, nodes)
+        fired = None
+        if conditions is not None:
+            if not self.rewrites:
+                self.would_fire = True
+                return None
+            for tracer in self._tracers:
+                tracer.rewrites(compiled, names, nodes)
+            fired = self._rewrite(compiled, root, names, nodes, conditions, started)
+            for tracer in self._tracers:
+                tracer.has_rewritten(compiled, root, fired)
+        if fired is None:
+            for tracer in self._tracers:
+                tracer.declines(compiled, names)
+        return fired
+
+    def _reasons(
+        self, compiled: CompiledRule, root: gs.Node | None, names: Bindings, nodes: dict[int, gs.Node]
+    ) -> tuple[Condition, ...] | None:
+        """The conditions that let the rule fire, for the log; None if something keeps it from firing."""
+        if compiled.private and not self._private(compiled, names.bound, nodes):
             return None
-        if self.coverage is not None:
-            self.coverage.stood[compiled.code] += 1
-        wheres = compiled.wheres if self._tells_all else compiled.deciding_wheres
+        for tracer in self._tracers:
+            tracer.matches(compiled)
+        wheres = compiled.wheres if self.detail or self._tracers else compiled.deciding_wheres
         conditions = self._conditions(compiled, root, names, wheres) if wheres else ()
         if conditions is None or (compiled.runtime and not self._concerns_runtime(compiled, root, nodes)):
             return None
-        if self.auditor is None:
-            return self._rewrite(compiled, root, names, nodes, conditions, started)
-        noted = self.auditor.note(compiled, names, nodes)
-        conditions = tuple(replace(c, found=found) for c, found in zip(conditions, noted.found, strict=True))
-        fired = self._rewrite(compiled, root, names, nodes, conditions, started)
-        if fired is not None:
-            fired.noted = noted
-        return fired
+        return conditions
 
     def _conditions(
         self, compiled: CompiledRule, root: gs.Node | None, names: Bindings, wheres: Sequence[tuple[ast.Where, str]]
@@ -201,8 +209,8 @@ class Attempt:
             except (Failure, *MISTAKES) as failure:
                 failed = failed or (where, _words(failure))  # one that is false wins, wherever it stands
                 continue
-            if self.coverage is not None:
-                self.coverage.count_answer(compiled.code, where, answer)
+            for tracer in self._tracers:
+                tracer.answers(compiled, where, answer)
             if answer is False:
                 del self.context.doubts[:]
                 return None
@@ -220,14 +228,15 @@ class Attempt:
         return tuple(conditions)
 
     def _concerns_runtime(self, compiled: CompiledRule, root: gs.Node | None, nodes: Mapping[int, gs.Node]) -> bool:
-        """Whether the runtime that a rule is about was chosen, or refuses one of the matched nodes."""
-        return compiled.code in self.chosen or self._refused(compiled, root, nodes)
-
-    def _refused(self, compiled: CompiledRule, root: gs.Node | None, nodes: Mapping[int, gs.Node]) -> bool:
-        """Whether the runtime that the rule is about, as it is installed, refuses one of the matched nodes."""
+        """Whether the runtime that a rule is about was chosen, or refuses, as it is installed, one of the matched nodes."""
+        if compiled.code in self.chosen:
+            return True
         answer = self.context.refused(nodes.values())
         if answer is UNKNOWN:
             self._block(compiled, root, *self.context.doubts[-1])
+        if answer is not True:
+            for tracer in self._tracers:
+                tracer.has_kernel(compiled)
         return answer is True
 
     def _private(self, compiled: CompiledRule, bound: Mapping[str, Any], nodes: Mapping[int, gs.Node]) -> bool:
@@ -238,6 +247,8 @@ class Attempt:
             for tensor in found if isinstance(found, list) else [found]:
                 self.context.count(tensor, len(matched))
                 if self.context.index.output_of(tensor) or not self.context.index.users(tensor).keys() <= matched:
+                    for tracer in self._tracers:
+                        tracer.is_read_outside(compiled, name, tensor)
                     return False
         return True
 
@@ -271,8 +282,6 @@ class Attempt:
             self._take_back(edits, mark)
             self._block(compiled, root, _words(failure), error=True)
             return None
-        if self.coverage is not None:
-            self.coverage.fired[compiled.code] += 1
         return Fired(compiled, root, nodes, edits, conditions, perf_counter() - started, scope, matched, op, mark)
 
     def take_back(self, fired: Fired) -> None:
@@ -300,18 +309,8 @@ class Attempt:
         self.blocked[compiled.code, id(root)] = Blocked(
             rule.code, rule.title, place, name, root.op if root is not None else "", reason, line, remedy, error
         )
-
-
-class WouldFire(Exception):
-    """A rule is about to rewrite something."""
-
-
-class DryAttempt(Attempt):
-    """Tries rules up to the first that fires, and leaves the graph as it is."""
-
-    def _rewrite(self, *arguments: Any) -> Fired | None:
-        """Raises WouldFire."""
-        raise WouldFire
+        for tracer in self._tracers:
+            tracer.blocks(compiled, reason, remedy, where, error=error)
 
 
 def _words(error: BaseException) -> str:

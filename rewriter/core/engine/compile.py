@@ -16,9 +16,9 @@ from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.pattern import ANY_OPERATOR, Pattern, compile_pattern, specificity
 from rewriter.core.language.rule import Rule
 from rewriter.core.language.rules import RuleSet
-from rewriter.core.matching.linear_match import Arrangement, linear_arrangements
+from rewriter.core.matching.pattern_program import Program
 from rewriter.core.matching.requirements import Inventory, Needs, needs
-from rewriter.core.matching.root_filter import RootFilter, Roots
+from rewriter.core.matching.roots import EarlyReject, Roots
 from rewriter.core.record import field, record
 from rewriter.core.rewriting.rewrite import Block
 
@@ -35,7 +35,6 @@ class CompiledRule:
     Attributes:
         pattern: None for `match graph`.
         parameter_values: values of the rule's parameters.
-        root_filter, arrangements: what is asked of a root first, and all questions of a pattern that leaves few choices.
         inside, private, wheres: of the rule: where it matches, names of its private tensors, its conditions with their texts.
         deciding_wheres: of the conditions those that can be other than true; a row of a table often has just `true`.
         blocks: the rewrite blocks, made ready; `only` is the one for all opsets, where there is just that.
@@ -46,8 +45,6 @@ class CompiledRule:
     pattern: Pattern | None
     parameter_values: dict[str, Any]
     lets: dict[str, ast.Expr]
-    root_filter: RootFilter | None = None
-    arrangements: tuple[Arrangement, ...] | None = None
     code: str = field(init=False)
     inside: ast.Inside | None = field(init=False)
     private: tuple[str, ...] = field(init=False)
@@ -62,6 +59,8 @@ class CompiledRule:
     opset: ast.OpsetRange = field(init=False)
     once: str | None = field(init=False)
     _specificity: int | None = field(init=False, default=None)
+    _program: Program | None = field(init=False, default=None)
+    _early: EarlyReject | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         tree = self.rule.ast
@@ -80,6 +79,23 @@ class CompiledRule:
             if block.opset is None or version in block.opset:
                 return block
         return None
+
+    @property
+    def early(self) -> EarlyReject:
+        """What the root of the pattern must show."""
+        if self._early is None:
+            assert self.pattern is not None
+            self._early = EarlyReject(self.pattern)
+        return self._early
+
+    @property
+    def program(self) -> Program:
+        """The pattern, compiled when the rule is first tried at a node."""
+        if self._program is None:
+            assert self.pattern is not None
+            outer = () if self.inside is None else ("outer",)
+            self._program = Program(self.pattern, (*self.parameter_values, *outer), self.lets)
+        return self._program
 
     @property
     def specificity(self) -> int:
@@ -157,9 +173,7 @@ def compile_rule(rule: Rule, settings: Mapping[tuple[str, str], Any]) -> Compile
     parameter_values = parameters(rule, settings)
     pattern = None if rule.ast.match.graph else compile_pattern(rule.ast.match, parameter_values)
     lets = {let.name: let.value for let in rule.ast.lets}
-    if pattern is None:
-        return CompiledRule(rule, None, parameter_values, lets)
-    return CompiledRule(rule, pattern, parameter_values, lets, RootFilter(pattern), linear_arrangements(pattern))
+    return CompiledRule(rule, pattern, parameter_values, lets)
 
 
 def plan(rules: Iterable[CompiledRule]) -> list[PhasePlan]:

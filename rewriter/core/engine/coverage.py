@@ -6,7 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import onnx_graphsurgeon as gs
+
 from rewriter.core.conditions.rule_values import UNKNOWN
+from rewriter.core.engine.compile import CompiledRule
+from rewriter.core.engine.fired import Fired
+from rewriter.core.engine.tracer import Tracer
 from rewriter.core.language import ast
 from rewriter.core.language.rule import Rule
 from rewriter.core.language.rules import RuleSet
@@ -14,23 +19,31 @@ from rewriter.core.record import field, record, replace
 
 
 @record
-class Coverage:
-    """Counts over all runs that were given it.
+class Coverage(Tracer):
+    """Counts over all runs that it is handed to.
 
     Attributes:
         stood: how often a rule's pattern stood, by code.
         fired: how often a rule fired, by code.
-        answers: how often a `where` line was false, unknown or true, by (code, offset of the line in its file, answer). A line
+        answered: how often a `where` line was false, unknown or true, by (code, offset of the line in its file, answer). A line
             is asked when no line before it was false.
     """
 
     stood: Counter[str] = field(default_factory=Counter)
     fired: Counter[str] = field(default_factory=Counter)
-    answers: Counter[tuple[str, int, str]] = field(default_factory=Counter)
+    answered: Counter[tuple[str, int, str]] = field(default_factory=Counter)
 
-    def count_answer(self, code: str, where: ast.Where, answer: object) -> None:
-        """Notes the answer of a `where` line."""
-        self.answers[code, where.span.start, "unknown" if answer is UNKNOWN else str(bool(answer)).lower()] += 1
+    def matches(self, compiled: CompiledRule) -> None:
+        """Counts a match."""
+        self.stood[compiled.code] += 1
+
+    def answers(self, compiled: CompiledRule, where: ast.Where, answer: Any) -> None:
+        """Counts the answer of a `where` line."""
+        self.answered[compiled.code, where.span.start, "unknown" if answer is UNKNOWN else str(bool(answer)).lower()] += 1
+
+    def has_rewritten(self, compiled: CompiledRule, root: gs.Node | None, fired: Fired | None) -> None:
+        """Counts a firing."""
+        self.fired[compiled.code] += fired is not None
 
     def counts(self, rule: Rule) -> dict[str, Any]:
         """The counts of a rule and of its `where` lines, as JSON has them."""
@@ -38,7 +51,7 @@ class Coverage:
             {
                 "line": rule.source.line_col(where.span.start)[0],
                 "condition": rule.words(where.condition.span),
-                **{answer: self.answers[rule.code, where.span.start, answer] for answer in ("true", "false", "unknown")},
+                **{answer: self.answered[rule.code, where.span.start, answer] for answer in ("true", "false", "unknown")},
             }
             for where in rule.ast.wheres
         ]

@@ -17,6 +17,8 @@ from rewriter.core.conditions.context import Context, Text
 from rewriter.core.conditions.evaluate import Bindings
 from rewriter.core.conditions.witnessed import Witnessed
 from rewriter.core.engine.compile import CompiledRule
+from rewriter.core.engine.fired import Fired, Noted
+from rewriter.core.engine.tracer import Tracer
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts.derive import constant_node_array
 from rewriter.core.graph.edits import Edits, NodeState, state_of
@@ -27,7 +29,7 @@ from rewriter.core.graph.values import constant_array
 from rewriter.core.language.dtypes import DTYPE_NAMES
 from rewriter.core.log import Box, Port, Role, Snapshot, View, Weight
 from rewriter.core.onnxfile.tensors import dtype_number
-from rewriter.core.record import field, record
+from rewriter.core.record import record, replace
 
 # Constants by their type and hash: how an audit and a picture name weights, without showing them.
 
@@ -268,16 +270,7 @@ class FiringAudit:
     snapshot_of: int = 0
 
 
-@record(slots=True)
-class Noted:
-    """What was seen before a rewrite: what each condition found, and the types of tensors when a snapshot is wanted."""
-
-    found: tuple[str, ...]
-    types: dict[int, str] = field(default_factory=dict)
-    snapshot: bool = False
-
-
-class Auditor:
+class Auditor(Tracer):
     """Looks closely at the firings of one run."""
 
     def __init__(self, context: Context, audit: FiringAudit) -> None:
@@ -287,17 +280,24 @@ class Auditor:
         self._taker = SnapshotTaker(context, self._weights.words)
         self._taken: Counter[str] = Counter()
         self._number = 0
+        self._noted: Noted
 
     # --- before the rewrite ------------------------------------------------------------------------------------------------
 
-    def note(self, compiled: CompiledRule, names: Bindings, nodes: Mapping[int, gs.Node]) -> Noted:
-        """To be asked when all conditions hold, before anything is edited."""
+    def rewrites(self, compiled: CompiledRule, names: Bindings, nodes: Mapping[int, gs.Node]) -> None:
+        """Looks at the conditions, which all hold, and at the types, before anything is edited."""
         text = Text(compiled.rule)
         found = tuple(Witnessed(where.condition, names, self._context, text).found() for where in compiled.rule.ast.wheres)
         wanted = self._taken[compiled.code] < self._audit.snapshots or self._number + 1 == self._audit.snapshot_of
-        return Noted(found, self._taker.types(nodes.values()) if wanted else {}, wanted)
+        self._noted = Noted(found, self._taker.types(nodes.values()) if wanted else {}, wanted)
 
     # --- after the rewrite -------------------------------------------------------------------------------------------------
+
+    def has_rewritten(self, compiled: CompiledRule, root: gs.Node | None, fired: Fired | None) -> None:
+        """Adds what was seen before to the firing."""
+        if fired is not None:
+            noted = fired.noted = self._noted
+            fired.conditions = tuple(replace(c, found=found) for c, found in zip(fired.conditions, noted.found, strict=True))
 
     def weights(self, edits: Edits) -> tuple[Weight, ...]:
         """The constants that the changed nodes read before and after, each once."""

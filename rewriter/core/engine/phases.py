@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.context import Context
-from rewriter.core.engine.attempt import Attempt, Fired
+from rewriter.core.engine.attempt import Attempt
 from rewriter.core.engine.compile import PHASES, CompiledRule, Path, PhasePlan, prepared
+from rewriter.core.engine.fired import Fired
 from rewriter.core.engine.limits import Limits, Watch, cycle_stop
 from rewriter.core.engine.recorder import Recorder, note_lineage
 from rewriter.core.facts.facts import refresh
@@ -23,13 +24,14 @@ from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.objects import Graph
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log import Log, Profile, Stop, stage
-from rewriter.core.matching.match import interface_matches
+from rewriter.core.matching.interface import interface_matches
 from rewriter.core.matching.requirements import take_inventory
 from rewriter.core.rewriting.model_edits import complete_outputs
 from rewriter.core.rewriting.stale_types import changed_types, declare_anew, mend_stale_types
 from rewriter.core.whole_model import DoesNotFlow
 
 if TYPE_CHECKING:
+    from rewriter.core.engine.firing_audit import Auditor
     from rewriter.core.matching.forecast import Forecast
 
 
@@ -220,6 +222,7 @@ class Run:
         permit: Permit | None = None,
         profile: Profile | None = None,
         forecast: Forecast | None = None,
+        auditor: Auditor | None = None,
     ) -> None:
         self.context = context
         self.index = context.index
@@ -230,7 +233,7 @@ class Run:
         self._profile = profile
         self._forecast = forecast
         self._watch = Watch(limits, self._count_nodes())
-        self._recorder = Recorder(self.log, context, detail=attempt.detail, auditor=attempt.auditor)
+        self._recorder = Recorder(self.log, context, detail=attempt.detail, auditor=auditor)
         self._generation: dict[int, int] = {}
         self._done: list[Fired] = []
         self._freed: dict[int, gs.Tensor] = {}
@@ -250,7 +253,10 @@ class Run:
             return prepared(self._rules, self.context.settings).plans(meant, take_inventory(self.index))
 
     def execute(self, *, keep: bool = True) -> Log:
-        """Runs all phases; again, while one may have given an earlier one, or its own rules on the model, something to do."""
+        """Runs all phases; again, while one may have given an earlier one, or its own rules on the model, something to do.
+
+        An attempt that rewrites nothing ends it where something would fire.
+        """
         for _ in range(ROUNDS):
             before, opsets = len(self._done), self._opsets()
             fired = [self._phase(phase) for phase in self._plans]
@@ -259,8 +265,10 @@ class Run:
             if raised:  # other rules are meant for the model now, and more can be known of it
                 refresh(self.context.facts, [tensor for node in self.index.all_nodes() for tensor in node.outputs])
                 self._plans = self._planned()
-            if self._halted is not None or len(self._done) == before or not (raised or again):
+            if self._is_over or len(self._done) == before or not (raised or again):
                 break
+        if self._attempt.would_fire:
+            return self.log  # nothing was edited, and the log says nothing
         self.log.tries = self._watch.tries
         still_blocked = (b for (_, root), b in self._attempt.blocked.items() if b.op == "" or self.index.has(root))
         self.log.blocked = sorted(still_blocked, key=lambda blocked: (blocked.rule, blocked.place, blocked.root))
@@ -271,6 +279,10 @@ class Run:
                 fired_one.edits.rollback()
             self.index.finish()
         return self.log
+
+    @property
+    def _is_over(self) -> bool:
+        return self._halted is not None or self._attempt.would_fire
 
     def _opsets(self) -> list[dict[str, int]]:
         return [dict(scope.opsets) for scope in self.index.scopes]
@@ -298,19 +310,19 @@ class Run:
         """
         before = len(self._done)
         is_last = phase.name == PHASES[-1]
-        if self._halted is None and phase.on_graph and not is_last:
+        if not self._is_over and phase.on_graph and not is_last:
             self._interface(phase)
         worklist = Worklist(phase, self.index)
-        while self._halted is None and (phase.by_root or phase.any_root):
+        while not self._is_over and (phase.by_root or phase.any_root):
             fired = len(self._done)
             worklist.fill()
             for root in worklist:
                 self._visit(phase, worklist, root)
-                if self._halted is not None:
+                if self._is_over:
                     break
             if not worklist.incomplete or fired == len(self._done):
                 break
-        if self._halted is None and phase.on_graph and is_last and len(self._done) == before:
+        if not self._is_over and phase.on_graph and is_last and len(self._done) == before:
             self._interface(phase)
         return len(self._done) > before
 
@@ -357,7 +369,7 @@ class Run:
             times = count() if compiled.rule.ast.match.items else range(self._watch.limits.per_root)
             for _ in times:
                 fired = self._fire_on_graph(compiled)
-                if not fired or self._halted is not None:
+                if not fired or self._is_over:
                     break
             self._follow(compiled, before)
 

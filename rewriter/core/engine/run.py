@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +10,14 @@ import onnx_graphsurgeon as gs
 
 from rewriter.core.collector import collector_off
 from rewriter.core.conditions.context import Context
+from rewriter.core.conditions.evaluate import Bindings
 from rewriter.core.conditions.recorded_graph import NOTHING_KNOWN, Knowledge
-from rewriter.core.engine.attempt import Attempt, DryAttempt, Fired, WouldFire
+from rewriter.core.engine.attempt import Attempt
 from rewriter.core.engine.compile import CompiledRule
+from rewriter.core.engine.fired import Fired
 from rewriter.core.engine.limits import Limits
 from rewriter.core.engine.phases import Permit, Run
+from rewriter.core.engine.tracer import Tracer
 from rewriter.core.facts.derive import Fact
 from rewriter.core.facts.facts import Facts
 from rewriter.core.framework.exporter import exporter_of, suited
@@ -29,33 +32,29 @@ if TYPE_CHECKING:
     from rewriter.core.matching.forecast import Forecast
 
 
-# Facts and attempts that tell the clock of a profile what they do.
+class Timer(Tracer):
+    """Books the time of each rule."""
 
-
-class TimedAttempt(Attempt):
-    """Tries rules and tells the clock which."""
-
-    def __init__(self, profile: Profile, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+    def __init__(self, profile: Profile) -> None:
         self._profile = profile
 
-    def at_node(self, compiled: CompiledRule, root: gs.Node) -> Fired | None:
-        """As of an attempt."""
+    def tries(self, compiled: CompiledRule, root: gs.Node | None) -> None:
+        """As of a tracer."""
         self._profile.asked[compiled.code] += 1
-        with self._profile.stage(f"match of {compiled.code}"):
-            return super().at_node(compiled, root)
+        self._profile.begin(f"match of {compiled.code}")
 
-    def on_graph(self, compiled: CompiledRule, bound: Mapping[str, Any], key: int) -> Fired | None:
-        """As of an attempt."""
-        self._profile.asked[compiled.code] += 1
-        with self._profile.stage(f"match of {compiled.code}"):
-            return super().on_graph(compiled, bound, key)
+    def rewrites(self, compiled: CompiledRule, names: Bindings, nodes: Mapping[int, gs.Node]) -> None:
+        """As of a tracer."""
+        self._profile.begin(f"rewrite of {compiled.code}")
 
-    def _rewrite(self, compiled: CompiledRule, *arguments: Any) -> Fired | None:
-        with self._profile.stage(f"rewrite of {compiled.code}"):
-            fired = super()._rewrite(compiled, *arguments)
+    def has_rewritten(self, compiled: CompiledRule, root: gs.Node | None, fired: Fired | None) -> None:
+        """As of a tracer."""
+        self._profile.end()
         self._profile.fired[compiled.code] += fired is not None
-        return fired
+
+    def ends(self, compiled: CompiledRule) -> None:
+        """As of a tracer."""
+        self._profile.end()
 
 
 class TimedFacts(Facts):
@@ -128,7 +127,7 @@ def run(
     with collector_off(), stage(profile, "rest of the run"):
         with stage(profile, "index"):
             index = GraphIndex(graph)
-        facts_of, attempt_of = (Facts, Attempt) if profile is None else _timed(profile)
+        facts_of = Facts if profile is None else partial(TimedFacts, profile)
         look = None if forecast is None else _FirstLook(Context(index, known, Facts(index, known.overridable)), rules, forecast)
         log = None if look is None or look.is_idle else look.without_firing(limits, veto, detail=detail)
         if log is None:
@@ -136,8 +135,11 @@ def run(
             facts = look.context.facts if look is not None and profile is None else facts_of(index, known.overridable)
             context = Context(index, known, facts)
             auditor = None if hooks.audit is None or not detail else _auditor(context, hooks.audit)
-            attempt = attempt_of(context, detail=detail, coverage=hooks.coverage, auditor=auditor)
-            log = Run(context, rules, limits, attempt, veto=veto, permit=hooks.permit, profile=profile).execute(keep=keep)
+            timer = None if profile is None else Timer(profile)
+            tracers = [tracer for tracer in (timer, hooks.coverage, auditor) if tracer is not None]
+            attempt = Attempt(context, detail=detail, tracers=tracers)
+            whole = Run(context, rules, limits, attempt, veto=veto, permit=hooks.permit, profile=profile, auditor=auditor)
+            log = whole.execute(keep=keep)
             if look is not None and look.is_idle and not log.firings:
                 log = (
                     look.without_firing(limits, veto, detail=detail) or log
@@ -178,13 +180,10 @@ class _FirstLook:
 
         It is None, too, where something is blocked: which of the rules are tried at all is then part of what the log says.
         """
-        look = DryAttempt(self.context, detail=detail)
-        try:
-            with self.context.facts.unedited():
-                log = Run(self.context, self._rules, limits, look, veto=veto, forecast=self._forecast).execute()
-        except WouldFire:
-            return None
-        return None if log.blocked or log.stops else log
+        look = Attempt(self.context, detail=detail, rewrites=False)
+        with self.context.facts.unedited():
+            log = Run(self.context, self._rules, limits, look, veto=veto, forecast=self._forecast).execute()
+        return None if look.would_fire or log.blocked or log.stops else log
 
     def note(self, log: Log) -> None:
         """Counts what became of a model."""
@@ -214,10 +213,6 @@ def questions(context: Context, rules: RuleSet, limits: Limits) -> list[Question
         for one in log.firings
         if one.rule in rules_by_code
     ]
-
-
-def _timed(profile: Profile) -> tuple[Callable[..., Facts], Callable[..., Attempt]]:
-    return partial(TimedFacts, profile), partial(TimedAttempt, profile)
 
 
 def _auditor(context: Context, audit: FiringAudit) -> Auditor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import onnx_graphsurgeon as gs
@@ -10,18 +10,23 @@ import onnx_graphsurgeon as gs
 from rewriter.core.conditions import fields
 from rewriter.core.conditions.context import Context, Text
 from rewriter.core.conditions.evaluate import Bindings, evaluate, holds
-from rewriter.core.conditions.rule_values import UNKNOWN, DType, Failure, Symbol
+from rewriter.core.conditions.recorded_graph import label
+from rewriter.core.conditions.rule_values import UNKNOWN, DType, Failure
 from rewriter.core.conditions.witnessed import Witnessed, node_words, tensor_words, value_words
-from rewriter.core.engine.attempt import MISTAKES, Attempt, Fired
+from rewriter.core.engine.attempt import MISTAKES, Attempt
 from rewriter.core.engine.compile import CompiledRule
+from rewriter.core.engine.fired import Fired
 from rewriter.core.engine.recorder import Recorder
+from rewriter.core.engine.tracer import Tracer
 from rewriter.core.graph.index import operator_key
 from rewriter.core.graph.message_text import node_name
 from rewriter.core.language import ast
 from rewriter.core.language.dtypes import DTYPES
-from rewriter.core.language.pattern import Made, Operand, Pattern, PatternNode, is_run
+from rewriter.core.language.pattern import Made, PatternNode, is_run
 from rewriter.core.log import Change, Condition, Log
-from rewriter.core.matching.match import Goal, Goals, Matcher, Share, interface_matches
+from rewriter.core.matching.interface import interface_matches
+from rewriter.core.matching.pattern_program import Place
+from rewriter.core.matching.questions import Registers, is_same, operand_count
 from rewriter.core.record import record
 
 # What is known of a rule that fires in a model, or does not: the records that explanations are made of.
@@ -129,281 +134,217 @@ class Explanation:
     stops: tuple[str, ...] = ()
 
 
-# A matcher that remembers the deepest question to which it answered no.
+# What a question of a pattern asked, and what the model has there, in words.
 #
-# It asks nothing by itself: every answer is the matcher's own, and only after a "no" it looks which part of the question that
-# was. A normal run therefore pays nothing for it, and what it says cannot differ from what a run does.
+# The program says which question failed, and why, as a word. A run pays nothing for sentences, and what they say cannot differ
+# from what the run does.
+
+Words = tuple[int, str, str, ast.Span]
+"""How far a node had come, the question, what was found instead, and where the rule asks."""
 
 
-class Witness(Matcher):
-    """Finds what `Matcher` finds; `deepest` is the question at which the way that came farthest ended."""
+class Reasons:
+    """Makes a `FirstNo` of each question of one pattern that fails."""
 
-    def __init__(
-        self, pattern: Pattern, context: Context, parameter_values: dict[str, Any], lets: Mapping[str, ast.Expr], text: Text
-    ) -> None:
-        super().__init__(pattern, context, parameter_values, lets)
-        self.deepest: FirstNo | None = None
-        self._text = text
-        self._level = 0
-        self._asked_of: gs.Node | None = None
-        self._doubts = 0
-        self._readers = {id(operand): node.number for node in pattern.nodes for operand in node.inputs}
+    def __init__(self, context: Context, compiled: CompiledRule, text: Text) -> None:
+        assert compiled.pattern is not None
+        self._context, self._text = context, text
+        self._nodes, self._program, self._lets = compiled.pattern.nodes, compiled.program, compiled.lets
 
-    # --- how deep, and where -------------------------------------------------------------------------------------------------
+    def first_no(self, place: Place, reason: str, registers: Registers, doubts: int) -> FirstNo | None:
+        """The question at a place; None for one that nobody asks in words."""
+        kind, words = self._words(place, reason, registers)
+        if words is None:
+            return None
+        step, question, found, span = words
+        new_doubts = self._context.doubts[doubts:]
+        remedy = next((remedy for _, remedy in new_doubts if remedy), "")
+        node = None if isinstance(place.part, str) else registers[place.node]
+        name = "" if node is None else next((t for t in (node.name, *(o.name for o in node.outputs)) if t), "")
+        return FirstNo(
+            "pattern",
+            kind,
+            _depth("pattern", place.level, step),
+            question,
+            new_doubts[0][0] if new_doubts else found,
+            self._text.line(span),
+            str(name),
+            bool(new_doubts),
+            remedy,
+        )
 
-    def _solve(self, goals: Goals) -> Iterator[None]:
-        self._level += 1
+    def _words(self, place: Place, reason: str, r: Registers) -> tuple[str, Words | None]:
+        part = place.part
+        if isinstance(part, PatternNode):
+            return self._of_node(part, place, reason, r)
+        if isinstance(part, ast.AttrPattern):
+            return reason, self._of_attribute(part, place, r)
+        if isinstance(part, tuple):
+            return reason, self._of_outputs(part, place, reason, r)
+        if isinstance(part, Made):
+            return reason, self._of_maker(part, place, reason, r)
+        if isinstance(part, str):
+            return ("consumer", self._of_reader(part, place, r)) if reason == "no way" else (reason, None)
+        if isinstance(part, ast.Capture | ast.ConstPattern):
+            return reason.removeprefix("unknown "), self._of_tensor(part, place, reason, r)
+        assert isinstance(part, ast.Variadic)
+        return reason, (20, f"`*{part.name}`: the same tensors at each place", self._listed(r[place.listed], place), part.span)
+
+    def _bound(self, place: Place, r: Registers) -> dict[str, Any]:
+        """The names that were bound before a question."""
+        return {name: r[at] for name, at in self._program.names[: place.known] if r[at] is not None}
+
+    def _worth(self, expr: ast.Expr, place: Place, r: Registers) -> str:
         try:
-            yield from super()._solve(goals)
-        finally:
-            self._level -= 1
-
-    def _begin(self, node: gs.Node | None) -> None:
-        """Doubts from here on belong to the next question, which is asked of `node`."""
-        self._doubts = len(self.context.doubts)
-        self._asked_of = node
-
-    def _reader(self, operand: object) -> gs.Node | None:
-        """The matched node whose operand a part of the pattern is."""
-        return self.nodes.get(self._readers.get(id(operand), -1))
-
-    def _no(self, kind: str, step: int, question: str, found: str, span: ast.Span, node: gs.Node | None = None) -> None:
-        """Keeps the question if the search had never come so far."""
-        depth = (STAGES.index("pattern"), self._level, step)
-        if self.deepest is not None and self.deepest.depth >= depth:
-            return
-        doubts = self.context.doubts[self._doubts :]
-        remedy = next((remedy for _, remedy in doubts if remedy), "")
-        if doubts:
-            found = doubts[0][0]
-        named = node if node is not None else self._asked_of
-        name = "" if named is None else next((t for t in (named.name, *(o.name for o in named.outputs)) if t), "")
-        line = self._text.line(span)
-        self.deepest = FirstNo("pattern", kind, depth, question, found, line, str(name), bool(doubts), remedy)
-
-    # --- nodes ---------------------------------------------------------------------------------------------------------------
-
-    def _node(self, pattern: PatternNode, node: gs.Node) -> Iterator[Sequence[Goal]]:
-        self._begin(node)
-        known = self.nodes.get(pattern.number)
-        if known is not None and known is not node:
-            question = f"`{self._text.at(pattern.source.span)}` is one node"
-            self._no("same node", 0, question, f"{node_words(known)} and {node_words(node)}", pattern.source.span, node)
-        return super()._node(pattern, node)
-
-    def fits(self, pattern: PatternNode, node: gs.Node) -> bool:
-        self._begin(node)
-        if super().fits(pattern, node):
-            return True
-        span, count = pattern.source.ops_span, sum(bool(tensor.name) for tensor in node.inputs)
-        if operator_key(node) not in pattern.ops:
-            self._no("operator", 0, f"operator {_ops(pattern)}", node_words(node), span, node)
-        elif id(node) in self.taken:
-            question = f"`{self._text.at(pattern.source.span)}` is a node of its own"
-            self._no("distinct", 1, question, f"{node_words(node)} stands for another one already", span, node)
-        elif self.context.index.scope(node) is self._scope:
-            question = f"{_arity(pattern)} of {_ops(pattern)}"
-            self._no("operands", 2, question, f"{node_words(node)} has {count}", pattern.source.span, node)
-        else:
-            path = self.context.index.scope(node).path
-            self._no("scope", 3, "all nodes in one graph", f"{node_words(node)} stands in {path}", span, node)
-        return False
-
-    def outputs(self, source: ast.NodePattern, node: gs.Node) -> bool:
-        self._begin(node)
-        if super().outputs(source, node):
-            return True
-        outputs = list(node.outputs)
-        span = source.outputs[0].span if source.outputs else source.span
-        for position, output in enumerate(source.outputs):
-            if output.variadic:
-                break
-            if position >= len(outputs) or not outputs[position].name:
-                count = sum(bool(tensor.name) for tensor in outputs)
-                self._no("outputs", 4, f"{len(source.outputs)} outputs", f"{node_words(node)} makes {count}", span, node)
-                return False
-            if output.name is not None and not self.same(self.bound.get(output.name), outputs[position]):
-                self._not_same(output.name, outputs[position], 4, output.span)
-                return False
-        named = max(len(source.outputs), 1)
-        for position, tensor in enumerate(outputs[named:], named):
-            if self.context.index.is_used(tensor):
-                question = f"output {position} of {node.op} is not used (the pattern does not list it)"
-                self._no("unused output", 5, question, f"{tensor.name!r} {read_by(self.context, tensor)}", span, node)
-                break
-        return False
-
-    # --- attributes ----------------------------------------------------------------------------------------------------------
-
-    def has(self, attr: ast.AttrPattern, node: gs.Node) -> bool:
-        self._begin(node)
-        free = isinstance(attr.value, ast.Name) and attr.value.id not in self.bound and attr.value.id not in DTYPES
-        if super().has(attr, node):
-            return True
-        if attr.mode != "equals" or free:  # what is compared has been noted by `_equals`
-            found = fields.effective(self.context, node, attr.name)
-            said = attr.name in node.attrs
-            text = f"{attr.name} = {value_words(found)}" if said else f"{node_words(node)} does not say {attr.name}"
-            self._no("attribute", 6, f"`{self._text.at(attr.span)}`", text, attr.span, node)
-        return False
-
-    def equals(self, attr: ast.AttrPattern, node: gs.Node) -> bool:
-        self._begin(node)
-        if super().equals(attr, node):
-            return True
-        found = fields.effective(self.context, node, attr.name)
-        question = f"`{self._text.at(attr.span)}`"
-        if attr.value is not None and isinstance(attr.value, ast.Name | ast.Binary | ast.Call | ast.Index):
-            question += self._worth(attr.value)
-        default = "" if attr.name in node.attrs else " (by default)"
-        self._no("attribute", 6, question, f"{attr.name} = {value_words(found)}{default}", attr.span, node)
-        return False
-
-    def _worth(self, expr: ast.Expr) -> str:
-        try:
-            return f", which is {value_words(evaluate(expr, Bindings(self.bound, self._lets), self.context))}"
+            return f", which is {value_words(evaluate(expr, Bindings(self._bound(place, r), self._lets), self._context))}"
         except Failure:
             return ""
 
-    # --- operands ------------------------------------------------------------------------------------------------------------
+    def _not_same(self, name: str, tensor: gs.Tensor, step: int, span: ast.Span, r: Registers) -> Words:
+        value = r[dict(self._program.names)[name]]
+        question = f"`{name}` the same at each place, {value_words(value)}"
+        return step, question, tensor_words(self._context, tensor), span
 
-    def _assign(self, pattern: PatternNode, operands: Sequence[gs.Tensor]) -> list[Goal] | None:
-        self._begin(self.nodes.get(pattern.number))
-        goals = super()._assign(pattern, operands)
-        if goals is not None:
-            return goals
+    # --- nodes ---------------------------------------------------------------------------------------------------------------
+
+    def _of_node(self, pattern: PatternNode, place: Place, reason: str, r: Registers) -> tuple[str, Words]:
+        node, source = r[place.node], pattern.source
+        found = node_words(node)
+        if reason == "operator":
+            return reason, (0, f"operator {_ops(pattern)}", found, source.ops_span)
+        if reason == "same node":
+            known = node_words(r[pattern.number])
+            return reason, (0, f"`{self._text.at(source.span)}` is one node", f"{known} and {found}", source.span)
+        if reason == "distinct":
+            question = f"`{self._text.at(source.span)}` is a node of its own"
+            return reason, (1, question, f"{found} stands for another one already", source.ops_span)
+        if reason == "operands":
+            count = sum(bool(tensor.name) for tensor in node.inputs)
+            return reason, (2, f"{_arity(pattern)} of {_ops(pattern)}", f"{found} has {count}", source.span)
+        if reason == "scope":
+            path = self._context.index.scope(node).path
+            return reason, (3, "all nodes in one graph", f"{found} stands in {path}", source.ops_span)
+        if reason == "no way":
+            single = next(i for i, operand in enumerate(pattern.inputs) if not is_run(operand))
+            span = source.inputs[single].span
+            operands = node.inputs[: operand_count(node.inputs)]
+            return "operand", (10, f"`{self._text.at(span)}` among the operands", _names(operands), span)
+        return self._of_operands(pattern, r[place.listed])
+
+    def _of_operands(self, pattern: PatternNode, operands: Sequence[gs.Tensor]) -> tuple[str, Words]:
+        """The first operand that is missing, or that another operator makes."""
         for position, operand in enumerate(pattern.inputs):
+            span = pattern.source.inputs[position].span
             tensor = operands[position] if position < len(operands) else None
-            if not self._possible(operand, tensor):
-                self._impossible(pattern, position, operand, tensor)
+            found = tensor_words(self._context, tensor)
+            if isinstance(operand, Made):
+                maker = None if tensor is None else self._context.index.producer(tensor)
+                if maker is None or operator_key(maker) not in self._nodes[operand.node].ops:
+                    question = f"operand {position} made by {_ops(self._nodes[operand.node])}"
+                    return "made by", (10 + position, question, found, span)
+            elif (tensor is None or not tensor.name) and not (isinstance(operand, ast.Capture) and operand.optional):
+                return "operand", (10 + position, f"operand {position}, `{self._text.at(span)}`", found, span)
+        raise AssertionError("no operand is missing")
+
+    def _of_outputs(self, outputs: tuple[ast.Output, ...], place: Place, reason: str, r: Registers) -> Words | None:
+        node = r[place.node]
+        made = node.outputs
+        source = self._nodes[place.node].source
+        span = outputs[0].span if outputs else source.span
+        if reason == "outputs":
+            count = sum(bool(tensor.name) for tensor in made)
+            return 4, f"{len(outputs)} outputs", f"{node_words(node)} makes {count}", span
+        if reason == "unused output":
+            position = next(i for i in range(max(len(outputs), 1), len(made)) if self._context.index.is_used(made[i]))
+            question = f"output {position} of {node.op} is not used (the pattern does not list it)"
+            return 5, question, f"{made[position].name!r} {read_by(self._context, made[position])}", span
+        bound = {name: r[at] for name, at in self._program.names}
+        for output, tensor in zip(outputs, made, strict=False):
+            if output.variadic:
                 break
+            if output.name is not None and not is_same(self._context, bound[output.name], tensor):
+                return self._not_same(output.name, tensor, 4, output.span, r)
         return None
 
-    def shares(self, pattern: PatternNode, operands: Sequence[gs.Tensor]) -> Iterator[list[Share]]:
-        self._begin(self.nodes.get(pattern.number))
-        reached = False
-        for share in super().shares(pattern, operands):
-            reached = True
-            yield share
-        if not reached:
-            self._begin(self.nodes.get(pattern.number))
-            single = next(i for i, operand in enumerate(pattern.inputs) if not is_run(operand))
-            span = pattern.source.inputs[single].span
-            listed = ", ".join(repr(tensor.name) for tensor in operands[:8]) or "no operands"
-            self._no("operand", 10, f"`{self._text.at(span)}` among the operands", listed, span)
+    def _of_attribute(self, attr: ast.AttrPattern, place: Place, r: Registers) -> Words:
+        node, value = r[place.node], attr.value
+        is_free = isinstance(value, ast.Name) and value.id not in self._bound(place, r) and value.id not in DTYPES
+        found = value_words(fields.effective(self._context, node, attr.name))
+        question, is_written = f"`{self._text.at(attr.span)}`", attr.name in node.attrs
+        if attr.mode != "equals" or is_free:
+            text = f"{attr.name} = {found}" if is_written else f"{node_words(node)} does not say {attr.name}"
+            return 6, question, text, attr.span
+        if isinstance(value, ast.Name | ast.Binary | ast.Call | ast.Index):
+            question += self._worth(value, place, r)
+        return 6, question, f"{attr.name} = {found}" + ("" if is_written else " (by default)"), attr.span
 
-    def _impossible(self, pattern: PatternNode, position: int, operand: Operand, tensor: gs.Tensor | None) -> None:
-        span = pattern.source.inputs[position].span
-        found = tensor_words(self.context, tensor)
-        if isinstance(operand, Made):
-            question = f"operand {position} made by {_ops(self._pattern.nodes[operand.node])}"
-            self._no("made by", 10 + position, question, found, span)
-        else:
-            self._no("operand", 10 + position, f"operand {position}, `{self._text.at(span)}`", found, span)
+    # --- operands ------------------------------------------------------------------------------------------------------------
 
-    def _operand(self, operand: Operand, tensor: gs.Tensor | None) -> Iterator[Sequence[Goal]]:
-        self._begin(self._reader(operand))
-        if isinstance(operand, Made):
-            maker = None if tensor is None else self.context.producer(tensor)
-            if maker is not None and not any(t is tensor for t in maker.outputs[operand.output : operand.output + 1]):
-                source = self._pattern.nodes[operand.node].source
-                question = f"output {operand.output} of {_ops(self._pattern.nodes[operand.node])}"
-                self._no("made by", 20, question, tensor_words(self.context, tensor), source.span)
-        return super()._operand(operand, tensor)
+    def _of_maker(self, operand: Made, place: Place, reason: str, r: Registers) -> Words:
+        pattern = self._nodes[operand.node]
+        ops, span = _ops(pattern), pattern.source.span
+        if reason == "made by":
+            tensor = r[place.listed][place.position]
+            return 20, f"output {operand.output} of {ops}", tensor_words(self._context, tensor), span
+        question = f"`*{operand.run}`: all outputs of one {ops}, in their order"
+        return 20, question, self._listed(r[place.listed], place), span
 
-    def _run(self, operand: Operand, tensors: list[gs.Tensor]) -> Iterator[Sequence[Goal]]:
-        self._begin(self._reader(operand))
-        reached = False
-        for goals in super()._run(operand, tensors):
-            reached = True
-            yield goals
-        if reached:
-            return
-        self._begin(self._reader(operand))
-        listed = ", ".join(repr(tensor.name) for tensor in tensors[:8]) or "no operands"
-        if isinstance(operand, Made):
-            source = self._pattern.nodes[operand.node].source
-            question = f"`*{operand.run}`: all outputs of one {_ops(self._pattern.nodes[operand.node])}, in their order"
-            self._no("run", 20, question, listed, source.span)
-        elif isinstance(operand, ast.Variadic):
-            self._no("same", 20, f"`*{operand.name}`: the same tensors at each place", listed, operand.span)
+    def _listed(self, operands: Sequence[Any], place: Place) -> str:
+        """The tensors of a run, which a choice has cut out, or which goes to the end."""
+        shared = self._nodes[place.node].split
+        return _names(operands[place.position] if shared else operands[place.position :])
 
-    def capture(self, operand: ast.Capture, tensor: gs.Tensor | None) -> bool:
-        self._begin(self._reader(operand))
-        bound = self.bound.get(operand.name)
-        if super().capture(operand, tensor):
-            return True
-        question = f"`{self._text.at(operand.span)}`"
-        if tensor is None or not tensor.name:
-            here = "" if bound is None else f" (`{operand.name}` is {value_words(bound)})"
-            self._no("operand", 20, question + here, "left out", operand.span)
-        elif operand.const and not self.context.is_constant(tensor):
-            self._no("constant", 21, f"{question}, a constant", tensor_words(self.context, tensor), operand.span)
-        elif bound is not None and not self.same(bound, tensor):
-            self._not_same(operand.name, tensor, 22, operand.span)
-        return False  # what a type asks has been noted by `_typed`
-
-    def _not_same(self, name: str, tensor: gs.Tensor, step: int, span: ast.Span) -> None:
-        question = f"`{name}` the same at each place, {value_words(self.bound.get(name))}"
-        self._no("same", step, question, tensor_words(self.context, tensor), span)
-
-    def _typed(self, pattern: ast.TypePattern, tensor: gs.Tensor) -> bool:
-        if super()._typed(pattern, tensor):
-            return True
-        question = f"`{self._text.at(pattern.span)}`"
-        dtype = self.context.facts.dtype(tensor)
-        if pattern.dtype is not None and dtype != DTYPES[pattern.dtype]:
-            found = f"{tensor.name!r} is {DType(dtype) if dtype else 'of unknown type'}"
-            self._no("type", 23, question, found, pattern.span)
-            return False
-        shape = self.context.facts.shape(tensor)
+    def _of_tensor(self, part: ast.Capture | ast.ConstPattern, place: Place, reason: str, r: Registers) -> Words:
+        operands, question = r[place.listed], f"`{self._text.at(part.span)}`"
+        tensor = operands[place.position] if place.position < len(operands) else None
+        if reason == "operand":
+            assert isinstance(part, ast.Capture)
+            value = self._bound(place, r).get(part.name)
+            here = "" if value is None else f" (`{part.name}` is {value_words(value)})"
+            return 20, question + here, "left out", part.span
+        assert tensor is not None
+        if reason == "constant":
+            return 21, f"{question}, a constant", tensor_words(self._context, tensor), part.span
+        if isinstance(part, ast.ConstPattern):
+            return self._of_constant(part, question, place, reason, r)
+        if reason == "same":
+            return self._not_same(part.name, tensor, 22, part.span, r)
+        assert part.type is not None
+        question = f"`{self._text.at(part.type.span)}`"
+        if reason == "type":
+            return 23, question, self._type_words(tensor), part.type.span
+        if reason == "unknown dimension":  # a name stands for two dimensions, one of them unknown
+            self._context.doubt(f"a dimension of {label(tensor)} is unknown")
+        shape = self._context.facts.shape(tensor)
         known = "unknown" if shape is None else f"[{','.join('?' if dim is None else str(dim) for dim in shape)}]"
-        asks_rank = pattern.dims is not None and shape is not None and not _rank_fits(pattern.dims, len(shape))
-        kind = "rank" if shape is None or asks_rank else "dimension"
-        self._no(kind, 24 if kind == "rank" else 25, question, f"shape of {tensor.name!r} is {known}", pattern.span)
-        return False
+        return 24 if reason == "rank" else 25, question, f"shape of {tensor.name!r} is {known}", part.type.span
 
-    def _dim(self, wanted: Any, dim: Any, tensor: gs.Tensor) -> bool:
-        if super()._dim(wanted, dim, tensor):
-            return True
-        if isinstance(wanted, str) and (dim is UNKNOWN or isinstance(dim, Symbol)):
-            # A name that stands for two dimensions, one of them unknown: the matcher says no, since it cannot tell.
-            self.context.doubt(f"a dimension of tensor {tensor.name!r} is unknown")
-        return False
-
-    def constant(self, operand: ast.ConstPattern, tensor: gs.Tensor) -> bool:
-        self._begin(self._reader(operand))
-        if super().constant(operand, tensor):
-            return True
-        question = f"`{self._text.at(operand.span)}`"
-        if not isinstance(tensor, gs.Tensor) or not self.context.is_constant(tensor):
-            self._no("constant", 21, f"{question}, a constant", tensor_words(self.context, tensor), operand.span)
-            return False
-        dtype = self.context.facts.dtype(tensor)
-        if operand.dtype is not None and dtype != DTYPES[operand.dtype]:
-            found = f"{tensor.name!r} is {DType(dtype) if dtype else 'of unknown type'}"
-            self._no("type", 22, question, found, operand.span)
-            return False
+    def _of_constant(self, operand: ast.ConstPattern, question: str, place: Place, reason: str, r: Registers) -> Words:
+        tensor = r[place.listed][place.position]
+        if reason == "type":
+            return 22, question, self._type_words(tensor), operand.span
         if not isinstance(operand.value, ast.Literal | ast.ListOf):
-            question += self._worth(operand.value)
+            question += self._worth(operand.value, place, r)
         try:
-            found = value_words(self.context.array(tensor))
+            found = value_words(self._context.array(tensor))
         except Failure as failure:
             found = str(failure)
-        self._no("value", 26, question, f"{tensor.name!r} is {found}", operand.span)
-        return False
+        return 26, question, f"{tensor.name!r} is {found}", operand.span
 
-    # --- several ends ---------------------------------------------------------------------------------------------------------
+    def _type_words(self, tensor: gs.Tensor) -> str:
+        dtype = self._context.facts.dtype(tensor)
+        return f"{tensor.name!r} is {DType(dtype) if dtype else 'of unknown type'}"
 
-    def _join(self, number: int, name: str) -> Iterator[Sequence[Goal]]:
-        self._begin(None)
-        tensor, pattern = self.bound.get(name), self._pattern.nodes[number]
+    def _of_reader(self, name: str, place: Place, r: Registers) -> Words:
+        tensor, pattern = r[dict(self._program.names)[name]], self._nodes[place.node]
         if not isinstance(tensor, gs.Tensor):
-            self._no("consumer", 0, f"`{name}` read by {_ops(pattern)}", f"`{name}` is absent", pattern.source.span)
-        elif not any(True for _ in self.context.index.users_with(tensor, pattern.ops)):
-            found = f"{tensor.name!r} {read_by(self.context, tensor)}"
-            self._no("consumer", 0, f"`{name}` also read by {_ops(pattern)}", found, pattern.source.span)
-        return super()._join(number, name)
+            return 0, f"`{name}` read by {_ops(pattern)}", f"`{name}` is absent", pattern.source.span
+        found = f"{tensor.name!r} {read_by(self._context, tensor)}"
+        return 0, f"`{name}` also read by {_ops(pattern)}", found, pattern.source.span
+
+
+def _names(tensors: Sequence[gs.Tensor]) -> str:
+    return ", ".join(repr(tensor.name) for tensor in tensors[:8]) or "no operands"
 
 
 def read_by(context: Context, tensor: gs.Tensor) -> str:
@@ -427,79 +368,56 @@ def _arity(pattern: PatternNode) -> str:
     return f"{least} operand{'' if least == 1 else 's'}" if least == most else f"{least} to {most} operands"
 
 
-def _rank_fits(dims: Sequence[Any], rank: int) -> bool:
-    return rank >= len(dims) - 1 if Ellipsis in dims else rank == len(dims)
+class Explainer(Tracer):
+    """Tries one rule at places as a run does, takes back what it did, and is told why it did not."""
 
-
-class Explainer(Attempt):
-    """Tries one rule at places as a run does, takes back what it did, and knows why it did not."""
+    asks_why = True
 
     def __init__(self, context: Context, compiled: CompiledRule) -> None:
-        super().__init__(context, detail=True)
-        self._compiled = compiled
-        self._text = Text(compiled.rule)
+        self._context, self._compiled, self._text = context, compiled, Text(compiled.rule)
+        self._attempt = Attempt(context, detail=True, tracers=(self,))
+        self._reasons = None if compiled.pattern is None else Reasons(context, compiled, self._text)
         self._deepest: FirstNo | None = None
-        self._witness: Witness | None = None
+        self._is_rewriting = False
 
     # --- places ---------------------------------------------------------------------------------------------------------------
 
     def explain(self, root: gs.Node) -> RuleAnswer:
         """The rule at one node of its root's operator."""
-        index = self.context.index
-        place, name = index.scope(root).path, node_name(root)
-        self._deepest = self._witness = None
-        self.context.forget()
-        mark = index.names.mark(), index.node_names.mark()
-        fired = self.at_node(self._compiled, root)
-        if fired is not None:
-            return self._fires(fired, mark)
-        if self._witness is not None and self._witness.deepest is not None:
-            self._keep(self._witness.deepest)
-        return RuleAnswer(place, name, root.op, False, self._deepest)
+        place, name = self._context.index.scope(root).path, node_name(root)
+        self._deepest = None
+        self._context.forget()
+        fired = self._attempt.at_node(self._compiled, root)
+        return RuleAnswer(place, name, root.op, False, self._deepest) if fired is None else self._fires(fired)
 
     def explain_model(self) -> RuleAnswer:
         """The rule on the model's interface."""
-        index = self.context.index
         self._deepest = None
-        self.context.forget()
-        mark = index.names.mark(), index.node_names.mark()
-        for bound in interface_matches(self._compiled.rule.ast.match, self.context, self._compiled.parameter_values):
-            fired = self.on_graph(self._compiled, bound, 0)
+        for bound in interface_matches(self._compiled.rule.ast.match, self._context, self._compiled.parameter_values):
+            fired = self._attempt.on_graph(self._compiled, bound, 0)
             if fired is not None:
-                return self._fires(fired, mark)
-        if self._deepest is None:
-            self._deepest = self._interface()
-        return RuleAnswer(index.scopes[0].path, "", "", False, self._deepest)
+                return self._fires(fired)
+        return RuleAnswer(self._context.index.scopes[0].path, "", "", False, self._deepest or self._interface())
 
-    def _fires(self, fired: Fired, mark: tuple[int, int]) -> RuleAnswer:
+    def _fires(self, fired: Fired) -> RuleAnswer:
         log = Log()
-        Recorder(log, self.context, detail=True).record(fired)
-        self._take_back(fired.edits, mark)
+        Recorder(log, self._context, detail=True).record(fired)
+        self._attempt.take_back(fired)
         firing = log.firings[0]
         return RuleAnswer(firing.place, firing.root, firing.op, True, None, firing.matched, firing.changes, firing.conditions)
 
-    # --- questions ------------------------------------------------------------------------------------------------------------
-
-    def _keep(self, question: FirstNo) -> None:
-        if self._deepest is None or question.depth > self._deepest.depth:
+    def _keep(self, question: FirstNo | None) -> None:
+        if question is not None and (self._deepest is None or question.depth > self._deepest.depth):
             self._deepest = question
 
     def _note(self, stage: Stage, kind: str, depth: tuple[int, int], question: str, found: str, span: ast.Span) -> None:
         self._keep(FirstNo(stage, kind, _depth(stage, *depth), question, found, self._text.line(span)))
 
-    def _matcher_for(self, compiled: CompiledRule, root: gs.Node) -> Matcher | None:
-        return self._matcher(compiled, root) if self._inside(compiled, root) else None
+    # --- as a tracer ----------------------------------------------------------------------------------------------------------
 
-    def _matcher(self, compiled: CompiledRule, root: gs.Node) -> Matcher:
-        assert compiled.pattern is not None
-        parameter_values = self._parameter_values(compiled, root)
-        self._witness = Witness(compiled.pattern, self.context, parameter_values, compiled.lets, self._text)
-        return self._witness
-
-    def _inside(self, compiled: CompiledRule, root: gs.Node) -> bool:
-        if super()._inside(compiled, root):
-            return True
-        rule, scope = compiled.rule, self.context.index.scope(root)
+    def is_not_meant(self, compiled: CompiledRule, root: gs.Node) -> None:
+        """As of a tracer."""
+        rule, scope = compiled.rule, self._context.index.scope(root)
         version, inside = scope.opsets.get(""), rule.ast.match.inside
         if version is not None and version not in rule.opset:
             question = f"opset {rule.opset.first or ''}..{rule.opset.last or ''}"
@@ -508,64 +426,44 @@ class Explainer(Attempt):
             owner = "the main graph" if scope.owner is None else f"{scope.attr} of {scope.owner.op}"
             found = scope.path if scope.is_function and scope.owner is None else owner
             self._note("place", "inside", (0, 1), f"`{self._text.at(inside.span)}`", found, inside.span)
-        return False
 
-    def _private(self, compiled: CompiledRule, bound: Any, nodes: Any) -> bool:
-        if super()._private(compiled, bound, nodes):
-            return True
-        matched = {id(node) for node in nodes.values()}
-        for number, private in enumerate(compiled.rule.ast.privates):
-            for name in private.names:
-                found = bound[name]
-                for tensor in found if isinstance(found, list) else [found]:
-                    if self.context.index.output_of(tensor) or not self.context.index.users(tensor).keys() <= matched:
-                        question = f"`{self._text.at(private.span)}`: not used outside of the match"
-                        reason = f"{tensor.name!r} {read_by(self.context, tensor)}"
-                        self._note("private", "private", (number, 0), question, reason, private.span)
-                        return False
-        return False
+    def fails(self, place: Place, reason: str, registers: Registers, doubts: int) -> None:
+        """As of a tracer."""
+        assert self._reasons is not None
+        self._keep(self._reasons.first_no(place, reason, registers, doubts))
 
-    def _refused(self, compiled: CompiledRule, root: gs.Node | None, nodes: Any) -> bool:
-        if super()._refused(compiled, root, nodes):
-            return True
+    def is_read_outside(self, compiled: CompiledRule, name: str, tensor: gs.Tensor) -> None:
+        """As of a tracer."""
+        number, private = next((i, one) for i, one in enumerate(compiled.rule.ast.privates) if name in one.names)
+        question = f"`{self._text.at(private.span)}`: not used outside of the match"
+        self._note(
+            "private", "private", (number, 0), question, f"{tensor.name!r} {read_by(self._context, tensor)}", private.span
+        )
+
+    def has_kernel(self, compiled: CompiledRule) -> None:
+        """As of a tracer."""
         span = _header(compiled.rule.ast, "evidence")
         question = f"{' or '.join(compiled.rule.runtimes)} refuses it"
         self._note("where", "runtime", (len(compiled.wheres), 0), question, "the installed one has a kernel for it", span)
-        return False
 
-    def _try(self, compiled: CompiledRule, root: Any, bound: Any, nodes: Any, started: float) -> Fired | None:
-        fired = super()._try(compiled, root, bound, nodes, started)
-        if fired is None:
-            self._false_condition(compiled, Bindings(bound, compiled.lets))
-        return fired
-
-    def _false_condition(self, compiled: CompiledRule, names: Bindings) -> None:
-        """Notes the first `where` line that is false, which wins over those that fail or are unknown; of these `_block` has
+    def declines(self, compiled: CompiledRule, names: Bindings) -> None:
+        """Notes the first `where` line that is false, which wins over those that fail or are unknown; of these `blocks` has
         noted what there is.
         """
-        mark = len(self.context.doubts)
+        mark = len(self._context.doubts)
         for number, where in enumerate(compiled.rule.ast.wheres):
             try:
-                answer = holds(where.condition, names, self.context)
+                answer = holds(where.condition, names, self._context)
             except (Failure, *MISTAKES):
                 continue
             if answer is False:
-                found = Witnessed(where.condition, names, self.context, self._text).found()
+                found = Witnessed(where.condition, names, self._context, self._text).found()
                 self._note("where", "where", (number, 0), f"`{self._text.at(where.span)}`", found or "it is false", where.span)
                 break
-        del self.context.doubts[mark:]
+        del self._context.doubts[mark:]
 
-    def _block(
-        self,
-        compiled: CompiledRule,
-        root: gs.Node | None,
-        reason: str,
-        remedy: str = "",
-        *,
-        where: ast.Where | None = None,
-        error: bool = False,
-    ) -> None:
-        super()._block(compiled, root, reason, remedy, where=where, error=error)
+    def blocks(self, compiled: CompiledRule, reason: str, remedy: str, where: ast.Where | None, *, error: bool) -> None:
+        """As of a tracer."""
         rule = compiled.rule.ast
         if where is not None:
             # An unknown line lets the following ones be asked; that none of them is false makes it the deepest.
@@ -573,7 +471,7 @@ class Explainer(Attempt):
             depth, text, span = _depth("where", number, 1), f"`{self._text.at(where.span)}`", where.span
             question = FirstNo("where", "where", depth, text, reason, self._text.line(span), "", not error, remedy, error)
             self._keep(question)
-        elif self._in_rewrite:
+        elif self._is_rewriting:
             span = rule.rewrites[0].span
             depth = _depth("rewrite", 0, 0)
             text = "the rewrite can be done"
@@ -582,32 +480,28 @@ class Explainer(Attempt):
             line = self._text.line(rule.match.span)
             self._keep(FirstNo("pattern", "search", _depth("pattern", 1 << 20, 0), "a match", reason, line, error=True))
 
-    _in_rewrite = False
+    def rewrites(self, compiled: CompiledRule, names: Bindings, nodes: Mapping[int, gs.Node]) -> None:
+        """As of a tracer."""
+        self._is_rewriting = True
 
-    def _rewrite(self, *args: Any) -> Fired | None:
-        self._in_rewrite = True
-        try:
-            fired = super()._rewrite(*args)
-        finally:
-            self._in_rewrite = False
-        if fired is None:
-            rule, root = self._compiled.rule.ast, args[1]
-            if not any(b.opset is None or self._version(root) in b.opset for b in rule.rewrites):
-                question = "a rewrite block for the opset"
-                self._note("rewrite", "rewrite", (0, 0), question, f"opset {self._version(root)}", rule.rewrites[0].span)
-        return fired
-
-    def _version(self, root: gs.Node | None) -> int:
-        index = self.context.index
-        return (index.scopes[0] if root is None else index.scope(root)).opsets.get("", 1)
+    def has_rewritten(self, compiled: CompiledRule, root: gs.Node | None, fired: Fired | None) -> None:
+        """As of a tracer."""
+        self._is_rewriting = False
+        if fired is not None:
+            return
+        rule, index = compiled.rule.ast, self._context.index
+        version = (index.scopes[0] if root is None else index.scope(root)).opsets.get("", 1)
+        if not any(block.opset is None or version in block.opset for block in rule.rewrites):
+            question = "a rewrite block for the opset"
+            self._note("rewrite", "rewrite", (0, 0), question, f"opset {version}", rule.rewrites[0].span)
 
     def _interface(self) -> FirstNo:
         """The first item of `match graph` that no input or output fits."""
         match = self._compiled.rule.ast.match
         for number, item in enumerate(match.items):
             shortened = ast.Match(graph=True, items=match.items[: number + 1])
-            if next(interface_matches(shortened, self.context, self._compiled.parameter_values), None) is None:
-                graph = self.context.index.graph
+            if next(interface_matches(shortened, self._context, self._compiled.parameter_values), None) is None:
+                graph = self._context.index.graph
                 tensors = graph.inputs if item.side == "input" else graph.outputs
                 found = ", ".join(self._declared(tensor) for tensor in tensors[:4]) or f"no {item.side}"
                 found += f" and {len(tensors) - 4} more" if len(tensors) > 4 else ""
@@ -616,7 +510,7 @@ class Explainer(Attempt):
         return FirstNo("pattern", "interface", _depth("pattern", 0, 0), "a match", "none", self._text.line(match.span))
 
     def _declared(self, tensor: gs.Tensor) -> str:
-        dtype, shape = self.context.declared(tensor)
+        dtype, shape = self._context.declared(tensor)
         dims = "of unknown rank" if shape is UNKNOWN else ",".join(value_words(dim) for dim in shape)
         return f"{tensor.name!r} {value_words(dtype)}" + (f" {dims}" if shape is UNKNOWN else f"[{dims}]")
 

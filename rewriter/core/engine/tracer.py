@@ -1,0 +1,64 @@
+"""What is told how rules fare at places: coverage, profile, audit and `why` are tracers that are handed to an attempt.
+
+A tracer changes nothing, so that what it says cannot differ from what a run does; a run without tracers pays nothing for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import onnx_graphsurgeon as gs
+
+from rewriter.core.conditions.evaluate import Bindings
+from rewriter.core.engine.compile import CompiledRule
+from rewriter.core.engine.fired import Fired
+from rewriter.core.language import ast
+from rewriter.core.matching.pattern_program import Place
+from rewriter.core.matching.questions import Registers
+
+
+class Tracer:
+    """Each method does nothing here. A `root` is None for a rule on the model as a whole.
+
+    Attributes:
+        asks_why: whether it is told of each question of a pattern that fails.
+    """
+
+    asks_why = False
+
+    def tries(self, compiled: CompiledRule, root: gs.Node | None) -> None:
+        """A rule is going to be tried; `ends` follows."""
+
+    def is_not_meant(self, compiled: CompiledRule, root: gs.Node) -> None:
+        """The rule is for other opsets, or for nodes inside of others."""
+
+    def fails(self, place: Place, reason: str, registers: Registers, doubts: int) -> None:
+        """A question of the pattern failed; the context had so many doubts before."""
+
+    def is_read_outside(self, compiled: CompiledRule, name: str, tensor: gs.Tensor) -> None:
+        """A private tensor is read outside of the match."""
+
+    def matches(self, compiled: CompiledRule) -> None:
+        """The pattern matches, and its conditions are going to be asked."""
+
+    def answers(self, compiled: CompiledRule, where: ast.Where, answer: Any) -> None:
+        """A condition is true, false or unknown."""
+
+    def has_kernel(self, compiled: CompiledRule) -> None:
+        """The runtime does not refuse the matched nodes, or that is unknown."""
+
+    def rewrites(self, compiled: CompiledRule, names: Bindings, nodes: Mapping[int, gs.Node]) -> None:
+        """A match is going to be rewritten; `has_rewritten` follows."""
+
+    def has_rewritten(self, compiled: CompiledRule, root: gs.Node | None, fired: Fired | None) -> None:
+        """It was, or everything was taken back."""
+
+    def declines(self, compiled: CompiledRule, names: Bindings) -> None:
+        """A match did not lead to a firing."""
+
+    def blocks(self, compiled: CompiledRule, reason: str, remedy: str, where: ast.Where | None, *, error: bool) -> None:
+        """The rule is blocked at a place, by a condition or otherwise."""
+
+    def ends(self, compiled: CompiledRule) -> None:
+        """The rule was tried."""
