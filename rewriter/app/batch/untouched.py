@@ -95,8 +95,10 @@ def foresee(job: Job, work: Work) -> Outlook:
 
 
 def _asks_more(work: Work) -> bool:
-    """Whether a run has to tell more than that nothing fires."""
+    """Whether a run has to tell more than that nothing fires, or something will in most models: where they are optimized."""
     rewriting, notes = work.rewriting, work.notes
+    if rewriting.rules.optimizes:
+        return True
     asked = rewriting.plan is not None or notes.coverage is not None or notes.audit is not None
     return asked or bool(rewriting.tidy or work.reading.static or notes.count or notes.profile or work.judging.expect)
 

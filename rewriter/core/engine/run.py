@@ -128,11 +128,13 @@ def run(
         with stage(profile, "index"):
             index = GraphIndex(graph)
         facts_of = Facts if profile is None else partial(TimedFacts, profile)
-        look = None if forecast is None else _FirstLook(Context(index, known, Facts(index, known.overridable)), rules, forecast)
-        log = None if look is None or look.is_idle else look.without_firing(limits, veto, detail=detail)
+        facts = facts_of(index, known.overridable)
+        log = (
+            None
+            if forecast is None
+            else _first_look(Context(index, known, facts), rules, forecast, limits, veto, detail=detail)
+        )
         if log is None:
-            # else what the look found out still holds: it has edited nothing
-            facts = look.context.facts if look is not None and profile is None else facts_of(index, known.overridable)
             context = Context(index, known, facts)
             auditor = None if hooks.audit is None or not detail else _auditor(context, hooks.audit)
             timer = None if profile is None else Timer(profile)
@@ -140,55 +142,29 @@ def run(
             attempt = Attempt(context, detail=detail, tracers=tracers)
             whole = Run(context, rules, limits, attempt, veto=veto, permit=hooks.permit, profile=profile, auditor=auditor)
             log = whole.execute(keep=keep)
-            if look is not None and look.is_idle and not log.firings:
-                log = (
-                    look.without_firing(limits, veto, detail=detail) or log
-                )  # which rules it has tried is part of what it says
-        if look is not None:
-            look.note(log)
         if not keep and rules.questions:
             log.questions = questions(Context(index, known), rules, limits)
         return log
 
 
-ENOUGH, OFTEN = 2, 0.8
-"""In how many models, and in what part of them, the same rules must have fired for a look to be left out."""
-MOST_KINDS = 1 << 12
-_fired: dict[tuple[str, ...], list[int]] = {}
-"""By the rules that could fire: how many models there were, and in how many of them some did."""
+def _first_look(
+    context: Context,
+    rules: RuleSet,
+    forecast: Forecast,
+    limits: Limits,
+    veto: Collection[tuple[str, str, str]],
+    *,
+    detail: bool,
+) -> Log | None:
+    """The log of a run that tries only what may fire, where nothing does, as in most models; else None.
 
-
-class _FirstLook:
-    """A run that tries only what may fire, to which it comes in most models: nothing.
-
-    Attributes:
-        is_idle: something fires in nearly all models in which these rules may, so that the look comes after the run, if at all.
+    It edits nothing, and what it found out of tensors still holds. It is None, too, where something is blocked: which of the
+    rules are tried at all is then part of what the log says.
     """
-
-    def __init__(self, context: Context, rules: RuleSet, forecast: Forecast) -> None:
-        self.context = context
-        self._rules = rules
-        self._forecast = forecast
-        codes = tuple([rule.code for rule in forecast.possible(suited(rules, context.subject)[0])])
-        if len(_fired) >= MOST_KINDS:
-            _fired.clear()
-        self._counts = _fired.setdefault(codes, [0, 0])
-        self.is_idle = self._counts[1] >= max(ENOUGH, self._counts[0] * OFTEN)
-
-    def without_firing(self, limits: Limits, veto: Collection[tuple[str, str, str]], *, detail: bool) -> Log | None:
-        """The log of a run where nothing fires; else None, and the graph is as it was.
-
-        It is None, too, where something is blocked: which of the rules are tried at all is then part of what the log says.
-        """
-        look = Attempt(self.context, detail=detail, rewrites=False)
-        with self.context.facts.unedited():
-            log = Run(self.context, self._rules, limits, look, veto=veto, forecast=self._forecast).execute()
-        return None if look.would_fire or log.blocked or log.stops else log
-
-    def note(self, log: Log) -> None:
-        """Counts what became of a model."""
-        self._counts[0] += 1
-        self._counts[1] += bool(log.firings)
+    look = Attempt(context, detail=detail, rewrites=False)
+    with context.facts.unedited():
+        log = Run(context, rules, limits, look, veto=veto, forecast=forecast).execute()
+    return None if look.would_fire or log.blocked or log.stops else log
 
 
 def questions(context: Context, rules: RuleSet, limits: Limits) -> list[Question]:

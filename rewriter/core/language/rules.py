@@ -125,6 +125,11 @@ class RuleSet:
         return self.by_id | {rule.code for rule in self.rules if not self.runtimes.isdisjoint(rule.runtimes)}
 
     @cached_property
+    def optimizes(self) -> bool:
+        """Whether one of the rules makes models smaller or faster."""
+        return any(rule.optimizes for rule in self.rules)
+
+    @cached_property
     def _by_code(self) -> Mapping[str, Rule]:
         return {code: rule for rule in self.rules for code in rule.header.replaces} | {rule.code: rule for rule in self.rules}
 
