@@ -129,11 +129,9 @@ def run(
             index = GraphIndex(graph)
         facts_of = Facts if profile is None else partial(TimedFacts, profile)
         facts = facts_of(index, known.overridable)
-        log = (
-            None
-            if forecast is None
-            else _first_look(Context(index, known, facts), rules, forecast, limits, veto, detail=detail)
-        )
+        log = None
+        if forecast is not None:
+            log = _first_look(Context(index, known, facts), rules, forecast, limits, veto, detail=detail)
         if log is None:
             context = Context(index, known, facts)
             auditor = None if hooks.audit is None or not detail else _auditor(context, hooks.audit)
