@@ -189,43 +189,59 @@ class Attempt:
             return None
         for tracer in self._tracers:
             tracer.matches(compiled)
-        wheres = compiled.wheres if self.detail or self._tracers else compiled.deciding_wheres
-        conditions = self._conditions(compiled, root, names, wheres) if wheres else ()
-        if conditions is None or (compiled.runtime and not self._concerns_runtime(compiled, root, nodes)):
+        if not self._all_hold(compiled, root, names):
             return None
-        return conditions
+        if compiled.runtime and not self._concerns_runtime(compiled, root, nodes):
+            return None
+        return tuple(Condition(text, "true") for _, text in compiled.wheres) if self.detail else ()
 
-    def _conditions(
-        self, compiled: CompiledRule, root: gs.Node | None, names: Bindings, wheres: Sequence[tuple[ast.Where, str]]
-    ) -> tuple[Condition, ...] | None:
-        """What the log says of conditions that all hold; None when one does not, or it is unknown whether it does."""
-        conditions: list[Condition] = []
+    def _all_hold(self, compiled: CompiledRule, root: gs.Node | None, names: Bindings) -> bool:
+        """Whether all conditions are true. The cheap ones are asked first; where none is false, but some are unknown or fail,
+        all are asked once more in the order in which they are written, to find which of them blocks the rule.
+        """
+        if self._tracers:
+            return self._hold_in_order(compiled, root, names)
+        mark, is_known = len(self.context.doubts), True
+        for condition in compiled.asked:
+            try:
+                answer = holds(condition, names, self.context)
+            except (Failure, *MISTAKES):
+                answer = UNKNOWN
+            if answer is False:
+                del self.context.doubts[:]
+                return False
+            is_known = is_known and answer is not UNKNOWN
+        if is_known:
+            return True
+        del self.context.doubts[mark:]
+        return self._hold_in_order(compiled, root, Bindings(names.bound, compiled.lets))
+
+    def _hold_in_order(self, compiled: CompiledRule, root: gs.Node | None, names: Bindings) -> bool:
+        """The same in the order of the rule. The first condition that fails, or else the first that is unknown, blocks it,
+        unless one is false.
+        """
         doubt: tuple[ast.Where, str, str] | None = None
         failed: tuple[ast.Where, str] | None = None
-        for where, text in wheres:
+        for where, _ in compiled.wheres:
             mark = len(self.context.doubts)
             try:
                 answer = holds(where.condition, names, self.context)
             except (Failure, *MISTAKES) as failure:
-                failed = failed or (where, _words(failure))  # one that is false wins, wherever it stands
+                failed = failed or (where, _words(failure))
                 continue
             for tracer in self._tracers:
                 tracer.answers(compiled, where, answer)
             if answer is False:
                 del self.context.doubts[:]
-                return None
+                return False
             if answer is UNKNOWN and doubt is None:
                 reason, remedy = (self.context.doubts[mark:] or [("the condition is unknown", "")])[0]
                 doubt = where, reason, remedy
-            if self.detail:
-                conditions.append(Condition(text, "unknown" if answer is UNKNOWN else "true"))
         if failed is not None:
             self._block(compiled, root, failed[1], where=failed[0], error=True)
-            return None
-        if doubt is not None:
+        elif doubt is not None:
             self._block(compiled, root, doubt[1], doubt[2], where=doubt[0])
-            return None
-        return tuple(conditions)
+        return failed is None and doubt is None
 
     def _concerns_runtime(self, compiled: CompiledRule, root: gs.Node | None, nodes: Mapping[int, gs.Node]) -> bool:
         """Whether the runtime that a rule is about was chosen, or refuses, as it is installed, one of the matched nodes."""

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import is_
 from typing import Any
 
+from rewriter.core.conditions.asking_order import cheap_first
 from rewriter.core.conditions.rule_values import DType
 from rewriter.core.errors import RewriterError
 from rewriter.core.language import ast
@@ -36,7 +37,6 @@ class CompiledRule:
         pattern: None for `match graph`.
         parameter_values: values of the rule's parameters.
         inside, private, wheres: of the rule: where it matches, names of its private tensors, its conditions with their texts.
-        deciding_wheres: of the conditions those that can be other than true; a row of a table often has just `true`.
         blocks: the rewrite blocks, made ready; `only` is the one for all opsets, where there is just that.
         title, kind, phase, opset, runtime, once: of the rule.
     """
@@ -49,7 +49,6 @@ class CompiledRule:
     inside: ast.Inside | None = field(init=False)
     private: tuple[str, ...] = field(init=False)
     wheres: tuple[tuple[ast.Where, str], ...] = field(init=False)
-    deciding_wheres: tuple[tuple[ast.Where, str], ...] = field(init=False)
     blocks: tuple[Block, ...] = field(init=False)
     only: Block | None = field(init=False)
     title: str = field(init=False)
@@ -61,6 +60,7 @@ class CompiledRule:
     _specificity: int | None = field(init=False, default=None)
     _program: Program | None = field(init=False, default=None)
     _early: EarlyReject | None = field(init=False, default=None)
+    _asked: tuple[ast.Expr, ...] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         tree = self.rule.ast
@@ -69,7 +69,6 @@ class CompiledRule:
         self.inside, self.once = tree.match.inside, self.rule.header.once
         self.private = tuple(name for private in tree.privates for name in private.names)
         self.wheres = tuple((where, self.rule.words(where.condition.span)) for where in tree.wheres)
-        self.deciding_wheres = tuple(one for one in self.wheres if not _is_true(one[0].condition))
         self.blocks = tuple(Block(block) for block in tree.rewrites)
         self.only = self.blocks[0] if len(self.blocks) == 1 and self.blocks[0].opset is None else None
 
@@ -87,6 +86,13 @@ class CompiledRule:
             assert self.pattern is not None
             self._early = EarlyReject(self.pattern)
         return self._early
+
+    @property
+    def asked(self) -> tuple[ast.Expr, ...]:
+        """The conditions that can be other than true, the cheap ones first."""
+        if self._asked is None:
+            self._asked = cheap_first(self.rule.ast)
+        return self._asked
 
     @property
     def program(self) -> Program:
@@ -136,10 +142,6 @@ class PhasePlan:
             for compiled in self.any_root:
                 found.add(compiled)
         return found
-
-
-def _is_true(condition: ast.Expr) -> bool:
-    return isinstance(condition, ast.Literal) and condition.value is True
 
 
 def parameters(rule: Rule, settings: Mapping[tuple[str, str], Any]) -> dict[str, Any]:
