@@ -20,12 +20,13 @@ READERS = {
     "rule_tools/checks/expressions.py": "checks types",
 }
 PATTERNS = {
+    "core/conditions/asking_order.py": "what it costs to ask a condition",
     "core/matching/requirements.py": "an attribute that a rewrite gives the element type of a tensor",
     "rule_tools/explain/places.py": "an attribute that is computed from names is told with its value",
     "rule_tools/lint/outcome.py": "which places a rule speaks of",
     "trust/proof/instances/element_types.py": "what a rule asks the framework's file, for one to be made",
 }
-"""These look for one form among all parts of a rule, and take no condition apart."""
+"""These weigh or look for one form among all parts of a rule, and take no condition apart."""
 
 
 def test_who_takes_conditions_apart() -> None:
