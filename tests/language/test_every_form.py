@@ -20,7 +20,7 @@ from rewriter.core.conditions import evaluate
 from rewriter.core.language import ast, pattern
 from rewriter.core.language import claims as terms
 from rewriter.core.language import pattern as specificity
-from rewriter.core.language.cache.pack import pack, unpack
+from rewriter.core.language.cache.pack import flat, pack, unpack
 from rewriter.core.language.expand import variants as simplify
 from rewriter.core.language.parse import parse
 from rewriter.core.language.syntax.tree import ExpressionBuilder, PatternBuilder, RewriteBuilder
@@ -183,4 +183,4 @@ def test_every_record_of_the_syntax_is_written_read_checked_and_kept() -> None:
     assert records - {type(record) for record in walk(file)} == {ast.Span}
     assert not [found for found in check(file) if found.code.startswith("E0")]
     assert same(parse(format_text(file.text), file.path)[0].rules, file.rules)
-    assert unpack(pack(file)) == file
+    assert unpack(pack(flat(file))) == file

@@ -19,7 +19,7 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.language import ast
 from rewriter.core.language.cache import library, store
 from rewriter.core.language.cache.library import Library
-from rewriter.core.language.cache.pack import pack, unpack
+from rewriter.core.language.cache.pack import built, flat, pack, unpack, without_places
 from rewriter.core.language.diagnostics import Diagnostic, RuleFileError, SourceText
 from rewriter.core.language.rule import Rule
 from rewriter.core.language.rule_files import find_rule_files
@@ -294,7 +294,7 @@ def test_what_may_match_is_kept_without_its_places(file: Path) -> None:
     assert question.match.nodes[0].ops[0].name == "Relu"
     assert question.match.span == ast.NOWHERE
     for mine, theirs in ((question.match, first.ast.match), (question.wheres, first.ast.wheres)):
-        assert unpack(pack(theirs, places=False)) == mine
+        assert built(without_places(flat(theirs))) == mine
 
 
 def test_every_record_can_be_packed() -> None:
@@ -302,9 +302,9 @@ def test_every_record_can_be_packed() -> None:
         if isinstance(kind, type) and dataclasses.is_dataclass(kind):
             values = [None if field.type != "Span" else ast.Span(1, 2) for field in dataclasses.fields(kind)]
             if kind is not ast.Span:
-                assert unpack(pack(kind(*values))) == kind(*values)
+                assert unpack(pack(flat(kind(*values)))) == kind(*values)
     shape = ast.TypePattern("float", (1, "N", None, ..., -2))
-    assert unpack(pack((shape, True, 1.5, "é\ud800", ()))) == (shape, True, 1.5, "é\ud800", ())
+    assert unpack(pack(flat((shape, True, 1.5, "é\ud800", ())))) == (shape, True, 1.5, "é\ud800", ())
 
 
 def test_reading_imports_neither_onnx_nor_lark(file: Path) -> None:

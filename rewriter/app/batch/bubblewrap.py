@@ -247,7 +247,7 @@ class SandboxedProcess:
         """Has the command end as it does without a sandbox: in a session of its own it hears of no Ctrl-C."""
         self._signals.append(number)
         try:
-            first = int(self._told("child-pid") or "")
+            first = int(self._status_number("child-pid") or "")
             inner = int(Path(f"/proc/{first}/task/{first}/children").read_text().split()[0])
             if len(self._signals) > _PATIENCE:
                 raise ValueError
@@ -255,7 +255,7 @@ class SandboxedProcess:
         except (OSError, ValueError, IndexError):
             self._process.kill()
 
-    def _told(self, name: str) -> str | None:
+    def _status_number(self, name: str) -> str | None:
         """What bwrap said of the sandbox."""
         with suppress(BlockingIOError):
             while part := os.read(self._reader, 1 << 12):
@@ -264,7 +264,7 @@ class SandboxedProcess:
         return None if found is None else found[1]
 
     def _ending(self, code: int) -> int:
-        if self._told("exit-code") is not None:
+        if self._status_number("exit-code") is not None:
             if code > 128 and code - 128 in (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGXCPU):
                 print(
                     f"rewriter: error: the command was killed in the sandbox ({signal.Signals(code - 128).name})",

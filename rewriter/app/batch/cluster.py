@@ -111,8 +111,8 @@ def _outcomes(
     chunks = [left[start : start + size] for start in range(0, len(left), size)]
     tasks = {}
     for chunk in chunks:
-        given = pickle.dumps([jobs[number] for number in chunk])
-        tasks[client.submit(_worked, given, shared, os.getcwd(), pure=False)] = chunk
+        pickled_jobs = pickle.dumps([jobs[number] for number in chunk])
+        tasks[client.submit(_worked, pickled_jobs, shared, os.getcwd(), pure=False)] = chunk
     following = 0
     while tasks and not (interruption is not None and interruption.number):
         try:
@@ -150,9 +150,9 @@ def _result(task: Any, jobs: Sequence[Job]) -> list[Outcome]:
     return found
 
 
-def _worked(given: bytes, shared: bytes, folder: str) -> bytes:
+def _worked(pickled_jobs: bytes, shared: bytes, folder: str) -> bytes:
     """What a task does, in a thread of a worker: it hands its models to a process that may be ended at any time."""
-    jobs: list[Job] = pickle.loads(given)
+    jobs: list[Job] = pickle.loads(pickled_jobs)
     work: Work = pickle.loads(shared)
     multiprocessing.process.current_process()._config["daemon"] = False  # type: ignore[attr-defined]  # workers may have children
     pool = Pool(jobs, work, partial(_in_folder, folder), None)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from rewriter.app.batch.urls import is_remote, is_url
-from rewriter.app.batch.work import Job, Outcome, Reading, Work
+from rewriter.app.batch.work import Job, Notes, Outcome, Reading, Work, Writing
 from rewriter.core.collector import collect_between_models
 from rewriter.core.errors import RewriterError, reason
 from rewriter.core.isolation.budget import BeyondLimitsError, ClockError, allowed, undisturbed, within_limits
@@ -285,7 +285,7 @@ class Subject:
     profile: Profile | None
 
 
-def _subject(model: Model, path: str, work: Work, profile: Profile | None = None) -> Subject:
+def _subject(model: Model, path: str, work: Work, profile: Profile | None) -> Subject:
     from rewriter.core.framework.exporter import exporter_of
     from rewriter.trust.source.find import source_of
 
@@ -458,31 +458,16 @@ def _expect(job: Job, work: Work, template: str, outcome: Outcome) -> None:
         if outcome.log is not None:
             outcome.log.notes.append(f"not compared with the framework: there is no {data}")
         return
-    rewriting = work.rewriting
-    silent = replace(work, judging=replace(work.judging, expect=None, runtime="no"), notes=replace(work.notes, audit=None))
+    judging = replace(work.judging, expect=None, runtime="no")
 
     def repaired(rules: RuleSet) -> tuple[Model | None, list[str]]:
-        return _mended(job.path, replace(silent, rewriting=replace(rewriting, rules=rules, keep=True)))
+        rewriting = replace(work.rewriting, rules=rules, keep=True)
+        tried = Outcome(job.path)
+        model = do(Job(job.path), replace(work, rewriting=rewriting, judging=judging, writing=Writing(), notes=Notes()), tried)
+        codes = [] if tried.log is None else list(tried.log.counts)
+        return (model if codes else None), codes
 
-    outcome.expectation = Expectation(job.path, data, rewriting.rules, repaired).record()
-
-
-def _mended(path: str, work: Work) -> tuple[Model | None, list[str]]:
-    """Foresees, reads, runs, guards: the result, None where nothing fired, and the codes of the rules that fired."""
-    from rewriter.app.batch.untouched import foresee
-
-    collect_between_models()
-    outlook = foresee(Job(path), work)
-    if outlook.verdict is not None:
-        return None, []
-    model = _load(path, work.reading)
-    outlook.check(path)
-    subject = _subject(model, path, work)
-    attempt = _run(subject, model, forecast=outlook.forecast)
-    if attempt.steps:
-        attempt = _guard(attempt, subject)
-    counts = attempt.log.counts
-    return (attempt.model if counts else None), list(counts)
+    outcome.expectation = Expectation(job.path, data, work.rewriting.rules, repaired).record()
 
 
 def _write(job: Job, target: str, work: Work, outcome: Outcome, result: Product, outlook: Outlook) -> None:

@@ -47,13 +47,13 @@ def recipe(command: str, work: Work, versions: Mapping[str, str]) -> dict[str, A
         if (path := options[name]) and os.path.isfile(path):
             with contextlib.suppress(OSError), open(path, "rb") as file:
                 options[f"{name} sha256"] = sha256(file.read()).hexdigest()
-    made = {"command": command, "versions": dict(versions), "rules": work.rewriting.rules.digest, "options": options}
-    return dict(json.loads(_line(made)))  # as it is read again
+    parts = {"command": command, "versions": dict(versions), "rules": work.rewriting.rules.digest, "options": options}
+    return dict(json.loads(_line(parts)))  # as it is read again
 
 
-def key_of(made: Mapping[str, Any]) -> str:
+def key_of(parts: Mapping[str, Any]) -> str:
     """A short name for a recipe."""
-    return sha256(_line(made).encode()).hexdigest()[:16]
+    return sha256(_line(parts).encode()).hexdigest()[:16]
 
 
 class Journal:
@@ -113,10 +113,10 @@ class Journal:
             size = os.fstat(self._descriptor).st_size
             if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
                 os.write(self._descriptor, b"\n")  # a process ended in the midst of a line
-        for key, made in recipes.items():
-            if self.recipes.get(key) != made:
-                self.recipes[key] = made
-                self._append({"journal": FORMAT, "key": key, **made, "time": _now()})
+        for key, one in recipes.items():
+            if self.recipes.get(key) != one:
+                self.recipes[key] = one
+                self._append({"journal": FORMAT, "key": key, **one, "time": _now()})
 
     def note(self, place: str, entry: Entry) -> None:
         """Adds what became of a model. Raises RewriterError."""
@@ -183,7 +183,7 @@ class Journal:
         from rewriter.core.onnxfile.write import write_all, write_file
 
         def fill(descriptor: int) -> None:
-            heads = ({"journal": FORMAT, "key": key, **made, "time": _now()} for key, made in self.recipes.items())
+            heads = ({"journal": FORMAT, "key": key, **one, "time": _now()} for key, one in self.recipes.items())
             for line in (*heads, *filter(None, map(self.entry, self._places))):
                 write_all(descriptor, _line(line).encode() + b"\n")
 

@@ -37,7 +37,7 @@ class _Started:
 class Pool:
     """Jobs, and the processes that are at them.
 
-    A process is given a job, or, once there is no other, None. It answers with the outcomes that it has, numbered: those of a
+    A process gets a job, or, once there is no other, None. It answers with the outcomes that it has, numbered: those of a
     group of models are only said once the results of all of them are on the disk (`group_commit`).
     """
 
@@ -45,7 +45,7 @@ class Pool:
         self._interruption = interruption
         self._work = work
         self._worker = worker
-        self._given = jobs
+        self._jobs = jobs
         self._next = 0
         self._again: list[tuple[int, Job]] = []
         self._failed: dict[int, Outcome] = {}
@@ -101,23 +101,23 @@ class Pool:
 
     def _give(self, one: _Started) -> None:
         """The next job, or the word that there is none."""
-        given: tuple[int, Job] | None = None
+        numbered_job: tuple[int, Job] | None = None
         if self._again:
-            given = self._again.pop()
+            numbered_job = self._again.pop()
         elif self._left:
-            given = self._next, self._given[self._next]
+            numbered_job = self._next, self._jobs[self._next]
             self._next += 1
         one.current = -1
-        if given is not None:
-            one.current = given[0]
-            one.open.append(given[0])
-            self._current[given[0]] = given[1]
-        one.process.send(given)
+        if numbered_job is not None:
+            one.current = numbered_job[0]
+            one.open.append(numbered_job[0])
+            self._current[numbered_job[0]] = numbered_job[1]
+        one.process.send(numbered_job)
 
     @property
     def _left(self) -> bool:
         """Whether there is a job that nobody is at."""
-        return bool(self._again) or self._next < len(self._given)
+        return bool(self._again) or self._next < len(self._jobs)
 
     def _end(self, one: _Started) -> int | None:
         self._processes.remove(one)
@@ -180,11 +180,11 @@ def serve(connection: Connection[Any, Any]) -> None:
     ends_on(signal.SIGTERM, group)
     with suppress(EOFError, OSError), group:
         while True:
-            given: tuple[int, Job] | None = connection.recv()
-            if given is None:
+            numbered_job: tuple[int, Job] | None = connection.recv()
+            if numbered_job is None:
                 connection.send(group.commit())
                 continue
-            number, job = given
+            number, job = numbered_job
             limit_processor(job.path, work.seconds)
             connection.send(group.add(number, worker(job, work)))
 

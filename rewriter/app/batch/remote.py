@@ -11,12 +11,13 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from rewriter.app.batch.group_commit import named_at_once
-from rewriter.app.batch.urls import STDIN, is_remote, is_url
+from rewriter.app.batch.urls import STDIN, is_remote, is_url, with_names
 from rewriter.app.batch.work import Job, Outcome, Work
 from rewriter.core.errors import RewriterError, install
 from rewriter.core.record import replace
@@ -51,7 +52,7 @@ def _process(job: Job, work: Work, process: Callable[[Job, Work], Outcome], fold
     outcome = process(replace(job, path=path, target=target), work)
     _rename(outcome, names)
     if target != job.target and outcome.output is not None:
-        with _told(outcome.output):
+        with _url_errors(outcome.output):
             upload(Path(target or ""), str(job.target), alone=in_place)
     return outcome
 
@@ -62,7 +63,7 @@ def download(url: str, folder: Path, *, source: str) -> Path:
         with (path := folder / "stdin.onnx").open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
         return path
-    with _told(url):
+    with _url_errors(url):
         fs, there = _filesystem(url)
         fs.get_file(there, str(path := folder / name_of(url)))
         for location in _locations(path):
@@ -108,20 +109,15 @@ def _sources(url: str, fs: Any) -> list[str]:
 
 def _rename(outcome: Outcome, names: dict[str, str]) -> None:
     """What is said of the files of this machine is said of what they stand for."""
-
-    def told(text: str) -> str:
-        for path, name in names.items():
-            text = text.replace(path, name)
-        return text
-
-    outcome.path = told(outcome.path)
-    outcome.output = outcome.output and told(outcome.output)
-    outcome.source = outcome.source and told(outcome.source)
-    outcome.error, outcome.crash = told(outcome.error), told(outcome.crash)
-    outcome.unjudged = list(map(told, outcome.unjudged))
-    outcome.stamps = [replace(stamp, path=told(stamp.path)) for stamp in outcome.stamps]
+    by_name = partial(with_names, names=names)
+    outcome.path = by_name(outcome.path)
+    outcome.output = outcome.output and by_name(outcome.output)
+    outcome.source = outcome.source and by_name(outcome.source)
+    outcome.error, outcome.crash = by_name(outcome.error), by_name(outcome.crash)
+    outcome.unjudged = list(map(by_name, outcome.unjudged))
+    outcome.stamps = [replace(stamp, path=by_name(stamp.path)) for stamp in outcome.stamps]
     if outcome.log is not None:
-        outcome.log.notes = list(map(told, outcome.log.notes))
+        outcome.log.notes = list(map(by_name, outcome.log.notes))
 
 
 def upload(path: Path, url: str, *, alone: bool) -> None:
@@ -140,7 +136,7 @@ def _put(path: Path, url: str) -> None:
 
 def put_bytes(url: str, data: bytes) -> None:
     """Writes a file at once. Raises RewriterError where it cannot be written."""
-    with _told(url):
+    with _url_errors(url):
         fs, there = _filesystem(url)
         fs.makedirs(fs._parent(there), exist_ok=True)
         fs.pipe_file(there, data)
@@ -148,7 +144,7 @@ def put_bytes(url: str, data: bytes) -> None:
 
 def exists(url: str) -> bool:
     """Whether there is something. Raises RewriterError where nobody can tell."""
-    with _told(url):
+    with _url_errors(url):
         fs, there = _filesystem(url)
         return bool(fs.exists(there))
 
@@ -163,7 +159,7 @@ def models_at(url: str, *, skip: str | None = None) -> list[tuple[str, str]]:
     Raises:
         RewriterError: it cannot be listed, or there is no model in the folder.
     """
-    with _told(url):
+    with _url_errors(url):
         fs, there = _filesystem(url)
         if name_of(url).lower().endswith(".onnx") or not fs.isdir(there):
             return [(url, name_of(url))]
@@ -208,7 +204,7 @@ def _filesystem(url: str) -> tuple[Any, str]:
 
 
 @contextmanager
-def _told(url: str) -> Iterator[None]:
+def _url_errors(url: str) -> Iterator[None]:
     """Whatever a file system raises becomes one line."""
     try:
         yield

@@ -232,12 +232,12 @@ def as_file(model: AnyModel) -> Iterator[tuple[str, bool]]:
 def _message(model: Any) -> onnx.ModelProto:
     if isinstance(model, onnx.ModelProto):
         return model
-    held = getattr(model, "model_proto", None)
-    if isinstance(held, onnx.ModelProto):
-        return held
+    proto = getattr(model, "model_proto", None)
+    if isinstance(proto, onnx.ModelProto):
+        return proto
     ir = sys.modules.get("onnx_ir")
     if ir is not None and isinstance(model, ir.Model):
-        made: onnx.ModelProto = ir.to_proto(model)
-        return made
+        from_ir: onnx.ModelProto = ir.to_proto(model)
+        return from_ir
     kind = f"{type(model).__module__}.{type(model).__name__}"
     raise RewriterError(f"a model is a path, an onnx.ModelProto, an onnx_ir.Model or PyTorch's ONNXProgram, not a {kind}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 STDIN = "-"
 STDOUT = "-"
 
@@ -24,8 +26,8 @@ def called(path: str, name: str) -> None:
     _NAMES[path] = name
 
 
-def told(text: str) -> str:
+def with_names(text: str, names: Mapping[str, str] = _NAMES) -> str:
     """What is said of files that were brought here is said of what they stand for."""
-    for path, name in _NAMES.items():
+    for path, name in names.items():
         text = text.replace(path, name)
     return text

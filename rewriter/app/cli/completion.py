@@ -41,11 +41,11 @@ def _one_code(prefix: str, **_: Any) -> list[str]:
     return _continued(prefix, [rule.code for rule in read_rules(None)])
 
 
-def _codes(prefix: str, **given: Any) -> list[str]:
+def _codes(prefix: str, **parsed: Any) -> list[str]:
     """Of a list, the last one is being typed."""
     head, comma, last = prefix.rpartition(",")
     words = _continued(last, ["ALL", "DEFAULT", "NONE"])
-    return [f"{head}{comma}{code}" for code in (*words, *_one_code(last, **given))]
+    return [f"{head}{comma}{code}" for code in (*words, *_one_code(last, **parsed))]
 
 
 def _targets(prefix: str, **_: Any) -> list[str]:
@@ -77,7 +77,7 @@ def _nodes(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
     return [name for name in (text(node.name) for node in nodes) if name.startswith(prefix)]
 
 
-def _words(prefix: str, **given: Any) -> list[str]:
+def _words(prefix: str, **parsed: Any) -> list[str]:
     from rewriter.app.cli.program import COMMANDS
 
     commands = [command for command in COMMANDS if command.startswith(prefix)]

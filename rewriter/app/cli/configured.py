@@ -118,12 +118,12 @@ def settle(args: argparse.Namespace) -> bool:
     return bool(args.show_settings)
 
 
-def _configuration(given: str | None) -> Configuration | None:
-    if given is None and next(candidates(), None) is None:
+def _configuration(path: str | None) -> Configuration | None:
+    if path is None and next(candidates(), None) is None:
         return None  # as mostly, and then nothing that reads one is imported
     from rewriter.app.configuration import named, nearest
 
-    return nearest() if given is None else named(Path(given))
+    return nearest() if path is None else named(Path(path))
 
 
 def _show(args: argparse.Namespace) -> None:

@@ -129,8 +129,8 @@ class ConsoleReport:
     def end(self) -> None:
         """What was only counted: rules that an unknown fact kept from deciding, in how many models."""
         for rule, models in sorted(self._blocked.items()):
-            told = f"{self._style.paint('yellow', 'blocked')} {rule} in {counted(models, 'model')}: {clean(self._titles[rule])}"
-            self._display.show(told)
+            line = f"{self._style.paint('yellow', 'blocked')} {rule} in {counted(models, 'model')}: {clean(self._titles[rule])}"
+            self._display.show(line)
         if self._blocked:
             self._display.show("    an unknown fact kept these rules from deciding; --verbose tells which, and where")
         for first, times in self._refused.values():

@@ -45,14 +45,14 @@ def main(argv: Sequence[str] | None = None, staging: str | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a name may hold what the terminal's encoding cannot show
-    given = sys.argv[1:] if argv is None else argv
-    if not given:
+    words = sys.argv[1:] if argv is None else argv
+    if not words:
         make_parser().print_help(sys.stderr)
         return BAD_INPUT
-    args = make_parser(given[:1] if given and given[0] in COMMANDS else COMMANDS).read(given)
+    args = make_parser(words[:1] if words and words[0] in COMMANDS else COMMANDS).read(words)
     try:
         with _within_limits(args):
-            code = OK if _settled(args) else _run(args, given, staging)
+            code = OK if _settled(args) else _run(args, words, staging)
         sys.stdout.flush()
         return code
     except RewriterError as error:
@@ -77,13 +77,13 @@ def main(argv: Sequence[str] | None = None, staging: str | None = None) -> int:
         return _internal(error, debug=args.debug or bool(os.environ.get("REWRITER_DEBUG")))
 
 
-def _run(args: argparse.Namespace, given: Sequence[str], staging: str | None) -> int:
+def _run(args: argparse.Namespace, words: Sequence[str], staging: str | None) -> int:
     """Runs the command, with `--sandbox` by way of another process that does."""
     args.staging = staging
     if staging is None and getattr(args, "sandbox", False):
         from rewriter.app.cli.sandboxed import run
 
-        return run(args, given)
+        return run(args, words)
     return int(args.run(args))
 
 
@@ -95,8 +95,8 @@ def _within_limits(args: argparse.Namespace) -> AbstractContextManager[None]:
     from rewriter.core.isolation.budget import allowed, within_limits
 
     limits = limits_of(args)
-    given = [getattr(args, name, None) for name in ("model", "other", "before", "after", "input", "output", "plan")]
-    files = [one for one in given if isinstance(one, str)]
+    arguments = [getattr(args, name, None) for name in ("model", "other", "before", "after", "input", "output", "plan")]
+    files = [one for one in arguments if isinstance(one, str)]
     seconds = limits["seconds"] + sum(allowed(one, 0.0) for one in files)
     return within_limits(seconds, limits["memory"], files[0] if files else "")
 
@@ -160,9 +160,9 @@ def _shown(error: RewriterError) -> str:
     render = getattr(error, "render", None)
     if render is not None:
         return str(render(wants_color(sys.stderr)))
-    from rewriter.app.batch.urls import told
+    from rewriter.app.batch.urls import with_names
 
-    return f"rewriter: error: {clean(told(str(error)))}"
+    return f"rewriter: error: {clean(with_names(str(error)))}"
 
 
 def _drop_output() -> None:

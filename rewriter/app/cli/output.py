@@ -86,14 +86,14 @@ def folded(line: str, stream: TextIO, hang: int = 4) -> str:
     if not stream.isatty():
         return line
 
-    return "\n".join(fold(line, _width(stream), hang))
+    return "\n".join(fold(line, terminal_width(stream), hang))
 
 
-def _width(stream: TextIO) -> int:
+def terminal_width(stream: TextIO | None) -> int:
     """Columns of the terminal; COLUMNS goes before, and a terminal that does not know has 80."""
     with contextlib.suppress(ValueError):
-        if (told := int(os.environ.get("COLUMNS", "0"))) > 0:
-            return told
-    with contextlib.suppress(OSError, ValueError):
-        return os.get_terminal_size(stream.fileno()).columns or 80
+        if (columns := int(os.environ.get("COLUMNS", "0"))) > 0:
+            return columns
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        return os.get_terminal_size(stream.fileno()).columns or 80  # type: ignore[union-attr]
     return 80

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Generator, Iterable, Sequence
 from importlib import import_module
@@ -11,6 +10,7 @@ from typing import Any, NoReturn
 
 from rewriter import __version__
 from rewriter.app.cli.options import COMMANDS_BY_NAME, OPTIONS, Element, Group, Limits, OneOf
+from rewriter.app.cli.output import terminal_width
 
 GROUPS = {
     "repair": ("fix", "check", "plan", "apply", "why"),
@@ -70,22 +70,7 @@ class Lines(argparse.HelpFormatter):
     """Help in lines that fit the terminal."""
 
     def __init__(self, prog: str, *args: Any, **named: Any) -> None:
-        super().__init__(prog, *args, **{"width": _columns() - 2, **named})
-
-
-def _columns() -> int:
-    """As `shutil.get_terminal_size` has it."""
-    try:
-        given = int(os.environ.get("COLUMNS", ""))
-    except ValueError:
-        given = 0
-    if given > 0:
-        return given
-    try:
-        found = os.get_terminal_size(sys.__stdout__.fileno()).columns  # type: ignore[union-attr]
-    except (AttributeError, ValueError, OSError):
-        found = 0
-    return found if found > 0 else 80
+        super().__init__(prog, *args, **{"width": terminal_width(sys.__stdout__) - 2, **named})
 
 
 class Help(Lines):
@@ -120,12 +105,12 @@ class Program(Parser):
 
     commands: argparse._SubParsersAction[Any]
 
-    def read(self, given: Sequence[str]) -> argparse.Namespace:
+    def read(self, words: Sequence[str]) -> argparse.Namespace:
         """Like `parse_args`, but an unknown option is compared with those of its command."""
-        name = next((word for word in given[:1] if not word.startswith("-")), None)
+        name = next((word for word in words[:1] if not word.startswith("-")), None)
         if name is not None and name not in COMMANDS:
             self.refuse(f"there is no command '{name}'", name, COMMANDS, "`rewriter --help` lists them")
-        found, rest = self.parse_known_args(given)
+        found, rest = self.parse_known_args(words)
         if rest:
             unknown = next((word for word in rest if word.startswith("-")), None)
             if unknown is None:
@@ -136,11 +121,11 @@ class Program(Parser):
             self.refuse(f"{where} has no option '{word}'", word, options, f"`rewriter {name or ''} --help` lists them")
         return found
 
-    def refuse(self, message: str, given: str, known: Iterable[str], otherwise: str) -> NoReturn:
+    def refuse(self, message: str, word: str, known: Iterable[str], otherwise: str) -> NoReturn:
         """Ends the program with exit code 2."""
         from difflib import get_close_matches
 
-        near = get_close_matches(given, list(known), 1, 0.6)
+        near = get_close_matches(word, list(known), 1, 0.6)
         hint = f"did you mean {near[0]}?" if near else otherwise
         self.exit(2, f"rewriter: error: {message}; {hint}\n")
 

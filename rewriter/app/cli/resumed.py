@@ -41,7 +41,7 @@ class Resumed:
         self._limits = {"seconds": work.seconds, "memory": None if args.memory_limit is None else work.memory}
         self.work = work.everywhere(lambda one: replace(one, notes=replace(one.notes, journal=True)))
         recipes = [recipe(command, one, _versions()) for one in work.variants or [work]]
-        self._keys = [key_of(made) for made in recipes]
+        self._keys = [key_of(one) for one in recipes]
         out = Path(args.out)
         path = journal_of(out) if args.journal is None else Path(args.journal)
         for folder in (out, path.parent):
@@ -60,9 +60,9 @@ class Resumed:
         if not args.update:
             return Remaining(list(enumerate(self._jobs)))
         found = self._folder.changed(self._jobs)
-        told = [f"{number:,} {why}" for why, number in sorted(found.why.items())]
-        told += [f"{found.removed:,} removed"] if found.removed else []
-        say(f"update: {', '.join([*told, f'{len(found.done):,} as they were'])}")
+        counts = [f"{number:,} {why}" for why, number in sorted(found.why.items())]
+        counts += [f"{found.removed:,} removed"] if found.removed else []
+        say(f"update: {', '.join([*counts, f'{len(found.done):,} as they were'])}")
         if found.kept:
             also = f" and {len(found.kept) - 1:,} more" if len(found.kept) > 1 else ""
             say(f"update: {clean(found.kept[0])}{also}: the model is gone, but somebody changed the result, so it stays")
@@ -99,6 +99,6 @@ def _versions() -> dict[str, str]:
     for name in ("onnx", "onnxruntime"):
         if (spec := find_spec(name)) is not None and spec.origin is not None:
             installed = os.listdir(Path(spec.origin).parent.parent)
-            told = (re.fullmatch(rf"({name}(?:_\w+)?)-(.+)\.dist-info", one) for one in installed)
-            found |= {one[1]: one[2] for one in told if one}
+            matches = (re.fullmatch(rf"({name}(?:_\w+)?)-(.+)\.dist-info", one) for one in installed)
+            found |= {one[1]: one[2] for one in matches if one}
     return found

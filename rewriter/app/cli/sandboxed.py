@@ -23,12 +23,12 @@ from rewriter.core.errors import RewriterError, reason
 from rewriter.workbench.style import clean
 
 
-def run(args: argparse.Namespace, given: Sequence[str]) -> int:
+def run(args: argparse.Namespace, words: Sequence[str]) -> int:
     """Runs a command in the sandbox; returns its exit code.
 
     Args:
         args: its options.
-        given: the command line.
+        words: the command line.
 
     Raises:
         RewriterError: there is no sandbox here, or the command needs what it does not have.
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace, given: Sequence[str]) -> int:
     with temporary_folder() as staging, _results(args) as writable:
         sandbox = Sandbox(program, _readable(args), [*writable, str(staging)])
         start = f"from rewriter.app.cli.main import entry; entry({str(staging)!r})"
-        code = SandboxedProcess(sandbox, start, _command_line(args, given)).run()
+        code = SandboxedProcess(sandbox, start, _command_line(args, words)).run()
         _deliver(args, staging)
     return code
 
@@ -144,12 +144,12 @@ def _results(args: argparse.Namespace) -> Iterator[list[str]]:
                 os.rmdir(args.out)  # which the system refuses if something is in it
 
 
-def _command_line(args: argparse.Namespace, given: Sequence[str]) -> list[str]:
+def _command_line(args: argparse.Namespace, words: Sequence[str]) -> list[str]:
     """The command line, with the configuration that was found: in the sandbox there are no folders to look for one."""
-    place = list(given).index(args.command) + 1
+    place = list(words).index(args.command) + 1
     found = [] if args.configuration is None else ["--config", str(args.configuration.path)]
     settled = args.config is not None or args.no_config
-    return [*given[:place], *([] if settled else found or ["--no-config"]), *given[place:]]
+    return [*words[:place], *([] if settled else found or ["--no-config"]), *words[place:]]
 
 
 def _deliver(args: argparse.Namespace, staging: Path) -> None:

@@ -174,13 +174,13 @@ def check_sizes(context: CheckContext) -> bool:
         context.report("E216", f"the pattern has {count} nodes", rule.match.span, "too many", notes)
         small = False
     parts: list[ast.Where | ast.Let | ast.Rewrite] = [*rule.wheres, *rule.lets, *rule.rewrites]
-    for part in parts:
-        terms = size(part)
+    sizes = list(map(size, parts))
+    for part, terms in zip(parts, sizes, strict=True):
         if terms > MAX_TERMS:
             notes = (f"at most {MAX_TERMS} are computed",)
             context.report("E216", f"this part of the rule has {terms} terms", part.span, "too many", notes)
             small = False
-    return small and _check_levels(context)
+    return small and (sum(sizes) <= MAX_LEVELS or _check_levels(context))
 
 
 def _check_levels(context: CheckContext) -> bool:

@@ -69,6 +69,8 @@ def session(data: bytes, folder: Path | None, *, optimized: bool = False) -> Any
 
 def has_many_nodes(data: bytes) -> bool:
     """Whether the graph of a serialised model has more than `MANY_NODES` nodes; the others are not looked at."""
+    if len(data) <= 2 * MANY_NODES:  # a node takes two bytes and what is in it
+        return False
     source = wire.Source.of(data)
     try:
         parts = ((start, stop) for number, _, _, start, stop in wire.fields(source, 0, len(data)) if number == _GRAPH)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewriter.app.batch.jobs import all_opened, opened
-from rewriter.app.batch.urls import is_remote, told
+from rewriter.app.batch.urls import is_remote, with_names
 from rewriter.app.cli.options import (
     AFTER,
     BEFORE,
@@ -321,7 +321,7 @@ def audit(args: argparse.Namespace) -> int:
     before, after = all_opened([args.input, args.output])
     source = None if args.source in (None, "auto", "none") else Path(args.source)
     found = check_record.audit(before.file, after.file, load(args.rules), source)
-    found.findings = list(map(told, found.findings))
+    found.findings = list(map(with_names, found.findings))
     answer(
         args,
         lambda: audit_object(before.name, after.name, found),

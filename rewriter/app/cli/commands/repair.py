@@ -122,25 +122,25 @@ def plan(args: argparse.Namespace) -> int:
     output = None if args.output in (None, "-") else Path(args.output)
     if output is not None:
         check_target(output, args.force)
-    given = opened(args.model, args.source)
+    file = opened(args.model, args.source)
     work = make_work("fix", args)
-    work, (job,) = vary(replace(work, notes=replace(work.notes, detail=True)), [Job(str(given.file))], args)
+    work, (job,) = vary(replace(work, notes=replace(work.notes, detail=True)), [Job(str(file.file))], args)
     outcome = process(job, work)
     if outcome.error or outcome.log is None:
-        raise RewriterError(outcome.error or f"{given.name}: nothing is known of it")
+        raise RewriterError(outcome.error or f"{file.name}: nothing is known of it")
     done = work.variants[job.variant] if work.variants else work
-    document = plan_of(outcome, done, given, args.model, args.rules)
+    document = plan_of(outcome, done, file, args.model, args.rules)
     if args.interactive:
         from rewriter.core.isolation.budget import undisturbed
 
         with undisturbed():  # somebody thinks
             decided = _decided(document.proposals, outcome.log.firings)
         document = replace(document, proposals=decided)
-    told = written(document, outcome.log.firings, Path.cwd() if output is None else output.parent)
+    text = written(document, outcome.log.firings, Path.cwd() if output is None else output.parent)
     if output is None:
-        print(told, end="")
+        print(text, end="")
     else:
-        write_bytes(output, told.encode(), args.force)
+        write_bytes(output, text.encode(), args.force)
     say(f"{counted(len(outcome.log.firings), 'rewrite')} proposed" + ("" if output is None else f" in {clean(str(output))}"))
     return 1 if outcome.unfinished else 0
 
@@ -182,7 +182,7 @@ def apply(args: argparse.Namespace) -> int:
     from rewriter.app.batch.job import process
     from rewriter.app.batch.outcome_records import exit_code, model_record
     from rewriter.app.batch.planned_work import work_of
-    from rewriter.app.batch.urls import is_remote, is_url, told
+    from rewriter.app.batch.urls import is_remote, is_url, with_names
     from rewriter.app.batch.work import Judging, Writing
     from rewriter.app.cli.selection import load
     from rewriter.app.report.jsonreport import plain
@@ -212,7 +212,7 @@ def apply(args: argparse.Namespace) -> int:
         for line in _applied(found, outcome, absent, style_of(sys.stdout)):
             tell(line)
     if outcome.error:
-        say(f"rewriter: error: {clean(told(outcome.error))}")
+        say(f"rewriter: error: {clean(with_names(outcome.error))}")
     return code
 
 
@@ -270,10 +270,10 @@ def why(args: argparse.Namespace) -> int:
     from rewriter.trust.source.find import source_of
 
     rule, rules = _explained_rule(args)
-    given = opened(args.model, args.source)
-    model = given.read()
+    file = opened(args.model, args.source)
+    model = file.read()
     model.constant_inputs = args.constant_inputs
-    source, notes = source_of(model, str(given.file), args.source)
+    source, notes = source_of(model, str(file.file), args.source)
     known = Knowledge(source, rules.settings, model.overridable, has_kernel=has_kernel)
     context = Context(GraphIndex(model.graph), known)
     found = explain(context, rule, args.node, lambda: run(model.graph, rules, known, keep=False, detail=False))
@@ -285,7 +285,7 @@ def why(args: argparse.Namespace) -> int:
             notes.append(f"{one.origin} suppresses {one.rule}" + (f" at {one.node}" if one.node else "") + f": {one.reason}")
     answer(
         args,
-        lambda: why_object(found, given.name, str(context.exporter), notes),
+        lambda: why_object(found, file.name, str(context.exporter), notes),
         lambda style: why_lines(found, notes, args.limit, style),
     )
     return 0

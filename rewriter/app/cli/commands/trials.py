@@ -271,8 +271,8 @@ def verify(args: argparse.Namespace) -> int:
     chosen = [*named, *named.aside]  # a promise holds for every target
     place = lock_path(Path(args.rules[0] if args.rules else str(resource("rules"))))
     locked = read_lock(place)
-    held = {rule.code: locked[rule.code] for rule in chosen if holds(locked.get(rule.code), rule.digest)}
-    known = {} if args.no_lock else held
+    valid = {rule.code: locked[rule.code] for rule in chosen if holds(locked.get(rule.code), rule.digest)}
+    known = {} if args.no_lock else valid
     fresh = [rule for rule in chosen if rule.code not in known]
     if args.locked:
         return _show_locked(args, known, [rule.code for rule in fresh])
@@ -330,6 +330,6 @@ def _show(args: argparse.Namespace, verdicts: list[Verdict], rules: RuleSet) -> 
         status: sum(verdict.status == status for verdict in verdicts) for status in ("tested", "counterexample", "unverified")
     }
     locked = sum(verdict.locked for verdict in verdicts)
-    told = ", ".join(f"{number} {status}" for status, number in counts.items())
-    say(f"{counted(len(verdicts), 'rule')}: {told}" + (f" ({locked} by lock)" if locked else ""))
+    totals = ", ".join(f"{number} {status}" for status, number in counts.items())
+    say(f"{counted(len(verdicts), 'rule')}: {totals}" + (f" ({locked} by lock)" if locked else ""))
     return 1 if bad else 0

@@ -17,11 +17,10 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property, partial
 
 from rewriter.core.language.cache import store
-from rewriter.core.language.cache.pack import PackedTrees, built, flat, pack
+from rewriter.core.language.cache.pack import PackedTrees, built, flat, pack, question
 from rewriter.core.language.diagnostics import Diagnostic, SourceText
 from rewriter.core.language.rule import Rule
 from rewriter.core.language.rule_files import read_rule_file, read_unchanged, state_of, with_defines
-from rewriter.core.record import replace
 
 CLOCK_STEP = 2_000_000_000  # nanoseconds after which the clock of any disk has gone on
 
@@ -70,10 +69,10 @@ class Library:
         """Adds the rules to the cache."""
         numbers = {source.path: number for number, source in enumerate(self.sources)}
         fronts = [(numbers[rule.path], flat(rule.front)) for rule in rules]
-        first = json.dumps((fronts, flat(tuple(warnings))), separators=(",", ":"))
-        trees = "\n".join([pack(rule.ast) for rule in rules])
+        trees = [flat(rule.ast) for rule in rules]
+        text = [pack((fronts, flat(tuple(warnings)))), *[pack(question(tree)) for tree in trees]]
         key = self._key(kind)
-        store.write("rules", key, "\n".join([first, *map(_question, rules)]), trees)
+        store.write("rules", key, "\n".join(text), "\n".join(map(pack, trees)))
         self._write_states(kind, key)
 
     def _key(self, kind: str) -> str:
@@ -94,11 +93,6 @@ class Library:
         """For a process that finds the files in these states, the key that follows from their texts."""
         if self.is_stable:
             store.write("states", self._key_of_states(kind), key)
-
-
-def _question(rule: Rule) -> str:
-    bare = [replace(one, doc=(), meta=(), rewrites=(), privates=(), tests=()) for one in (rule.ast, *rule.ast.variants)]
-    return pack(replace(bare[0], variants=tuple(bare[1:])), places=False)
 
 
 def _read(key: str, sources: Sequence[SourceText]) -> RulesAndWarnings | None:

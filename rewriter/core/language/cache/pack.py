@@ -34,16 +34,18 @@ _NOWHERE = [0, NOWHERE.start, NOWHERE.end]
 _TUPLE, _SET, _ELLIPSIS = -1, -2, -3
 """What stands in the place of a position in the table for what is no record."""
 
+_NOTHING = [_TUPLE]
+_FIELDS = {name: 1 + number for number, name in enumerate(names(ast.Rule) or ())}
+_VARIANTS = _FIELDS["variants"]
+_AFTER_MATCH = frozenset(_FIELDS[name] for name in ("doc", "meta", "rewrites", "privates", "tests"))
+
 _decode = json.JSONDecoder(parse_constant={"NaN": nan, "Infinity": inf, "-Infinity": -inf}.__getitem__).decode
 """One NaN, which is equal to itself as part of a record."""
 
 
-def pack(value: Any, *, places: bool = True) -> str:
-    """A record, or tuples of records, numbers and texts, as one line that means something to `unpack` of the same version only.
-
-    Without `places`, records no longer say where they stand.
-    """
-    return json.dumps(flat(value, places=places), separators=(",", ":"))
+def pack(value: Any) -> str:
+    """What is flat, as one line that means something to `unpack` of the same version only."""
+    return json.dumps(value, separators=(",", ":"))
 
 
 def unpack(data: str) -> Any:
@@ -51,23 +53,41 @@ def unpack(data: str) -> Any:
     return built(_decode(data))
 
 
-def flat(value: Any, *, places: bool = True) -> Any:
+def flat(value: Any) -> Any:
     """Records, tuples and sets (of tuples of texts) become lists that begin with a number; everything else is left as it is.
 
     Half of all records are places. At the end of a record, where they stand, those that say nothing are left out.
     """
     kind = value.__class__
     if kind is tuple:
-        return [_TUPLE, *[part if part.__class__ in _PLAIN else flat(part, places=places) for part in value]]
+        return [_TUPLE, *[part if part.__class__ in _PLAIN else flat(part) for part in value]]
     if kind is ast.Span:
-        return [0, value.start, value.end] if places and value.end else _NOWHERE
+        return [0, value.start, value.end] if value.end else _NOWHERE
     found = _NUMBERS.get(kind)
     if found is None:
         return [_SET, *sorted(value)] if kind is frozenset else [_ELLIPSIS] if value is ... else value
-    values = [part if part.__class__ in _PLAIN else flat(part, places=places) for part in found[1](value)]
-    while values and values[-1] is _NOWHERE:
-        values.pop()
-    return [found[0], *values]
+    return _shortened([found[0], *[part if part.__class__ in _PLAIN else flat(part) for part in found[1](value)]])
+
+
+def _shortened(record: list[Any]) -> list[Any]:
+    while record[-1] is _NOWHERE:
+        record.pop()
+    return record
+
+
+def question(rule: list[Any]) -> list[Any]:
+    """Of a flat rule what decides whether it may match, without places."""
+    bare = [_NOTHING if number in _AFTER_MATCH else part for number, part in enumerate(rule)]
+    bare[_VARIANTS] = [_TUPLE, *map(question, rule[_VARIANTS][1:])]
+    return without_places(bare)
+
+
+def without_places(value: list[Any]) -> list[Any]:
+    """The same flat value, of which no record says where it stands."""
+    if value[0] == 0:
+        return _NOWHERE
+    parts = [without_places(part) if part.__class__ is list else part for part in value]
+    return _shortened(parts) if value[0] > 0 else parts
 
 
 def built(value: Any) -> Any:

@@ -47,7 +47,17 @@ def grammar() -> Lark:
     for rule, build in callbacks.items():
         just_another_name = rule.options.expand1 and not rule.alias and len(rule.expansion) == 1
         callbacks[rule] = itemgetter(0) if just_another_name else _with_place(build)
+    _share_rules(parser, {rule: rule for rule in callbacks})
     return parser
+
+
+def _share_rules(parser: Lark, rules: dict[Any, Any]) -> None:
+    """Has the tables refer to the very rules that callbacks belong to, and not to copies, which take longer to look up."""
+    table: Any = parser.parser
+    for actions in table.parser._parse_table.states.values():
+        for token, (action, aim) in actions.items():
+            if aim in rules:
+                actions[token] = action, rules[aim]
 
 
 def _with_place(build: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
