@@ -52,3 +52,18 @@ def test_a_missing_parameter_is_missed_when_the_rule_is_wanted() -> None:
         made.plans(RULES.rules, Inventory(frozenset(), None))
     ready = prepared(RULES, {("A4", "op"): "Abs"})
     assert ready.plans(RULES.rules[3:], Inventory(frozenset({("", "Abs")}), None))
+
+
+@pytest.mark.parametrize(
+    ("made", "is_tried"),
+    [("dtype(x)", False), ("declared_dtype(y)", False), ("kind", False), ("float", False), ("bfloat16", True), ("n.to", True)],
+)
+def test_a_type_of_the_model_is_no_new_one(made: str, is_tried: bool) -> None:
+    """A rule about bfloat16 is tried, and may be blocked, only where a tensor can be of that type."""
+    rules = rule_set(
+        f"rule A1 a match {{ [n] y = Cast(x) }} let kind = dtype(x) rewrite {{ y = Cast<to={made}>(y) }}",
+        "rule A2 b match { y = Relu(x) } where dtype(x) == bfloat16 rewrite { y = x }",
+    )
+    float_only = Inventory(frozenset({("", "Cast"), ("", "Relu")}), frozenset({1}))
+    plans = prepared(rules, {}).plans(rules.rules, float_only)
+    assert ("A2" in {rule.code for plan in plans for found in plan.by_root.values() for rule in found}) is is_tried

@@ -287,16 +287,17 @@ def needs(rule: ast.Rule, pattern: Pattern | None, parameter_values: Mapping[str
     """What a compiled rule needs and makes. `parameter_values` are the values of its parameters."""
     ops: set[OpKey] = set()
     dtypes: set[int] | None = set()
+    lets = {let.name: let.value for let in rule.lets}
     for part in walk(rule.rewrites):
         new_dtypes: frozenset[int] | None = frozenset()
         if isinstance(part, ast.Build):
             domain, op = operator_names(part.op, parameter_values)
             ops.add((domain, op))
-            new_dtypes = _built_types(op, domain, part)
+            new_dtypes = _built_types(op, domain, part, lets)
         elif isinstance(part, ast.Constant):
             new_dtypes = frozenset({DTYPES[part.dtype]} if part.dtype else _PLAIN)
         elif isinstance(part, ast.Edit):
-            new_dtypes = _edited(part, ops)
+            new_dtypes = _edited(part, ops, lets)
         dtypes = None if dtypes is None or new_dtypes is None else dtypes | new_dtypes
     demands = demands_of(rule)
     wanted = () if pattern is None else tuple(node.ops for node in pattern.nodes if node.ops is not ANY_OPERATOR)
@@ -310,24 +311,24 @@ def needs(rule: ast.Rule, pattern: Pattern | None, parameter_values: Mapping[str
     )
 
 
-def _built_types(op: str, domain: str, build: ast.Build) -> frozenset[int] | None:
+def _built_types(op: str, domain: str, build: ast.Build, lets: Mapping[str, ast.Expr]) -> frozenset[int] | None:
     """Element types that a new node may introduce."""
     if op not in _TYPED_BY_ATTRIBUTE or domain:
         return _made_types(op, domain, latest_opset(domain))
     values = [item.value for item in build.attrs if isinstance(item, ast.AttrSet) and item.name == traits(op).dtype]
-    return _named_type(values[0]) if len(values) == 1 and len(build.attrs) == 1 else None
+    return _named_type(values[0], lets) if len(values) == 1 and len(build.attrs) == 1 else None
 
 
-def _named_type(value: Any) -> frozenset[int] | None:
-    """The type of `to=float`; nothing new for `to=dtype(x)`; None for what is only known while rewriting."""
-    if isinstance(value, ast.Name) and value.id in DTYPES:
-        return frozenset({DTYPES[value.id]})
+def _named_type(value: Any, lets: Mapping[str, ast.Expr]) -> frozenset[int] | None:
+    """The type of `to=float`; nothing new for that of a tensor; None for what is only known while rewriting."""
+    if isinstance(value, ast.Name):
+        return frozenset({DTYPES[value.id]}) if value.id in DTYPES else _named_type(lets.get(value.id), {})
     if isinstance(value, ast.Literal) and isinstance(value.value, int):
         return frozenset({value.value})
-    return frozenset() if isinstance(value, ast.Call) and value.function == "dtype" else None
+    return frozenset() if isinstance(value, ast.Call) and value.function in ("dtype", "declared_dtype") else None
 
 
-def _edited(edit: ast.Edit, ops: set[OpKey]) -> frozenset[int] | None:
+def _edited(edit: ast.Edit, ops: set[OpKey], lets: Mapping[str, ast.Expr]) -> frozenset[int] | None:
     """Notes the operator that `n.op = "..."` makes; the element types that an edit may introduce."""
     if edit.place.field == "op":
         if not isinstance(edit.value, ast.Literal):
@@ -335,4 +336,4 @@ def _edited(edit: ast.Edit, ops: set[OpKey]) -> frozenset[int] | None:
         domain, _, op = str(edit.value.value).replace("::", ".").rpartition(".")
         ops.add((domain, op))
         return _made_types(op, domain, latest_opset(domain))
-    return _named_type(edit.value) if edit.place.field in ("to", "dtype") else frozenset()
+    return _named_type(edit.value, lets) if edit.place.field in ("to", "dtype") else frozenset()
