@@ -70,7 +70,7 @@ class NodeQuestion:
         free = not source.ordered and commutative
         count = len(node.inputs)
         placed = next((at for at, operand in enumerate(node.inputs) if is_run(operand)), count)
-        fixed = not any(isinstance(operand, ast.Capture) and operand.optional for operand in node.inputs)
+        fixed = not source.more_inputs and not any(isinstance(one, ast.Capture) and one.optional for one in node.inputs)
         one_run = fixed and sum(map(is_run, node.inputs)) == 1
         places: dict[str, list[int]] = {}
         for position, operand in enumerate(node.inputs):
