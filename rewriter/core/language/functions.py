@@ -71,6 +71,7 @@ matched(node) -> bool                             : the node is there: one that 
 uses(tensor) -> int                               : number of nodes that read it
 users(tensor) -> list                             : operator names of the nodes that read it
 producer(tensor) -> string                        : operator name of the node that makes it, "" for none
+never_negative(tensor) -> bool                    : made of lengths and of constants that are not negative
 is_output(tensor) -> bool                         : an output of its graph
 is_input(tensor) -> bool                          : an input of its graph
 name(tensor|node) -> string                       : its name in the model
