@@ -135,7 +135,7 @@ def lines(model: str) -> str:
 
 def paragraph(text: str) -> str:
     """A paragraph of a doc comment; the lines that begin with a word and a colon stay lines of their own."""
-    label = re.compile(r"^(Exporters|Guard|Symptom|Consumers?): ")
+    label = re.compile(r"^(Why|Fix|Exporters|Guard|Safe because|Symptom|Consumers?): ")
     found = [label.sub(r"- **\1:** ", plain(line.strip())) for line in text.split("\n")]
     return "\n".join(found) if text.strip() else ""
 

@@ -18,7 +18,7 @@ _PROMISES = {
     "lossy": "changes outputs on purpose",
     "interface": "changes inputs or outputs of the model on purpose",
 }
-_LABEL = re.compile(r"(?m)^(Exporters|Consumers|Guard): ")
+_LABEL = re.compile(r"(?m)^(Why|Fix|Exporters|Consumers|Guard|Safe because): ")
 
 
 def by_message(rules: Sequence[Rule]) -> dict[str, list[Rule]]:
@@ -70,14 +70,15 @@ def _cause(rule: Rule, plain: Callable[[str], str], *, alone: bool) -> list[str]
     said = {name: plain(" ".join(text.split())) for name, text in zip(labelled[::2], labelled[1::2], strict=True)}
     parts = [f"## {'What it means' if alone else plain(title.strip())}", plain(title.strip()) if alone else ""]
     parts += [plain(" ".join(paragraph.split())) for paragraph in re.split(r"\n\s*\n", prose.strip())]
+    parts += [said[label] for label in ("Why", "Fix") if label in said]
     if "Exporters" in said:
         parts.append(f"**Who writes it:** {said['Exporters']}")
     if "Consumers" in said:
         parts.append(f"**Who refuses it:** {said['Consumers']}")
     parts.append(f"**What repairs it:** rule [{rule.code}](../rules/{rule.code}.md), which {_PROMISES[rule.kind.name]}:")
     parts.append(f"    rewriter fix net.onnx -o fixed.onnx{_options(rule)}")
-    if "Guard" in said:
-        parts.append(f"**When it applies:** {said['Guard']}")
+    if guard := said.get("Guard") or said.get("Safe because"):
+        parts.append(f"**When it applies:** {guard}")
     if rule.issues:
         parts += ["**Upstream:**", "\n".join(f"- <{issue}>" for issue in rule.issues)]
     return parts

@@ -125,6 +125,21 @@ def test_no_rule_answers_for_an_operator_that_onnx_never_had(call: Call, tmp_pat
     assert done.out.splitlines()[1:] == ["    no rule answers this"]
 
 
+def test_a_rule_without_the_operator_of_the_message_is_no_answer(call: Call, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    model = '<ir_version: 8, opset_import: ["": 13]> g (bool[2] x) => (bool[2] y) { y = Neg(x) }'
+    onnx.save(onnx.parser.parse_model(model), tmp_path / "net.onnx")
+    rule = (
+        "/// Does not take truth.\nrule {code} {slug} <kind: repair, evidence: refused, "
+        'symptom: "This is an invalid model. Type Error: Type of input parameter is invalid">\n'
+        "match {{ y = {op}(x) }} where rank(x) == 3 rewrite {{ y = Not(x) }}\n"
+    )
+    rules = rule.format(code="TST001", slug="one", op="Neg") + rule.format(code="TST002", slug="other", op="Abs")
+    (tmp_path / "my.rules").write_text(rules)
+    done = call("check", tmp_path / "net.onnx", "--rules", tmp_path / "my.rules")
+    assert "of operator (Neg) in node" in done.out and done.out.splitlines()[-1] == "    answered by TST001"
+
+
 def test_what_the_runtime_says_of_many_models_is_told_once(call: Call, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     for name in ("a", "b"):

@@ -43,3 +43,8 @@ def test_last_part_needs_a_separator() -> None:
 )
 def test_glob(text: str, pattern: str, fits: bool) -> None:
     assert LIST_BODIES["glob"](None, text, pattern) is fits
+
+
+@pytest.mark.parametrize("text, plain", [("", True), ("naive_1", True), ("naïve", False), ("中", False)])
+def test_is_ascii(text: str, plain: bool) -> None:
+    assert LIST_BODIES["is_ascii"](None, text) is plain

@@ -55,6 +55,13 @@ def test_a_model_that_is_refused_for_another_reason_says_nothing_of_kernels() ->
     assert has_kernel(model) is not None
 
 
+def test_a_locale_that_is_not_installed_is_a_kernel_that_is_not_there() -> None:
+    text = """<ir_version: 8, opset_import: ["": 14]>
+      g (string[a] x) => (y) { y = StringNormalizer<case_change_action="LOWER", locale="LOCALE">(x) }"""
+    assert has_kernel(onnx.parser.parse_model(text.replace("LOCALE", "C"))) is True
+    assert has_kernel(onnx.parser.parse_model(text.replace("LOCALE", "nowhere.UTF-8"))) is False
+
+
 def test_nobody_can_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_runtime, "installed", lambda: False)
     assert judges.has_kernel(node("Add(i0, i1)", "float", 2)) is None

@@ -286,11 +286,16 @@ class Subject:
 
 
 def _subject(model: Model, path: str, work: Work, profile: Profile | None) -> Subject:
-    from rewriter.core.framework.exporter import exporter_of
+    from rewriter.core.framework.exporter import SOURCE_FILES, exporter_of
     from rewriter.trust.source.find import source_of
 
     source, messages = source_of(model, path, work.reading.source)
-    return Subject(path, work, source, exporter_of(model.graph, source), messages, profile)
+    exporter = exporter_of(model.graph, source)
+    if source is None and work.reading.source != "none" and exporter.name in SOURCE_FILES:
+        from rewriter.app.batch.missing_source import missing_source
+
+        messages = [*messages, *missing_source(work.rewriting.rules, model.graph, exporter, path, refused=bool(messages))]
+    return Subject(path, work, source, exporter, messages, profile)
 
 
 def _note_subject(model: Model, subject: Subject, work: Work, outcome: Outcome) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
@@ -38,6 +38,9 @@ MESSAGES = 1000
 """Of ONNX Runtime, of which the answers are remembered."""
 
 _NUMBERS = re.compile(r"\d+")
+_OPERATOR = re.compile(r"\bOp(?:type)? \((\w+)\)|\boperator \((\w+)\)|\b(\w+)\(-?\d+\) is not a registered")
+"""Where ONNX Runtime names the operator of the node that it does not take."""
+
 _known: dict[tuple[tuple[str, ...], str], list[Answer]] = {}
 
 
@@ -56,7 +59,7 @@ def answers_to(outcome: Outcome, paths: Sequence[str] | None) -> list[Answer]:
     """The rules of some paths that surely answer what ONNX Runtime says against a model or a result, those that fire first.
 
     A rule about the model as a whole was asked, so one that neither fired nor was blocked is no answer; nor is one for other
-    exporters than the one that wrote the model, where that is known.
+    exporters than the one that wrote the model, where that is known, or one without the operator that the message names.
     """
     said = outcome.refusal if outcome.remaining is None else outcome.remaining
     if not said or outcome.log is None:
@@ -66,12 +69,25 @@ def answers_to(outcome: Outcome, paths: Sequence[str] | None) -> list[Answer]:
     found = [answer for answer in _nearest(tuple(paths or ()), said) if answer.sure]
     found = [answer for answer in found if answer.rule.code in stands or not answer.rule.ast.match.graph]
     exporter = outcome.exporter.partition(" ")[0].lower()
-    meant = [answer for answer in found if answer.rule.code in stands or _is_meant(answer.rule, exporter)]
+    operators = {name for groups in _OPERATOR.findall(said) for name in groups if name}
+    meant = [
+        answer
+        for answer in found
+        if answer.rule.code in stands or (_is_meant(answer.rule, exporter) and _is_about(answer.rule, operators))
+    ]
     return sorted(meant, key=lambda answer: answer.rule.code not in fires)
 
 
 def _is_meant(rule: Rule, exporter: str) -> bool:
     return exporter == "unknown" or not rule.exporters or exporter in rule.exporters
+
+
+def _is_about(rule: Rule, operators: Collection[str]) -> bool:
+    """Whether a pattern has one of these operators, or any; True where none is named, and for the model as a whole."""
+    from rewriter.core.language.walk import pattern_nodes
+
+    nodes = [node for form in rule.variants for node in pattern_nodes(form.ast.match)]
+    return not operators or not nodes or any(op.param or op.is_any or op.name in operators for node in nodes for op in node.ops)
 
 
 def _nearest(paths: tuple[str, ...], said: str) -> list[Answer]:

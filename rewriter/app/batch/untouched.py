@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING
 
 from rewriter.core.collector import collector_off
 from rewriter.core.errors import RewriterError
-from rewriter.core.framework.exporter import LISTING_EXPORTERS, Exporter, GuardedModel, identify, suited, version_bounds
+from rewriter.core.framework.exporter import (
+    LISTING_EXPORTERS,
+    SOURCE_FILES,
+    Exporter,
+    GuardedModel,
+    identify,
+    suited,
+    version_bounds,
+)
 from rewriter.core.language.cache.operator_table import operator_table
 from rewriter.core.log import Log
 from rewriter.core.matching.forecast import Forecast
@@ -128,6 +136,8 @@ def _asks_elsewhere(job: Job, work: Work) -> bool:
 def _verdict(job: Job, work: Work, forecast: Forecast, data: bytes, found: os.stat_result, *, large: bool) -> Verdict | None:
     census = forecast.census
     exporter = _exporter(census)
+    if exporter.name in SOURCE_FILES and work.reading.source != "none":
+        return None  # what its source file would decide is to be said
     if exporter.name == "mxnet" and exporter.evidence == "graph name" and census.graph.columns is not None:
         return None  # names tell which version it is, and those of a large graph are not listed
     log = _quiet(forecast, work.rewriting, exporter)

@@ -114,6 +114,39 @@ def _producer(context: RecordedGraph, tensor: gs.Tensor) -> str:
     return found.op if found is not None else ""
 
 
+KEEPS_SIGN: dict[str, int | None] = {
+    **dict.fromkeys(("Add", "Concat", "Div", "Max", "Min", "Mod", "Mul", "Sum")),
+    **dict.fromkeys(("Cast", "Expand", "Floor", "Gather", "Identity", "ReduceProd", "ReduceSum", "Reshape", "Slice"), 1),
+    **dict.fromkeys(("Squeeze", "Unsqueeze"), 1),
+}
+"""Operators that give nothing negative for operands that are not: of so many first ones, None for all."""
+
+SIGN_TENSORS = 64
+"""How many tensors are looked at for one answer."""
+
+
+def _never_negative(context: RecordedGraph, tensor: gs.Tensor) -> bool:
+    """Whether a tensor is made of lengths and of constants that are not negative; False also where that is not known."""
+    pending, seen = [tensor], {id(tensor)}
+    while pending:
+        part = pending.pop()
+        if context.is_constant(part):
+            known = context.array(part)
+            if known.dtype.kind not in "biuf" or not np.all(known >= 0):
+                return False
+            continue
+        node = context.producer(part)
+        if node is None or node.domain or (node.op not in KEEPS_SIGN and node.op not in ("Shape", "Size")):
+            return False
+        operands = [] if node.op not in KEEPS_SIGN else node.inputs[: KEEPS_SIGN[node.op]]
+        new = [operand for operand in operands if operand.name and id(operand) not in seen]
+        seen.update(map(id, new))
+        pending += new
+        if len(seen) > SIGN_TENSORS:
+            return False
+    return True
+
+
 def _in_node_order(context: RecordedGraph, names: list[str]) -> list[str]:
     positions = {
         tensor.name: number
@@ -220,6 +253,7 @@ FACT_BODIES: dict[str, Callable[..., Any]] = {
     "uses": RecordedGraph.use_count,
     "users": lambda context, tensor: [node.op for node in context.uses(tensor)],
     "producer": _producer,
+    "never_negative": _never_negative,
     "is_output": lambda context, tensor: context.index.output_of(tensor),
     "is_input": lambda context, tensor: context.index.input_of(tensor),
     "name": lambda context, part: part.name,

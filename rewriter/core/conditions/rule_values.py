@@ -23,6 +23,7 @@ INT64 = range(-(1 << 63), 1 << 63)
 LIST_LIMIT: Final = 1 << 16  # items of a list
 ARRAY_LIMIT: Final = 1 << 28  # elements of an array that an expression makes
 BYTES_LIMIT: Final = 1 << 31  # of such an array, and of all that the `let` lines of one match make: as much as a model may have
+MATRIX_LIMIT: Final = 1 << 12  # rows of a matrix that is inverted, which takes some seconds
 TEXT_LIMIT: Final = 1 << 20  # characters
 MAX_NESTING: Final = 16  # lists in lists
 

@@ -14,6 +14,7 @@ import numpy as np
 from rewriter.core.conditions.recorded_graph import RecordedGraph
 from rewriter.core.conditions.rule_values import (
     LIST_LIMIT,
+    MATRIX_LIMIT,
     UNKNOWN,
     DType,
     Failure,
@@ -154,6 +155,7 @@ LIST_BODIES: dict[str, Callable[..., Any]] = {
     "contains": lambda context, items, item: contains(item, items),
     "glob": _glob,
     "lower": lambda context, text: text.lower(),
+    "is_ascii": lambda context, text: text.isascii(),
     "replace": _replace,
     "last_part": _last_part,
 }
@@ -316,6 +318,18 @@ def _matmul(context: RecordedGraph, left: Any, right: Any) -> Any:
     return np.matmul(left, right)
 
 
+def _inverse(context: RecordedGraph, matrix: Any) -> Any:
+    """In double precision, then in the type of the matrix."""
+    if np.ndim(matrix) != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise Failure("only a square matrix has an inverse")
+    if len(matrix) > MATRIX_LIMIT:
+        raise Failure(f"a matrix of more than {MATRIX_LIMIT} rows")
+    try:
+        return np.linalg.inv(matrix.astype(np.float64)).astype(matrix.dtype)
+    except np.linalg.LinAlgError as error:
+        raise Failure("the matrix has no inverse") from error
+
+
 def _cast(context: RecordedGraph, value: Any, dtype: int) -> Any:
     known = _items(value)
     return UNKNOWN if known is UNKNOWN else as_array(known).astype(element_type(dtype))
@@ -399,6 +413,7 @@ ARRAY_BODIES: dict[str, Callable[..., Any]] = {
     "to_list": _to_list,
     "where": _where,
     "matmul": _matmul,
+    "inverse": _inverse,
     "tile": _tile,
     "repeat": _repeat,
     "pad": _pad,

@@ -169,6 +169,9 @@ _UNSIGNED = (
 _DOMAINS = {"org.pytorch.aten": "pytorch", "pkg.onnxscript.torch_lib": "pytorch", "pkg.onnxscript.torch_lib.common": "pytorch"}
 
 
+SOURCE_FILES = {"mxnet": ("MXNet", "symbol file", "-symbol.json")}
+"""Exporters that leave things to the framework's own file: the name to show, that of the file, and what ends its name."""
+
 LISTING_EXPORTERS = ("mxnet", "caffe2")
 """They list every weight among the inputs, yet not the constants that they add themselves."""
 

@@ -71,6 +71,7 @@ matched(node) -> bool                             : the node is there: one that 
 uses(tensor) -> int                               : number of nodes that read it
 users(tensor) -> list                             : operator names of the nodes that read it
 producer(tensor) -> string                        : operator name of the node that makes it, "" for none
+never_negative(tensor) -> bool                    : made of lengths and of constants that are not negative
 is_output(tensor) -> bool                         : an output of its graph
 is_input(tensor) -> bool                          : an input of its graph
 name(tensor|node) -> string                       : its name in the model
@@ -149,6 +150,7 @@ cast(array|list|number|bool, dtype) -> array      : in another element type
 to_list(array|list) -> list                       : a one-dimensional constant as a list
 where(array|list|bool, array|list|number, array|list|number) -> array : the second where the first is true, else the third
 matmul(array, array) -> array                     : matrix product
+inverse(array) -> array                           : inverse of a square matrix
 tile(array|list, int|list) -> array               : repeated along its axes
 repeat(array|list, int, int?) -> array            : each element repeated, along an axis
 pad(array|list, list, number?) -> array           : padded with a constant; ONNX order: all begins, then all ends
@@ -161,6 +163,7 @@ endswith(string, string) -> bool                  : text ends with
 contains(string|list, any) -> bool                : text or list contains
 glob(string, string) -> bool                      : text fits a pattern, in which `*` is any text and `?` one letter
 lower(string) -> string                           : text in lower case
+is_ascii(string) -> bool                          : no character of the text lies beyond ASCII
 replace(string, string, string) -> string         : text with every occurrence of one part replaced
 last_part(string, string) -> string               : text after the last occurrence of a separator; all of it where there is none
 einsum_simple(string) -> bool                     : one or two operands, no ellipsis, no letter twice in an operand

@@ -163,6 +163,8 @@ REFUSALS = frozenset({"NotImplemented", "InvalidGraph"})
 SAYS_AT_RUN = frozenset({"GRU", "LSTM", "ScatterElements"})
 """Operators with a kernel that loads for every floating-point type, and says when it runs that it does not take one."""
 AT_RUN = ("does not support", "data type is not supported")
+AT_LOAD = ("Failed to construct locale",)
+"""What a kernel says when the machine lacks something that it needs."""
 
 
 def has_kernel(model: onnx.ModelProto) -> bool | None:
@@ -204,7 +206,8 @@ def _answer(data: bytes, runs: bool) -> str:
         return _TAKES
     if refused.kind == "run":
         return _LACKS if any(words in refused.reason for words in AT_RUN) else _OTHER
-    return _LACKS if refused.kind in REFUSALS else _OTHER
+    lacks = refused.kind in REFUSALS or any(words in refused.reason for words in AT_LOAD)
+    return _LACKS if lacks else _OTHER
 
 
 _TAKES, _LACKS, _OTHER, _NONE = "takes it", "has no kernel", "refuses it for something else", "does not say"

@@ -216,7 +216,7 @@ def top_k(draft: Draft) -> None:
     """At most as many as there are."""
     shape = draft.ranked(*ANY_RANK)
     axis = draft.axis(len(shape), len(shape) - 1)
-    count = 1 + draft.dims.below(min(shape[axis], 3)) if axis < len(shape) and shape[axis] else 0
+    count = 1 + draft.dims.below(min(shape[axis], 3)) if -len(shape) <= axis < len(shape) and shape[axis] else 0
     if draft.version < 10:
         draft.attr("k", count)
     else:

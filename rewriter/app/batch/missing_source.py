@@ -1,0 +1,53 @@
+"""What is said of a model whose exporter left things to the framework's own file, where that file is missing.
+
+`job` asks it, so that a model which no rule can repair without the file does not come out as if nothing were wrong with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from rewriter.core.framework.exporter import SOURCE_FILES, Exporter, GuardedModel, refusal
+from rewriter.core.graph.objects import Graph
+from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import RuleSet
+from rewriter.core.language.walk import pattern_nodes
+from rewriter.workbench.style import counted
+
+
+def missing_source(rules: RuleSet, graph: Graph, exporter: Exporter, path: str, *, refused: bool) -> list[str]:
+    """How many rules need the source file of a model, and where it is looked for; nothing where none does.
+
+    Args:
+        rules: those that run.
+        graph: as it was read.
+        exporter: who wrote it, one of `SOURCE_FILES`.
+        path: of the model.
+        refused: whether there is a file, and it is not that of this model.
+    """
+    name, kind, ending = SOURCE_FILES[exporter.name]
+    waiting = len(_waiting(rules, graph, exporter))
+    if not waiting:
+        return []
+    what = f"{counted(waiting, 'rule')} for {name} need{'s' if waiting == 1 else ''} the {kind}"
+    if refused:
+        return [f"{what} of this model"]
+    file = f"{Path(path).stem}{ending}" if path.endswith(".onnx") else f"NET{ending}"
+    return [f"{what}: put {file} beside the model or pass --source {file}"]
+
+
+def _waiting(rules: RuleSet, graph: Graph, exporter: Exporter) -> list[Rule]:
+    """The rules that are meant for the model but for its source file, and whose operators it has."""
+    subject = GuardedModel(exporter, getattr(graph, "ir_version", None), {graph.opset}, has_source=True)
+    suited = [rule for rule in rules if rule.needs_source and refusal(rule, subject, by_id=rule.code in rules.by_id) is None]
+    operators = {node.op for node in graph.nodes} if suited else set()
+    return [rule for rule in suited if _has_operators(rule, operators)]
+
+
+def _has_operators(rule: Rule, operators: Iterable[str]) -> bool:
+    """Whether there are operators for every node of one form of the pattern."""
+    return any(
+        all(any(op.param or op.is_any or op.name in operators for op in node.ops) for node in pattern_nodes(form.ast.match))
+        for form in rule.variants
+    )
