@@ -435,16 +435,13 @@ class CoarseWorld:
         self.asks_model = self.asks_model or name in FAULT_IS_RULED_OUT
         return self.model.model_field(name)
 
-    def declared_bits(self, tensor: Any) -> int | None:
-        """What is declared of an output that is one of the graph's; None where it surely is none of them."""
+    def is_output(self, tensor: Any) -> Any:
+        """False where no node of the kind makes an output of its graph there, else UNKNOWN."""
         place = tensor.output if isinstance(tensor, CoarseTensor) else None
         if place is None:
-            return ANY
+            return UNKNOWN
         self.wants_types = self.asks_model = True
-        if self.operand_types is None:
-            return ANY
-        declared: dict[int, int] = self.kind.declared_outputs
-        return declared.get(place)
+        return UNKNOWN if self.operand_types is None or place in self.kind.declared_outputs else False
 
 
 @cache
@@ -460,20 +457,11 @@ def _within(position: int, operands: Sequence[int | None]) -> bool:
     return -len(operands) <= position < len(operands)
 
 
-def _declared_dtype(world: CoarseWorld, tensor: Any) -> Any:
-    bits = world.declared_bits(tensor)
-    return UNKNOWN if bits is None else _types(bits)
-
-
-def _is_output(world: CoarseWorld, tensor: Any) -> Any:
-    return False if world.declared_bits(tensor) is None else UNKNOWN
-
-
 def _has(world: CoarseWorld, node: Any, name: str) -> Any:
     return name in world.kind.attrs if isinstance(node, CoarseNode) else UNKNOWN
 
 
-_BODIES: Mapping[str, Implementation] = {**BODIES, "declared_dtype": _declared_dtype, "has": _has, "is_output": _is_output}
+_BODIES: Mapping[str, Implementation] = {**BODIES, "has": _has, "is_output": lambda world, tensor: world.is_output(tensor)}
 FUNCTIONS: Mapping[str, Implementation] = {
     "maybe": lambda world, condition: condition,  # a graph may know what a census does not tell
     **{name: prepared(DECLARED[name], body) for name, body in _BODIES.items()},

@@ -385,6 +385,7 @@ ARRAY_BODIES: dict[str, Callable[..., Any]] = {
     "sqrt": _mapped(np.sqrt, as_float=True),
     "exp": _mapped(np.exp, as_float=True),
     "log": _mapped(np.log, as_float=True),
+    "sin": _mapped(np.sin, as_float=True),
     "floor": _whole(np.floor),
     "ceil": _whole(np.ceil),
     "round": _whole(np.rint),

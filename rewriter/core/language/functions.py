@@ -111,6 +111,7 @@ abs(array|list|number) -> numeric                 : magnitude
 sqrt(array|list|number) -> numeric                : square root
 exp(array|list|number) -> numeric                 : exponential
 log(array|list|number) -> numeric                 : natural logarithm
+sin(array|list|number) -> numeric                 : sine of an angle in radians
 floor(array|list|number) -> numeric               : round down
 ceil(array|list|number) -> numeric                : round up
 round(array|list|number) -> numeric               : round half to even

@@ -30,13 +30,15 @@ EXPERIMENTAL = frozenset(
 
 FOREIGN = frozenset(
     {
-        "Bucketize", "ComplexAbs", "CumulativeLogsumexp", "Cumprod", "Cumsum",
-        "Dilation2D", "Erfc", "EuclideanNorm", "Expm1", "GatherV2", "Invert", "IsFinite", "L2Loss", "LeftShift", "Lgamma",
-        "Log1p", "LowerBound", "MatrixBandPart", "MatrixDeterminant", "MatrixDiagPartV3", "MatrixDiagV3", "MatrixInverse",
-        "MulNoNan", "ResizeBicubic", "ResizeBilinear", "ResizeNearestNeighbor", "ReverseV2", "RightShift", "Rint", "Roll",
-        "ScaleAndTranslate", "ScatterNd", "SegmentMean", "SegmentSum", "StridedSlice", "TensorScatterAdd", "TensorScatterMax",
-        "TensorScatterMin", "TensorScatterSub", "TruncateMod", "UnsortedSegmentMax", "UnsortedSegmentMin",
-        "UnsortedSegmentProd", "UnsortedSegmentSum", "UpperBound", "Xdivy", "Xlog1py", "Xlogy",
+        "AdjustContrastv2", "Bucketize", "Cholesky", "Complex", "ComplexAbs", "Cumprod", "Cumsum", "CumulativeLogsumexp",
+        "Digamma", "Dilation2D", "Erfc", "Erfinv", "EuclideanNorm", "Expm1", "FakeQuantWithMinMaxArgs",
+        "FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel", "GatherV2", "HSVToRGB", "HistogramFixedWidth",
+        "Imag", "Invert", "IsFinite", "L2Loss", "LeftShift", "Lgamma", "Log1p", "LowerBound", "MatrixBandPart",
+        "MatrixDeterminant", "MatrixDiagPartV3", "MatrixDiagV3", "MatrixInverse", "MulNoNan", "Ndtri", "RGBToHSV", "Real",
+        "ResizeBicubic", "ResizeBilinear", "ResizeNearestNeighbor", "ReverseV2", "RightShift", "Rint", "Roll",
+        "ScaleAndTranslate", "ScatterNd", "SegmentMean", "SegmentSum", "StridedSlice", "TensorScatterAdd",
+        "TensorScatterMax", "TensorScatterMin", "TensorScatterSub", "TruncateMod", "UnsortedSegmentMax",
+        "UnsortedSegmentMin", "UnsortedSegmentProd", "UnsortedSegmentSum", "UpperBound", "Xdivy", "Xlog1py", "Xlogy",
     }
 )  # fmt: skip
 """TensorFlow's operators that tf2onnx, where it cannot convert them, leaves in the graph as if they were ONNX's own."""
