@@ -79,3 +79,17 @@ def test_what_other_models_had_does_not_matter() -> None:
         forecast = Forecast(census, operator_table())
         assert bool(forecast.possible(list(rules))) is below
         assert bool(forecast.possible(list(typed))) is left
+
+
+def test_what_one_node_declares_is_not_what_all_of_its_kind_declare() -> None:
+    """Of the two Casts only that which makes an output of the graph is declared as what it gives."""
+    rules = rule_set(
+        "rule A001 a <kind: exact> match { y = Cast(x) } where declared_dtype(y) == float16 rewrite { y = Relu(x) }"
+    )
+    text = """g (float[2] x) => (float[2] y, float[2] z) <float16[2] h> {
+        h = Cast<to=1>(x)
+        y = Relu(h)
+        z = Cast<to=1>(x)
+    }"""
+    census = take_census(onnx.parser.parse_model(with_head(text)).SerializeToString())
+    assert Forecast(census, operator_table()).possible(list(rules))
