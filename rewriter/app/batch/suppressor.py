@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rewriter.core.engine.fired import Fired
+from rewriter.core.engine.firing import Fired
 from rewriter.core.log import Suppressed
 
 if TYPE_CHECKING:

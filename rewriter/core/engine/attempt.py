@@ -12,8 +12,7 @@ from rewriter.core.conditions.context import Context
 from rewriter.core.conditions.evaluate import Bindings, holds
 from rewriter.core.conditions.rule_values import UNKNOWN, Failure
 from rewriter.core.engine.compile import CompiledRule
-from rewriter.core.engine.fired import Fired
-from rewriter.core.engine.tracer import Tracer
+from rewriter.core.engine.firing import Fired, Tracer
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.message_text import node_name

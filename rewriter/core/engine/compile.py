@@ -5,21 +5,26 @@ operator.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import is_
 from typing import Any
 
-from rewriter.core.conditions.asking_order import cheap_first
+import onnx_graphsurgeon as gs
+
 from rewriter.core.conditions.rule_values import DType
 from rewriter.core.errors import RewriterError
+from rewriter.core.graph.gs_lists import reading
+from rewriter.core.graph.index import GraphIndex
 from rewriter.core.language import ast
 from rewriter.core.language.dtypes import DTYPES
+from rewriter.core.language.functions import FAULTS
 from rewriter.core.language.pattern import ANY_OPERATOR, Pattern, compile_pattern, specificity
 from rewriter.core.language.rule import Rule
 from rewriter.core.language.rules import RuleSet
-from rewriter.core.matching.pattern_program import Program
+from rewriter.core.language.schema import normal
+from rewriter.core.language.walk import children, walk
+from rewriter.core.matching.pattern_program import EarlyReject, Program
 from rewriter.core.matching.requirements import Inventory, Needs, needs
-from rewriter.core.matching.roots import EarlyReject, Roots
 from rewriter.core.record import field, record
 from rewriter.core.rewriting.rewrite import Block
 
@@ -27,6 +32,60 @@ OpKey = tuple[str, str]
 Path = tuple[tuple[str, frozenset[OpKey]], ...]
 
 PHASES = ("interface", "repair", "canonical", "optimize", "cleanup")
+
+
+# Which conditions of a rule are asked first: those that cost least, since one that is false ends all. The order changes no
+# answer: one false condition outweighs all that fail or are unknown, wherever it stands.
+
+WEIGHTS = {
+    **dict.fromkeys(("is_output", "is_input", "op", "domain", "has", "present", "matched", "n_inputs", "n_outputs", "len"), 0),
+    **dict.fromkeys(("name", "opset", "exporter", "exporter_version", "ir_version", "uses", "producer", "users", "default"), 1),
+    **dict.fromkeys(("is_const", "declared_dtype", "declared_rank", "declared_shape", "known", "maybe", "range"), 2),
+    "dtype": 4,
+    **dict.fromkeys(("rank", "axis", "dim", "shape", "size"), 8),
+    "value": 12,
+    "computed": 200,
+}
+"""What a call costs beside its arguments: nothing but a look, a fact of a tensor, shapes, the inference of values."""
+OTHER_CALL = 20  # may look at the elements of arrays
+FAULT = 400  # looks at the whole model
+ELEMENTS = 16  # of a captured constant
+
+
+def cheap_first(rule: ast.Rule) -> tuple[ast.Expr, ...]:
+    """The conditions of a rule that can be other than true, in the order in which they are asked."""
+    weights = _Weights(rule)
+    deciding = (where.condition for where in rule.wheres)
+    return tuple(sorted((one for one in deciding if not (isinstance(one, ast.Literal) and one.value is True)), key=weights.of))
+
+
+class _Weights:
+    """What the expressions of a rule cost, roughly."""
+
+    def __init__(self, rule: ast.Rule) -> None:
+        self._constants = {part.name for part in walk(rule.match) if isinstance(part, ast.Capture) and part.const}
+        self._lets = {let.name: let.value for let in rule.lets}
+        self._of_lets: dict[str, int] = {}
+
+    def of(self, part: Any) -> int:
+        total = sum(map(self.of, children(part)))
+        if isinstance(part, ast.Call):
+            return total + WEIGHTS.get(part.function, OTHER_CALL)
+        if isinstance(part, ast.Field):
+            is_fault = part.name in FAULTS and isinstance(part.value, ast.Name) and part.value.id == "model"
+            return total + (FAULT if is_fault else 2)
+        if isinstance(part, ast.Compare | ast.Binary):
+            sides = (part.left, part.right)
+            return total + ELEMENTS * sum(isinstance(one, ast.Name) and one.id in self._constants for one in sides)
+        if isinstance(part, ast.Quantified):
+            return 2 * total + 2
+        return total + (self._of_let(part.id) if isinstance(part, ast.Name) and part.id in self._lets else 1)
+
+    def _of_let(self, name: str) -> int:
+        if name not in self._of_lets:
+            self._of_lets[name] = 0  # until it is known
+            self._of_lets[name] = self.of(self._lets[name])
+        return self._of_lets[name]
 
 
 @record(eq=False, slots=True)
@@ -111,6 +170,86 @@ class CompiledRule:
         return self._specificity
 
 
+# Which rules may match at a node, by what the node shows at once: how many operands it has, and who makes them.
+#
+# At most nodes of the right operator a rule does not match for one of these reasons. A node shows so little of this that few
+# views of it differ: the rules that may match at a view are found once, by asking each, and kept. Most nodes are then settled
+# by one look into a dictionary, however many rules there are. Nothing has to be remembered of a look that failed: its answer
+# changes only with nodes that the worklist follows anyway.
+
+View = tuple[int, int, tuple[str | None, ...]]
+"""Number of operands, the same without trailing omitted ones, and of each maker the operator and the domain, one by one."""
+
+MOST_VIEWS = 1 << 14  # that are remembered of one operator
+_NOBODY = (None, None)
+
+
+class Roots:
+    """The rules of one phase that may have a certain operator as their root, the best ones first."""
+
+    def __init__(self) -> None:
+        self._rules: list[CompiledRule] = []
+        self._known: dict[View, tuple[CompiledRule, ...]] = {}
+        self._positions: int | None = 0  # of operands whose makers matter; None for all
+        self._makers: frozenset[str] | None = frozenset()  # one of these makes an operand wherever a rule matches, if not None
+
+    def __iter__(self) -> Iterator[CompiledRule]:
+        return iter(self._rules)
+
+    def add(self, rule: CompiledRule) -> None:
+        """Adds a rule behind the others."""
+        self._rules.append(rule)
+        makers = rule.early.makers
+        self._makers = self._makers | {op for _, op in makers[0][1]} if makers and self._makers is not None else None
+        for position, _ in makers:
+            if position is None or self._positions is None:
+                self._positions = None
+            else:
+                self._positions = max(self._positions, position + 1)
+
+    def at(self, node: gs.Node, index: GraphIndex) -> tuple[CompiledRule, ...]:
+        """The rules that may match at a node."""
+        view = self._view(node, index.producer)
+        found = self._known.get(view)
+        return self._find(view) if found is None else found
+
+    def candidates(self, nodes: Iterable[gs.Node], index: GraphIndex) -> list[gs.Node]:
+        """Those of many nodes at which `at` finds any rule."""
+        known, producer, view_of = self._known, index.producer, self._view
+        found = []
+        if self._makers is not None:
+            nodes = reading(nodes, self._makers)
+        for node in nodes:
+            view = view_of(node, producer)
+            rules = known.get(view)
+            if rules or (rules is None and self._find(view)):
+                found.append(node)
+        return found
+
+    def _view(self, node: gs.Node, producer: Callable[[gs.Tensor], gs.Node | None]) -> View:
+        inputs = node.inputs
+        count = used = len(inputs)
+        while used and not inputs[used - 1].name:
+            used -= 1
+        makers: tuple[str | None, ...] = ()
+        if (depth := self._positions) != 0:
+            for tensor in inputs[:depth]:
+                maker = producer(tensor)
+                makers += _NOBODY if maker is None else (maker.op, maker.domain)
+        return count, used, makers
+
+    def _find(self, view: View) -> tuple[CompiledRule, ...]:
+        """The rules for a view; remembered."""
+        count, used, written = view
+        makers = [
+            None if op is None else (normal(domain or ""), op) for op, domain in zip(written[::2], written[1::2], strict=True)
+        ]
+        if len(self._known) >= MOST_VIEWS:
+            self._known.clear()
+        found = self._known[view] = tuple(rule for rule in self._rules if rule.early.allows(count, used, makers))
+        return found
+
+
 @record(slots=True)
 class PhasePlan:
     """The rules of one phase: by the operator of their root, and the ways back from a changed node to roots that may see it.
@@ -120,7 +259,7 @@ class PhasePlan:
     """
 
     name: str
-    by_root: dict[OpKey, Roots[CompiledRule]] = field(default_factory=dict)
+    by_root: dict[OpKey, Roots] = field(default_factory=dict)
     any_root: list[CompiledRule] = field(default_factory=list)
     on_graph: list[CompiledRule] = field(default_factory=list)
     paths_by_operator: dict[OpKey, dict[Path, None]] = field(default_factory=dict)
@@ -134,7 +273,7 @@ class PhasePlan:
             found = self._back[op] = (*self.paths_by_operator.get(op, ()), *self.paths_from_any)
         return found
 
-    def roots(self, op: OpKey) -> Roots[CompiledRule] | None:
+    def roots(self, op: OpKey) -> Roots | None:
         """The rules whose root may be of an operator; None where there are none."""
         found = self.by_root.get(op)
         if found is None and self.any_root:

@@ -10,8 +10,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.rule_values import UNKNOWN
 from rewriter.core.engine.compile import CompiledRule
-from rewriter.core.engine.fired import Fired
-from rewriter.core.engine.tracer import Tracer
+from rewriter.core.engine.firing import Fired, Tracer
 from rewriter.core.language import ast
 from rewriter.core.language.rule import Rule
 from rewriter.core.language.rules import RuleSet

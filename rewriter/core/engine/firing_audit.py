@@ -17,8 +17,7 @@ from rewriter.core.conditions.context import Context, Text
 from rewriter.core.conditions.evaluate import Bindings
 from rewriter.core.conditions.witnessed import Witnessed
 from rewriter.core.engine.compile import CompiledRule
-from rewriter.core.engine.fired import Fired, Noted
-from rewriter.core.engine.tracer import Tracer
+from rewriter.core.engine.firing import Fired, Noted, Tracer
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts.derive import constant_node_array
 from rewriter.core.graph.edits import Edits, NodeState, state_of

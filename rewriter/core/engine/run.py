@@ -14,10 +14,9 @@ from rewriter.core.conditions.evaluate import Bindings
 from rewriter.core.conditions.recorded_graph import NOTHING_KNOWN, Knowledge
 from rewriter.core.engine.attempt import Attempt
 from rewriter.core.engine.compile import CompiledRule
-from rewriter.core.engine.fired import Fired
+from rewriter.core.engine.firing import Fired, Tracer
 from rewriter.core.engine.limits import Limits
 from rewriter.core.engine.phases import Permit, Run
-from rewriter.core.engine.tracer import Tracer
 from rewriter.core.facts.derive import Fact
 from rewriter.core.facts.facts import Facts
 from rewriter.core.framework.exporter import exporter_of, suited

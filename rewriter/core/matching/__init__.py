@@ -14,12 +14,13 @@ cheap ones first, each asked only where the one before left the rule standing. T
 The others are asked at each node that has the operator of the pattern's root, when the node or what the rule asked about it
 has changed:
 
-5. Does the root look right? `roots`: the number of operands, and who makes them. The answer is remembered by what a node shows,
-   for all rules of an operator together.
+5. Does the root look right? `engine.compile`: the number of operands, and who makes them. The answer is remembered by what a
+   node shows, for all rules of an operator together.
 6. Does the pattern match here? `pattern_program`, a fixed list of questions, with a choice where operands may change places or
    the pattern has several ends. It asks facts only where the pattern does (types, constants).
-7. Is nothing outside of the match told to be `private`, and do the conditions hold? `engine.attempt`, by `conditions.evaluate`.
-   One that is false sends the rule away, whatever the others say; one that is unknown blocks it, and the log says why.
+7. Is nothing outside of the match told to be `private`, and do the conditions hold? `engine.attempt`, by `conditions.evaluate`,
+   the cheap ones first. One that is false sends the rule away, whatever the others say; one that is unknown blocks it, and the
+   log says why.
 
 1, 2 and 4 are remembered for models of one kind, so that of thousands of small models each asks only what is new. No rung may
 send away what a later one would let through: `tests/engine/test_one_meaning.py` holds the forecast against the run on random

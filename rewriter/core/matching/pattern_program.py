@@ -41,6 +41,41 @@ from rewriter.core.matching import questions as ask
 from rewriter.core.matching.questions import ATTEMPTS, Question, Registers, TooManyAttempts, Ways
 
 T = TypeVar("T")
+OpKey = tuple[str, str]
+
+
+class EarlyReject:
+    """What the root of a pattern must show.
+
+    Attributes:
+        fixed, most: the least and the largest number of operands.
+        makers: operators that make an operand, with its position; None where it may stand anywhere.
+    """
+
+    __slots__ = ("fixed", "makers", "most")
+
+    def __init__(self, pattern: Pattern) -> None:
+        root = pattern.nodes[pattern.root]
+        self.fixed, self.most = root.fixed, root.most
+        runs = [position for position, operand in enumerate(root.inputs) if is_run(operand)]
+        placed = 0 if ask.is_free(root) else min(runs, default=len(root.inputs))
+        self.makers: list[tuple[int | None, frozenset[OpKey]]] = [
+            (position if position < placed else None, pattern.nodes[operand.node].ops)
+            for position, operand in enumerate(root.inputs)
+            if isinstance(operand, Made) and operand.run is None and pattern.nodes[operand.node].ops is not ANY_OPERATOR
+        ]
+
+    def allows(self, count: int, used: int, makers: Sequence[OpKey | None]) -> bool:
+        """False if the pattern cannot match where this is shown."""
+        if count < self.fixed or (self.most is not None and used > self.most):
+            return False
+        for position, ops in self.makers:
+            if position is None:
+                if ops.isdisjoint(makers):
+                    return False
+            elif position >= len(makers) or makers[position] not in ops:
+                return False
+        return True
 
 
 class Place(NamedTuple):
@@ -323,14 +358,10 @@ class _Builder:
             if name in DTYPES:
                 return ask.equals(number, attribute, int(DTYPES[name]), ask.always(DType(DTYPES[name])))
             return ask.binds(number, attribute, self._put(name))
+        if name in self.unsure:
+            return ask.binds(number, attribute, self._put(name))
         register = self.slots[name]
-        if name not in self.unsure:
-            return ask.equals(number, attribute, None, lambda r, context: r[register])
-        bind, equal = (
-            ask.binds(number, attribute, ask.store(register)),
-            ask.equals(number, attribute, None, lambda r, context: r[register]),
-        )
-        return lambda r, context: (bind if r[register] is None else equal)(r, context)
+        return ask.equals(number, attribute, None, lambda r, context: r[register])
 
     # --- operands ------------------------------------------------------------------------------------------------------------
 

@@ -15,9 +15,8 @@ from rewriter.core.conditions.rule_values import UNKNOWN, DType, Failure
 from rewriter.core.conditions.witnessed import Witnessed, node_words, tensor_words, value_words
 from rewriter.core.engine.attempt import MISTAKES, Attempt
 from rewriter.core.engine.compile import CompiledRule
-from rewriter.core.engine.fired import Fired
+from rewriter.core.engine.firing import Fired, Tracer
 from rewriter.core.engine.recorder import Recorder
-from rewriter.core.engine.tracer import Tracer
 from rewriter.core.graph.index import operator_key
 from rewriter.core.graph.message_text import node_name
 from rewriter.core.language import ast

@@ -1,4 +1,5 @@
-"""What is told how rules fare at places: coverage, profile, audit and `why` are tracers that are handed to an attempt.
+"""A firing until the log has it, and what is told how rules come to fire, or do not: coverage, profile, audit and `why` are
+tracers that are handed to an attempt.
 
 A tracer changes nothing, so that what it says cannot differ from what a run does; a run without tracers pays nothing for them.
 """
@@ -12,10 +13,39 @@ import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.evaluate import Bindings
 from rewriter.core.engine.compile import CompiledRule
-from rewriter.core.engine.fired import Fired
+from rewriter.core.graph.edits import Edits
+from rewriter.core.graph.scopes import Scope
 from rewriter.core.language import ast
+from rewriter.core.log import Condition
 from rewriter.core.matching.pattern_program import Place
 from rewriter.core.matching.questions import Registers
+from rewriter.core.record import field, record
+
+
+@record(slots=True)
+class Noted:
+    """What was seen before a rewrite: what each condition found, and the types of tensors when a snapshot is wanted."""
+
+    found: tuple[str, ...]
+    types: dict[int, str] = field(default_factory=dict)
+    snapshot: bool = False
+
+
+@record(slots=True)
+class Fired:
+    """A rewrite that stands in the graph and can still be taken back."""
+
+    compiled: CompiledRule
+    root: gs.Node | None
+    nodes: dict[int, gs.Node]
+    edits: Edits
+    conditions: tuple[Condition, ...]
+    seconds: float
+    scope: Scope
+    names: tuple[str, ...]
+    op: str
+    mark: tuple[int, int]
+    noted: Noted | None = None
 
 
 class Tracer:
