@@ -218,6 +218,7 @@ def make_work(command: Command, args: argparse.Namespace) -> Work:
         Judging(
             runtime=getattr(args, "ask_runtime", "no"),
             moderate=getattr(args, "moderate", True),
+            before=command == "fix",
             verify=getattr(args, "verify", False),
             inputs=getattr(args, "inputs", None),
             expect=getattr(args, "expect", None),

@@ -17,6 +17,7 @@ from rewriter.app.batch.work import Outcome
 from rewriter.app.cli.output import folded, say, style_of, tell
 from rewriter.app.report.document import pattern_of
 from rewriter.app.report.terminal import (
+    accepted_line,
     check_lines,
     expectation_lines,
     fix_lines,
@@ -123,7 +124,7 @@ class ConsoleReport:
                 self._refused[pattern] = first, times + 1
         if outcome.changed or self._models == 1 or args.verbose or _noted(outcome, self._models, args):
             answers = {} if gathers(self._command, self._models, args) else self._answers(outcome)
-            for line in _lines(self._command, outcome, answers, args, self._style, self._models):
+            for line in _lines(self._command, outcome, answers, self._fixes(outcome), args, self._style, self._models):
                 self._display.show(line)
 
     def end(self) -> None:
@@ -148,6 +149,12 @@ class ConsoleReport:
 
         return {rule.code: "" if rule.default or self._rules.get(rule.code) else f"runs {when_asked(rule)}" for rule in rules}
 
+    def _fixes(self, outcome: Outcome) -> dict[str, str]:
+        """What the rules do that fired, where their authors say it."""
+        fired = [self._rules.get(code) for code in (outcome.log.counts if outcome.log is not None else ())]
+        said = {rule.code: rule.paragraphs.get("Fix", "") for rule in fired if rule is not None}
+        return {code: text for code, text in said.items() if text}
+
 
 def gathers(command: Command, models: int, args: argparse.Namespace) -> bool:
     """Whether refusals are told at the end, those that say the like as one."""
@@ -162,7 +169,13 @@ def grouped(outcome: Outcome, models: int, args: argparse.Namespace) -> list[Blo
 
 
 def _lines(
-    command: Command, outcome: Outcome, answers: dict[str, str], args: argparse.Namespace, style: Style, models: int
+    command: Command,
+    outcome: Outcome,
+    answers: dict[str, str],
+    fixes: dict[str, str],
+    args: argparse.Namespace,
+    style: Style,
+    models: int,
 ) -> Iterator[str]:
     log = outcome.log
     if log is None or outcome.error:
@@ -183,7 +196,9 @@ def _lines(
         what = f"{counted(outcome.nodes[0], 'node')}, {outcome.nodes[1]:,} left; {what}"
     where = "" if outcome.output in (None, outcome.path, STDOUT) else f" -> {clean(str(outcome.output))}"
     yield f"{style.paint('bold', clean(outcome.path))}: {style.paint('green', what) if outcome.changed else what}{where}"
-    yield from optimize_lines(log, style) if command == "optimize" and not args.verbose else fix_lines(log, style)
+    yield from optimize_lines(log, style) if command == "optimize" and not args.verbose else fix_lines(log, style, fixes)
+    if outcome.changed and outcome.refusal and outcome.remaining == "":
+        yield accepted_line(style)
     if outcome.remaining:
         yield from remaining_lines(outcome.remaining, answers, log, style)
         if command == "optimize":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from rewriter.app.report.document import ExpectationRecord, Summary, place_text
 from rewriter.core.log import STAGES, Blocked, Firing, Log, Profile, RolledBack
@@ -14,13 +15,18 @@ PLACES = 8  # places listed of one rule in `fix_lines`
 FINDINGS = {"verified": "green", "not verified": "yellow", "numbers changed": "yellow", "wrong numbers": "red"}
 
 
-def fix_lines(log: Log, style: Style) -> Iterator[str]:
-    """What a repair did to one model: each rule with its places, then what kept it from doing more. Indented by two."""
+def fix_lines(log: Log, style: Style, fixes: Mapping[str, str] = MappingProxyType({})) -> Iterator[str]:
+    """What a repair did to one model: each rule with its places, then what kept it from doing more. Indented by two.
+
+    `fixes` are sentences on what a rule does, by its code.
+    """
     by_rule: dict[str, list[Firing]] = {}
     for firing in log.firings:
         by_rule.setdefault(firing.rule, []).append(firing)
     for code, firings in sorted(by_rule.items()):
         yield f"  {style.paint('cyan', code)} {clean(firings[0].title)}"
+        if code in fixes:
+            yield f"      {clean(fixes[code])}"
         yield from (f"      {place_text(firing)}" for firing in firings[:PLACES])
         if len(firings) > PLACES:
             yield f"      and {len(firings) - PLACES} more"
@@ -89,6 +95,11 @@ def remaining_lines(refusal: str, answers: Mapping[str, str], log: Log, style: S
     yield f"  {style.paint('red', 'still refused')} by ONNX Runtime: {clean(refusal)}"
     if silent := [_answer(code, reason, style) for code, reason in answers.items() if code not in log.counts]:
         yield f"      answered by {', '.join(silent)}; `rewriter why` says why a rule does not fire"
+
+
+def accepted_line(style: Style) -> str:
+    """That a repair was worth it. Indented by two."""
+    return f"  {style.paint('green', 'ONNX Runtime refused the model before and loads it now')}"
 
 
 def unjudged_lines(sentences: Sequence[str], prefix: str, style: Style) -> Iterator[str]:

@@ -7,7 +7,7 @@ for and was not told, because types or ranks had not been followed yet, is noted
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from rewriter.core.conditions.evaluate import Bindings, evaluate, holds
@@ -228,6 +228,12 @@ class CensusModel:
             found[1].clear()
         return found[1]
 
+    @cached_property
+    def declared_types(self) -> frozenset[int]:
+        """Element types that the model writes down of inputs, outputs and other tensors."""
+        bodies = self.census.bodies
+        return frozenset(dtype for body in bodies for part in (body.inputs, body.outputs, body.infos) for _, dtype in part)
+
     def effective_attribute(self, kind: NodeKind, name: str) -> Any:
         """The value that an attribute has on nodes of this kind, explicitly or by default; `UNKNOWN` if that is unknown."""
         found = self._attribute_values.get((kind, name))
@@ -429,11 +435,18 @@ class CoarseWorld:
         return UNKNOWN
 
     def node_field(self, node: Any, name: str) -> Any:
-        return UNKNOWN if name in ("inputs", "outputs", "op", "doc_string") else self.attribute(name)
+        if name == "inputs":
+            return RunOf(0, 0, exact=True).read(self)
+        return UNKNOWN if name in ("outputs", "op", "doc_string") else self.attribute(name)
 
     def model_field(self, name: str) -> Any:
         self.asks_model = self.asks_model or name in FAULT_IS_RULED_OUT
         return self.model.model_field(name)
+
+    def is_declared(self, tensor: Any, dtype: int) -> Any:
+        """False where nothing in the model is declared so, else UNKNOWN."""
+        self.asks_model = True
+        return UNKNOWN if dtype in self.model.declared_types else False
 
     def is_output(self, tensor: Any) -> Any:
         """False where no node of the kind makes an output of its graph there, else UNKNOWN."""
@@ -461,7 +474,12 @@ def _has(world: CoarseWorld, node: Any, name: str) -> Any:
     return name in world.kind.attrs if isinstance(node, CoarseNode) else UNKNOWN
 
 
-_BODIES: Mapping[str, Implementation] = {**BODIES, "has": _has, "is_output": lambda world, tensor: world.is_output(tensor)}
+_BODIES: Mapping[str, Implementation] = {
+    **BODIES,
+    "has": _has,
+    "is_declared": lambda world, tensor, dtype: world.is_declared(tensor, dtype),
+    "is_output": lambda world, tensor: world.is_output(tensor),
+}
 FUNCTIONS: Mapping[str, Implementation] = {
     "maybe": lambda world, condition: condition,  # a graph may know what a census does not tell
     **{name: prepared(DECLARED[name], body) for name, body in _BODIES.items()},

@@ -100,6 +100,11 @@ def _size(context: RecordedGraph, part: Any, at: Any = None) -> Any:
     return context.doubt(f"a dimension of {label(part)} is unknown")
 
 
+def _is_declared(context: RecordedGraph, tensor: gs.Tensor, dtype: int) -> bool:
+    context.traced[id(tensor)] = tensor
+    return context.facts.declared(tensor)[0] == dtype
+
+
 def _declared_rank(context: RecordedGraph, tensor: gs.Tensor) -> Any:
     shape = context.declared(tensor)[1]
     return shape if shape is UNKNOWN else len(shape)
@@ -244,6 +249,7 @@ FACT_BODIES: dict[str, Callable[..., Any]] = {
     "dim": _dim,
     "size": _size,
     "declared_dtype": lambda context, tensor: context.declared(tensor)[0],
+    "is_declared": _is_declared,
     "declared_rank": _declared_rank,
     "declared_shape": lambda context, tensor: context.declared(tensor)[1],
     "value": lambda context, tensor: context.value(tensor),

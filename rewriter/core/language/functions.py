@@ -59,6 +59,7 @@ dim(tensor|array, int) -> int                     : one dimension; negative posi
 size(tensor|array, int|range?) -> int             : product of all dimensions, of those in a range, or of one
 dtype(tensor|array) -> dtype                      : element type
 declared_dtype(tensor) -> dtype                   : element type that the model itself writes down
+is_declared(tensor, dtype) -> bool                : the model itself writes down that it has this element type
 declared_rank(tensor) -> int                      : rank that the model itself writes down
 declared_shape(tensor) -> list                    : shape that the model itself writes down
 value(tensor) -> any                              : integers that a shape computation is known to give, some possibly unknown

@@ -15,6 +15,8 @@ from rewriter.core.record import replace
 if TYPE_CHECKING:
     from rewriter.core.language.cache.pack import PackedTrees
 
+LABELS = ("Why", "Fix", "Exporters", "Consumers", "Safe because")
+"""Of the paragraphs of a doc comment, in their order."""
 FRONT = ("code", "slug", "doc", "header", "digest", "wanted")
 Front = tuple[str, str, str, Header, str, tuple[frozenset[tuple[str, str]], ...]]
 _LAYOUT = frozenset({"table", "row", "doc"})
@@ -121,6 +123,21 @@ class Rule:
     def doc(self) -> str:
         """The doc comment."""
         return "\n".join(self.ast.doc)
+
+    @property
+    def paragraphs(self) -> dict[str, str]:
+        """The labelled paragraphs of the doc comment, each on one line, by their labels."""
+        found: dict[str, list[str]] = {}
+        words: list[str] = []
+        for line in self.doc.split("\n")[1:]:
+            label, colon, text = line.strip().partition(": ")
+            if colon and label in LABELS:
+                words = found.setdefault(label, [text])
+            elif line.strip():
+                words.append(line.strip())
+            else:
+                words = []
+        return {label: " ".join(lines) for label, lines in found.items()}
 
     @cached_property
     def header(self) -> Header:

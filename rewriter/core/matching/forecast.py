@@ -366,6 +366,7 @@ def _names(pattern: Pattern) -> Iterator[str]:
     for node in pattern.nodes:
         parts = (*node.source.outputs, *node.source.inputs)
         yield from (part.name for part in parts if isinstance(part, ast.Capture | ast.Variadic | ast.Output) and part.name)
-        yield from (attr.value.id for attr in node.source.attrs if isinstance(attr.value, ast.Name))
+        bound = (attr.value.id for attr in node.source.attrs if isinstance(attr.value, ast.Name))
+        yield from (name for name in bound if name not in DTYPES)
         if node.source.label is not None:
             yield node.source.label
