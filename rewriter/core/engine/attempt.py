@@ -19,6 +19,7 @@ from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.scopes import Scope
 from rewriter.core.language import ast
 from rewriter.core.log import Blocked, Condition
+from rewriter.core.matching.pattern_program import Program
 from rewriter.core.matching.questions import Registers, TooManyAttempts
 from rewriter.core.rewriting.rewrite import apply_block
 from rewriter.core.rewriting.transaction import Refused, Rewriting
@@ -46,7 +47,7 @@ class Attempt:
         self.would_fire = False
         self.chosen: frozenset[str] = frozenset()
         self.blocked: dict[tuple[str, int], Blocked] = {}
-        self._registers: dict[tuple[CompiledRule, Scope], tuple[int | None, Registers | None]] = {}  # with the scope's opset
+        self._ready: dict[tuple[CompiledRule, Scope], tuple[int | None, tuple[Program, Registers] | None]] = {}  # by opset
 
     def at_node(self, compiled: CompiledRule, root: gs.Node) -> Fired | None:
         """The first match at `root` whose conditions hold, rewritten."""
@@ -56,7 +57,17 @@ class Attempt:
         for tracer in self._tracers:
             tracer.tries(compiled, root)
         try:
-            fired = self._first(compiled, root, started)
+            ready = self._ready_for(compiled, root)
+            if ready is None:
+                for tracer in self._tracers:
+                    tracer.is_not_meant(compiled, root)
+                return None
+            program, registers = ready
+
+            def accept(found: Registers) -> Fired | None:
+                return self._try(compiled, root, program.bound(found), program.nodes(found), started)
+
+            fired = program.find(root, registers, self.context, accept, self._asks_why)
             if fired is not None:
                 return fired
         except TooManyAttempts:
@@ -70,19 +81,6 @@ class Attempt:
             for tracer in self._tracers:
                 tracer.ends(compiled)
         return None
-
-    def _first(self, compiled: CompiledRule, root: gs.Node, started: float) -> Fired | None:
-        registers = self._registers_for(compiled, root)
-        if registers is None:
-            for tracer in self._tracers:
-                tracer.is_not_meant(compiled, root)
-            return None
-        program = compiled.program
-
-        def accept(found: Registers) -> Fired | None:
-            return self._try(compiled, root, program.bound(found), program.nodes(found), started)
-
-        return program.find(root, registers, self.context, accept, self._asks_why)
 
     def on_graph(self, compiled: CompiledRule, bound: Mapping[str, Any], key: int) -> Fired | None:
         """A rule on the model's interface, with its items bound."""
@@ -129,14 +127,14 @@ class Attempt:
         """Notes why a rule on the model as a whole was taken back."""
         self._block(compiled, None, reason, error=True)
 
-    def _registers_for(self, compiled: CompiledRule, root: gs.Node) -> Registers | None:
-        """The registers of a rule, for all roots of one scope; None where the rule is not meant for that."""
+    def _ready_for(self, compiled: CompiledRule, root: gs.Node) -> tuple[Program, Registers] | None:
+        """A rule's program, and its registers for all roots of one scope; None where the rule is not meant for that."""
         scope: Scope = root._scope
-        version, found = scope.opsets.get(""), self._registers.get((compiled, scope))
+        version, found = scope.opsets.get(""), self._ready.get((compiled, scope))
         if found is None or found[0] != version:
-            is_meant = self._inside(compiled, root)
-            registers = compiled.program.registers(self._parameter_values(compiled, root)) if is_meant else None
-            found = self._registers[compiled, scope] = version, registers
+            program = compiled.program if self._inside(compiled, root) else None
+            ready = None if program is None else (program, program.registers(self._parameter_values(compiled, root)))
+            found = self._ready[compiled, scope] = version, ready
         return found[1]
 
     def _parameter_values(self, compiled: CompiledRule, root: gs.Node) -> dict[str, Any]:
