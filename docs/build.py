@@ -46,6 +46,11 @@ NO_RULE = {
 """Why an entry of the catalogue has no rule."""
 
 
+def names(text: str, tool: str) -> bool:
+    """Whether a text has the name of a tool: "subtract" has none."""
+    return re.search(rf"\b{tool}\b", text) is not None
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing")
@@ -175,11 +180,11 @@ def index(rules: Sequence[Rule]) -> str:
         parts.append(f"- **{target}:** {', '.join(link(rule) for rule in rules if target in rule.targets)}")
     parts.append("## By who refuses the model")
     for tool in TOOLS:
-        found = [rule for rule in rules if tool in rule.doc or tool.lower().replace(" ", "") in rule.targets]
+        found = [rule for rule in rules if names(rule.doc, tool) or tool.lower().replace(" ", "") in rule.targets]
         if found:
             parts.append(f"- **{tool}:** {', '.join(map(link, found))}")
     repairs = [rule for rule in rules if rule.kind.name == "repair" and not rule.header.symptoms]
-    silent = [rule for rule in repairs if not any(tool in rule.doc for tool in TOOLS)]
+    silent = [rule for rule in repairs if not any(names(rule.doc, tool) for tool in TOOLS)]
     parts.append(f"- **nobody, the numbers are wrong:** {', '.join(map(link, silent))}")
     return re.sub(r"(?m)(^- .*)\n\n(?=- )", r"\1\n", "\n\n".join(parts)) + "\n"
 

@@ -45,9 +45,8 @@ def _inline_body(rewriting: Rewriting, node: gs.Node, attribute: str) -> None:
     pairs = list(zip(node.outputs, scope.graph.outputs, strict=False))
     for outer, inner in pairs:
         _agree(rewriting, outer, inner)
-    for tensor in _declared_behind(
-        rewriting, [outer for outer, _ in pairs if outer.name and _hides_rank(rewriting, node, outer)]
-    ):
+    hidden = [outer for outer, _ in pairs if outer.name and _hides_rank(rewriting, node, outer)]
+    for tensor in _declared_behind(rewriting, hidden):
         _agree(rewriting, tensor, tensor)
     outside = [t for inner in moved for t in inner.inputs]
     keys = index.keys_before(node, outside, len(moved) + len(node.outputs)) if moved or node.outputs else []
@@ -73,9 +72,14 @@ def _hides_rank(rewriting: Rewriting, node: gs.Node, result: gs.Tensor) -> bool:
 
 
 def _declared_behind(rewriting: Rewriting, tensors: list[gs.Tensor]) -> list[gs.Tensor]:
-    """Outputs of graphs that tensors lead to; what the tensors between declare is put right afterwards."""
+    """Outputs of graphs that tensors lead to; what the tensors between declare is put right afterwards.
+
+    Whose readers they are may change, as where another branch goes; then the rule is tried again.
+    """
     index = rewriting.index
-    outputs = (tensor for node in nodes_behind(index, tensors) for tensor in node.outputs)
+    outputs = [tensor for node in nodes_behind(index, tensors) for tensor in node.outputs]
+    for tensor in (*tensors, *outputs):
+        rewriting.context.count(tensor)
     return [tensor for tensor in outputs if index.output_of(tensor)]
 
 

@@ -205,7 +205,7 @@ def shortened(pieces: Iterable[str], report: Report) -> Iterator[str]:
 #
 # A report is read where rewriter may not be installed and nothing can be fetched, so it brings along what it names.
 
-_BREAK = re.compile(r"\n\s*\n|\n(?=[A-Z]\w+: )")
+_BREAK = re.compile(r"\n\s*\n|\n(?=(?:[A-Z]\w+|Safe because): )")
 """Between paragraphs, and before the lines that begin with a word and a colon, such as `Exporters:`."""
 
 
