@@ -24,7 +24,7 @@ from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.objects import Graph
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log import Log, Profile, Stop, stage
-from rewriter.core.matching.interface import interface_matches
+from rewriter.core.matching.pattern_program import interface_matches
 from rewriter.core.matching.requirements import take_inventory
 from rewriter.core.rewriting.model_edits import complete_outputs
 from rewriter.core.rewriting.stale_types import changed_types, declare_anew, mend_stale_types

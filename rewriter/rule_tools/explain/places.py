@@ -23,8 +23,7 @@ from rewriter.core.language import ast
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.pattern import Made, PatternNode, is_run
 from rewriter.core.log import Change, Condition, Log
-from rewriter.core.matching.interface import interface_matches
-from rewriter.core.matching.pattern_program import Place
+from rewriter.core.matching.pattern_program import Place, interface_matches
 from rewriter.core.matching.questions import Registers, is_same, operand_count
 from rewriter.core.record import record
 
