@@ -16,7 +16,7 @@ def test_fires_and_blocked(call: Call) -> None:
     assert done.code == 0
     assert "2 places (Gemm): fires at 1, blocked by an unknown fact at 1" in done.out
     assert "holds: rank(x) > 2" in done.out
-    assert "asked: `where rank(x) > 2` (line 15)\n    found: rank of tensor 'fc1' is unknown\n    help:" in done.out
+    assert "asked: `where rank(x) > 2` (line 17)\n    found: rank of tensor 'fc1' is unknown\n    help:" in done.out
 
 
 def test_a_condition_and_its_values(call: Call) -> None:
@@ -56,7 +56,7 @@ def test_many_places_are_summed_up_and_hostile_names_escaped(call: Call, tmp_pat
     onnx.save(model, path)
     done = call("why", "MX001", path, "--limit", "2")
     assert "\x1b" not in done.out and "\\x1b[2J" in done.out
-    assert "and 18 more places (--limit):\n    18 x `where rank(x) > 2` (line 15)" in done.out
+    assert "and 18 more places (--limit):\n    18 x `where rank(x) > 2` (line 17)" in done.out
 
 
 def test_help_has_an_example(call: Call) -> None:

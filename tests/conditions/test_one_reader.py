@@ -20,7 +20,7 @@ READERS = {
     "rule_tools/checks/expressions.py": "checks types",
 }
 PATTERNS = {
-    "core/conditions/asking_order.py": "what it costs to ask a condition",
+    "core/engine/compile.py": "what it costs to ask a condition",
     "core/matching/requirements.py": "an attribute that a rewrite gives the element type of a tensor",
     "rule_tools/explain/places.py": "an attribute that is computed from names is told with its value",
     "rule_tools/lint/outcome.py": "which places a rule speaks of",

@@ -145,6 +145,8 @@ class _TypeFlow:
             if named:
                 return bits_of(named[0]) if isinstance(named[0], int) and i == 0 else ANY if i == 0 else bits
             if traits(kind.op).dtype == "value":
+                if operands != (_INT64,):
+                    return ANY  # of another shape than a list of lengths inference says nothing
                 return bits_of(kind.dtype) if "value" in kind.attrs else _FLOAT
         for source in sources:
             for operand in operands[source : source + 1] if source >= 0 else operands[-1 - source :]:

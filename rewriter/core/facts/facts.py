@@ -41,7 +41,7 @@ from rewriter.core.facts.infer import type_sources
 from rewriter.core.facts.shape_values import ShapeValue, join_values
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.scopes import Scope, bodies
-from rewriter.core.graph.values import constant_array, elem_type
+from rewriter.core.graph.values import constant_array
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.operator_traits import CASTS_BY_NUMBER, traits
 from rewriter.core.onnxfile.tensors import UNKNOWN_TYPE, Dim, TensorType, join, refine
@@ -51,8 +51,6 @@ from rewriter.core.onnxfile.tensors import UNKNOWN_TYPE, Dim, TensorType, join, 
 # Most rules that look at a model in vain ask for element types and nothing else, and inferring the shapes of all that leads to
 # a tensor takes many times as long. What is found so is what inference finds; it is not kept among the facts, which would have
 # to follow the edits of a graph, so it serves only as long as nobody edits.
-
-_FLOAT = DTYPES["float"]
 
 
 class DtypeWalk:
@@ -117,9 +115,6 @@ class DtypeWalk:
             return _BOOL
         if kind == "int64":
             return _INT64 if len(node.inputs) == 1 and not node.attrs else None
-        if kind == "value":
-            value = node.attrs.get("value") if node.attrs else _FLOAT
-            return value if isinstance(value, int) else elem_type(value) if isinstance(value, gs.Constant) else None
         if kind == "to" and (self._index.scope(node).opsets.get("") or 0) >= CASTS_BY_NUMBER:
             to = node.attrs.get("to")
             return to if isinstance(to, int) and to in DTYPES.values() else None
