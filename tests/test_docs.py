@@ -16,6 +16,7 @@ import pytest
 from rewriter.app.cli.main import main
 from rewriter.app.cli.program import COMMANDS, make_parser
 from rewriter.core.language.header import EVIDENCE
+from rewriter.core.language.rule import LABELS
 from rewriter.rule_tools.checks.header import KEYS
 from rewriter.rule_tools.lint.rule_set import lint
 from rewriter.rule_tools.load_rules import load_rules
@@ -55,6 +56,13 @@ def test_titles_of_rules_are_short_and_differ() -> None:
     """They head lists and reports; somebody who looks for a rule reads them first."""
     titles = [rule.title for rule in load_rules([ROOT / "rules"])]
     assert [title for title in titles if len(title) > 70] == [] and len(set(titles)) == len(titles)
+
+
+def test_rules_say_why_what_and_why_it_is_safe() -> None:
+    for rule in load_rules([ROOT / "rules"]):
+        labels = list(rule.paragraphs)
+        assert labels == [label for label in LABELS if label in labels], rule.code
+        assert {"Why", "Fix", "Safe because"} <= set(labels), rule.code
 
 
 def test_the_commands_that_read_a_configuration_are_named() -> None:
