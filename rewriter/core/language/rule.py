@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -127,17 +128,7 @@ class Rule:
     @property
     def paragraphs(self) -> dict[str, str]:
         """The labelled paragraphs of the doc comment, each on one line, by their labels."""
-        found: dict[str, list[str]] = {}
-        words: list[str] = []
-        for line in self.doc.split("\n")[1:]:
-            label, colon, text = line.strip().partition(": ")
-            if colon and label in LABELS:
-                words = found.setdefault(label, [text])
-            elif line.strip():
-                words.append(line.strip())
-            else:
-                words = []
-        return {label: " ".join(lines) for label, lines in found.items()}
+        return paragraphs(self.doc.split("\n"))
 
     @cached_property
     def header(self) -> Header:
@@ -241,3 +232,19 @@ def _wanted(rule: tree.Rule) -> list[frozenset[tuple[str, str]]]:
     """The operators of each node of a pattern, but for nodes whose operator a parameter names, or which may have any."""
     nodes = (node for node in pattern_nodes(rule.match) if not any(op.param or op.is_any for op in node.ops))
     return [frozenset(("" if op.domain == "ai.onnx" else op.domain, op.name) for op in node.ops) for node in nodes]
+
+
+def paragraphs(lines: Iterable[str]) -> dict[str, str]:
+    """The labelled paragraphs of a doc comment, by their labels in the order of the text."""
+    found: dict[str, list[str]] = {}
+    words: list[str] = []
+    for line in lines:
+        label, colon, text = line.strip().partition(": ")
+        if colon and label in LABELS:
+            words = found.setdefault(label, [])
+            words.append(text)
+        elif line.strip():
+            words.append(line.strip())
+        else:
+            words = []
+    return {label: " ".join(parts) for label, parts in found.items()}

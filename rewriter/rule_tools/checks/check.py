@@ -20,7 +20,7 @@ from rewriter.core.record import replace
 from rewriter.rule_tools.checks.context import KIND_WORDS, Binding, CheckContext, NameScope
 from rewriter.rule_tools.checks.evidence import asks_nothing, check_evidence, check_source, without_optional
 from rewriter.rule_tools.checks.expressions import Types
-from rewriter.rule_tools.checks.header import bind_params, check_defines, check_header, check_settings, explained
+from rewriter.rule_tools.checks.header import bind_params, check_defines, check_doc, check_header, check_settings, explained
 from rewriter.rule_tools.checks.names import Pattern, check_shape_of_pattern, unused
 from rewriter.rule_tools.checks.operators import check_pattern_node, check_reach
 from rewriter.rule_tools.checks.rewrites import BlockCheck, check_blocks
@@ -98,6 +98,7 @@ def check_rule(rule: ast.Rule, rule_file: ast.RuleFile) -> list[Diagnostic]:
     """Everything wrong or doubtful in one rule."""
     context = CheckContext(rule, rule_file)
     check_header(context)
+    check_doc(context)
     if not check_sizes(context):
         return context.found
     scope = NameScope(context)

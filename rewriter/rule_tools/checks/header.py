@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from rewriter.core.language import ast, schema
 from rewriter.core.language.diagnostics import Diagnostic
 from rewriter.core.language.header import KINDS, ONCE, PHASES, SEVERITIES
+from rewriter.core.language.rule import LABELS, paragraphs
 from rewriter.core.record import replace
 from rewriter.rule_tools.checks import expressions as types
 from rewriter.rule_tools.checks.context import Binding, CheckContext, NameScope, did_you_mean
@@ -203,3 +204,16 @@ def _setting(context: CheckContext, param: ast.Param, value: ast.Expr, role: str
         context.report("E213", message, value.span, f"this is {types.describe(actual)}")
     elif param.type == "op" and isinstance(value, ast.Literal) and isinstance(value.value, str):
         check_operator(context, operator_named(value.value, value.span), in_pattern=True)
+
+
+def check_doc(context: CheckContext) -> None:
+    """Reports labelled paragraphs of a doc comment that are out of order, or none of which says what is done."""
+    labels = list(paragraphs(context.rule.doc))
+    ordered = [label for label in LABELS if label in labels]
+    span = context.rule.code_span
+    if labels != ordered:
+        message = f"the paragraphs of the doc comment stand in another order: {', '.join(labels)}"
+        context.report("W204", message, span, "not in order", helps=(f"write {', '.join(ordered)}",))
+    elif labels and "Fix" not in labels:
+        message = "the doc comment has labelled paragraphs, and none says what the rule does"
+        context.report("W204", message, span, "no `Fix:`", helps=("add a line `/// Fix: ...`; `rewriter fix` prints it",))
