@@ -252,7 +252,7 @@ class CensusModel:
         if not defaults or any(default != defaults[0] for default in defaults):
             return UNKNOWN
         if defaults[0] is not None:
-            return defaults[0]
+            return list(defaults[0]) if isinstance(defaults[0], tuple) else defaults[0]
         if name not in schema.COMPUTED_FROM_OPERANDS or schema.computed_default(kind.op, "", name) is None:
             return ABSENT
         item, times = _DEFAULTS_PER_AXIS.get(name, (0, 0))
