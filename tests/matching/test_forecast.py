@@ -93,3 +93,18 @@ def test_what_one_node_declares_is_not_what_all_of_its_kind_declare() -> None:
     }"""
     census = take_census(onnx.parser.parse_model(with_head(text)).SerializeToString())
     assert Forecast(census, operator_table()).possible(list(rules))
+
+
+@pytest.mark.parametrize(("declared", "left"), [("float16", True), ("float", False)])
+def test_an_output_of_the_graph_is_declared_as_the_graph_says(declared: str, left: bool) -> None:
+    rules = rule_set(
+        "rule A001 a <kind: exact> match { y = Cast(x) } where is_output(y) where declared_dtype(y) == float16 "
+        "rewrite { y = Relu(x) }"
+    )
+    text = f"""g (float[2] x) => (float[2] y, {declared}[2] z) <float16[2] h> {{
+        h = Cast<to=1>(x)
+        y = Relu(h)
+        z = Cast<to=1>(x)
+    }}"""
+    census = take_census(onnx.parser.parse_model(with_head(text)).SerializeToString())
+    assert bool(Forecast(census, operator_table()).possible(list(rules))) is left

@@ -356,9 +356,21 @@ class CoarseWorld:
         operand_ranks: likewise; None for an unknown one.
         wants_types, wants_ranks: whether a condition asked for them.
         asks_model: whether it asked for what other models with such a node need not have.
+        asked_outputs: positions of outputs of which it asked whether they are outputs of the graph, or how they are declared.
+        decided: an output, and whether it is taken for an output of the graph; None where that differs from node to node.
     """
 
-    __slots__ = ("asks_model", "kind", "model", "operand_ranks", "operand_types", "wants_ranks", "wants_types")
+    __slots__ = (
+        "asked_outputs",
+        "asks_model",
+        "decided",
+        "kind",
+        "model",
+        "operand_ranks",
+        "operand_types",
+        "wants_ranks",
+        "wants_types",
+    )
 
     tensor_class = CoarseTensor
     node_class = CoarseNode
@@ -370,11 +382,15 @@ class CoarseWorld:
         kind: NodeKind | None,
         operand_types: tuple[int, ...] | None = None,
         operand_ranks: tuple[int | None, ...] | None = None,
+        *,
+        decided: tuple[int, bool] | None = None,
     ) -> None:
         self.model = model
         self.kind: Any = kind
         self.operand_types = operand_types
         self.operand_ranks = operand_ranks
+        self.decided = decided
+        self.asked_outputs: set[int] = set()
         self.wants_types = self.wants_ranks = self.asks_model = False
 
     @property
@@ -448,13 +464,37 @@ class CoarseWorld:
         self.asks_model = True
         return UNKNOWN if dtype in self.model.declared_types else False
 
-    def is_output(self, tensor: Any) -> Any:
-        """False where no node of the kind makes an output of its graph there, else UNKNOWN."""
-        place = tensor.output if isinstance(tensor, CoarseTensor) else None
-        if place is None:
+    def is_graph_output(self, tensor: Any) -> Any:
+        place = self._asked_output(tensor)
+        if place is None or self.operand_types is None:
             return UNKNOWN
-        self.wants_types = self.asks_model = True
-        return UNKNOWN if self.operand_types is None or place in self.kind.declared_outputs else False
+        if self.decided is not None and self.decided[0] == place:
+            return self.decided[1]
+        return UNKNOWN if place in self.kind.declared_outputs else False
+
+    def declared_dtype(self, tensor: Any) -> Any:
+        """Known of outputs of the graph only: what other tensors are declared as depends on the node."""
+        place = self._asked_output(tensor)
+        return (
+            _types(self.kind.declared_outputs[place] or ANY) if place is not None and self.decided == (place, True) else UNKNOWN
+        )
+
+    def _asked_output(self, tensor: Any) -> int | None:
+        """Which output a tensor is."""
+        place = tensor.output if isinstance(tensor, CoarseTensor) else None
+        if place is not None:
+            self.wants_types = self.asks_model = True  # who makes outputs is found out together with types
+            self.asked_outputs.add(place)
+        return place
+
+    def by_outputs(self) -> Iterator[CoarseWorld]:
+        """The cases of nodes that make an output of the graph, and of those that do not, where it was asked of one output."""
+        if len(self.asked_outputs) != 1 or self.operand_types is None:
+            yield self
+            return
+        (place,) = self.asked_outputs
+        for is_output in (False, True) if place in self.kind.declared_outputs else (False,):
+            yield CoarseWorld(self.model, self.kind, self.operand_types, self.operand_ranks, decided=(place, is_output))
 
 
 @cache
@@ -478,7 +518,8 @@ _BODIES: Mapping[str, Implementation] = {
     **BODIES,
     "has": _has,
     "is_declared": lambda world, tensor, dtype: world.is_declared(tensor, dtype),
-    "is_output": lambda world, tensor: world.is_output(tensor),
+    "declared_dtype": lambda world, tensor: world.declared_dtype(tensor),
+    "is_output": lambda world, tensor: world.is_graph_output(tensor),
 }
 FUNCTIONS: Mapping[str, Implementation] = {
     "maybe": lambda world, condition: condition,  # a graph may know what a census does not tell

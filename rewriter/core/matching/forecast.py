@@ -228,7 +228,8 @@ _STANDS, _WANTS_TYPES, _WANTS_RANKS = 1, 2, 4
 
 
 def _answer(question: NodeQuestion, world: CoarseWorld) -> int:
-    return question.stands(world) and _STANDS | world.wants_types * _WANTS_TYPES | world.wants_ranks * _WANTS_RANKS
+    stands = question.stands(world) and any(one is world or question.stands(one) for one in world.by_outputs())
+    return _STANDS | world.wants_types * _WANTS_TYPES | world.wants_ranks * _WANTS_RANKS if stands else 0
 
 
 MOST_KINDS = 1 << 9
