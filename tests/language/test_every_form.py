@@ -104,7 +104,7 @@ CONSUMERS: Mapping[str, tuple[tuple[Any, ...], Any, Mapping[Any, str]]] = {
     "new operands: lint": (NEW_OPERANDS, outcome._ResultWriter._operand, {}),
     "expressions: parser": (EXPRESSIONS, ExpressionBuilder, {}),
     "expressions: checks": (EXPRESSIONS, Types.of, {}),
-    "expressions: evaluation": (EXPRESSIONS, evaluate._EVALUATORS, {}),
+    "expressions: evaluation": (EXPRESSIONS, evaluate.MEANINGS, {}),
     "expressions: lint": (EXPRESSIONS, terms._TERMS, {}),
 }  # fmt: skip
 

@@ -1,13 +1,13 @@
 """The evaluator of expressions: a closed one, with a fixed table of functions, three truth values and bounded results.
 
-No expression can loop, call out, or grow without bound: nesting is capped by the parser, lists and arrays by `values`,
-integers by 64 bits. What depends on something that the world does not tell is UNKNOWN, and a graph has noted why.
+An expression becomes a function once, and every match calls that function. No expression can loop, call out, or grow without
+bound: nesting is capped by the parser, lists and arrays by `rule_values`, integers by 64 bits. What depends on something that
+the world does not tell is UNKNOWN, and a graph has noted why.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from typing import Any
 
 from rewriter.core.conditions.rule_values import (
@@ -63,7 +63,7 @@ class Bindings:
 
     def _compute(self, name: str, world: World) -> Any:
         """The value of a `let` line. All of them are kept until the match is done with, so that their sum is bounded, too."""
-        value = evaluate(self._lets[name], self, world)
+        value = meaning(self._lets[name])(self, world)
         if is_array(value) and value.base is None:
             self._bytes[0] += value.nbytes
             if self._bytes[0] > BYTES_LIMIT:
@@ -72,35 +72,59 @@ class Bindings:
         return value
 
 
+Meaning = Callable[[Bindings, World], Any]
+
+
 def evaluate(expr: ast.Expr, names: Bindings, world: World) -> Any:
     """The value of an expression. Raises Failure when it has none."""
-    return _EVALUATORS[type(expr)](expr, names, world)
+    return meaning(expr)(names, world)
 
 
 def holds(condition: ast.Expr, names: Bindings, world: World) -> Any:
     """True, False or UNKNOWN."""
-    return truth(evaluate(condition, names, world))
+    value = meaning(condition)(names, world)
+    return value if value is True or value is False else truth(value)
 
 
-def _literal(expr: ast.Literal, names: Bindings, world: World) -> Any:
-    return ABSENT if expr.value is None else expr.value
+def meaning(expr: ast.Expr) -> Meaning:
+    """What computes an expression: a function of the names of a match and a world. It is made once, and kept with the
+    expression, since a condition is asked at thousands of nodes, and most of them need a few steps for an answer.
+    """
+    try:
+        return expr.meaning
+    except AttributeError:
+        found = MEANINGS[type(expr)](expr)
+        object.__setattr__(expr, "meaning", found)
+        return found
 
 
-def _name(expr: ast.Name, names: Bindings, world: World) -> Any:
-    return names.get(expr.id, world)
+def _literal(expr: ast.Literal) -> Meaning:
+    value = ABSENT if expr.value is None else expr.value
+    return lambda names, world: value
 
 
-def _field(expr: ast.Field, names: Bindings, world: World) -> Any:
-    if isinstance(expr.value, ast.Name) and expr.value.id == "model" and "model" not in names.bound:
-        return world.model_field(expr.name)
-    base = evaluate(expr.value, names, world)
-    if isinstance(base, world.node_class):
-        return world.node_field(base, expr.name)
-    if isinstance(base, world.tensor_class) and expr.name in _TENSOR_FIELDS:
-        return _TENSOR_FIELDS[expr.name](world, base)
-    if base is UNKNOWN or base is ABSENT:
-        return base
-    raise Failure(f"`{expr.name}` is not a field of this value")
+def _name(expr: ast.Name) -> Meaning:
+    name = expr.id
+    return lambda names, world: names.get(name, world)
+
+
+def _field(expr: ast.Field) -> Meaning:
+    name, base, of_tensor = expr.name, meaning(expr.value), _TENSOR_FIELDS.get(expr.name)
+    is_model = isinstance(expr.value, ast.Name) and expr.value.id == "model"
+
+    def field(names: Bindings, world: World) -> Any:
+        if is_model and "model" not in names.bound:
+            return world.model_field(name)
+        value = base(names, world)
+        if isinstance(value, world.node_class):
+            return world.node_field(value, name)
+        if of_tensor is not None and isinstance(value, world.tensor_class):
+            return of_tensor(world, value)
+        if value is UNKNOWN or value is ABSENT:
+            return value
+        raise Failure(f"`{name}` is not a field of this value")
+
+    return field
 
 
 _TENSOR_FIELDS: Mapping[str, Callable[[World, Any], Any]] = {
@@ -110,109 +134,179 @@ _TENSOR_FIELDS: Mapping[str, Callable[[World, Any], Any]] = {
 }
 
 
-def _range(expr: ast.Range, names: Bindings, world: World) -> Any:
+def _range(expr: ast.Range) -> Meaning:
     """A range stands only where a position does; as a value it is a slice with its stop excluded."""
-    start = None if expr.start is None else evaluate(expr.start, names, world)
-    stop = None if expr.stop is None else evaluate(expr.stop, names, world)
-    if UNKNOWN in (start, stop):
-        return UNKNOWN
-    return slice(start, None if stop is None or stop == -1 else stop + 1)
+    first, last = (None if bound is None else meaning(bound) for bound in (expr.start, expr.stop))
+
+    def positions(names: Bindings, world: World) -> Any:
+        start = None if first is None else first(names, world)
+        stop = None if last is None else last(names, world)
+        if UNKNOWN in (start, stop):
+            return UNKNOWN
+        return slice(start, None if stop is None or stop == -1 else stop + 1)
+
+    return positions
 
 
-def _index(expr: ast.Index, names: Bindings, world: World) -> Any:
-    base = evaluate(expr.value, names, world)
-    at = evaluate(expr.index, names, world)
-    if isinstance(base, world.tensor_class):
-        base = world.array(base)
-    if base is UNKNOWN or at is UNKNOWN:
-        return UNKNOWN
-    if not isinstance(base, list | str) and not is_array(base):
-        raise Failure("only lists, texts and constants have elements")
-    try:
-        return plain(base[at])
-    except (IndexError, TypeError) as error:
-        raise Failure(f"there is no element {at} in {show(base)}") from error
+def _index(expr: ast.Index) -> Meaning:
+    value, position = meaning(expr.value), meaning(expr.index)
+
+    def element(names: Bindings, world: World) -> Any:
+        base, at = value(names, world), position(names, world)
+        if isinstance(base, world.tensor_class):
+            base = world.array(base)
+        if base is UNKNOWN or at is UNKNOWN:
+            return UNKNOWN
+        if not isinstance(base, list | str) and not is_array(base):
+            raise Failure("only lists, texts and constants have elements")
+        try:
+            return plain(base[at])
+        except (IndexError, TypeError) as error:
+            raise Failure(f"there is no element {at} in {show(base)}") from error
+
+    return element
 
 
-def _list(expr: ast.ListOf, names: Bindings, world: World) -> Any:
-    items = [evaluate(item, names, world) for item in expr.items]
-    if world.is_coarse and any(item is UNKNOWN for item in items):
-        return UNKNOWN  # the graph may find an error there, and one item that fails spoils the list
-    return bounded(items)
+def _list(expr: ast.ListOf) -> Meaning:
+    parts = [meaning(item) for item in expr.items]
+
+    def listed(names: Bindings, world: World) -> Any:
+        items = [part(names, world) for part in parts]
+        if world.is_coarse and any(item is UNKNOWN for item in items):
+            return UNKNOWN  # the graph may find an error there, and one item that fails spoils the list
+        return bounded(items)
+
+    return listed
 
 
-def _call(expr: ast.Call, names: Bindings, world: World) -> Any:
-    function = world.functions.get(expr.function)
-    if function is None:
-        return world.without(expr.function)
-    read = _elements if expr.function in ("all", "any") else evaluate
-    values = [read(item, names, world) for item in expr.args]
-    try:
-        result = plain(function(world, *values))
-    except (
-        TypeError,
-        ValueError,
-        IndexError,
-        KeyError,
-        OverflowError,
-        ZeroDivisionError,
-        AttributeError,
-        MemoryError,
-    ) as error:
-        raise Failure(f"`{expr.function}`: {error}") from error
-    kind = type(result)
-    if kind is bool or kind is DType or result is UNKNOWN:
-        return result
-    return checked(result) if isinstance(result, int) else bounded(result)
+_CALL_FAILS = (
+    TypeError,
+    ValueError,
+    IndexError,
+    KeyError,
+    OverflowError,
+    ZeroDivisionError,
+    AttributeError,
+    MemoryError,
+)
 
 
-def _elements(expr: ast.Expr, names: Bindings, world: World) -> Any:
+def _call(expr: ast.Call) -> Meaning:
+    name = expr.function
+    read = _elements if name in ("all", "any") else meaning
+    arguments = [read(item) for item in expr.args]
+
+    def called(names: Bindings, world: World) -> Any:
+        function = world.functions.get(name)
+        if function is None:
+            return world.without(name)
+        values = [argument(names, world) for argument in arguments]
+        try:
+            result = function(world, *values)
+            kind = type(result)
+            if kind is bool or kind is DType or result is UNKNOWN:
+                return result
+            result = plain(result)
+        except _CALL_FAILS as error:
+            raise Failure(f"`{name}`: {error}") from error
+        return checked(result) if isinstance(result, int) else bounded(result)
+
+    return called
+
+
+def _elements(expr: ast.Expr) -> Meaning:
     """Of what `all` and `any` ask: two tensors are compared by their elements there, and not asked whether they are one."""
-    if isinstance(expr, ast.Compare) and expr.op in ("==", "!="):
-        left, right = evaluate(expr.left, names, world), evaluate(expr.right, names, world)
-        if isinstance(left, world.tensor_class) and isinstance(right, world.tensor_class):
-            return compare(expr.op, _settled(left, world), _settled(right, world))
-    return evaluate(expr, names, world)
+    whole = meaning(expr)
+    if not isinstance(expr, ast.Compare) or expr.op not in ("==", "!="):
+        return whole
+    op, left, right = expr.op, meaning(expr.left), meaning(expr.right)
+
+    def compared(names: Bindings, world: World) -> Any:
+        one, other = left(names, world), right(names, world)
+        if isinstance(one, world.tensor_class) and isinstance(other, world.tensor_class):
+            return compare(op, world.array(one), world.array(other))
+        return whole(names, world)
+
+    return compared
 
 
-def _unary(expr: ast.Unary, names: Bindings, world: World) -> Any:
-    value = evaluate(expr.operand, names, world)
-    if expr.op == "not":
-        known = truth(value)
+def _unary(expr: ast.Unary) -> Meaning:
+    operand = meaning(expr.operand)
+    return _negation(operand) if expr.op == "not" else _negative(operand)
+
+
+def _negation(operand: Meaning) -> Meaning:
+    def negated(names: Bindings, world: World) -> Any:
+        known = truth(operand(names, world))
         return UNKNOWN if known is UNKNOWN else not known
-    value = _settled(value, world)
-    if value is UNKNOWN:
-        return UNKNOWN
-    if isinstance(value, list):
-        return [UNKNOWN if item is UNKNOWN else -item for item in value]
-    if is_array(value) or (isinstance(value, int | float) and not isinstance(value, bool)):
-        return checked(-value) if isinstance(value, int) else -value
-    raise Failure("only numbers have a negative")
+
+    return negated
 
 
-def _binary(expr: ast.Binary, names: Bindings, world: World) -> Any:
-    left, right = evaluate(expr.left, names, world), evaluate(expr.right, names, world)
-    return bounded(arithmetic(expr.op, _settled(left, world), _settled(right, world)))
+def _negative(operand: Meaning) -> Meaning:
+    def negative(names: Bindings, world: World) -> Any:
+        value = _settled(operand(names, world), world)
+        if value is UNKNOWN:
+            return UNKNOWN
+        if isinstance(value, list):
+            return [UNKNOWN if item is UNKNOWN else -item for item in value]
+        if is_array(value) or (isinstance(value, int | float) and not isinstance(value, bool)):
+            return checked(-value) if isinstance(value, int) else -value
+        raise Failure("only numbers have a negative")
+
+    return negative
 
 
-def _compare(expr: ast.Compare, names: Bindings, world: World) -> Any:
+def _binary(expr: ast.Binary) -> Meaning:
+    op, left, right = expr.op, meaning(expr.left), meaning(expr.right)
+
+    def computed(names: Bindings, world: World) -> Any:
+        one, other = left(names, world), right(names, world)
+        return bounded(arithmetic(op, _settled(one, world), _settled(other, world)))
+
+    return computed
+
+
+def _compare(expr: ast.Compare) -> Meaning:
+    op, left, right = expr.op, meaning(expr.left), meaning(expr.right)
     if isinstance(expr.right, ast.Literal) and isinstance(expr.left, ast.Call) and expr.left.function == "uses":
-        return _compare_uses(expr, expr.left, expr.right.value, names, world)
-    left, right = evaluate(expr.left, names, world), evaluate(expr.right, names, world)
-    if expr.op in ("in", "not in"):
-        found = contains(left, _settled(right, world))
-        return found if found is UNKNOWN or expr.op == "in" else not found
-    if isinstance(left, world.tensor_class) and isinstance(right, world.tensor_class) and expr.op in ("==", "!="):
-        same = world.is_same(left, right)
-        return same if same is UNKNOWN or expr.op == "==" else not same
-    return compare(expr.op, _settled(left, world), _settled(right, world))
+        return _compare_uses(expr.left, op, expr.right.value)
+    if op in ("in", "not in"):
+        return _membership(op == "in", left, right)
+    asks_identity, is_equal = op in ("==", "!="), op == "=="
+
+    def compared(names: Bindings, world: World) -> Any:
+        one, other = left(names, world), right(names, world)
+        tensor = world.tensor_class
+        if isinstance(one, tensor):
+            if asks_identity and isinstance(other, tensor):
+                same = world.is_same(one, other)
+                return same if same is UNKNOWN or is_equal else not same
+            one = world.array(one)
+        return compare(op, one, _settled(other, world))
+
+    return compared
 
 
-def _compare_uses(expr: ast.Compare, call: ast.Call, number: Any, names: Bindings, world: World) -> Any:
+def _membership(is_positive: bool, left: Meaning, right: Meaning) -> Meaning:
+    def contained(names: Bindings, world: World) -> Any:
+        item = left(names, world)
+        found = contains(item, _settled(right(names, world), world))
+        return found if found is UNKNOWN or is_positive else not found
+
+    return contained
+
+
+def _compare_uses(call: ast.Call, op: str, number: Any) -> Meaning:
     """`uses(x) == 1` asks for no more readers than that: a tensor with thousands may lose some, and the answer stays."""
-    tensor = evaluate(call.args[0], names, world) if len(call.args) == 1 and type(number) is int else None
-    found = world.use_count(tensor, number) if isinstance(tensor, world.tensor_class) else _call(call, names, world)
-    return compare(expr.op, found, number)
+    value, uses = meaning(call.args[0]) if len(call.args) == 1 and type(number) is int else None, meaning(call)
+
+    def counted(names: Bindings, world: World) -> Any:
+        tensor = None if value is None else value(names, world)
+        found = world.use_count(tensor, number) if isinstance(tensor, world.tensor_class) else uses(names, world)
+        return compare(op, found, number)
+
+    return counted
 
 
 def _settled(value: Any, world: World) -> Any:
@@ -220,20 +314,20 @@ def _settled(value: Any, world: World) -> Any:
     return world.array(value) if isinstance(value, world.tensor_class) else value
 
 
-def _logic(expr: ast.Logic, names: Bindings, world: World) -> Any:
-    decisive = expr.op == "or"
-    return _settle((partial(holds, operand, names, world) for operand in expr.operands), decisive)
+def _logic(expr: ast.Logic) -> Meaning:
+    operands, decisive = [meaning(operand) for operand in expr.operands], expr.op == "or"
+    return lambda names, world: _decide(((operand, names) for operand in operands), world, decisive)
 
 
-def _settle(questions: Iterable[Callable[[], Any]], decisive: bool) -> Any:
+def _decide(questions: Iterable[tuple[Meaning, Bindings]], world: World, decisive: bool) -> Any:
     """Kleene's strong logic: one decisive answer settles the result, wherever it stands; else one that fails wins over one
     that is unknown.
     """
     unknown = False
     failed: Failure | None = None
-    for question in questions:
+    for question, names in questions:
         try:
-            value = question()
+            value = truth(question(names, world))
         except Failure as failure:
             failed = failed or failure
             continue
@@ -246,39 +340,47 @@ def _settle(questions: Iterable[Callable[[], Any]], decisive: bool) -> Any:
     return UNKNOWN if unknown else not decisive
 
 
-def _choice(expr: ast.Choice, names: Bindings, world: World) -> Any:
-    test = holds(expr.test, names, world)
-    if test is UNKNOWN:
-        return UNKNOWN
-    return evaluate(expr.then if test else expr.other, names, world)
+def _choice(expr: ast.Choice) -> Meaning:
+    test, then, other = meaning(expr.test), meaning(expr.then), meaning(expr.other)
+
+    def chosen(names: Bindings, world: World) -> Any:
+        answer = truth(test(names, world))
+        if answer is UNKNOWN:
+            return UNKNOWN
+        return then(names, world) if answer else other(names, world)
+
+    return chosen
 
 
-def _quantified(expr: ast.Quantified, names: Bindings, world: World) -> Any:
+def _quantified(expr: ast.Quantified) -> Meaning:
     """`any` is an `or` over all items, `all` an `and`; absent operands are left out."""
-    items = evaluate(expr.over, names, world)
-    if items is UNKNOWN:
-        return UNKNOWN
-    if isinstance(items, SomeOf):
-        return _quantified_over_some(expr, items, names, world)
-    if not isinstance(items, list):
-        raise Failure("only lists and runs of tensors have items")
-    inner = (names.within(expr.name, item) for item in items if item is not ABSENT)
-    questions = (partial(holds, expr.condition, one, world) for one in inner)
-    if expr.quantifier != "count":
-        return _settle(questions, expr.quantifier == "any")
-    answers = [question() for question in questions]
-    return UNKNOWN if UNKNOWN in answers else answers.count(True)
+    over, condition, name, quantifier = meaning(expr.over), meaning(expr.condition), expr.name, expr.quantifier
+
+    def over_items(names: Bindings, world: World) -> Any:
+        items = over(names, world)
+        if items is UNKNOWN:
+            return UNKNOWN
+        if isinstance(items, SomeOf):
+            return over_some(items, names, world)
+        if not isinstance(items, list):
+            raise Failure("only lists and runs of tensors have items")
+        inner = (names.within(name, item) for item in items if item is not ABSENT)
+        if quantifier != "count":
+            return _decide(((condition, one) for one in inner), world, quantifier == "any")
+        answers = [truth(condition(one, world)) for one in inner]
+        return UNKNOWN if UNKNOWN in answers else answers.count(True)
+
+    def over_some(some: SomeOf, names: Bindings, world: World) -> Any:
+        """Where it is not known which items there are: what is true of none of them is true of none that there are."""
+        if quantifier != "any":
+            return UNKNOWN
+        answers = [truth(condition(names.within(name, item), world)) for item in some.items]
+        return UNKNOWN if any(answer is not False for answer in answers) else False
+
+    return over_items
 
 
-def _quantified_over_some(expr: ast.Quantified, some: SomeOf, names: Bindings, world: World) -> Any:
-    """Where it is not known which items there are: what is true of none of them is true of none that there are."""
-    if expr.quantifier != "any":
-        return UNKNOWN
-    answers = [holds(expr.condition, names.within(expr.name, item), world) for item in some.items]
-    return UNKNOWN if any(answer is not False for answer in answers) else False
-
-
-_EVALUATORS: dict[type, Callable[..., Any]] = {
+MEANINGS: dict[type, Callable[..., Meaning]] = {
     ast.Literal: _literal,
     ast.Name: _name,
     ast.Field: _field,

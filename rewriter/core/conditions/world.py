@@ -74,17 +74,22 @@ def prepared(function: ExpressionFunction, body: Implementation) -> Implementati
         return body
     least, most = function.minimum, function.maximum
     kinds = [frozenset(function.argument(position).split("|")) for position in range(len(function.args))]
+    takes_tensor = ["tensor" in kind or "any" in kind for kind in kinds]
     last = len(kinds) - 1
 
     def call(world: World, *values: Any) -> Any:
         if len(values) < least or (most is not None and len(values) > most):
             raise Failure(f"{function.signature} takes other arguments")
-        arguments = []
-        for position, value in enumerate(values):
-            found = value if value is UNKNOWN else _argument(kinds[min(position, last)], position, value, world)
-            if found is UNKNOWN:
+        arguments, tensor = [], world.tensor_class
+        for number, value in enumerate(values):
+            if value is UNKNOWN:
                 return UNKNOWN
-            arguments.append(found)
+            position = number if number < last else last
+            if not (takes_tensor[position] and isinstance(value, tensor)):  # what most functions are asked about
+                value = _argument(kinds[position], number, value, world)
+                if value is UNKNOWN:
+                    return UNKNOWN
+            arguments.append(value)
         return body(world, *arguments)
 
     return call

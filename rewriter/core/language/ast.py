@@ -9,7 +9,9 @@ needs them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import EllipsisType
+from typing import Any
 from typing import Literal as OneOf
 
 from rewriter.core.record import record
@@ -28,8 +30,17 @@ class Span:
 NOWHERE = Span(0, 0)
 
 
+class Expression:
+    """What all expressions have beside their fields: room for the function that computes one (`conditions.evaluate.meaning`),
+    which is made when it is first asked for and is no part of what the expression says.
+    """
+
+    __slots__ = ("meaning",)
+    meaning: Callable[..., Any]
+
+
 @record(frozen=True, slots=True)
-class Literal:
+class Literal(Expression):
     """`1`, `2.5`, `"text"`, `true`, `false`, `none`; element types (`float`, `int64`, ...) are names, see `language.dtypes`."""
 
     value: bool | int | float | str | None
@@ -37,13 +48,13 @@ class Literal:
 
 
 @record(frozen=True, slots=True)
-class Name:
+class Name(Expression):
     id: str
     span: Span = NOWHERE
 
 
 @record(frozen=True, slots=True)
-class Field:
+class Field(Expression):
     """`gemm.transB` (effective attribute), `gemm.inputs`, `x.shape`, `model.ir_version`, `outer.body`."""
 
     value: Expr
@@ -52,7 +63,7 @@ class Field:
 
 
 @record(frozen=True, slots=True)
-class Range:
+class Range(Expression):
     """`1..`, `..3`, `1..3`: positions from start to stop, both included; an open end is None."""
 
     start: Expr | None
@@ -61,7 +72,7 @@ class Range:
 
 
 @record(frozen=True, slots=True)
-class Index:
+class Index(Expression):
     """`p[0]`, `p[-1]`, `p[2..]`; `index` is a `Range` for the last form."""
 
     value: Expr
@@ -70,13 +81,13 @@ class Index:
 
 
 @record(frozen=True, slots=True)
-class ListOf:
+class ListOf(Expression):
     items: tuple[Expr, ...]
     span: Span = NOWHERE
 
 
 @record(frozen=True, slots=True)
-class Call:
+class Call(Expression):
     """A call of a function of `language.functions`; there are no others and no methods."""
 
     function: str
@@ -86,14 +97,14 @@ class Call:
 
 
 @record(frozen=True, slots=True)
-class Unary:
+class Unary(Expression):
     op: OneOf["-", "not"]
     operand: Expr
     span: Span = NOWHERE
 
 
 @record(frozen=True, slots=True)
-class Binary:
+class Binary(Expression):
     """Arithmetic on numbers, lists (`+` joins, `*` repeats) and constant arrays."""
 
     op: OneOf["+", "-", "*", "/", "//", "%", "**"]
@@ -103,7 +114,7 @@ class Binary:
 
 
 @record(frozen=True, slots=True)
-class Compare:
+class Compare(Expression):
     op: OneOf["==", "!=", "<", "<=", ">", ">=", "in", "not in"]
     left: Expr
     right: Expr
@@ -111,7 +122,7 @@ class Compare:
 
 
 @record(frozen=True, slots=True)
-class Logic:
+class Logic(Expression):
     """Kleene's three-valued `and`, `or` over two or more operands."""
 
     op: OneOf["and", "or"]
@@ -120,7 +131,7 @@ class Logic:
 
 
 @record(frozen=True, slots=True)
-class Choice:
+class Choice(Expression):
     """`a if test else b`."""
 
     then: Expr
@@ -130,7 +141,7 @@ class Choice:
 
 
 @record(frozen=True, slots=True)
-class Quantified:
+class Quantified(Expression):
     """`any x in xs: condition`, `all x in ...`, `count x in ...`: of a run's or a node's operands, or a list."""
 
     quantifier: OneOf["any", "all", "count"]
