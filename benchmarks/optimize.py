@@ -35,8 +35,7 @@ import onnxruntime
 
 from rewriter import load_rules
 from rewriter.app.batch.job import process
-from rewriter.app.batch.work import Job, Judging, Reading, Rewriting, Work, Writing
-from rewriter.app.cli.commands.change import LEVELS
+from rewriter.app.batch.work import LEVELS, Job, Judging, Reading, Rewriting, Work, Writing
 from rewriter.core.record import field, record
 from rewriter.trust.proof.models.model_inputs import random_feeds
 

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 from rewriter.core import whole_model
 
 if TYPE_CHECKING:
-    from rewriter.api import check, convert, edit, extract, merge, opset, rewrite, split
-    from rewriter.app.batch.repair import Result, fix
+    from rewriter.api import convert, edit, extract, merge, opset, rewrite, split
+    from rewriter.app.batch.repair import Result, check, fix, optimize
+    from rewriter.app.findings import Finding, compare, diff, why
     from rewriter.core.engine.limits import Limits
     from rewriter.core.errors import RewriterError
-    from rewriter.core.graph.model import Model, load
+    from rewriter.core.graph.any_model import load
+    from rewriter.core.graph.model import Model
     from rewriter.core.log import Log
     from rewriter.rule_tools.load_rules import load_rules
     from rewriter.trust.stamp import stamp
@@ -27,28 +29,33 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Limits", "Log", "Model", "Result", "RewriterError", "__version__", "check", "convert", "edit", "extract", "fix",
-    "load", "load_rules", "merge", "opset", "rewrite", "split", "stamp",
+    "Finding", "Limits", "Log", "Model", "Result", "RewriterError", "__version__", "check", "compare", "convert", "diff",
+    "edit", "extract", "fix", "load", "load_rules", "merge", "opset", "optimize", "rewrite", "split", "stamp", "why",
 ]  # fmt: skip
 
 _HOMES = {
+    "Finding": "rewriter.app.findings",
     "Limits": "rewriter.core.engine.limits",
     "Log": "rewriter.core.log",
     "Model": "rewriter.core.graph.model",
     "Result": "rewriter.app.batch.repair",
     "RewriterError": "rewriter.core.errors",
-    "check": "rewriter.api",
+    "check": "rewriter.app.batch.repair",
+    "compare": "rewriter.app.findings",
     "convert": "rewriter.api",
+    "diff": "rewriter.app.findings",
     "edit": "rewriter.api",
     "extract": "rewriter.api",
     "fix": "rewriter.app.batch.repair",
-    "load": "rewriter.core.graph.model",
+    "load": "rewriter.core.graph.any_model",
     "load_rules": "rewriter.rule_tools.load_rules",
     "merge": "rewriter.api",
     "opset": "rewriter.api",
+    "optimize": "rewriter.app.batch.repair",
     "rewrite": "rewriter.api",
     "split": "rewriter.api",
     "stamp": "rewriter.trust.stamp",
+    "why": "rewriter.app.findings",
 }
 
 

@@ -1,4 +1,4 @@
-"""Rewriting, checking, cutting, joining, editing and converting from Python, in one call each."""
+"""Rewriting, cutting, joining, editing and converting from Python, in one call each."""
 
 from __future__ import annotations
 
@@ -6,29 +6,34 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import onnx
 import onnx_graphsurgeon as gs
 
+from rewriter.app.chosen_rules import Rules, Texts, chosen_rules
 from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.limits import Limits
-from rewriter.core.engine.run import run
+from rewriter.core.engine.on_graph import run_on_graph
 from rewriter.core.errors import RewriterError
 from rewriter.core.framework.source_info import SourceInfo
+from rewriter.core.graph.any_model import AnyModel, as_source
 from rewriter.core.graph.model import Model
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log import Log
-from rewriter.rule_tools.load_rules import load_rules
 from rewriter.trust.proof.judges import has_kernel
 from rewriter.trust.source.find import load_source
 
 if TYPE_CHECKING:
     from rewriter.workbench.surgery.finish import Checks
+    from rewriter.workbench.surgery.opened import Opened
 
 
 def rewrite(
     graph: gs.Graph,
-    rules: RuleSet | None = None,
+    rules: Rules = None,
     *,
+    select: Texts = (),
+    ignore: Texts = (),
+    target: Texts = (),
+    guess: bool = False,
     source: SourceInfo | Path | str | None = None,
     settings: Mapping[tuple[str, str], Any] | None = None,
     limits: Limits | None = None,
@@ -39,7 +44,8 @@ def rewrite(
     Args:
         graph: the graph of a `Model`, or any other graphsurgeon graph. Of a `gs.Function` only the function itself is
             rewritten, and no function that it calls.
-        rules: from `load_rules()`; None means the shipped ones. Without a call of `select` only those run that run unasked.
+        rules: from `load_rules()`, or rule files by path; None means the shipped rules.
+        select, ignore, target, guess: as for `fix`; without them the rules run that run by default.
         source: the framework's own file, or what was read of it.
         settings: parameter values by (code, name).
         limits: when to stop a run that does not come to its end.
@@ -51,58 +57,16 @@ def rewrite(
     Raises:
         RewriterError: this is no graph, the source file cannot be read, or a selected rule lacks a parameter.
     """
-    return _run(graph, rules, Knowledge(_source(source), settings, overridable, has_kernel=has_kernel), limits, keep=True)
-
-
-def check(
-    graph: gs.Graph,
-    rules: RuleSet | None = None,
-    *,
-    source: SourceInfo | Path | str | None = None,
-    settings: Mapping[tuple[str, str], Any] | None = None,
-    limits: Limits | None = None,
-    overridable: Collection[str] = (),
-) -> Log:
-    """What `rewrite` would do; the graph stays as it is. Arguments, result and errors are those of `rewrite`."""
-    return _run(graph, rules, Knowledge(_source(source), settings, overridable, has_kernel=has_kernel), limits, keep=False)
-
-
-def _run(graph: gs.Graph, rules: RuleSet | None, known: Knowledge, limits: Limits | None, *, keep: bool) -> Log:
-    if not isinstance(graph, gs.Graph):
-        kind = type(graph).__name__
-        raise RewriterError(
-            f"rules run on an onnx-graphsurgeon graph, not on a {kind}: rewriter.load(path).graph, or rewriter.fix"
-        )
-    whole = _alone(graph) if isinstance(graph, gs.Function) else graph
-    log = run(whole, _selected(rules), known, limits=limits, keep=keep)
-    if whole is not graph:
-        for name in ("nodes", "inputs", "outputs", "opset", "import_domains"):
-            setattr(graph, name, getattr(whole, name))
-    return log
-
-
-def _alone(function: gs.Function) -> gs.Graph:
-    """A function as a graph of the same nodes and tensors: functions of graphsurgeon are graphs without some parts."""
-    graph = object.__new__(gs.Graph)  # its constructor would take the functions away from bodies in this one
-    graph.__dict__.update(vars(function), producer_name="", producer_version="", _functions=[])
-    return graph
-
-
-def _selected(rules: RuleSet | None) -> RuleSet:
-    rules = load_rules() if rules is None else rules
-    return rules if rules.selected else rules.select()
+    known = Knowledge(_source(source), settings, overridable, has_kernel=has_kernel)
+    return run_on_graph(graph, chosen_rules(rules, select, ignore, target, guess=guess), known, limits, keep=True)
 
 
 def _source(source: SourceInfo | Path | str | None) -> SourceInfo | None:
     return source if source is None or isinstance(source, SourceInfo) else load_source(source)
 
 
-Given = Path | str | onnx.ModelProto
-"""A model: its file or its message."""
-
-
 def extract(
-    model: Given,
+    model: AnyModel,
     to: Sequence[str] = (),
     from_: Sequence[str] | None = None,
     *,
@@ -114,7 +78,7 @@ def extract(
     """The part of a model that leads from some tensors to others, as `rewriter extract` cuts it.
 
     Args:
-        model: a file or a message; it is not changed.
+        model: as for `fix`; it is not changed.
         to, from_: names of tensors or nodes, patterns, or op:TYPE; nothing means the outputs and inputs of the model.
         types: of new inputs and outputs that the model does not tell, as "x:float[1,3,N]".
         auto_inputs: whatever is needed besides `from_` becomes an input, too.
@@ -126,15 +90,14 @@ def extract(
         RewriterError: there is no such part, or it is less valid than the model, or computes something else.
     """
     from rewriter.workbench.surgery.extract import extracted
-    from rewriter.workbench.surgery.opened import Opened
 
     checks, force = _checks(**options)
-    done = extracted(Opened(model), _texts(to), from_ and _texts(from_), types, auto_inputs=auto_inputs, checks=checks)
+    done = extracted(_opened(model), _texts(to), from_ and _texts(from_), types, auto_inputs=auto_inputs, checks=checks)
     return _saved(done.model, output, force)
 
 
 def split(
-    model: Given,
+    model: AnyModel,
     *,
     at: Sequence[str] = (),
     rules: RuleSet | None = None,
@@ -149,21 +112,20 @@ def split(
     Exactly one of `at` (one text for each cut), `rules` (selected ones, which would fire behind the cuts), `every` (nodes) and
     `max_size` (bytes) says where it is split.
     """
-    from rewriter.workbench.surgery.opened import Opened
     from rewriter.workbench.surgery.split import Cuts, files_of, write_parts
     from rewriter.workbench.surgery.split import split as split_model
 
     if sum(map(bool, (at, rules, every, max_size))) != 1:
         raise RewriterError("say where the model is split: one of at, every, max_size and rules")
     checks, force = _checks(**options)
-    done = split_model(Opened(model), Cuts(_texts(at), every=every, max_size=max_size), types, checks, rules)
+    done = split_model(_opened(model), Cuts(_texts(at), every=every, max_size=max_size), types, checks, rules)
     if output is not None:
         write_parts(done.parts, files_of(output, len(done.parts)), force=force)
     return [part.model for part in done.parts]
 
 
 def merge(
-    *models: Given,
+    *models: AnyModel,
     maps: Sequence[str] = (),
     share: Sequence[str] = (),
     prefixes: Sequence[str] = (),
@@ -175,15 +137,14 @@ def merge(
 ) -> Model:
     """One model of several, as `rewriter merge` makes it: `maps` are texts as "out=in". Otherwise as `extract`."""
     from rewriter.workbench.surgery.merging import Plan, merged
-    from rewriter.workbench.surgery.opened import Opened
 
     checks, force = _checks(**options)
     plan = Plan(_texts(maps), prefixes, _texts(share), beside, inputs and _texts(inputs), outputs and _texts(outputs))
-    return _saved(merged(list(map(Opened, models)), plan, checks).model, output, force)
+    return _saved(merged(list(map(_opened, models)), plan, checks).model, output, force)
 
 
 def edit(
-    model: Given,
+    model: AnyModel,
     *edits: tuple[str, str],
     with_children: bool = False,
     output: Path | str | None = None,
@@ -193,14 +154,13 @@ def edit(
     `extract`.
     """
     from rewriter.workbench.surgery.edition import edited
-    from rewriter.workbench.surgery.opened import Opened
 
     checks, force = _checks(**options)
-    return _saved(edited(Opened(model), edits, with_children=with_children, checks=checks).model, output, force)
+    return _saved(edited(_opened(model), edits, with_children=with_children, checks=checks).model, output, force)
 
 
 def opset(
-    model: Given,
+    model: AnyModel,
     version: int,
     *,
     ir_version: int | None = None,
@@ -211,15 +171,14 @@ def opset(
     """A model in another version of ONNX's operators, as `rewriter opset` converts it; `restamp` converts nothing. Otherwise as
     `extract`.
     """
-    from rewriter.workbench.surgery.opened import Opened
     from rewriter.workbench.surgery.opset_conversion import reversioned
 
     checks, force = _checks(**options)
-    return _saved(reversioned(Opened(model), version, ir_version, restamp=restamp, checks=checks).model, output, force)
+    return _saved(reversioned(_opened(model), version, ir_version, restamp=restamp, checks=checks).model, output, force)
 
 
 def convert(
-    model: Given,
+    model: AnyModel,
     dtype: str | None = None,
     *,
     layout: str | None = None,
@@ -233,7 +192,7 @@ def convert(
     makes it. Otherwise as `extract`.
 
     Args:
-        model: a file, or an `onnx.ModelProto`, which stays as it is.
+        model: as for `fix`; it is not changed.
         dtype: "float16", "bfloat16", "float32" or "double".
         layout: "nhwc" or "nchw", of inputs and outputs; either this or `dtype`.
         keep: with `dtype`, nodes that compute as before.
@@ -246,17 +205,22 @@ def convert(
         RewriterError: as for `extract`, or both a type and a layout are asked for, or neither.
     """
     from rewriter.workbench.surgery.float_type import in_type
-    from rewriter.workbench.surgery.opened import Opened
     from rewriter.workbench.surgery.port_layout import in_layout
 
     checks, force = _checks(**options)
     if dtype is not None and layout is None and not ports:
-        done = in_type(Opened(model), dtype, _texts(keep), io, checks)
+        done = in_type(_opened(model), dtype, _texts(keep), io, checks)
     elif layout is not None and dtype is None and not keep and io == "keep":
-        done = in_layout(Opened(model), layout, _texts(ports), checks)
+        done = in_layout(_opened(model), layout, _texts(ports), checks)
     else:
         raise RewriterError("convert takes a dtype, with keep and io, or a layout, with ports")
     return _saved(done.model, output, force)
+
+
+def _opened(model: AnyModel) -> Opened:
+    from rewriter.workbench.surgery.opened import Opened
+
+    return Opened(as_source(model))
 
 
 def _texts(texts: Sequence[str]) -> Sequence[str]:

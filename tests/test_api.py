@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import onnx
@@ -69,9 +70,10 @@ def test_bad_files_raise(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("given", ["net.onnx", onnx.ModelProto()])
 def test_what_is_no_graph_is_refused(given: object) -> None:
-    for call in (rewriter.rewrite, rewriter.check):
-        with pytest.raises(rewriter.RewriterError, match=f"not on a {type(given).__name__}"):
-            call(given)  # type: ignore[arg-type]
+    with pytest.raises(rewriter.RewriterError, match=f"not on a {type(given).__name__}"):
+        rewriter.rewrite(given)
+    with pytest.raises(rewriter.RewriterError, match="no such file|the model is empty"):
+        rewriter.check(given)
 
 
 def test_graphsurgeon_prints_nothing_about_its_own_graphs(capfd: pytest.CaptureFixture[str]) -> None:
@@ -184,7 +186,7 @@ def test_a_model_in_memory_is_repaired_like_its_file(tmp_path: Path, wrap: type[
     rewriter.fix(POOL, tmp_path / "by_path.onnx")
     assert (tmp_path / "fixed.onnx").read_bytes() == (tmp_path / "by_path.onnx").read_bytes()
     assert result.proto == onnx.load(tmp_path / "fixed.onnx")
-    assert "<td>PT030</td><td>/MaxPool (MaxPool)</td>" in result._repr_html_()
+    assert "<td>PT030</td><td>/MaxPool</td><td>MaxPool</td>" in result._repr_html_()
 
 
 def test_an_unchanged_model_in_memory_is_the_result(tmp_path: Path) -> None:
@@ -201,3 +203,68 @@ def test_what_is_no_model_in_memory(tmp_path: Path) -> None:
     model.graph.initializer[0].data_location = onnx.TensorProto.EXTERNAL
     with pytest.raises(rewriter.RewriterError, match="refers to data in other files; save it"):
         rewriter.fix(model)
+
+
+POOL = MODELS / "pytorch-2.13-max-pool-of-an-image" / "model.onnx"
+
+
+def forms() -> dict[str, object]:
+    """The model of a pool in every form that a program may hold."""
+    ir = pytest.importorskip("onnx_ir")
+    proto = onnx.load(POOL)
+
+    class Program:  # PyTorch's ONNXProgram has this, too
+        model_proto = proto
+
+    return {
+        "path": POOL,
+        "text": str(POOL),
+        "message": proto,
+        "graph": gs.import_onnx(proto),
+        "model": rewriter.load(POOL),
+        "graph of a model": rewriter.load(POOL).graph,
+        "onnx_ir": ir.from_proto(proto),
+        "program": Program(),
+    }
+
+
+@pytest.mark.parametrize("form", ["path", "text", "message", "graph", "model", "graph of a model", "onnx_ir", "program"])
+def test_each_function_takes_each_kind_of_model(form: str) -> None:
+    model = forms()[form]
+    fixed = rewriter.fix(model)
+    assert fixed.counts == {"PT030": 1}
+    assert rewriter.check(model).counts == {"PT030": 1} and not rewriter.check(model, ignore="PT030").counts
+    assert not rewriter.optimize(model, level="basic").counts
+    assert "fires" in str(rewriter.why("pt030", model))
+    assert not rewriter.diff(model, POOL).found and rewriter.diff(model, fixed.proto).found
+    assert rewriter.compare(fixed.model, fixed.proto).found.same
+    assert [node.op for node in rewriter.load(model).graph.nodes] == ["MaxPool"]
+    assert rewriter.edit(model, ("rename", "a0=image")).graph.inputs[0].name == "image"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [rewriter.fix, rewriter.check, rewriter.optimize, rewriter.load, rewriter.edit, lambda model: rewriter.why("PT030", model)],
+)
+def test_what_is_no_model_is_rejected_with_what_is_accepted(call: Callable[[object], object]) -> None:
+    with pytest.raises(rewriter.RewriterError, match=r"a model is a path, an onnx.ModelProto, .* not a builtins.int"):
+        call(3)
+
+
+def test_a_rule_file_is_named_by_its_path(tmp_path: Path) -> None:
+    rules(tmp_path, "exact, default: on")
+    assert rewriter.check(graph(), tmp_path / "my.rules").counts == {"TST001": 1}
+    assert rewriter.check(graph(), [str(tmp_path / "my.rules"), "shipped"], select="TST").counts == {"TST001": 1}
+    with pytest.raises(rewriter.RewriterError, match="level is 'basic' or 'all'"):
+        rewriter.optimize(POOL, level="most")  # type: ignore[arg-type]
+
+
+def test_objects_show_themselves_on_one_line_and_in_a_notebook() -> None:
+    known, checked = rewriter.load_rules(), rewriter.check(POOL)
+    assert repr(known).startswith(f"<RuleSet of {len(known)} rules: ") and len(repr(known)) < 80
+    assert repr(known.select(["PT030"])) == "<RuleSet of 1 chosen rule: PT030>"
+    assert repr(rewriter.load(POOL)) == f"<Model {POOL}: 1 node, opset 17>"
+    assert repr(checked).startswith(f"<Result {POOL}: 1 finding by PT030")
+    for one in (known, checked, checked.log, rewriter.load(POOL)):
+        assert one._repr_html_().count("<tr>") > 1
+    assert rewriter.why("PT030", POOL)._repr_html_().startswith("<pre>")

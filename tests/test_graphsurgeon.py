@@ -285,4 +285,4 @@ def test_a_function_is_rewritten(tmp_path: Path, loaded: bool) -> None:
 
 def test_what_is_no_graph_is_refused() -> None:
     with pytest.raises(RewriterError, match="not on a ModelProto"):
-        rewriter.check(model(NET))
+        rewriter.rewrite(model(NET))

@@ -27,13 +27,13 @@ TIERS = {
             "language",
             "isolation",
         ),
-        {"collector", "errors", "record", "resources", "versions", "whole_model"},
+        {"collector", "errors", "notebook", "record", "resources", "versions", "whole_model"},
     ),
     "repairs": (("entry", "model_faults", "dim_follow"), set()),
     "rule_tools": (("explain", "lint", "load_rules", "packs", "checks", "format", "symptoms", "messages"), set()),
     "trust": (("check_record", "stamp", "plans", "proof", "difference", "rule_tests", "source"), set()),
     "workbench": (("authoring", "surgery", "inspect", "style"), set()),
-    "app": (("cli", "editor", "batch", "report", "configuration"), set()),
+    "app": (("cli", "editor", "findings", "batch", "chosen_rules", "report", "configuration"), set()),
 }
 """Each tier may import those before it, `core` none; each folder of a tier what stands behind it; and all of a tier its files
 that are named last. At the top of the package, `api` may import everything, and nothing but the command line imports it.

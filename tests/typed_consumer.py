@@ -27,6 +27,15 @@ def rewritten(path: str) -> list[str]:
     return [firing.rule for firing in log.firings]
 
 
+def of_any_form(path: Path, message: onnx.ModelProto, model: rewriter.Model) -> list[str]:
+    """Each function, with each kind of model."""
+    checked: rewriter.Result = rewriter.check(message, select="PT", ignore=["PT030"], guess=True)
+    small: rewriter.Result = rewriter.optimize(model.graph, level="basic", static={"x": (1, 3)}, target="tensorrt")
+    same: bool = rewriter.compare(path, model, layers=True).found.same
+    texts = [str(rewriter.why("PT030", str(path))), *map(str, rewriter.diff(message, small.model).found)]
+    return texts if same else [repr(checked), repr(rewriter.load(message))]
+
+
 def cut(path: str) -> rewriter.Model:
     """Surgery."""
     parts: list[rewriter.Model] = rewriter.split(path, at=["features"])

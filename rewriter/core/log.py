@@ -311,6 +311,18 @@ class Log:
         counts = ", ".join(f"{code} {number}" for code, number in sorted(self.counts.items()))
         return f"<Log {counts or 'no firing'}>"
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a row for each firing."""
+        return self.table(repr(self))
+
+    def table(self, caption: str) -> str:
+        """HTML of the firings, for a notebook."""
+        from rewriter.core.notebook import table
+
+        places = [one.root if one.place in ("", "main") else f"{one.place}: {one.root}" for one in self.firings]
+        rows = [(one.rule, place, one.op, one.title) for one, place in zip(self.firings, places, strict=True)]
+        return table(caption, ("rule", "node", "operator", "what was wrong"), rows)
+
     @property
     def counts(self) -> Counter[str]:
         """Firings by rule code."""

@@ -1,39 +1,38 @@
-"""Repairing a model from Python as `rewriter fix` repairs it: source file, guard and record included, by the same code."""
+"""Repairing, checking and optimizing a model from Python as the commands do it: source file, guard and record included, by the
+same code.
+"""
 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from html import escape
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Literal
 
 import onnx
+import onnx_graphsurgeon as gs
 
 from rewriter.app.batch.job import do
-from rewriter.app.batch.work import Job, Judging, Notes, Outcome, Reading, Rewriting, Work, Writing
-from rewriter.app.report.document import place_text
+from rewriter.app.batch.work import LEVELS, Job, Judging, Notes, Outcome, Reading, Rewriting, Work, Writing
+from rewriter.app.chosen_rules import Rules, Texts, chosen_rules
+from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.limits import Limits
-from rewriter.core.errors import RewriterError, reason
+from rewriter.core.engine.on_graph import run_on_graph
+from rewriter.core.errors import RewriterError
+from rewriter.core.graph.any_model import AnyModel, StrPath, as_file
 from rewriter.core.graph.model import Model, load
 from rewriter.core.isolation.budget import Budget, budgeted
-from rewriter.core.language.rules import RuleSet
-from rewriter.core.log import Firing, Log, RolledBack, Verification
-from rewriter.rule_tools.load_rules import load_rules
+from rewriter.core.log import Blocked, Firing, Log, RolledBack, Verification
+from rewriter.trust.proof.judges import has_kernel
 from rewriter.trust.proof.onnx_runtime import installed
+from rewriter.workbench.style import counted
 
 IN_MEMORY = "<model>"
 """The path of a model that was given as a message."""
 
-MOST_ROWS = 100
-"""Rewrites that a notebook shows."""
-
 
 class Result:
-    """What became of one model.
+    """What became of one model, or of a check what would become of it.
 
     Attributes:
         path: the model that was read; `output` is the file that was written, or None.
@@ -44,8 +43,9 @@ class Result:
             when it was not asked.
     """
 
-    def __init__(self, outcome: Outcome, model: Model | None) -> None:
+    def __init__(self, outcome: Outcome, model: Model | None, *, is_check: bool = False) -> None:
         self._outcome = outcome
+        self._is_check = is_check
         self._model = model
         self.path = outcome.path
         self.output = outcome.output
@@ -64,6 +64,16 @@ class Result:
     def firings(self) -> Sequence[Firing]:
         """What was rewritten, in order."""
         return self.log.firings
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How often each rule fired; of a check, how often it would."""
+        return self.log.counts
+
+    @property
+    def blocked(self) -> Sequence[Blocked]:
+        """Where a rule matches and does not fire, with what keeps it from firing."""
+        return self.log.blocked
 
     @property
     def rolled_back(self) -> Sequence[RolledBack]:
@@ -103,27 +113,19 @@ class Result:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: a row for each rewrite."""
-        rows = "".join(
-            f"<tr><td>{escape(one.rule)}</td><td>{escape(place_text(one))}</td><td>{escape(one.title)}</td></tr>"
-            for one in self.firings[:MOST_ROWS]
-        )
-        more = len(self.firings) - MOST_ROWS
-        rest = f"<p>and {more:,} more</p>" if more > 0 else ""
-        table = f"<table><tr><th>rule</th><th>node</th><th>what was wrong</th></tr>{rows}</table>{rest}" if rows else ""
-        return f"<p>{escape(repr(self))}</p>{table}"
+        return self.log.table(repr(self))
 
     def __repr__(self) -> str:
-        done = "changed by tidying" if self.changed else "unchanged"
+        done = "clean" if self._is_check else "changed by tidying" if self.changed else "unchanged"
         if counts := self.log.counts:
-            number = sum(counts.values())
-            done = f"{number} rewrite{'s' * (number > 1)} by {', '.join(sorted(counts))}"
+            done = f"{counted(sum(counts.values()), 'finding' if self._is_check else 'rewrite')} by {', '.join(sorted(counts))}"
         parts = [done]
         if self.rolled_back:
             parts.append(f"{len(self.rolled_back)} rolled back")
         if self.refused_after:
             parts.append("still refused by ONNX Runtime" if self.refused_before else "refused by ONNX Runtime")
-        elif self.refused_before and self.refused_after == "":
-            parts.append("refused by ONNX Runtime before, accepted now")
+        elif self.refused_before:
+            parts.append("refused by ONNX Runtime" + (" before, accepted now" if self.refused_after == "" else ""))
         return f"<Result {self.path}: {'; '.join(parts)}>"
 
 
@@ -131,7 +133,11 @@ def fix(
     model: AnyModel,
     output: StrPath | None = None,
     *,
-    rules: RuleSet | None = None,
+    rules: Rules = None,
+    select: Texts = (),
+    ignore: Texts = (),
+    target: Texts = (),
+    guess: bool = False,
     source: StrPath = "auto",
     constant_inputs: Literal["auto", "yes", "no"] = "auto",
     verify: bool = False,
@@ -143,48 +149,141 @@ def fix(
     keep_partial: bool = False,
     runtime: Literal["no", "auto", "yes"] = "auto",
 ) -> Result:
-    """Repairs a model as `rewriter fix` does, and gives the same bytes. No configuration file is read.
+    """Repairs a model as `rewriter fix` does, and returns the same bytes. No configuration file is read.
 
     Args:
-        model: its path, an `onnx.ModelProto`, an `onnx_ir.Model`, or what `torch.onnx.export(..., dynamo=True)` returns; the
-            result is a copy.
-        output: where the result goes; None writes nothing, and the result is `Result.model`.
-        rules: from `load_rules()`, mostly with a call of `select`; None means the shipped ones that run by default.
-        source: the framework's own file; "auto" finds one beside the model, "none" uses none.
-        constant_inputs: whether initializers that are also inputs are constants; "auto": yes when all are.
-        verify: also run the model before and after, and take back what changes numbers that its rule promises to keep.
+        model: its path, an `onnx.ModelProto`, an onnx-graphsurgeon graph, a `Model`, an `onnx_ir.Model`, or what
+            `torch.onnx.export(..., dynamo=True)` returns. The model stays as it is; the result is a copy.
+        output: where the result goes. With None nothing is written, and the result is `Result.model`.
+        rules: from `load_rules()`, or rule files and folders by path ("shipped" names the shipped rules). None means the
+            shipped rules.
+        select, ignore: codes or prefixes of codes, as for `--select` and `--ignore`: "PT030", "MX,TF" or
+            ["DEFAULT", "OPTIMIZE"].
+        target: names of consumers, as for `--target`: "tensorrt".
+        guess: whether repairs with `evidence: guess` run, too.
+        source: the framework's own file. "auto" finds a file next to the model, "none" uses no file.
+        constant_inputs: whether initializers that are also inputs are constants; "auto": yes if all of them are.
+        verify: also run the model before and after, and roll back what changes numbers that its rule promises to keep.
         inputs: for `verify`, an .npz file with the model's inputs; None makes them up.
         tidy: also remove nodes, initializers and imports that nothing uses.
         stamp: leave a record of the run in a model that changes.
         force: replace an existing file, which may be the model itself.
         limits: when to stop a run that does not come to its end.
         keep_partial: keep what was done when the clock ended the run (`limits.seconds`), instead of an error.
-        runtime: whether ONNX Runtime, where it is installed, is asked if it refuses the model and the result; "auto": models
-            up to 256 MiB, and results that changed; "yes": up to 1 GiB.
+        runtime: whether ONNX Runtime, if it is installed, loads the model and the result. "auto": models up to 256 MiB, and
+            results that changed; "yes": up to 1 GiB; "no": never.
 
     Raises:
-        RewriterError: the model, the source file or the inputs cannot be read, or the result cannot be written.
+        RewriterError: the model, the rules, the source file or the inputs cannot be read, or the result cannot be written.
     """
     if inputs is not None and not verify:
         raise RewriterError("`inputs` says what `verify` runs the model on; give both")
-    rules = load_rules() if rules is None else rules
+    chosen = chosen_rules(rules, select, ignore, target, guess=guess)
+    judging = Judging(
+        runtime=runtime if installed() else "no",
+        before=True,
+        verify=verify,
+        inputs=None if inputs is None else os.fspath(inputs),
+    )
     work = Work(
-        Rewriting(rules if rules.selected else rules.select(), limits=limits or Limits(), keep_partial=keep_partial, tidy=tidy),
+        Rewriting(chosen, limits=limits or Limits(), keep_partial=keep_partial, tidy=tidy),
         Reading(os.fspath(source), constant_inputs),
-        Judging(
-            runtime=runtime if installed() else "no",
-            before=True,
-            verify=verify,
-            inputs=None if inputs is None else os.fspath(inputs),
-        ),
+        judging,
         Writing(force=force, stamp=stamp),
         Notes(detail=True),
     )
-    with as_file(model) as (path, temporary), budgeted(Budget()):
-        job = Job(path, None if output is None else _target(Path(path), Path(output), force=force))
+    return _done(model, output, work)
+
+
+def optimize(
+    model: AnyModel,
+    output: StrPath | None = None,
+    *,
+    level: Literal["basic", "all"] = "all",
+    static: Mapping[str, Sequence[int]] | None = None,
+    rules: Rules = None,
+    select: Texts = (),
+    ignore: Texts = (),
+    target: Texts = (),
+    constant_inputs: Literal["auto", "yes", "no"] = "auto",
+    verify: bool = False,
+    tidy: bool = True,
+    stamp: bool = True,
+    force: bool = False,
+    limits: Limits | None = None,
+    runtime: Literal["no", "auto", "yes"] = "auto",
+) -> Result:
+    """Makes a model smaller and faster as `rewriter optimize` does, and returns the same bytes. Repairs do not run.
+
+    Args:
+        model, output: as for `fix`.
+        level: "basic" takes only rules that keep every bit of the result, "all" also those that may change the last ones.
+        static: shapes by the names of inputs, which get these shapes first: {"image": (1, 3, 224, 224)}.
+        rules, ignore, target, constant_inputs, verify, tidy, stamp, force, limits, runtime: as for `fix`.
+        select: codes in place of those of `level`.
+
+    Raises:
+        RewriterError: as for `fix`, or `static` names no input.
+    """
+    if level not in LEVELS:
+        raise RewriterError(f"level is {' or '.join(map(repr, LEVELS))}, not {level!r}")
+    work = Work(
+        Rewriting(chosen_rules(rules, select or LEVELS[level], ignore, target), limits=limits or Limits(), tidy=tidy),
+        Reading("auto", constant_inputs, tuple((static or {}).items())),
+        Judging(runtime=runtime if installed() else "no", before=True, verify=verify),
+        Writing(force=force, stamp=stamp),
+        Notes(detail=True),
+    )
+    return _done(model, output, work)
+
+
+def check(
+    model: AnyModel,
+    rules: Rules = None,
+    *,
+    select: Texts = (),
+    ignore: Texts = (),
+    target: Texts = (),
+    guess: bool = False,
+    source: StrPath = "auto",
+    constant_inputs: Literal["auto", "yes", "no"] = "auto",
+    expect: StrPath | None = None,
+    limits: Limits | None = None,
+    runtime: Literal["no", "auto", "yes"] = "auto",
+) -> Result:
+    """Which rules would fire on a model, and where, as `rewriter check` finds it. Nothing is written, and the model stays as
+    it is.
+
+    Args:
+        model, rules, select, ignore, target, guess, source, constant_inputs, limits: as for `fix`.
+        expect: an .npz file with the framework's own outputs, which the model's are compared with.
+        runtime: whether ONNX Runtime, if it is installed, loads the model; `Result.refused_before` is its error message.
+
+    Of a graph of onnx-graphsurgeon, or a `gs.Function`, only the rules are run: it has no source file, and no runtime is asked.
+
+    Raises:
+        RewriterError: the model, the rules or a file cannot be read.
+    """
+    if isinstance(model, gs.Graph):
+        chosen = chosen_rules(rules, select, ignore, target, guess=guess)
+        log = run_on_graph(model, chosen, Knowledge(None, has_kernel=has_kernel), limits, keep=False)
+        return Result(Outcome(IN_MEMORY, log=log), None, is_check=True)
+    work = Work(
+        Rewriting(chosen_rules(rules, select, ignore, target, guess=guess), limits=limits or Limits(), keep=False),
+        Reading(os.fspath(source), constant_inputs),
+        Judging(runtime=runtime if installed() else "no", expect=None if expect is None else os.fspath(expect)),
+        notes=Notes(detail=True),
+    )
+    return _done(model, None, work)
+
+
+def _done(model: AnyModel, output: StrPath | None, work: Work) -> Result:
+    with as_file(model) as (path, is_temporary), budgeted(Budget()):
+        target = None if output is None else _target(Path(path), Path(output), force=work.writing.force)
+        job = Job(path, target)
         outcome = Outcome(job.path)
-        result = Result(outcome, do(job, work, outcome))
-        if temporary:
+        result = Result(outcome, do(job, work, outcome), is_check=not work.rewriting.keep)
+        if is_temporary:
             result.hold()
         return result
 
@@ -195,49 +294,3 @@ def _target(path: Path, output: Path, *, force: bool) -> str:
     if not force:
         raise RewriterError(f"{output} is the input itself; force=True overwrites it")
     return str(path)
-
-
-# A model that a program holds, as the file that everything else works on.
-
-
-StrPath = os.PathLike[str] | str
-AnyModel = StrPath | onnx.ModelProto | Any
-"""A path, a message, an `onnx_ir.Model`, or what has a `model_proto`: PyTorch's `ONNXProgram`."""
-
-
-@contextmanager
-def as_file(model: AnyModel) -> Iterator[tuple[str, bool]]:
-    """The path of the model, and whether it is a temporary file, which is gone afterwards.
-
-    Raises:
-        RewriterError: it is no model, it refers to external data, or it is larger than a message may be.
-    """
-    if isinstance(model, str | os.PathLike):
-        yield os.fspath(model), False
-        return
-    message = _message(model)
-    if any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in message.graph.initializer):
-        raise RewriterError("the model refers to data in other files; save it, and give the path")
-    with TemporaryDirectory(prefix="rewriter-") as folder:
-        path = Path(folder, "model.onnx")
-        try:
-            path.write_bytes(message.SerializeToString())
-        except OSError as error:
-            raise RewriterError(f"{path}: {reason(error)}") from None
-        except Exception as error:  # protobuf's own, which has no public base
-            raise RewriterError(f"the model cannot be written as one message ({error}); save it with external data") from None
-        yield str(path), True
-
-
-def _message(model: Any) -> onnx.ModelProto:
-    if isinstance(model, onnx.ModelProto):
-        return model
-    proto = getattr(model, "model_proto", None)
-    if isinstance(proto, onnx.ModelProto):
-        return proto
-    ir = sys.modules.get("onnx_ir")
-    if ir is not None and isinstance(model, ir.Model):
-        from_ir: onnx.ModelProto = ir.to_proto(model)
-        return from_ir
-    kind = f"{type(model).__module__}.{type(model).__name__}"
-    raise RewriterError(f"a model is a path, an onnx.ModelProto, an onnx_ir.Model or PyTorch's ONNXProgram, not a {kind}")

@@ -40,6 +40,10 @@ class Job:
     adopts: bool = False
 
 
+LEVELS = {"basic": "BASIC", "all": "OPTIMIZE"}
+"""The selector of each level of `optimize`."""
+
+
 @record(frozen=True, slots=True)
 class Reading:
     """What a model is when the rules begin, and what is known of it beside its file.

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from rewriter.app.cli.output import say, wants_color
 from rewriter.app.configuration import rule_paths
 from rewriter.core.errors import RewriterError
-from rewriter.core.language.diagnostics import render_all, suggest
+from rewriter.core.language.diagnostics import render_all
 from rewriter.core.language.rule import Rule
 from rewriter.core.language.rule_files import find_rule_files
 from rewriter.core.language.rules import RuleSet, targets_meant
@@ -21,21 +21,6 @@ from rewriter.workbench.style import clean
 def read_rules(paths: Sequence[str] | None) -> list[Rule]:
     """The rules of `--rules` as they are written, by code. Errors as for `load_rules.read_rules`."""
     return rules_as_written(rule_paths(paths))
-
-
-def find_rule(code: str, rules: Sequence[Rule]) -> Rule:
-    """The rule of a code (letters of either case), or the one that took its place.
-
-    Raises:
-        RewriterError: there is none.
-    """
-    wanted = code.upper()
-    for rule in rules:
-        if rule.code.upper() == wanted or wanted in rule.header.replaces:
-            return rule
-    near = suggest(wanted, [rule.code for rule in rules])
-    hint = f"; did you mean {near}?" if near else "; `rewriter rules` lists them"
-    raise RewriterError(f"there is no rule {code!r}{hint}")
 
 
 def selected(args: argparse.Namespace) -> RuleSet:

@@ -88,6 +88,18 @@ class Model:
         self._late: LateDigest | None = None
         self._stamp: tuple[int, int] | None = None
 
+    def __repr__(self) -> str:
+        number = len(self.graph.nodes)
+        return f"<Model {self.path or self.graph.name}: {number:,} node{'s' * (number != 1)}, opset {self.graph.opset}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: inputs and outputs with their types."""
+        from rewriter.core.notebook import table
+
+        sides = (("input", self.graph.inputs), ("output", self.graph.outputs))
+        rows = [(side, tensor.name, _type_text(tensor)) for side, tensors in sides for tensor in tensors]
+        return table(repr(self), ("", "name", "type"), rows)
+
     @classmethod
     def from_proto(cls, proto: onnx.ModelProto, base_dir: str | os.PathLike[str] | None = None) -> Model:
         """The model of a message, which is copied.
@@ -342,6 +354,11 @@ def load(path: str | os.PathLike[str]) -> Model:
         raise RewriterError(f"{file}: {error}") from error
     model._stamp = None if found.data is None else _stamp(found.data)
     return model
+
+
+def _type_text(tensor: gs.Tensor) -> str:
+    shape = "" if tensor.shape is None else f"[{', '.join(map(str, tensor.shape))}]"
+    return f"{getattr(tensor.dtype, '__name__', tensor.dtype or '')}{shape}"
 
 
 def _metadata(proto: Any) -> dict[str, str]:

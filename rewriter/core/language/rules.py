@@ -113,6 +113,17 @@ class RuleSet:
     questions: tuple[Rule, ...] = ()
     runtimes: frozenset[str] = frozenset()
 
+    def __repr__(self) -> str:
+        ends = {rule.code: None for rule in (*self.rules[:1], *self.rules[-1:])}
+        chosen = "chosen rule" if self.selected else "rule"
+        return f"<RuleSet of {len(self):,} {chosen}{'s' * (len(self) != 1)}{': ' * bool(ends)}{' to '.join(ends)}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a row for each rule."""
+        from rewriter.core.notebook import table
+
+        return table(repr(self), ("code", "kind", "what is wrong"), [(one.code, one.kind.name, one.title) for one in self])
+
     def __iter__(self) -> Iterator[Rule]:
         return iter(self.rules)
 

@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from rewriter.core.language.rules import RuleSet
     from rewriter.workbench.surgery.split import Split
 
-LEVELS = {"basic": "BASIC", "all": "OPTIMIZE"}
-"""The selector of each level of `optimize`."""
-
 
 @command(
     "optimize",
@@ -57,6 +54,7 @@ LEVELS = {"basic": "BASIC", "all": "OPTIMIZE"}
 def optimize(args: argparse.Namespace) -> int:
     """Optimizes models; returns the exit code."""
     from rewriter.app.batch.jobs import OPTIMIZED
+    from rewriter.app.batch.work import LEVELS
     from rewriter.app.cli.batch import write_results
 
     if not args.origins["select"].startswith("--"):  # what a configuration selects, it selects for repairs

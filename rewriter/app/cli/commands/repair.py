@@ -258,25 +258,14 @@ def why(args: argparse.Namespace) -> int:
     """Explains one rule on one model; returns 0."""
     from rewriter.app.batch.jobs import opened
     from rewriter.app.cli.selection import target_names
+    from rewriter.app.findings import explained
     from rewriter.app.report.rule_lines import when_asked
     from rewriter.app.report.why_lines import why_lines, why_object
-    from rewriter.core.conditions.context import Context
-    from rewriter.core.conditions.recorded_graph import Knowledge
-    from rewriter.core.engine.run import run
-    from rewriter.core.graph.index import GraphIndex
     from rewriter.core.language.rules import EVERY_TARGET
-    from rewriter.rule_tools.explain.why_rules import explain
-    from rewriter.trust.proof.judges import has_kernel
-    from rewriter.trust.source.find import source_of
 
     rule, rules = _explained_rule(args)
     file = opened(args.model, args.source)
-    model = file.read()
-    model.constant_inputs = args.constant_inputs
-    source, notes = source_of(model, str(file.file), args.source)
-    known = Knowledge(source, rules.settings, model.overridable, has_kernel=has_kernel)
-    context = Context(GraphIndex(model.graph), known)
-    found = explain(context, rule, args.node, lambda: run(model.graph, rules, known, keep=False, detail=False))
+    found, exporter, notes = explained(file.file, rule.code, rules, args.node, args.source, args.constant_inputs)
     if not (rule.default or (rule.header.on_target and not {EVERY_TARGET, *rule.targets}.isdisjoint(target_names(args)))):
         notes.append(f"{rule.code} runs only {when_asked(rule)}")
     configuration = args.configuration
@@ -285,7 +274,7 @@ def why(args: argparse.Namespace) -> int:
             notes.append(f"{one.origin} suppresses {one.rule}" + (f" at {one.node}" if one.node else "") + f": {one.reason}")
     answer(
         args,
-        lambda: why_object(found, file.name, str(context.exporter), notes),
+        lambda: why_object(found, file.name, exporter, notes),
         lambda style: why_lines(found, notes, args.limit, style),
     )
     return 0
@@ -293,7 +282,8 @@ def why(args: argparse.Namespace) -> int:
 
 def _explained_rule(args: argparse.Namespace) -> tuple[Rule, RuleSet]:
     """The rule, and all selected ones with it among them."""
-    from rewriter.app.cli.selection import codes, find_rule, load, target_names
+    from rewriter.app.chosen_rules import find_rule
+    from rewriter.app.cli.selection import codes, load, target_names
 
     known = load(args.rules).with_settings(args.set)
     rule = find_rule(args.rule, list(known))

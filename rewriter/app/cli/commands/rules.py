@@ -137,7 +137,8 @@ def _for_targets(rules: Sequence[Rule], targets: Sequence[str]) -> Sequence[Rule
 )
 def rule(args: argparse.Namespace) -> int:
     """Shows one rule; returns 0."""
-    from rewriter.app.cli.selection import find_rule, read_rules
+    from rewriter.app.chosen_rules import find_rule
+    from rewriter.app.cli.selection import read_rules
     from rewriter.app.report.rule_lines import rule_lines, rule_object, text_lines
 
     found = find_rule(args.code, read_rules(args.rules))

@@ -1,0 +1,60 @@
+"""The rules that the functions of the Python interface run, from their arguments; the options of the commands are in
+`cli.selection`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from rewriter.app.configuration import rule_paths
+from rewriter.core.errors import RewriterError
+from rewriter.core.language.diagnostics import suggest
+from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import RuleSet
+from rewriter.rule_tools.load_rules import load_rules
+
+Texts = str | Sequence[str]
+StrPath = os.PathLike[str] | str
+Rules = RuleSet | StrPath | Sequence[StrPath] | None
+
+
+def chosen_rules(rules: Rules, select: Texts, ignore: Texts, target: Texts, *, guess: bool = False) -> RuleSet:
+    """The rules that the arguments of a function name. A rule set that was selected from stays as it is unless they name some.
+
+    Raises:
+        RewriterError: a path or a name fits no rule, or a rule file is wrong.
+    """
+    known = loaded_rules(rules)
+    names = [*map(_words, (select, ignore)), [name.lower() for name in _words(target)]]
+    return known if known.selected and not any(names) and not guess else known.select(*names, guess=guess)
+
+
+def loaded_rules(rules: Rules) -> RuleSet:
+    """The rules of an argument. Raises RewriterError if a path names no rule file, or a rule file is wrong."""
+    if isinstance(rules, RuleSet):
+        return rules
+    if rules is None:
+        return load_rules()
+    paths = [rules] if isinstance(rules, str | os.PathLike) else list(rules)
+    return load_rules(rule_paths([os.fspath(path) for path in paths]))
+
+
+def _words(texts: Texts) -> list[str]:
+    listed = [texts] if isinstance(texts, str) else texts
+    return [word.upper() for text in listed for word in text.replace(",", " ").split()]
+
+
+def find_rule(code: str, rules: Sequence[Rule]) -> Rule:
+    """The rule of a code (letters of either case), or the one that took its place.
+
+    Raises:
+        RewriterError: there is none.
+    """
+    wanted = code.upper()
+    for rule in rules:
+        if rule.code.upper() == wanted or wanted in rule.header.replaces:
+            return rule
+    near = suggest(wanted, [rule.code for rule in rules])
+    hint = f"; did you mean {near}?" if near else "; `rewriter rules` lists them"
+    raise RewriterError(f"there is no rule {code!r}{hint}")

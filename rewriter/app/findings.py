@@ -1,0 +1,162 @@
+"""`why`, `diff` and `compare` from Python: what they find as an object, and as the commands print it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from html import escape
+from pathlib import Path
+from typing import Any, Generic, Literal, TypeVar
+
+from rewriter.core.graph.any_model import AnyModel, StrPath, as_file
+from rewriter.core.language.rules import RuleSet
+from rewriter.core.log import Log
+from rewriter.rule_tools.explain.places import Explanation
+from rewriter.trust.difference import Difference
+from rewriter.trust.proof.layer_comparison import Comparison
+from rewriter.workbench.style import Style
+
+Found = TypeVar("Found")
+IN_MEMORY = "<model>"
+MAX_ROWS = 20
+"""Places that the text of an explanation lists."""
+
+
+class Finding(Generic[Found]):
+    """What a command found. As text it is what the command prints; a notebook shows the same.
+
+    Attributes:
+        found: the finding itself, with what it consists of.
+        data: the finding as `--format json` has it.
+    """
+
+    def __init__(self, found: Found, data: dict[str, Any], lines: Callable[[Style], Iterator[str]]) -> None:
+        self.found = found
+        self.data = data
+        self._lines = lines
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines(Style()))
+
+    def __repr__(self) -> str:
+        return f"<Finding of {len(str(self).splitlines())} lines; print it>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+def why(
+    rule: str,
+    model: AnyModel,
+    node: str | None = None,
+    *,
+    rules: RuleSet | StrPath | list[StrPath] | None = None,
+    source: StrPath = "auto",
+    constant_inputs: Literal["auto", "yes", "no"] = "auto",
+) -> Finding[Explanation]:
+    """Why a rule fires on a model, or does not, at each place at which its pattern could end; as `rewriter why`.
+
+    Args:
+        rule: its code.
+        model: as for `fix`.
+        node: only places that this node is part of: its name, the name of one of its outputs, or a pattern such as "block1/*".
+        rules, source, constant_inputs: as for `fix`.
+
+    Raises:
+        RewriterError: there is no such rule or node, or a file cannot be read.
+    """
+    from rewriter.app.chosen_rules import find_rule, loaded_rules
+    from rewriter.app.report.why_lines import why_lines, why_object
+
+    known = loaded_rules(rules)
+    chosen = find_rule(rule, list(known))
+    selected = known.select(["DEFAULT", chosen.code])
+    with as_file(model) as (path, is_temporary):
+        found, exporter, notes = explained(Path(path), chosen.code, selected, node, str(source), constant_inputs)
+    name = IN_MEMORY if is_temporary else path
+    return Finding(found, why_object(found, name, exporter, notes), lambda style: why_lines(found, notes, MAX_ROWS, style))
+
+
+def explained(
+    path: Path,
+    code: str,
+    rules: RuleSet,
+    node: str | None,
+    source: str,
+    constant_inputs: Literal["auto", "yes", "no"],
+) -> tuple[Explanation, str, list[str]]:
+    """One rule of a set on the model in a file: the explanation, who exported the model, and notes on the source file."""
+    from rewriter.core.conditions.context import Context
+    from rewriter.core.conditions.recorded_graph import Knowledge
+    from rewriter.core.engine.run import run
+    from rewriter.core.graph.index import GraphIndex
+    from rewriter.core.graph.model import load
+    from rewriter.rule_tools.explain.why_rules import explain
+    from rewriter.trust.proof.judges import has_kernel
+    from rewriter.trust.source.find import source_of
+
+    model = load(path)
+    model.constant_inputs = constant_inputs
+    origin, notes = source_of(model, str(path), source)
+    known = Knowledge(origin, rules.settings, model.overridable, has_kernel=has_kernel)
+    context = Context(GraphIndex(model.graph), known)
+
+    def replay() -> Log:
+        return run(model.graph, rules, known, keep=False, detail=False)
+
+    rule = rules.get(code)
+    assert rule is not None
+    return explain(context, rule, node, replay), str(context.exporter), list(notes)
+
+
+def diff(before: AnyModel, after: AnyModel) -> Finding[list[Difference]]:
+    """How two models differ by what their nodes compute from what, as `rewriter diff`. `found` is empty if they do not.
+
+    Raises:
+        RewriterError: this is no model, or it cannot be read.
+    """
+    from rewriter.app.report.comparison_lines import comparison_lines, comparison_object
+    from rewriter.trust.difference import compare_files
+
+    with as_file(before) as (one, _), as_file(after) as (other, _):
+        found = compare_files(Path(one), Path(other))
+        names = _names(before, one, after, other)
+    return Finding(found, comparison_object(*names, found), lambda style: comparison_lines(*names, found, style))
+
+
+def compare(
+    before: AnyModel,
+    after: AnyModel,
+    *,
+    inputs: StrPath | None = None,
+    rtol: float = 1e-4,
+    atol: float = 1e-6,
+    memory: int = 256 << 20,
+    layers: bool = False,
+) -> Finding[Comparison]:
+    """Runs two models on the same inputs and finds the first tensor that differs, as `rewriter compare`. `found.same` says
+    whether the outputs agree.
+
+    Args:
+        before, after: as for `fix`.
+        inputs: an .npz file with inputs of `before`; None makes them up, always the same.
+        rtol: relative to the largest magnitude of the tensor.
+        atol: absolute.
+        memory: bytes that fetched tensors may take at a time.
+        layers: compare all inner tensors that have a counterpart, even if the outputs agree.
+
+    Raises:
+        RewriterError: this is no model, it cannot be read, or the inputs do not fit.
+    """
+    from rewriter.app.report.comparison_lines import layers_lines, layers_object
+    from rewriter.trust.proof.layer_comparison import compare_models
+
+    feed = None if inputs is None else str(inputs)
+    with as_file(before) as (one, _), as_file(after) as (other, _):
+        found = compare_models(Path(one), Path(other), inputs=feed, rtol=rtol, atol=atol, memory=memory, layers=layers)
+        names = _names(before, one, after, other)
+    return Finding(found, layers_object(*names, found), lambda style: layers_lines(*names, found, style))
+
+
+def _names(before: AnyModel, one: str, after: AnyModel, other: str) -> tuple[str, str]:
+    """What the models are called in texts: their paths, or what they are if they have none."""
+    return (str(one) if one == str(before) else "before"), (str(other) if other == str(after) else "after")
