@@ -72,7 +72,7 @@ def test_bad_files_raise(tmp_path: Path) -> None:
 def test_what_is_no_graph_is_refused(given: object) -> None:
     with pytest.raises(rewriter.RewriterError, match=f"not on a {type(given).__name__}"):
         rewriter.rewrite(given)
-    with pytest.raises(rewriter.RewriterError, match="no such file|the model is empty"):
+    with pytest.raises(rewriter.RewriterError, match=r"no such file|the model is empty"):
         rewriter.check(given)
 
 
