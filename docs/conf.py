@@ -68,8 +68,8 @@ def prepared(app: Any, page: str, source: list[str]) -> None:
 def tree(index: str) -> str:
     """The pages that the index names, by its headings, as Sphinx wants them."""
     parts = ["", "```{toctree}", ":hidden:", "", "Commands <commands/index>", "```"]
-    for group in re.split(r"(?m)^\| \*\*", index)[1:]:
-        caption, _, rows = group.partition("**")
+    for group in re.split(r"(?m)^## ", index)[1:]:
+        caption, _, rows = group.partition(":")
         names = dict.fromkeys(re.findall(r"\]\(([\w-]+)\.md\)", rows))
         parts.append("\n".join(["", "```{toctree}", ":hidden:", f":caption: {caption}", "", *names, "```"]))
     return "\n" + "\n".join(parts) + "\n"

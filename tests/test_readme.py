@@ -48,20 +48,6 @@ def test_the_first_command_prints_what_is_shown(tmp_path: Path) -> None:
     assert done.stdout.replace(fixed, arguments[target]).rstrip() == expected
 
 
-def test_what_commands_are_said_to_print(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(ROOT)
-    shown = re.findall(r"^    \$ rewriter (.*)\n((?:    .*\n)+)", README, re.MULTILINE)
-    assert shown
-    for command, printed in shown:
-        arguments = shlex.split(command)
-        target = arguments[arguments.index("-o") + 1]
-        fixed = str(tmp_path / target)
-        assert main([fixed if argument == target else argument for argument in arguments]) == 0
-        assert capsys.readouterr().out.replace(fixed, target) == re.sub(r"^    ", "", printed, flags=re.MULTILINE)
-
-
 def test_the_model_of_the_first_command_is_refused_before_and_right_after(tmp_path: Path) -> None:
     runtime = pytest.importorskip("onnxruntime")
     command = next(line for line in README.splitlines() if line.startswith(FIRST))
