@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -29,8 +30,8 @@ suppress_warnings = ["myst.strikethrough"]
 autodoc_typehints = "description"
 autodoc_member_order = "bysource"
 
-REPOSITORY = "https://github.com/OWNER/rewriter/blob/main/"
-"""Where files that are no pages are read."""
+REPOSITORY = os.environ.get("REPOSITORY", "https://localhost/") + "/blob/main/"
+"""Where files that are no pages are read; whoever publishes the site sets REPOSITORY to the address of the repository."""
 
 
 def setup(app: Any) -> None:

@@ -45,6 +45,7 @@ NETS: dict[str, Path | str] = {
     "README.md": MODELS / "pytorch-2.13-max-pool-of-an-image" / "model.onnx",
     "batch-size.md": RESHAPE,
     "first-rule.md": RESHAPE,
+    "ci.md": GEMM,
     "compare.md": POOL,
     "diff.md": GEMM,
     "no-symbol-file.md": POOL,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rewriter.rule_tools.load_rules import load_rules
     from rewriter.trust.stamp import stamp
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Finding", "Limits", "Log", "Model", "Result", "RewriterError", "__version__", "check", "compare", "convert", "diff",

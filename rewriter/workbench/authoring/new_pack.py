@@ -131,7 +131,7 @@ requires-python = ">=3.10"
 dependencies = ["rewriter>={version}"]
 
 [project.optional-dependencies]
-test = ["rewriter[verify]>={version}", "pytest>=8"]
+test = ["onnx-rewriter[verify]>={version}", "pytest>=8"]
 
 [project.entry-points."rewriter.rules"]
 {name} = "{package}.rules"

@@ -336,7 +336,7 @@ def fmt(args: argparse.Namespace) -> int:
     "answer editors about rule files",
     description="Speaks the Language Server Protocol on standard input and output: diagnostics as one types, hover, "
     "completion, definitions, formatting, and lenses that run tests and verify rules. Editors start it by themselves. "
-    "Needs rewriter[editor].",
+    "Needs onnx-rewriter[editor].",
     epilog="example: rewriter lsp --stdio",
     options=("stdio",),
 )

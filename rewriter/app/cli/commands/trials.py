@@ -242,7 +242,7 @@ GRACE = 60.0
     "look for counterexamples to what rules promise",
     RULES,
     description="Runs each rule on random instances of its pattern and compares the models before and after in ONNX "
-    "Runtime and in onnx.reference. Rules that are as the lock file has them are not run again. Needs rewriter[verify]. "
+    "Runtime and in onnx.reference. Rules that are as the lock file has them are not run again. Needs onnx-rewriter[verify]. "
     "The exit code is 1 for a counterexample, or a rule that could not be verified and does not say why.",
     epilog="examples:\n  rewriter verify my_rules/ --samples 2000\n  rewriter verify rules/ --locked",
     options=(
