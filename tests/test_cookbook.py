@@ -1,4 +1,4 @@
-"""The rules of docs/cookbook.md are taken into other people's files as they stand, so they must be right as they stand."""
+"""The rules of the two cookbook pages are taken into other people's files as they stand, so they must be right as they stand."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from rewriter.app.cli.main import main
 from rewriter.rule_tools.lint.rule_set import lint
 from rewriter.rule_tools.load_rules import load_rules
 
-PAGE = (Path(__file__).parent.parent / "docs" / "cookbook.md").read_text(encoding="utf-8")
-RECIPES = [re.findall(r"^```rules\n(.*?)^```$", part, re.DOTALL | re.MULTILINE) for part in PAGE.split("\n## ")[1:]]
+DOCS = Path(__file__).parent.parent / "docs"
+PAGES = [(DOCS / name).read_text(encoding="utf-8") for name in ("cookbook.md", "cookbook-models.md")]
+PARTS = [part for page in PAGES for part in page.split("\n## ")[1:]]
+RECIPES = [re.findall(r"^```rules\n(.*?)^```$", part, re.DOTALL | re.MULTILINE) for part in PARTS]
 
 
 @pytest.fixture
