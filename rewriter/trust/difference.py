@@ -513,13 +513,16 @@ def _interface(one: onnx.GraphProto, other: onnx.GraphProto) -> Iterator[Differe
     yield from _overridable(_listed(one), _listed(other))
 
 
+LISTED = "initializers among the inputs"
+
+
 def _overridable(one: list[str], other: list[str]) -> Iterator[Difference]:
     """Initializers among the inputs that only one model has there, or all of them where only the order differs."""
     if one == other:
         return
     mine, theirs = [name for name in one if name not in other], [name for name in other if name not in one]
     before, after = (mine, theirs) if mine or theirs else (one, other)
-    yield Difference("input", "", "initializers among the inputs", "", ", ".join(before) or "none", ", ".join(after) or "none")
+    yield Difference("input", "", LISTED, "", ", ".join(before) or "none", ", ".join(after) or "none")
 
 
 def _initializer_names(graph: onnx.GraphProto) -> set[str]:
@@ -553,19 +556,26 @@ def _outputs(graph: onnx.GraphProto) -> dict[str, str]:
 
 def _graphs(one: Side, other: Side, outer: Callable[[str, str], bool] | None = None) -> Iterator[Difference]:
     """Differences of two graphs, those of the bodies inside of them behind those of the nodes that hold them."""
-    yield from _Graphs(one, other, outer).differences()
+    yield from ComparedGraphs(one, other, outer).differences()
 
 
-class _Graphs:
+class ComparedGraphs:
+    """Two graphs whose nodes are paired: what differs, and which tensors are the same.
+
+    Attributes:
+        one, other: the graphs.
+        pairing: of their nodes.
+    """
+
     def __init__(self, one: Side, other: Side, outer: Callable[[str, str], bool] | None) -> None:
-        self._one = one
-        self._other = other
+        self.one = one
+        self.other = other
         self._outer = outer
-        self._pairing = Pairing(one, other)
+        self.pairing = Pairing(one, other)
         self._compared: set[tuple[str, str]] = set()
 
     def differences(self) -> Iterator[Difference]:
-        one, other, pairing = self._one, self._other, self._pairing
+        one, other, pairing = self.one, self.other, self.pairing
         for number in range(len(one.nodes)):
             counterpart = pairing.forth.get(number)
             if counterpart is None:
@@ -579,7 +589,7 @@ class _Graphs:
         yield from self._unread()
 
     def _nodes(self, number: int, counterpart: int) -> Iterator[Difference]:
-        one, other = self._one, self._other
+        one, other = self.one, self.other
         name = _name(one, number)
         mine = {text(a.name): a for a in one.nodes[number].attribute}
         theirs = {text(a.name): a for a in other.nodes[counterpart].attribute}
@@ -596,7 +606,7 @@ class _Graphs:
     def _attributes(
         self, name: str, part: str, before: onnx.AttributeProto | None, after: onnx.AttributeProto | None
     ) -> Iterator[Difference]:
-        place = self._one.path
+        place = self.one.path
         if before is None or after is None:
             shown = tuple(None if a is None else attribute_text(a) for a in (before, after))
             yield Difference("attribute", place, name, part, shown[0], shown[1])
@@ -604,36 +614,36 @@ class _Graphs:
             prefix = "" if place == "main" else f"{place}/"
             bodies = [
                 of_graph(a.g, f"{prefix}{name}.{part}", side.folder, side)
-                for a, side in ((before, self._one), (after, self._other))
+                for a, side in ((before, self.one), (after, self.other))
             ]
-            yield from _graphs(bodies[0], bodies[1], self._same)
-        elif attribute_digest(before, self._one) != attribute_digest(after, self._other):
+            yield from _graphs(bodies[0], bodies[1], self.same)
+        elif attribute_digest(before, self.one) != attribute_digest(after, self.other):
             yield Difference("attribute", place, name, part, attribute_text(before), attribute_text(after))
 
     def _tensors(self, kind: str, name: str, part: str, before: str, after: str) -> Iterator[Difference]:
         """Two tensors that stand at one place."""
-        if self._same(before, after):
+        if self.same(before, after):
             return
-        mine, theirs = self._one.constant(before), self._other.constant(after)
+        mine, theirs = self.one.constant(before), self.other.constant(after)
         if mine is None or theirs is None:
-            shown = _tensor(self._one, before), _tensor(self._other, after)
-            yield Difference(kind, self._one.path, name, part, *shown)
+            shown = _tensor(self.one, before), _tensor(self.other, after)
+            yield Difference(kind, self.one.path, name, part, *shown)
         elif (before, after) not in self._compared:
             self._compared.add((before, after))
-            yield _constants(self._one.path, mine, theirs)
+            yield _constants(self.one.path, mine, theirs)
 
-    def _same(self, before: str, after: str) -> bool:
+    def same(self, before: str, after: str) -> bool:
         """Whether two tensors are made by one pair of nodes, are the same input, or have the same values."""
-        one, other = self._one, self._other
+        one, other = self.one, self.other
         if not before or not after:
             return before == after
         mine, theirs = one.makers.get(before), other.makers.get(after)
         if mine is not None and theirs is not None:
-            return self._pairing.forth.get(mine[0]) == theirs[0] and mine[1] == theirs[1]
+            return self.pairing.forth.get(mine[0]) == theirs[0] and mine[1] == theirs[1]
         if mine is not None or theirs is not None:
             return False
         if before in one.inputs or after in other.inputs:
-            if self._one.positional and before in one.inputs and after in other.inputs:
+            if self.one.positional and before in one.inputs and after in other.inputs:
                 return one.inputs.index(before) == other.inputs.index(after)
             return before == after and before in one.inputs and after in other.inputs
         if before in one.constants or after in other.constants or self._outer is None:
@@ -642,8 +652,8 @@ class _Graphs:
 
     def _results(self) -> Iterator[Difference]:
         """What the outputs of the graphs are: by name in the model, by position elsewhere."""
-        one, other = self._one, self._other
-        if self._one.positional:
+        one, other = self.one, self.other
+        if self.one.positional:
             for position in range(max(len(one.outputs), len(other.outputs))):
                 before, after = ("".join(side.outputs[position : position + 1]) for side in (one, other))
                 yield from self._tensors("result", after or before, str(position), before, after)
@@ -655,13 +665,13 @@ class _Graphs:
     def _unread(self) -> Iterator[Difference]:
         """Constants without a counterpart: which values one model has and the other has not."""
         counted = [{pair[side] for pair in self._compared} for side in (0, 1)]
-        values = [{contents.digest for contents in side.constants.values()} for side in (self._one, self._other)]
-        for contents in self._one.constants.values():
+        values = [{contents.digest for contents in side.constants.values()} for side in (self.one, self.other)]
+        for contents in self.one.constants.values():
             if contents.digest not in values[1] and contents.name not in counted[0]:
-                yield Difference("constant", self._one.path, contents.name, "", contents.type, None)
-        for contents in self._other.constants.values():
+                yield Difference("constant", self.one.path, contents.name, "", contents.type, None)
+        for contents in self.other.constants.values():
             if contents.digest not in values[0] and contents.name not in counted[1]:
-                yield Difference("constant", self._one.path, contents.name, "", None, contents.type)
+                yield Difference("constant", self.one.path, contents.name, "", None, contents.type)
 
 
 def _constants(place: str, one: ConstantContents, other: ConstantContents) -> Difference:

@@ -6,8 +6,6 @@ import difflib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import onnx
-
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model
 from rewriter.core.language import ast
@@ -17,7 +15,7 @@ from rewriter.core.onnxfile.write import write_bytes
 from rewriter.core.record import record
 from rewriter.rule_tools.format import format_text
 from rewriter.trust.rule_tests import TestResult, contradictions, inline_tests, limited_results, read_model
-from rewriter.workbench.authoring.new_rule import model_text
+from rewriter.workbench.authoring.new_rule import model_text, without_new_names
 
 
 @record(frozen=True, slots=True)
@@ -58,20 +56,11 @@ def _blessing(rule: Rule, test: ast.Test, result: TestResult) -> Blessing | Test
     if contradiction is not None:
         return _refused(result, f"what the rule makes contradicts itself: {contradiction}")
     try:
-        text = model_text(_without_new_names(proto, read_model(test.before)))
+        text = model_text(without_new_names(proto, read_model(test.before)))
     except RewriterError as error:
         return _refused(result, str(error))
     lines = difflib.unified_diff(str(test.after).splitlines(), text.splitlines(), "expected", "blessed", lineterm="", n=3)
     return Blessing(result, before, span, text, tuple(lines))
-
-
-def _without_new_names(model: onnx.ModelProto, before: onnx.ModelProto) -> onnx.ModelProto:
-    """The model without the names that the run gave to new nodes."""
-    known = {node.name for node in before.graph.node}
-    for node in model.graph.node:
-        if node.name not in known:
-            node.ClearField("name")
-    return model
 
 
 def _refused(result: TestResult, why: str) -> TestResult:

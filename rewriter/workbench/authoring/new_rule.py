@@ -5,10 +5,10 @@ What the model tells is filled in. What only the author knows is marked, and unt
 
 from __future__ import annotations
 
-import math
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import product
 
 import onnx
 import onnx.printer
@@ -18,18 +18,16 @@ from rewriter.core.facts.single_node import known_types
 from rewriter.core.framework.exporter import detect
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.model_text import canonical_text
-from rewriter.core.language.diagnostics import Diagnostic, escape, suggest
-from rewriter.core.language.parse import parse
+from rewriter.core.language.diagnostics import escape, suggest
 from rewriter.core.language.rules import RuleSet
-from rewriter.core.language.schema import OLDEST_OPSET, history, normal, qualified, schema, versions
-from rewriter.core.language.syntax.words import reserved
 from rewriter.core.onnxfile.part import bodies, body_alone, part_of
-from rewriter.rule_tools.checks.check import check
 from rewriter.rule_tools.checks.header import CODE
 from rewriter.rule_tools.format import format_text
-from rewriter.trust.proof.judges import CHECKER, FULL_CHECK, SESSION
-from rewriter.trust.proof.models.validity import Candidate
+from rewriter.trust.difference import ComparedGraphs, of_graph
 from rewriter.trust.rule_tests import read_model
+from rewriter.workbench.authoring.changed_regions import Region
+from rewriter.workbench.authoring.region_rule import AROUND, RegionRule
+from rewriter.workbench.authoring.rule_text import FILL, compiled, kind_of_refused, main_version, refusal
 from rewriter.workbench.surgery.reduction import Reduction, Trials
 
 # A model as the tests of rule files have it: ONNX text that is read as what it was made of.
@@ -65,6 +63,15 @@ def model_text(model: onnx.ModelProto) -> str:
     return text
 
 
+def without_new_names(model: onnx.ModelProto, before: onnx.ModelProto) -> onnx.ModelProto:
+    """The model without the names that the run gave to new nodes."""
+    known = {node.name for node in before.graph.node}
+    for node in model.graph.node:
+        if node.name not in known:
+            node.ClearField("name")
+    return model
+
+
 def _joined(found: re.Match[str]) -> str:
     return f'"{found[1]}": {found[2]}'
 
@@ -88,25 +95,39 @@ def around_node(model: Model, name: str, depth: int, rules: RuleSet, *, runtime:
     Raises:
         RewriterError: there is no such node.
     """
+    part, places = around_nodes(model, [name], depth, rules, runtime=runtime)
+    return part, places[0]
+
+
+def around_nodes(
+    model: Model, names: Sequence[str], depth: int, rules: RuleSet, *, runtime: bool
+) -> tuple[onnx.ModelProto, list[int]]:
+    """The same for several nodes of one graph or body."""
     whole, types = model.sketch(), known_types(model)
-    place = _place(whole.graph, name)
-    if place is None:
+    places = _places(whole.graph, names)
+    if not places:
         for number, body in enumerate(bodies(whole.graph.node)):
-            if _place(body, name) is not None:
+            if _places(body, names):
                 whole = body_alone(whole, number, types)
-                place = _place(whole.graph, name)
+                places = _places(whole.graph, names)
                 break
-    if place is None:
-        near = suggest(name, [text for node in whole.graph.node for text in (node.name, *node.output) if text])
+    if not places:
+        near = suggest("".join(names[:1]), [text for node in whole.graph.node for text in (node.name, *node.output) if text])
         hint = f"did you mean {near!r}?" if near else "`rewriter show MODEL --nodes` lists them"
-        raise RewriterError(f"no node and no node's output is called {name!r}; {hint}")
-    kept = sorted(_near(whole.graph, place, depth))
+        raise RewriterError(f"no node and no node's output is called {''.join(names[:1])!r}; {hint}")
+    kept = sorted({near for place in places for near in _near(whole.graph, place, depth)})
     part = Model.from_proto(part_of(whole, kept, types), model.folder)
     part.constant_inputs = "yes" if model.inputs_are_constant else "no"
     work = Reduction(part, Trials(part, [], rules, runtime=runtime), time.monotonic() + SECONDS)
     work.smaller_weights()
     work.fewer_words()
-    return work.finished(), kept.index(place)
+    return work.finished(), [kept.index(place) for place in places]
+
+
+def _places(graph: onnx.GraphProto, names: Sequence[str]) -> list[int]:
+    """The places of all these nodes; none where one is missing."""
+    found = [_place(graph, name) for name in names]
+    return [] if None in found else [place for place in found if place is not None]
 
 
 def _place(graph: onnx.GraphProto, name: str) -> int | None:
@@ -138,12 +159,13 @@ def _near(graph: onnx.GraphProto, place: int, depth: int) -> set[int]:
     return found | {number for number in constants if graph.node[number].op_type == "Constant"}
 
 
-FILL = "FILL IN"
-"""What marks a line that wants an answer of the author."""
-
-_LONGEST = 100  # characters of a message that is taken as a symptom
-_WORDS = 4  # that a part of a message has to have to say what is wrong
-_SLUG = 40  # characters of a slug
+def check_code(code: str, rules: RuleSet) -> None:
+    """Raises RewriterError for what is no code, and for that of a rule."""
+    if not CODE.fullmatch(code):
+        raise RewriterError(f"{code!r} is no code of a rule: capital letters and a number, as MY001")
+    taken = rules.get(code)
+    if taken is not None:
+        raise RewriterError(f"{code} is the code of a rule already: {taken.title} ({taken.path})")
 
 
 def new_rule(
@@ -163,227 +185,49 @@ def new_rule(
     Raises:
         RewriterError: the code is none or is taken, there is no such node, or no pattern can say what stands there.
     """
-    if not CODE.fullmatch(code):
-        raise RewriterError(f"{code!r} is no code of a rule: capital letters and a number, as MY001")
-    taken = rules.get(code)
-    if taken is not None:
-        raise RewriterError(f"{code} is the code of a rule already: {taken.title} ({taken.path})")
+    check_code(code, rules)
     part, root = around_node(model, name, depth, rules, runtime=runtime)
-    text = model_text(part)
-    skeleton = Skeleton(part, root, code, escape(origin), text, model, runtime)
-    problems: list[Diagnostic] = []
-    opsets = f"{skeleton.oldest}..", str(skeleton.version)
-    for opset, anew in ((opset, anew) for anew in (True, False) for opset in opsets):
-        written = skeleton.written(opset, anew=anew)
-        rule_file, problems = parse(written, "new.rules")
-        problems = problems or [found for found in check(rule_file) if not found.is_warning]
-        if not problems:
-            return format_text(written, "new.rules")
-    raise RewriterError(f"no pattern can say what stands around {name!r}: {problems[0].message}; try another --depth")
-
-
-class Skeleton:
-    """The parts of the file.
-
-    Attributes:
-        version: of ONNX's operators in the model; `oldest` the first one from which all of the pattern is as it is there.
-    """
-
-    def __init__(
-        self, part: onnx.ModelProto, root: int, code: str, origin: str, text: str, model: Model, runtime: bool
-    ) -> None:
-        self.code, self._origin, self._text = code, origin, text
-        self._exporter = detect(model.graph).name
-        graph = part.graph
-        self._root = graph.node[root]
-        self._nodes = [node for node in graph.node if node.op_type != "Constant"]
-        self._constants = {tensor.name for tensor in graph.initializer}
-        self._constants.update(name for node in graph.node if node.op_type == "Constant" for name in node.output)
-        self._imports = {normal(entry.domain): entry.version for entry in part.opset_import}
-        self.version = self._imports.get("", 1)
-        self.oldest = max((self._since(node) for node in self._nodes), default=min(OLDEST_OPSET, self.version))
-        self._names: dict[str, str] = {}
-        self._taken: set[str] = set()
-        self._name_all()
-        self._refusal = _refusal(part, model, runtime)
-
-    def written(self, opset: str, *, anew: bool) -> str:
-        """The file, not yet laid out; `anew` if the rewrite makes the nodes of the pattern, which can be more than ONNX has."""
+    text, refused, exporter = model_text(part), refusal(part, model, runtime), detect(model.graph).name
+    header = [f'exporter: "{exporter}"'] if exporter else []
+    header += kind_of_refused(refused) if refused else ["kind: exact"]
+    types, version = known_types(Model.from_proto(part)), main_version(part)
+    fix = f"{FILL}: what the rule does, in a sentence that begins with a verb."
+    problem = ""
+    for anew, is_open in product((True, False), repeat=2):
+        try:
+            parts = RegionRule(_made_again(part, anew), types, version, AROUND)
+            opset = f"opset: {parts.oldest}.." if is_open else f"opset: {version}"
+            where = [f"false  # {FILL}: when the rule is right; until then it fires nowhere"]
+            rule = compiled("\n".join(parts.lines(code, [*header, opset], fix, [], where)))
+        except RewriterError as error:
+            problem = problem or str(error)
+            continue
+        place = part.graph.node[root]
         lines = [
-            f"# Begun by `rewriter new` from {self._origin}, around {escape(self._root.name or self._root.output[0])}.",
-            f"# Answer what is marked {FILL}; until then the rule fires nowhere. `rewriter test` runs the tests below.",
+            f"# Begun by `rewriter new` from {escape(origin)}, around {escape(place.name or place.output[0])}.",
+            f"# Answer what is marked {FILL}. The rewrite makes what is there anew. `rewriter test` runs the tests below.",
             "",
-            f"/// {FILL}: what is wrong, in at most 70 characters that name operator, exporter and symptom.",
-            "///",
-            f"/// {FILL}: how one notices, which versions of the exporter write this, and what keeps the rule from firing",
-            "/// where nothing is wrong.",
-            f"rule {self.code} {self._slug()}",
-            f"<{', '.join(self._header(opset))}>",
-            "",
-            "match {",
-            *(f"  {line}" for line in self._pattern()),
-            "}",
-            f"# {FILL}: leave out above what need not stand there, and say in `where` lines when the rule is right.",
-            "where false",
-            "",
-            "rewrite {",
-            f"  # {FILL}: {'this makes the nodes anew, as they are' if anew else 'what should stand there'}.",
-            *(f"  {line}" for line in (self._rewrite() if anew else self._stand_in())),
-            "}",
-            "",
+            rule.source.text,
             f"# {FILL}: write `becomes ~~~ ~~~` for `unchanged`, and have `rewriter test --bless` write what the rule makes.",
-            f'test "{self._slug()}, as it was exported" unchanged ~~~',
-            self._text,
-            "~~~",
+            *(f'test "{rule.slug}, as it was exported" unchanged ~~~', text, "~~~"),
             f"# {FILL}: change this model into one that is as near to the pattern as can be, and right.",
-            "# A twin is what the exporter made of a correct program; say in a comment of which, and with which version."
-            if self._exporter
-            else "# It should be kept from firing by one `where` line alone.",
-            f'test "{FILL}: why this one is left alone" {"twin" if self._exporter else "unchanged"} ~~~',
-            self._text,
-            "~~~",
+            "# A twin is what the exporter made of a correct program; say in a comment of which, and with which version.",
+            *(f'test "{FILL}: why this one is left alone" {"twin" if exporter else "unchanged"} ~~~', text, "~~~\n"),
         ]
-        return "\n".join(lines) + "\n"
-
-    def _header(self, opset: str) -> Iterator[str]:
-        if self._exporter:
-            yield f'exporter: "{self._exporter}"'
-        if self._refusal:
-            yield "kind: repair"
-            yield "evidence: refused"
-        else:
-            yield "kind: exact"
-        yield f"opset: {opset}"
-        if self._refusal:
-            yield f"symptom: {_quoted(self._refusal)}"
-
-    def _slug(self) -> str:
-        words = ["".join(c if c.isalnum() else "-" for c in node.op_type.lower()).strip("-") for node in self._nodes]
-        slug = "-".join(word for word in words if word and word.isascii())
-        return slug[:_SLUG].rstrip("-") or "rule"
-
-    def _pattern(self) -> Iterator[str]:
-        known: set[str] = set()
-        for number, node in enumerate(self._nodes):
-            label = f"[{self._label(number)}] " if node.attribute else ""
-            operands = []
-            for name in node.input:
-                constant = name in self._constants and name not in known
-                operands.append(("const " if constant else "") + self._names[name] if name else self._absent(node))
-                known.add(name)
-            attributes = ", ".join(self._attributes(node))
-            shown = f"<{attributes}>" if attributes else ""
-            yield f"{label}{self._outputs(node)} = {_operator(node)}{shown}({', '.join(operands)})"
-
-    def _rewrite(self) -> Iterator[str]:
-        """The nodes of the pattern anew. What only they read gets names of its own."""
-        ends = self._ends()
-        for number, node in enumerate(self._nodes):
-            names = {name: f"{self._names[name]}_new" for n in self._nodes for name in n.output if name and name not in ends}
-            outputs = ", ".join(names.get(name, self._names[name]) if name else "_" for name in _used(node.output))
-            operands = ", ".join(names.get(name, self._names[name]) if name else "_" for name in node.input)
-            copied = f"<..{self._label(number)}>" if node.attribute else ""
-            yield f"{outputs} = {_operator(node)}{copied}({operands})"
-
-    def _stand_in(self) -> Iterator[str]:
-        operand = next((self._names[name] for node in self._nodes for name in node.input if name), None)
-        for node in self._nodes:
-            for name in node.output:
-                if name in self._ends():
-                    yield f"{self._names[name]} = " + (f"Identity({operand})" if operand else "{0.0}")
-
-    def _ends(self) -> set[str]:
-        read = {name for node in self._nodes for name in node.input}
-        return {name for node in self._nodes for name in node.output if name and name not in read}
-
-    def _outputs(self, node: onnx.NodeProto) -> str:
-        return ", ".join(self._names[name] if name else "_" for name in _used(node.output))
-
-    def _absent(self, node: onnx.NodeProto) -> str:
-        return f"{self._fresh('absent')}?"
-
-    def _attributes(self, node: onnx.NodeProto) -> Iterator[str]:
-        """Those that are written, and that are not what holds anyway."""
-        domain = normal(node.domain)
-        past = history(node.op_type, domain)
-        operator = schema(node.op_type, domain, self._imports.get(domain, 1))
-        for attribute in node.attribute:
-            known = None if operator is None else operator.attributes.get(attribute.name)
-            shown = _value(onnx.helper.get_attribute_value(attribute))
-            if not any(attribute.name in one.attributes for one in past) and past:
-                continue  # a mark of some exporters, which no schema has
-            if shown is not None and (known is None or known.default is None or _value(known.default) != shown):
-                yield f"{attribute.name}={shown}"
-
-    def _label(self, number: int) -> str:
-        return f"n{number + 1}"
-
-    def _name_all(self) -> None:
-        self._taken.update(self._label(number) for number in range(len(self._nodes)))
-        for node in self._nodes:
-            for name in node.input:
-                if name and name not in self._names:
-                    self._names[name] = self._fresh("w" if name in self._constants else "x")
-            for name in node.output:
-                if name and name not in self._names:
-                    self._names[name] = self._fresh("".join(c for c in node.op_type.lower() if c.isascii() and c.isalnum()))
-
-    def _fresh(self, wish: str) -> str:
-        wish = wish if wish[:1].isalpha() else f"t{wish}"
-        number, name = 1, wish
-        while name in self._taken or reserved(name):
-            number += 1
-            name = f"{wish}{number}"
-        self._taken.add(name)
-        return name
-
-    def _since(self, node: onnx.NodeProto) -> int:
-        """The version of ONNX's operators from which on this one is as it is in the model."""
-        least: int = min(OLDEST_OPSET, self.version)
-        if normal(node.domain):
-            return least
-        return max([least, *(version for version in versions(str(node.op_type)) if version <= self.version)])
+        return format_text("\n".join(lines), "new.rules")
+    raise RewriterError(f"no pattern can say what stands around {name!r}: {problem}; try another --depth")
 
 
-def _refusal(part: onnx.ModelProto, whole: Model, runtime: bool) -> str:
-    """Why somebody refuses the part who refuses the whole, too; "" when all take it."""
-    candidate, before = Candidate(Model.from_proto(part)), Candidate(whole)
-    judges = [*([SESSION] if runtime else []), FULL_CHECK, CHECKER]
-    found = next((reason for judge in judges if (reason := candidate.refusal(judge)) and before.refusal(judge)), "")
-    clauses = [clause for clause in re.split(r"\] |, Error |: ", escape(found)) if len(clause.split()) >= _WORDS]
-    return (clauses or [found])[-1].strip()[:_LONGEST]
+def _made_again(part: onnx.ModelProto, anew: bool) -> Region:
+    """All nodes, replaced by the same again, or, since they can be more than ONNX has, by what they read."""
+    graphs = ComparedGraphs(of_graph(part.graph, "main", None), of_graph(part.graph, "main", None), None)
+    graphs.pairing.forth.clear()
+    graphs.pairing.back.clear()
+    side = graphs.one
+    numbers = list(range(len(side.nodes)))
+    ends = [name for number in numbers for name in side.names(number)[1] if name and not side.read.get(name)]
+    read = next(name for name in [*side.inputs, *side.constants, ""] if name in side.read or not name)
+    return Region(graphs, numbers, numbers if anew else [], redirects={name: name if anew else read for name in ends})
 
 
-def _used(names: list[str]) -> list[str]:
-    """Outputs without those at the end that are absent."""
-    count = max((place + 1 for place, name in enumerate(names) if name), default=0)
-    return list(names)[:count]
-
-
-def _operator(node: onnx.NodeProto) -> str:
-    return qualified(node.op_type, node.domain)
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def _value(value: object) -> str | None:
-    """An attribute's value as a pattern has it; None for what has no such form."""
-    if isinstance(value, bytes):
-        text = value.decode(errors="replace")
-        return _quoted(text) if text.isprintable() else None
-    if isinstance(value, str):
-        return _quoted(value) if value.isprintable() else None
-    if isinstance(value, bool | int):
-        return str(int(value))
-    if isinstance(value, float):
-        return f"{value:.7g}" if math.isfinite(value) else None
-    try:
-        items = [_value(item) for item in value]  # type: ignore[attr-defined]
-    except TypeError:
-        return None
-    return None if any(item is None for item in items) else f"[{', '.join(map(str, items))}]"
-
-
-__all__ = ["FILL", "new_rule"]
+__all__ = ["FILL", "around_nodes", "check_code", "model_text", "new_rule", "without_new_names"]

@@ -217,49 +217,62 @@ def _print_rule(word: str, commands: tuple[str, ...]) -> None:
 
 @command(
     "new",
-    "begin a rule from a part of a model",
+    "begin a rule from a part of a model, or from a model and its repair",
     ("code", Option("of the new rule: capital letters and a number, as MY001", "CODE")),
-    description="Writes a rule file with a pattern of the nodes around one node of a model, a header, and tests with that "
-    "part of the model, its weights made small. It compiles; comments say what is to be filled in.",
-    epilog="example: rewriter new MY001 --from net.onnx --around /MaxPool -o my_rules/MY001_pool.rules",
+    description="Writes a rule file that compiles, with a header and tests. With --around the pattern has the nodes around one "
+    "node, and comments say what is to be filled in. With --to the pattern and the rewrite are what differs between a model "
+    "and its hand-made repair: the rule is run on the model, its result is compared with the repair, and comments say what "
+    "was guessed. Where one rule does not reach, others count on from CODE.",
+    epilog="examples:\n  rewriter new MY001 --from net.onnx --around /MaxPool -o my_rules/MY001_pool.rules\n"
+    "  rewriter new MY001 --from before.onnx --to after.onnx -o my_rules/MY001_pool.rules\n"
+    "exit code: 1 when the rules do not give the repair",
     options=(
         ("from", Option("the model", "MODEL", dest="model", required=True)),
-        like("around", required=True, help="the node: its name, or that of a tensor that it makes"),
-        like("depth", type=steps, default=1, help="how many steps away from it nodes are taken (default: 1)"),
+        ("to", Option("its repair, with the same inputs and outputs", "MODEL", dest="repair")),
+        like("around", help="the node: its name, or that of a tensor that it makes"),
+        like("depth", type=steps, default=1, help="how many steps away nodes are taken (default: 1)"),
         like("output", help="the rule file (default: it is printed)"),
         *RULE_PATHS,
-        with_words("runtime", what="is asked if it refuses the part, where it is installed"),
+        with_words("runtime", what="is asked if it refuses the models, and runs them, where it is installed"),
         Limits("the command", 600),
     ),
 )
 def new(args: argparse.Namespace) -> int:
-    """Writes the file; returns 0."""
+    """Writes the file; returns 1 when its rules do not give the repair, else 0."""
     from rewriter.app.batch.jobs import opened
     from rewriter.app.cli.options import runtime_choice
     from rewriter.app.cli.selection import load
     from rewriter.core.onnxfile.write import check_target, write_bytes
-    from rewriter.workbench.authoring.new_rule import new_rule
 
+    if (args.around is None) == (args.repair is None):
+        raise RewriterError("name either a node with --around, or the repair of the model with --to")
     target = None if args.output is None else Path(args.output)
     if target is not None:
         check_target(target, force=False)
-    source = opened(args.model)
-    text = new_rule(
-        source.read(),
-        args.code.upper(),
-        args.around,
-        depth=args.depth,
-        rules=load(args.rules),
-        origin=source.name,
-        runtime=runtime_choice(args.runtime) != "no",
-    )
+    source, code = opened(args.model), args.code.upper()
+    runtime, rules = runtime_choice(args.runtime) != "no", load(args.rules)
+    outcome, missing = list[str](), list[str]()
+    if args.repair is None:
+        from rewriter.workbench.authoring.new_rule import new_rule
+
+        text = new_rule(source.read(), code, args.around, depth=args.depth, rules=rules, origin=source.name, runtime=runtime)
+    else:
+        from rewriter.workbench.authoring.rule_of_pair import rules_of_pair
+
+        repair = opened(args.repair)
+        models, origins = (source.read(), repair.read()), (source.name, repair.name)
+        found = rules_of_pair(*models, code, depth=args.depth, rules=rules, origins=origins, runtime=runtime)
+        text, outcome, missing = found.text, found.outcome, found.missing
     if target is None:
         print(text, end="")
-        return 0
-    write_bytes(target, text.encode(), force=False)
-    tell(f"{clean(str(target))}: {args.code.upper()}")
-    say("answer what is marked FILL IN, then run: rewriter test " + clean(str(target)))
-    return 0
+    else:
+        write_bytes(target, text.encode(), force=False)
+        tell(f"{clean(str(target))}: {code}")
+    for line in (*outcome, *(f"not reached: {line}" for line in missing)):
+        say(clean(line))
+    if target is not None:
+        say("answer what is marked FILL IN, then run: rewriter test " + clean(str(target)))
+    return 1 if missing else 0
 
 
 @command(
