@@ -98,6 +98,7 @@ def exporter_of(group: str) -> str:
         (("pd",), "Paddle"),
         (("jax",), "JAX"),
         (("sk",), "scikit-learn"),
+        (("lib",), "other libraries of PyTorch"),
     ):
         if group.startswith(beginning):
             return framework
