@@ -121,9 +121,9 @@ class Result:
         if self.rolled_back:
             parts.append(f"{len(self.rolled_back)} rolled back")
         if self.refused_after:
-            parts.append("still refused by ONNX Runtime" if self.refused_before else "refused by ONNX Runtime")
+            parts.append("still rejected by ONNX Runtime" if self.refused_before else "rejected by ONNX Runtime")
         elif self.refused_before and self.refused_after == "":
-            parts.append("refused by ONNX Runtime before, accepted now")
+            parts.append("ONNX Runtime rejected it before and loads it now")
         return f"<Result {self.path}: {'; '.join(parts)}>"
 
 
