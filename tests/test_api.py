@@ -131,10 +131,10 @@ def test_fix_asks_onnx_runtime_before_and_after(tmp_path: Path) -> None:
     assert "rank 2" in (result.refused_before or "")
     assert result.refused_after == ""
     assert result.verification is not None
-    assert repr(result) == f"<Result {path}: 1 rewrite by MX001; refused by ONNX Runtime before, accepted now>"
+    assert repr(result) == f"<Result {path}: 1 rewrite by MX001; ONNX Runtime rejected it before and loads it now>"
     left = rewriter.fix(path, rules=rewriter.load_rules().select(["NONE"]))
     assert (left.changed, left.refused_after == left.refused_before) == (False, True)
-    assert repr(left) == f"<Result {path}: unchanged; still refused by ONNX Runtime>"
+    assert repr(left) == f"<Result {path}: unchanged; still rejected by ONNX Runtime>"
     assert left.model.graph.nodes[0].op == "Gemm"
     assert rewriter.fix(path, runtime="no").refused_before is None
 

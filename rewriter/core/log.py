@@ -226,6 +226,13 @@ class RolledBack:
     changes: tuple[Change, ...] = ()
 
 
+RUN = "ONNX Runtime, run"
+"""The judge that runs a result, by its name in reports."""
+
+RUN_FAILURE = "it loads, and fails on made-up inputs: "
+"""How a refusal begins that is a failure to run."""
+
+
 @record(slots=True)
 class Judged:
     """What a judge said of the result: `refusal` is why it refuses it, "" when it takes it, null when it could not be asked."""

@@ -46,9 +46,9 @@ def _unknown(rule: Rule, code: str, known: Iterable[str]) -> Iterator[Diagnostic
     from rewriter.rule_tools.checks.header import CODE
 
     if CODE.fullmatch(code):
-        near = suggest(code, known)
-        helps = (f"did you mean `{near}`?",) if near else ()
-        message = f"`before: {code}` names no rule that is loaded"
+        near = suggest(code, [other for other in known if other != rule.code])
+        helps = (f"did you mean `{near}`?" if near else "load its file too, e.g. `--extend shipped`",)
+        message = f"{code} is not loaded, so `before: {code}` has no effect"
         yield Diagnostic("W402", message, _value_span(rule, "before"), "without effect", (), helps, rule.path)
 
 

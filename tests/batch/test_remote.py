@@ -66,7 +66,7 @@ def test_a_folder_in_processes(call: Call, tmp_path: Path, local: bytes) -> None
         (folder / name / POOL.name).write_bytes(POOL.read_bytes())
         (folder / name / SYMBOL.name).write_bytes(SYMBOL.read_bytes())
     done = call("fix", folder.as_uri(), "--out", (tmp_path / "out").as_uri(), "--jobs", "2")
-    assert done.code == 0 and "2 models: 2 changed" in done.err
+    assert done.code == 0 and "2 models: 2 repaired" in done.err
     assert [(tmp_path / "out" / name / POOL.name).read_bytes() for name in ("a", "b/c")] == [local, local]
     done = call("fix", folder.as_uri(), "--out", (tmp_path / "out").as_uri(), "--skip-existing")
     assert "2 of 2 results exist and were skipped" in done.err

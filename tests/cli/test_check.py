@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import onnx
@@ -10,7 +11,7 @@ import pytest
 from onnx import helper
 
 from rewriter.trust.proof import onnx_runtime
-from tests.cli.call import GAMMA, GEMM, MODELS, Call
+from tests.cli.call import GAMMA, GEMM, MODELS, POOL, Call
 from tests.proof.test_guard import CLASH, clashing
 from tests.proof.test_running import ALWAYS
 
@@ -29,12 +30,15 @@ rewrite { bn.momentum = 0.5 }
 """
 
 
-def test_a_finding_is_one_line_and_nothing_is_written(call: Call) -> None:
+def test_a_finding_is_one_message_with_its_change_and_nothing_is_written(call: Call) -> None:
     before = sorted(MODELS.iterdir())
     done = call("check", GEMM, "--select", "MX001", "--runtime", "no")
     assert done.code == 1
-    assert done.out.splitlines()[0].startswith(f"{GEMM}: MX001 fc1 (Gemm): ")
-    assert len(done.out.splitlines()) == 1
+    head, *changes = done.out.splitlines()
+    assert head.startswith(f"{GEMM}: MX001 fc1 (Gemm): ")
+    assert [line[:15] for line in changes] == ["      - fc1 = G", "      + fc1 = G", "      + fc1_fla"]
+    fixed = str(GEMM).removesuffix(".onnx") + ".fixed.onnx"
+    assert done.err.endswith(f"\nnext: rewriter fix {GEMM} --select MX001 -o {fixed}\n")
     assert done.err.startswith("1 model: 1 with findings; 1 finding by 1 rule; ")
     assert sorted(MODELS.iterdir()) == before
 
@@ -46,12 +50,12 @@ def test_nothing_found(call: Call) -> None:
 
 def test_blocked_by_an_unknown_fact_and_what_would_make_it_known(call: Call, tmp_path: Path) -> None:
     (tmp_path / "my.rules").write_text(DECIDES)
-    done = call("check", GAMMA, "--rules", tmp_path, "--select", "TST001", "--source", "none")
+    done = call("check", GAMMA, "--rules", tmp_path, "--select", "TST001", "--source", "none", "--runtime", "no")
     assert done.code == 0
     first, second = done.out.splitlines()
     assert first.startswith(f"{GAMMA}: blocked TST001 bn0 (BatchNormalization): ")
     assert first.endswith("(line 5 of the rule)")
-    assert "help: give the framework's own file" in second
+    assert second.startswith("      help: give the framework's own file")
     assert call("check", GAMMA, "--rules", tmp_path, "--select", "TST001").code == 1
 
 
@@ -97,9 +101,10 @@ def test_the_refusal_of_the_runtime_and_what_answers_it(call: Call) -> None:
     pytest.importorskip("onnxruntime")
     done = call("check", GEMM)
     assert done.code == 1
-    assert f"{GEMM}: refused by ONNX Runtime: " in done.out
-    assert "rank 2" in done.out
-    assert done.out.splitlines()[-1].startswith("    answered by MX001 (would fire)")
+    head, repaired, rule, *_ = done.out.splitlines()
+    assert head.startswith(f"{GEMM}: rejected by ONNX Runtime: ") and "rank 2" in head
+    assert repaired == "    repaired by MX001: run `rewriter fix`" and rule.startswith("  MX001 fc1 (Gemm): ")
+    assert done.err.startswith("1 model: 1 rejected by ONNX Runtime; 1 finding by 1 rule; ")
     model = json.loads(call("check", GEMM, "--format", "json").out)["models"][0]
     assert (model["status"], model["answers"][0]["rule"]) == ("findings", "MX001")
 
@@ -111,8 +116,8 @@ def test_a_refused_model_for_which_there_is_no_rule_is_a_finding(call: Call, tmp
     (tmp_path / "my.rules").write_text(DECIDES)
     done = call("check", tmp_path, "--rules", tmp_path)
     assert done.code == 1
-    assert done.out.splitlines()[1:] == ["    no rule answers this"]
-    assert "\n1 model: 1 refused; " in done.err
+    assert done.out.splitlines()[1:] == ["    no rule repairs this (to write one: docs/first-rule.md)"]
+    assert "\n1 model: 1 rejected by ONNX Runtime; " in done.err
     assert call("check", tmp_path, "--runtime", "no").code == 0
 
 
@@ -122,7 +127,7 @@ def test_no_rule_answers_for_an_operator_that_onnx_never_had(call: Call, tmp_pat
     onnx.save(onnx.parser.parse_model(model), tmp_path / "net.onnx")
     done = call("check", tmp_path / "net.onnx")
     assert "No Op registered for Foo" in done.out
-    assert done.out.splitlines()[1:] == ["    no rule answers this"]
+    assert done.out.splitlines()[1:] == ["    no rule repairs this (to write one: docs/first-rule.md)"]
 
 
 def test_a_rule_without_the_operator_of_the_message_is_no_answer(call: Call, tmp_path: Path) -> None:
@@ -137,7 +142,11 @@ def test_a_rule_without_the_operator_of_the_message_is_no_answer(call: Call, tmp
     rules = rule.format(code="TST001", slug="one", op="Neg") + rule.format(code="TST002", slug="other", op="Abs")
     (tmp_path / "my.rules").write_text(rules)
     done = call("check", tmp_path / "net.onnx", "--rules", tmp_path / "my.rules")
-    assert "of operator (Neg) in node" in done.out and done.out.splitlines()[-1] == "    answered by TST001"
+    assert "of operator (Neg) in node" in done.out and (
+        done.out.splitlines()[-1]
+        == f"    TST001 repairs this message but does not apply; to see why: rewriter why TST001 {tmp_path / 'net.onnx'}"
+    )
+    assert done.err.endswith(f"\nnext: rewriter why TST001 {tmp_path / 'net.onnx'}\n")
 
 
 def test_what_the_runtime_says_of_many_models_is_told_once(call: Call, tmp_path: Path) -> None:
@@ -145,18 +154,47 @@ def test_what_the_runtime_says_of_many_models_is_told_once(call: Call, tmp_path:
     for name in ("a", "b"):
         (tmp_path / f"{name}.onnx").write_bytes(GEMM.read_bytes())
     done = call("check", tmp_path, "--select", "NONE", "--jobs", "2")
-    assert [line.partition(":")[0] for line in done.out.splitlines()] == [
-        f"{tmp_path / 'a.onnx'} and 1 more model",
-        "    answered by MX001, MX011",
-    ]
+    first, _, second, why = done.out.splitlines()
+    assert first.startswith(f"{tmp_path / 'a.onnx'}: rejected by ONNX Runtime: Node (fc1) ")
+    assert second == f"{tmp_path / 'b.onnx'}: rejected by ONNX Runtime like {tmp_path / 'a.onnx'}"
+    assert why.startswith("    MX001 and MX011 repair this message but do not apply; to see why: rewriter why MX001 ")
     assert done.code == 1
     again = call("check", tmp_path, "--select", "NONE", "--verbose", "--exit-zero")
-    assert (again.code, again.out.count("refused by ONNX Runtime")) == (0, 2)
+    assert (again.code, again.out.count("rejected by ONNX Runtime: ")) == (0, 2)
+
+
+def test_what_the_runtime_rejects_comes_first(call: Call, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    for name, net in (("a", POOL), ("b", GEMM)):
+        shutil.copy(net, tmp_path / f"{name}.onnx")
+        shutil.copy(net.with_name(f"{net.stem}-symbol.json"), tmp_path / f"{name}-symbol.json")
+    done = call("check", tmp_path)
+    assert [line.partition(": ")[0] for line in done.out.splitlines() if not line.startswith(" ")] == [
+        str(tmp_path / "b.onnx"),
+        str(tmp_path / "a.onnx"),
+    ]
+    assert "2 models: 1 rejected by ONNX Runtime, 1 with findings; 2 findings by 2 rules; " in done.err
+    assert done.err.endswith(f"next: rewriter fix {tmp_path} --out DIR\n")
+
+
+def test_a_blocked_rule_for_what_the_runtime_rejects_is_not_printed_where_it_loads_the_model(
+    call: Call, tmp_path: Path
+) -> None:
+    pytest.importorskip("onnxruntime")
+    text = '<ir_version: 8, opset_import: ["": 13]> g (float[N] x) => (float[N] y) { y = Relu(x) }'
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
+    rule = "rule {} <{}>\nmatch {{ y = Relu(x) }}\nwhere dim(x, 0) > 5\nrewrite {{ y = Abs(x) }}\n"
+    rejected, exact = rule.format("TST001 one", "kind: repair, evidence: refused"), rule.format("TST002 two", "kind: exact")
+    (tmp_path / "my.rules").write_text(rejected + exact)
+    options = ("--rules", tmp_path / "my.rules", "--select", "TST001,TST002")
+    assert "blocked TST001" in call("check", tmp_path / "net.onnx", *options, "--runtime", "no").out
+    done = call("check", tmp_path / "net.onnx", *options)
+    assert "blocked TST001" not in done.out and "blocked TST002" in done.out
 
 
 def test_the_runtime_is_asked_for_and_not_there(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_runtime, "installed", lambda: False)
-    assert "refused" not in call("check", GEMM).out
+    assert "rejected" not in call("check", GEMM).out
     done = call("check", GEMM, "--runtime", "yes")
     assert (done.code, "pip install" in done.err) == (2, True)
 
@@ -166,7 +204,7 @@ def test_a_model_that_no_rule_knows_and_the_runtime_refuses(call: Call, tmp_path
     graph = onnx.parser.parse_graph("g (float[2,3,4] x, float[5,3] w) => (float[2,5] y) { y = Gemm<transB=1>(x, w) }")
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "net.onnx")
     done = call("check", tmp_path / "net.onnx")
-    assert done.code == 1 and "refused by ONNX Runtime: " in done.out and "answered by MX001" in done.out
+    assert done.code == 1 and "rejected by ONNX Runtime: " in done.out and "MX001" in done.out
 
 
 def test_a_guess_is_a_question_and_no_finding(call: Call, tmp_path: Path) -> None:
@@ -196,17 +234,18 @@ def test_a_rule_that_answers_and_is_opt_in_says_how_it_runs(call: Call, tmp_path
       g (double[N,2] x) => (seq(map(int64, double)) y) {
         probabilities = Neg(x)  [ZipMap] y = ai.onnx.ml.ZipMap<classlabels_int64s=[0,1]>(probabilities) }"""
     onnx.save(onnx.parser.parse_model(model), tmp_path / "net.onnx")
-    told = "    answered by SK001 (runs when selected: --select DEFAULT,SK001)\n"
-    assert told in call("check", tmp_path / "net.onnx").out
-    assert "    answered by SK001 (would fire)\n" in call("check", tmp_path / "net.onnx", "--select", "SK001").out
+    asked = call("check", tmp_path / "net.onnx")
+    assert "    SK001 repairs this; it runs when selected: --select DEFAULT,SK001\n" in asked.out
+    assert "\nnext: rewriter fix " in asked.err and " --select DEFAULT,SK001 -o " in asked.err
+    assert "    repaired by SK001: run `rewriter fix`\n" in call("check", tmp_path / "net.onnx", "--select", "SK001").out
     done = call("fix", tmp_path / "net.onnx", "-o", tmp_path / "fixed.onnx", "--select", "DEFAULT,SK001")
     assert done.code == 0
-    assert "still refused" not in done.out
+    assert "still rejected" not in done.out
 
 
 def test_a_runtime_that_is_not_there_is_said_to_be_not_asked(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rewriter.trust.proof.onnx_runtime.installed", lambda: False)
-    assert "note: ONNX Runtime is not installed and not asked" in call("check", GEMM).err
+    assert "note: ONNX Runtime is not installed, so results were not tested with it. To enable: " in call("check", GEMM).err
     assert "not installed" not in call("check", GEMM, "--runtime", "no").err
 
 
@@ -233,7 +272,7 @@ def test_a_model_that_loads_and_does_not_run(call: Call, tmp_path: Path) -> None
     onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
     done = call("check", tmp_path / "net.onnx", "--ignore", "GEN012")
     assert done.code == 1
-    assert f"{tmp_path / 'net.onnx'}: refused by ONNX Runtime: it loads, and fails on made-up inputs: " in done.out
+    assert f"{tmp_path / 'net.onnx'}: fails in ONNX Runtime on made-up inputs: " in done.out
     onnx.save(onnx.parser.parse_model(text.replace("2] x)", "2] x, int64[1] i)")), tmp_path / "net.onnx")
     done = call("check", tmp_path / "net.onnx", "--ignore", "GEN012")
     assert done.code == 0 and ": note: ONNX Runtime loads it, and it fails on made-up inputs: " in done.out
@@ -244,5 +283,5 @@ def test_a_model_that_only_the_optimizations_of_the_runtime_refuse(call: Call, t
     clashing()
     onnx.save(onnx.parser.parse_model(CLASH), tmp_path / "net.onnx")
     done = call(command, tmp_path / "net.onnx", *(["-o", tmp_path / "out.onnx"] if command == "fix" else []))
-    assert "refused by ONNX Runtime: " in done.out and "with its default optimizations only" in done.out
+    assert "rejected by ONNX Runtime: " in done.out and "with its default optimizations only" in done.out
     assert done.code == 1

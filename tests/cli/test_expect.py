@@ -47,13 +47,22 @@ def test_the_numbers_of_the_framework_decide(call: Call, tmp_path: Path) -> None
     done = {}
     for path in (mended, asked, right, hopeless, harmed):
         done[path] = call("check", path, *options)
-        assert f"{path}: {'right' if path in (right, harmed) else 'wrong'}" in done[path].out
+        data = path.with_name("data.npz")
+        equal = f"output equals {data} (1 output, within 0.002 of the largest value)"
+        assert f"{path}: {equal if path in (right, harmed) else f'does not match {data}: output '}" in done[path].out
     assert [done[path].code for path in (right, hopeless)] == [0, 1]
-    assert "    mended by TST001: run `rewriter fix`" in done[mended].out
-    assert "    mended by a rule that only asks: TST002 (--select DEFAULT,TST002)" in done[asked].out
-    assert "    first at odd (Relu): " in done[asked].out
-    assert "    no rule mends it" in done[hopeless].out
-    assert "    harmed by TST001: output 'y' " in done[harmed].out
+    assert [done[path].err.partition(";")[0] for path in (right, hopeless)] == [
+        "1 model: 1 clean",
+        "1 model: 1 not as expected",
+    ]
+    assert "    repaired by TST001: run `rewriter fix`" in done[mended].out
+    assert (
+        "    possibly repaired by TST002, a guess: add `--select DEFAULT,TST002` if its question is answered with yes"
+        in done[asked].out
+    )
+    assert "    first wrong node: odd (Relu): " in done[asked].out
+    assert "    no rule repairs it" in done[hopeless].out
+    assert "    made wrong by TST001: output 'y' " in done[harmed].out
 
 
 def test_a_report_has_it(call: Call, tmp_path: Path) -> None:
@@ -70,3 +79,18 @@ def test_data_that_are_not_there_are_an_error(call: Call, tmp_path: Path) -> Non
     """A model is not right because a name was mistyped."""
     done = call("check", write(tmp_path / "b", "Relu", np.abs(X)), "--expect", tmp_path / "none.npz")
     assert done.code == 2 and f"--expect {tmp_path / 'none.npz'}: no such file" in done.err
+
+
+def test_a_file_of_another_model_is_said_to_be_one(call: Call, tmp_path: Path) -> None:
+    path = write(tmp_path / "a", "Tanh", X)
+    np.savez(tmp_path / "shape.npz", in_0=X, out_0=np.zeros(3, np.float32))
+    done = call("check", path, "--expect", tmp_path / "shape.npz")
+    assert "output 'y' has another type or shape: float32[4] instead of float32[3]" in done.out
+    assert f"\n    is {tmp_path / 'shape.npz'} of another model? " in done.out
+    np.savez(tmp_path / "names.npz", in_0=X, z=X)
+    said = f"{tmp_path / 'names.npz'} has no output of {path}: expected an array named 'y' or 'out_0', found 'in_0', 'z'"
+    assert said in call("check", path, "--expect", tmp_path / "names.npz").err
+    np.savez(tmp_path / "inputs.npz", other=X, more=X, out_0=X)
+    assert "inputs.npz has no input 'x' of the model: expected 'in_x', found 'more', 'other', 'out_0'" in (
+        call("check", path, "--expect", tmp_path / "inputs.npz").err
+    )

@@ -45,9 +45,9 @@ def test_the_export_that_the_readme_repairs_was_refused_before() -> None:
 
 def test_results_on_stdout_and_the_summary_on_stderr(call: Call, tmp_path: Path) -> None:
     done = call("fix", GEMM, "-o", tmp_path / "fixed.onnx")
-    assert done.out.startswith(f"{GEMM}: 1 rewrite -> {tmp_path / 'fixed.onnx'}\n  MX001 ")
-    assert "fc1 (Gemm)" in done.out
-    assert done.err.startswith("1 model: 1 changed; 1 rewrite by 1 rule; ")
+    assert done.out.startswith(f"{GEMM}: 1 rewrite -> {tmp_path / 'fixed.onnx'}\n  ONNX Runtime rejected it: ")
+    assert "-> loads and runs now\n  MX001 " in done.out and "fc1 (Gemm)" in done.out
+    assert done.err.startswith("1 model: 1 repaired; 1 rewrite by 1 rule; ")
 
 
 def test_a_refused_model_that_cannot_be_written_has_a_summary(call: Call, tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ def test_limits(call: Call, tmp_path: Path) -> None:
     ("options", "message"),
     [
         (["--select", "MX01x"], "did you mean"),
-        (["--select", "NOPE"], "no rule is called 'NOPE'"),
+        (["--select", "NOPE"], "no rule code starts with 'NOPE'"),
         (["--set", "MX001"], "is not a setting"),
         (["--rules", "nowhere"], "no such file or directory"),
         (["--source", "nowhere.json"], "no such source file"),
@@ -286,6 +286,13 @@ def test_a_rule_that_cannot_decide_leaves_nothing_unfinished(call: Call, tmp_pat
     assert "unfinished" not in done.err
 
 
+def test_a_folder_that_is_made_for_the_result_is_named(call: Call, tmp_path: Path) -> None:
+    done = call("fix", GEMM, "-o", tmp_path / "new" / "fixed.onnx", "--runtime", "no")
+    said = f"rewriter: note: the folder {tmp_path / 'new'} does not exist and is created for the result\n"
+    assert (done.code, done.err.startswith(said), (tmp_path / "new" / "fixed.onnx").is_file()) == (0, True, True)
+    assert "note" not in call("fix", GEMM, "-o", tmp_path / "new" / "again.onnx", "--runtime", "no").err
+
+
 REFUSED = '<ir_version: 8, opset_import: ["": 13, "acme": 1]> g (float[2] x) => (float[2] y) { t = acme.Foo(x)  y = Relu(t) }'
 HALF = """<ir_version: 8, opset_import: ["": 13, "acme": 1]>
 g (float[2] x) => (float[2] y) { t = acme.Foo(x)  u = Neg(t)  v = Dropout(u)  y = Relu(v) }"""
@@ -300,12 +307,12 @@ def test_what_onnx_runtime_still_refuses_is_named_and_counted(call: Call, tmp_pa
     for jobs in (1, 2):
         done = call(*command, "--jobs", jobs)
         assert done.code == 1
-        assert done.out.count("still refused by ONNX Runtime: ") == 2
+        assert done.out.count("still rejected by ONNX Runtime: ") == 2
         lines = done.out.splitlines()
         named = next(at for at, line in enumerate(lines) if line.startswith(f"{tmp_path / 'in' / 'refused.onnx'}: unchanged"))
-        assert any("still refused by ONNX Runtime: " in line and "acme" in line for line in lines[named + 1 :])
+        assert any("still rejected by ONNX Runtime: " in line and "acme" in line for line in lines[named + 1 :])
         counts = (
-            "2 changed (1 of them still refused by ONNX Runtime), 1 unchanged and still refused by ONNX Runtime, 1 unchanged"
+            "4 models: 1 repaired, 2 still rejected by ONNX Runtime, 1 unchanged; 1 loads now that ONNX Runtime rejected before"
         )
         assert counts in done.err
     report = json.loads(call(*command, "--format", "json").out)
@@ -315,7 +322,7 @@ def test_what_onnx_runtime_still_refuses_is_named_and_counted(call: Call, tmp_pa
         "half": ("changed", True), "mended": ("changed", False), "refused": ("refused", True), "right": ("unchanged", False)
     }  # fmt: skip
     unasked = call(*command, "--runtime", "no")
-    assert (unasked.code, "refused by" in unasked.out + unasked.err) == (0, False)
+    assert (unasked.code, "rejected by" in unasked.out + unasked.err) == (0, False)
 
 
 @pytest.mark.parametrize(("op", "gates", "made", "rule"), [("LSTM", 4, "y, h, c", "TYP049"), ("GRU", 3, "y, h", "TYP039")])
@@ -329,4 +336,5 @@ def test_a_double_layer_with_a_bias_is_repaired(call: Call, tmp_path: Path, op: 
     assert "does not support double" in call("run", tmp_path / "net.onnx").err
     done = call("fix", tmp_path / "net.onnx", "-o", tmp_path / "fixed.onnx")
     assert done.code == 0 and f"  {rule} " in done.out
+    assert "  ONNX Runtime failed to run it: " in done.out and "-> runs now" in done.out
     assert call("run", tmp_path / "fixed.onnx").code == 0

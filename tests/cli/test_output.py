@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,13 +15,14 @@ from rewriter.app.cli.program import COMMANDS
 from tests.cli.call import GEMM, MODELS, Call
 
 
-def on_terminal(columns: int, *arguments: object, **environment: str) -> list[str]:
-    """The lines that a terminal of so many columns gets on stdout."""
+def on_terminal(columns: int, *arguments: object, errors: bool = False, **environment: str) -> list[str]:
+    """The lines that a terminal of so many columns gets on stdout, or on stderr."""
     master, slave = os.openpty()
     known = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
     known.update(COLUMNS=str(columns), TERM="xterm", **environment)
     command = [sys.executable, "-m", "rewriter", *map(str, arguments)]
-    child = subprocess.Popen(command, stdout=slave, stderr=subprocess.DEVNULL, env=known)
+    streams = (subprocess.DEVNULL, slave) if errors else (slave, subprocess.DEVNULL)
+    child = subprocess.Popen(command, stdout=streams[0], stderr=streams[1], env=known)
     os.close(slave)
     told = b""
     while True:
@@ -43,7 +45,7 @@ def on_terminal(columns: int, *arguments: object, **environment: str) -> list[st
         ("check", GEMM),
         ("why", "MX001", GEMM),
         ("show", MODELS / "pytorch-2.13-reshape-chain.onnx"),
-        ("rules", "--symptom", "First input does not have rank 2"),
+        ("rules",),
         ("coverage", "shipped", GEMM),
     ],
     ids=lambda arguments: str(arguments[0]),
@@ -166,3 +168,13 @@ def test_a_missing_file_is_told_with_the_same_words_everywhere(
     missing = tmp_path / "missing"
     done = call(*(missing if argument == "?" else argument for argument in arguments))
     assert (done.code, done.err) == (2, f"rewriter: error: {missing}: no such file or directory\n")
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="the system has no pseudo terminals")
+@pytest.mark.parametrize("command", [("check",), ("coverage", "shipped")], ids=lambda command: str(command[0]))
+def test_a_folder_has_a_bar_with_rate_and_remaining_time(command: tuple[str, ...], tmp_path: Path) -> None:
+    for name in "abc":
+        (tmp_path / f"{name}.onnx").write_bytes(GEMM.read_bytes())
+    runtime = ("--runtime", "no") if command == ("check",) else ()
+    shown = "\n".join(on_terminal(80, *command, tmp_path, *runtime, errors=True))
+    assert re.search(r"models .* 3/3 [\d.]+/s 0:00:00", re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown))

@@ -141,7 +141,7 @@ def test_an_existing_report_is_replaced(call: Call, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("reports", "words"),
     [
-        (["r.txt"], "r.txt: the ending says what a report is; it is one of"),
+        (["r.txt"], "r.txt: unsupported format; use .html, "),
         (["r.md", "./r.md"], "would overwrite"),
         (["out.json"], "would overwrite"),
         (["net.json"], "would overwrite"),

@@ -60,7 +60,9 @@ def test_a_later_run_does_what_is_left(call: Call, models: Path, tmp_path: Path)
     (models / "c.onnx").unlink()
     again = call(*call_, "--update", "--report", tmp_path / "r.json")
     assert again.err.splitlines()[0] == "update: 1 removed, 3 as they were"
-    assert again.err.splitlines()[1].startswith("3 models: 1 changed, 2 unchanged; 1 rewrite by 1 rule; ")
+    assert again.err.splitlines()[1].startswith(
+        "3 models: 1 repaired, 2 unchanged; 1 loads now that ONNX Runtime rejected before; 1 rewrite by 1 rule; "
+    )
     assert (again.code, files(out)) == (0, before)
     report = json.loads((tmp_path / "r.json").read_text())
     assert [(Path(one["path"]).name, one["status"], one["earlier"]) for one in report["models"]] == [

@@ -58,7 +58,7 @@ def test_what_was_rolled_back_is_named(call: Call, tmp_path: Path) -> None:
     done = call("fix", POOL, "-o", tmp_path / "fixed.onnx", "--rules", "shipped", "--rules", write(tmp_path, REFUSED))
     assert "\n  rolled back BAD002 pool0 (AveragePool): ONNX Runtime: " in done.out
     assert "is not a registered function/op" in done.out
-    assert "1 model: 1 changed, 1 unfinished, 1 rolled back; 1 rewrite by 1 rule" in done.err
+    assert "1 model: 1 repaired, 1 unfinished, 1 rolled back; 1 rewrite by 1 rule" in done.err
 
 
 def test_a_repair_that_is_undone_is_found_though_the_input_was_refused(call: Call, tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_refused_before_and_after_is_no_reason(call: Call, tmp_path: Path) -> No
     onnx.save(model, tmp_path / "refused.onnx")
     done = call("fix", tmp_path / "refused.onnx", "--select", "MX061")
     assert (done.code, "MX061" in done.out, "rolled back" in done.out) == (1, True, False)
-    assert "1 changed (1 of them still refused by ONNX Runtime)" in done.err
+    assert "1 model: 1 still rejected by ONNX Runtime; 1 rewrite" in done.err
 
 
 def test_too_much_that_is_wrong_gives_the_model_back(call: Call, tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_what_is_not_finite_is_counted(call: Call, net: Path, tmp_path: Path) ->
         (["--dump", "what"], "no tensor or node 'what'"),
         (["--static", "x:1,2"], "no such input"),
         (["--inputs", "{net}"], "no .npy or .npz file"),
-        (["-o", "/nowhere/at/all.npz"], "there is no folder"),
+        (["-o", "/nowhere/at/all.npz"], "the folder /nowhere/at does not exist"),
     ],
 )
 def test_what_cannot_be_run_is_one_line(call: Call, net: Path, options: list[str], words: str) -> None:

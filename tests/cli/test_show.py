@@ -65,3 +65,11 @@ def test_no_graph_is_built() -> None:
 def test_help_and_errors(call: Call) -> None:
     assert "example: rewriter show net.onnx --nodes" in call("show", "--help").out
     assert call("show", "nowhere.onnx").code == 2
+
+
+def test_it_counts_nodes_as_optimize_does(call: Call, tmp_path: Path) -> None:
+    text = """<ir_version: 8, opset_import: ["": 13]>
+      g (float[2] x) => (float[2] y) { c = Constant<value = float[2] {1, 2}>()  t = Add(x, c)  y = Relu(t) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
+    assert "  nodes      2: Add 1, Relu 1; 1 Constant\n" in call("show", tmp_path / "net.onnx").out
+    assert "net.onnx: 2 nodes, " in call("optimize", tmp_path / "net.onnx", "-o", tmp_path / "o.onnx", "--runtime", "no").out

@@ -59,7 +59,7 @@ def test_every_target_at_once(call: Call, net: Path) -> None:
         assert call("fix", net, "-o", out, "--force", *rules, "--target", name).code == 0
         assert ops(out) == ["Abs", "Identity"]
     assert "runs only" not in call("why", "TST001", net, *rules, "--target", "ALL").out
-    assert "TST001  exact  -         any       target" in call("rules", *rules, "--target", "ALL").out
+    assert "\nTST001@  Two negations" in call("rules", *rules, "--target", "ALL").out
 
 
 def test_check_says_what_was_not_tried(call: Call, net: Path) -> None:
@@ -85,7 +85,7 @@ def test_verify_asks_for_no_target(call: Call, net: Path) -> None:
 
 def test_rules(call: Call, net: Path) -> None:
     rules = ("--rules", net.with_name("my.rules"))
-    assert "TST001  exact  -         any       target" in call("rules", *rules, "--target", "acme").out
+    assert "\nTST001@  Two negations" in call("rules", *rules, "--target", "acme").out
     found = json.loads(call("rules", *rules, "--target", "other", "--format", "json").out)["rules"]
     assert [(rule["code"], rule["targets"], rule["default"]) for rule in found] == [("TST001", ["acme", "other"], False)]
     assert call("rules", *rules, "--target", "none").code == 2

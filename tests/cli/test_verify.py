@@ -25,7 +25,10 @@ def test_a_good_rule_is_locked_and_not_run_again(call: Call, tmp_path: Path) -> 
     assert call("verify", tmp_path, "--locked").code == 0
     (tmp_path / "a.rules").write_text(GOOD.replace("Identity", "Dropout"))
     changed = call("verify", tmp_path, "--locked")
-    assert changed.code == 1 and "T1 is not in the lock" in changed.out
+    assert (
+        changed.code == 1
+        and f"T1 is new or changed since it was verified; run: rewriter verify --update-lock {tmp_path}\n" == changed.out
+    )
 
 
 def test_a_selection_keeps_the_verdicts_of_the_others(call: Call, tmp_path: Path) -> None:
@@ -73,3 +76,15 @@ def test_without_onnx_runtime_it_says_what_to_install(call: Call, tmp_path: Path
     monkeypatch.setattr(onnx_runtime, "installed", lambda: False)
     done = call("verify", tmp_path)
     assert done.code == 2 and install("verify") in done.err
+
+
+def test_of_a_guess_it_says_what_is_not_tested(call: Call, tmp_path: Path) -> None:
+    guess = 'rule T1 zero <kind: repair, evidence: guess, question: "was it a list?">\nmatch { y = Identity(x) }\nrewrite { y = x }\n'
+    (tmp_path / "a.rules").write_text(guess)
+    said = "    a guess: only its rewrite was tested; whether a model needs it, the user decides\n"
+    left_out = call("verify", tmp_path, "--samples", 5).err
+    assert left_out.endswith("\n1 rule left out as a guess; to verify one: --select T1\n")
+    done = call("verify", tmp_path, "--samples", 5, "--select", "T1")
+    assert said in done.out and "left out" not in done.err
+    (tmp_path / "a.rules").write_text(GOOD)
+    assert said not in call("verify", tmp_path, "--samples", 5).out

@@ -38,7 +38,7 @@ def test_a_test_that_ends_its_process_is_a_failed_test(name: str, call: Call, tm
     file = write_poison("rules", name, tmp_path / "in")
     done = call("test", file)
     assert done.code == 1 and "2 tests of 1 rule: 1 passed, 1 failed" in done.err
-    assert "the test: it ends the process (SIG" in done.out
+    assert "the test: crashed (SIG" in done.out
 
 
 def test_the_language_server_runs_tests_in_a_child(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ def test_a_target_that_no_rule_has(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["MX009", "mx001", "", "FOO"])
 def test_select_what_is_not_there(rules: RuleSet, name: str) -> None:
-    with pytest.raises(RewriterError, match="no rule is called"):
+    with pytest.raises(RewriterError, match="no rule code starts with"):
         rules.select([name])
 
 

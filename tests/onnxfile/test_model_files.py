@@ -167,7 +167,7 @@ def test_targets_that_are_no_files(path: Path, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     for name, message in (
         ("folder", "not a regular file"),
-        ("no/where.onnx", "there is no folder"),
+        ("no/where.onnx", "no does not exist; create it first: mkdir -p "),
         ("m.onnx/x", "not a directory"),
     ):
         with pytest.raises(RewriterError, match=message):

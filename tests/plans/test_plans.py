@@ -236,6 +236,10 @@ def test_each_rewrite_is_decided_by_an_answer(
     monkeypatch.setattr("sys.stdin", io.StringIO(answers))
     done = call("plan", net, "--rules", net.parent, "--select", "ACME001", "-o", plan, "--interactive")
     assert done.code == 0 and "  - t = Sin(x)" in done.err and done.err.count("apply it?") == asked
+    assert done.err.startswith("y: apply it; n: leave it out; ")
+    assert done.err.endswith(
+        f"{sum(kept)} of 2 rewrites accepted in {plan}\nnext: rewriter apply {plan} -o {net.stem}.fixed.onnx\n"
+    )
     assert [proposal.apply for proposal in read(plan).proposals] == kept
 
 

@@ -148,7 +148,7 @@ def test_a_row_for_everything() -> None:
         "model", *["firing"] * 11, "rolled back", "blocked", "blocked", "failed", "suppressed", "stopped: Cycle", "model", "model",
     ]  # fmt: skip
     whole, first, second = rows[:3]
-    assert (whole["model"], whole["verdict"], whole["rule"]) == (first["model"], "still refused", "TST001")
+    assert (whole["model"], whole["verdict"], whole["rule"]) == (first["model"], "still rejected", "TST001")
     assert (first["number"], first["rule"], first["node"], first["verdict"]) == ("1", "TST001", "n0", "kept")
     assert (first["before"], first["after"]) == ("n0 = Relu(x); old = Abs(x)", "n0 = Elu(x); new = Abs(x)")
     assert first["weights"] == "w float[3,5]#abababababab (both)"

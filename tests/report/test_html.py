@@ -97,7 +97,7 @@ def test_it_says_what_happened() -> None:
     text = text_of(report(), "html")
     for words in (
         "TST001", "A title", "n0 = Relu(x)", "rank(x) is 4", "float[3,5]#abababababab", "Rolled back", "onnx.checker: no",
-        "division by zero", "Refused by ONNX Runtime", "bad.onnx: no ONNX model", "wanted so", "cd" * 32,
+        "division by zero", "Rejected by ONNX Runtime", "bad.onnx: no ONNX model", "wanted so", "cd" * 32,
         "prefers-color-scheme:dark", "content-visibility:auto", 'name="viewport"', "default-src &#x27;none&#x27;",
     ):  # fmt: skip
         assert words in text or words.replace("&#x27;", "'") in text, words
@@ -142,9 +142,9 @@ def test_the_headline_is_what_was_refused_and_loads_now() -> None:
     whole = report()
     total = replace(whole.summary.fleet.total, models=9, refused_before=3, loads_now=2, still_refused=1)
     told = replace(whole, summary=replace(whole.summary, fleet=replace(whole.summary.fleet, total=total)))
-    wanted = 'ONNX Runtime refused 3 models, <b class="good">2 load now</b>, <b class="bad">1 still refused</b></p>'
+    wanted = 'ONNX Runtime rejected 3 models, <b class="good">2 load now</b>, <b class="bad">1 still rejected</b></p>'
     assert wanted in text_of(told, "html")
-    assert "refuses 3 models</p>" in text_of(replace(told, command="check"), "html")
+    assert "rejects 3 models</p>" in text_of(replace(told, command="check"), "html")
     none = replace(
         whole, summary=replace(whole.summary, fleet=replace(whole.summary.fleet, total=replace(total, refused_before=0)))
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rewriter.app.report.terminal import check_lines, fix_lines
+from rewriter.core.log import Change
 from rewriter.workbench.style import Style, clean
 from tests.report.samples import log
 
@@ -27,11 +28,26 @@ def test_a_repair() -> None:
     ]
 
 
-def test_a_check_names_the_file_in_every_line() -> None:
-    lines = list(check_lines("m.onnx", LOG, PLAIN))
-    assert lines[0] == "m.onnx: TST001 n0 (Relu): A title"
-    assert lines[10] == "m.onnx: TST001 If_3.then_branch: inner (Relu): A title"
-    assert all(line.startswith(("m.onnx: ", "    help: ")) for line in lines)
+def test_a_check_is_one_message_with_the_places_of_a_rule_counted() -> None:
+    lines = list(check_lines("m.onnx", LOG, ["rejected by ONNX Runtime: why"], PLAIN))
+    assert lines[:3] == [
+        "m.onnx: rejected by ONNX Runtime: why",
+        "  TST001 at 11 places: A title",
+        "      n0 (Relu), n1 (Relu), n2 (Relu) and 8 more",
+    ]
+    assert lines[3].startswith("  blocked TST002 b0 ") and all(line.startswith("  ") for line in lines[1:])
+    one = replace(LOG, firings=LOG.firings[:1], blocked=[], stops=[], notes=[])
+    assert list(check_lines("m.onnx", one, [], PLAIN)) == ["m.onnx: TST001 n0 (Relu): A title"]
+    assert list(check_lines("m.onnx", replace(one, firings=[]), [], PLAIN)) == []
+
+
+def test_a_check_shows_a_small_change() -> None:
+    change = Change("n0", "y = Relu(x)", "y = Abs(x)")
+    one = replace(LOG, firings=[replace(LOG.firings[0], changes=(change,), omitted=0)], blocked=[], stops=[], notes=[])
+    shown = list(check_lines("m.onnx", one, [], PLAIN, changes=True))[1:]
+    assert shown == ["      - y = Relu(x)", "      + y = Abs(x)"]
+    large = replace(one.firings[0], changes=(change,) * 4)
+    assert len(list(check_lines("m.onnx", replace(one, firings=[large]), [], PLAIN, changes=True))) == 1
 
 
 def test_colour_and_escapes() -> None:

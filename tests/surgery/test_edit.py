@@ -196,7 +196,7 @@ def test_texts_go_wherever_they_are(call: Call, tmp_path: Path) -> None:
         (["--drop-output", "y,m"], "no output left"),
         (["--drop", "act", "--with-children"], "--add-output"),
         (["--insert-after", "a=Relu(("], "no operator"),
-        (["--insert-after", "a=NoSuchOperator"], "would be refused by"),
+        (["--insert-after", "a=NoSuchOperator"], "would be rejected by"),
         (["--replace", "Gemm=MatMul"], "there is no node 'Gemm'"),
         (["--set", "flat.axis=x"], "'axis' is int"),
         (["--shape", "x:N,3,8"], "has 4 dimensions, not 3"),

@@ -122,7 +122,7 @@ def test_broken_models_may_be_cut(call: Call, tmp_path: Path, out: Path) -> None
     assert call("extract", net, "--to", "b", "-o", out).code == 0
     onnx.checker.check_model(onnx.load(out), full_check=True)
     done = call("extract", net, "--to", "a", "--type", "a:float[4]", "-o", out, "--force")
-    assert done.code == 0 and "still refused by" in done.out
+    assert done.code == 0 and "still rejected by" in done.out
 
 
 def test_the_record_and_the_file_that_is_there(call: Call, tmp_path: Path, out: Path) -> None:

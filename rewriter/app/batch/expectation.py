@@ -17,7 +17,7 @@ from rewriter.core.language.rule import Rule
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.record import replace
 from rewriter.trust.proof.models.model_runs import CannotRun
-from rewriter.trust.proof.models.output_agreement import BOUND, FrameworkOutputs
+from rewriter.trust.proof.models.output_agreement import BOUND, OTHER_TENSOR, FrameworkOutputs
 from rewriter.trust.proof.models.validity import Candidate
 
 Repaired = Callable[[RuleSet], "tuple[Model | None, list[str]]"]
@@ -25,6 +25,9 @@ Repaired = Callable[[RuleSet], "tuple[Model | None, list[str]]"]
 
 MOST_TRIED = 24
 """Rules that are tried one by one."""
+
+MOST_NAMES = 8
+"""Arrays of a file that a message lists."""
 
 MEMORY = 1 << 28
 """Bytes of tensors that are looked at together for the first layer that differs."""
@@ -54,19 +57,24 @@ class Expectation:
     def record(self) -> ExpectationRecord:
         """What the numbers say. Raises RewriterError when a file cannot be read or does not fit."""
         self._truth = FrameworkOutputs(self._data)
-        if not self._truth.recorded(Candidate(load(self._path))):
-            raise RewriterError(f"{self._data}: there is no output of {self._path} in it")
+        candidate = Candidate(load(self._path))
+        if not (outputs := len(self._truth.recorded(candidate))):
+            expected = " or ".join([*(repr(info.name) for info in candidate.proto.graph.output[:1]), "'out_0'"])
+            found = ", ".join(map(repr, self._truth.names[:MOST_NAMES]))
+            what = f"expected an array named {expected}, found {found}; it may belong to another model"
+            raise RewriterError(f"{self._data} has no output of {self._path}: {what}")
         before = self._off(load(self._path))
         model, fired = self._repaired(self._rules)
         after = before if model is None else self._off(model)
         if not before:
             harm = tuple(self._needed(fired)) if after else ()
-            return ExpectationRecord(self._data, "", after, rules=harm)
+            return ExpectationRecord(self._data, "", after, rules=harm, outputs=outputs)
         if not after and model is not None:
             return ExpectationRecord(self._data, before, after, self._first(model), tuple(self._needed(fired)))
         questions, model = self._questions()
         first = "" if model is None else self._first(model)
-        return ExpectationRecord(self._data, before, after, first, questions=questions)
+        is_foreign = not questions and OTHER_TENSOR in before and OTHER_TENSOR in after
+        return ExpectationRecord(self._data, before, after, first, questions=questions, is_foreign=is_foreign)
 
     def _off(self, model: Model) -> str:
         try:
@@ -131,7 +139,7 @@ class Expectation:
             except RewriterError:
                 return ""
         for node in found.blocked[0]:
-            return f"{node.node} ({node.operator}) does not run: {node.reason}"
+            return f"{node.node} ({node.operator}), which does not run: {node.reason}"
         if found.first is None:
             return ""
         maker = found.first.layer.pair.maker

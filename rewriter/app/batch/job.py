@@ -19,7 +19,7 @@ from rewriter.app.batch.work import Job, Notes, Outcome, Reading, Work, Writing
 from rewriter.core.collector import collect_between_models
 from rewriter.core.errors import RewriterError, reason
 from rewriter.core.isolation.budget import BeyondLimitsError, ClockError, allowed, undisturbed, within_limits
-from rewriter.core.log import Log, Profile, stage
+from rewriter.core.log import RUN_FAILURE, Log, Profile, stage
 from rewriter.core.onnxfile.write import make_folder
 from rewriter.core.record import record, replace
 
@@ -227,7 +227,9 @@ def _rewrite(model: Model, work: Work, outcome: Outcome, outlook: Outlook) -> Pr
             _record(attempt, subject)
             recorded = model
         with stage(outcome.profile, "guard"):
-            attempt = _guard(attempt, subject)
+            attempt = _guard(attempt, subject, runs_before=outcome.refusal == "")
+        if attempt.failure_before:
+            outcome.refusal = RUN_FAILURE + attempt.failure_before
     outcome.log = attempt.log
     outcome.static = bool(work.reading.static)
     outcome.tidied = attempt.tidied
@@ -401,12 +403,13 @@ def _tidy(model: Model, log: Log) -> int:
     return total
 
 
-def _guard(attempt: ReplayedRun, subject: Subject) -> ReplayedRun:
+def _guard(attempt: ReplayedRun, subject: Subject, *, runs_before: bool) -> ReplayedRun:
     """As much of a run as leaves the model no worse than it came."""
     from rewriter.trust.proof.models.guard import guarded
 
     again = partial(_run_again, subject)
-    return guarded(attempt, again, _numbers(subject.work.judging, subject.work.rewriting.rules, again))
+    verify = _numbers(subject.work.judging, subject.work.rewriting.rules, again)
+    return guarded(attempt, again, verify, runs_before=runs_before)
 
 
 def _numbers(judging: Judging, rules: RuleSet, replay: Replay) -> Verify:

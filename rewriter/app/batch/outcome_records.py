@@ -51,7 +51,8 @@ def status(command: Command, outcome: Outcome) -> Status:
     if (outcome.refusal if command == "check" else outcome.remaining) and not outcome.changed:
         return "refused"
     if command == "check":
-        return "findings" if outcome.changed else "clean"
+        differs = outcome.expectation is not None and bool(outcome.expectation.before)
+        return "findings" if outcome.changed or differs else "clean"
     return "changed" if outcome.changed else "unchanged"
 
 
@@ -252,7 +253,8 @@ class Totals:
         self.models += 1
         self._statuses[one.status] += 1
         refused = bool(one.refusal if self._command == "check" else one.remaining)
-        self._numbers["refused"] += refused
+        self._numbers["refused"] += refused and not one.error
+        self._numbers["mismatched"] += one.expectation is not None and bool(one.expectation.before) and not refused
         self._numbers["unfinished"] += one.unfinished
         self._numbers["unjudged"] += bool(one.unjudged)
         self._numbers["rolled back"] += len(one.rolled_back)
@@ -283,6 +285,7 @@ class Totals:
             statuses=dict(sorted(self._statuses.items())),
             refused=self._numbers["refused"],
             unfinished=self._numbers["unfinished"],
+            mismatched=self._numbers["mismatched"],
             unjudged=self._numbers["unjudged"],
             rolled_back=self._numbers["rolled back"],
             firings=dict(sorted(self._firings.items())),

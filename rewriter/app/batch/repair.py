@@ -123,9 +123,11 @@ class Result:
         if self.rolled_back:
             parts.append(f"{len(self.rolled_back)} rolled back")
         if self.refused_after:
-            parts.append("still refused by ONNX Runtime" if self.refused_before else "refused by ONNX Runtime")
+            parts.append("still rejected by ONNX Runtime" if self.refused_before else "rejected by ONNX Runtime")
+        elif self.refused_before and self.refused_after == "":
+            parts.append("ONNX Runtime rejected it before and loads it now")
         elif self.refused_before:
-            parts.append("refused by ONNX Runtime" + (" before, accepted now" if self.refused_after == "" else ""))
+            parts.append("rejected by ONNX Runtime")
         return f"<Result {self.path}: {'; '.join(parts)}>"
 
 

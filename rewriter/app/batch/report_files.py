@@ -29,7 +29,8 @@ def check_reports(paths: Sequence[str], used: Iterable[str]) -> None:
     taken: dict[str, str] = {os.path.realpath(path): path for path in used}
     for path in paths:
         if form_of(path) is None:
-            raise RewriterError(f"--report {path}: the ending says what a report is; it is one of {', '.join(ENDINGS)}")
+            names = list(ENDINGS)
+            raise RewriterError(f"--report {path}: unsupported format; use {', '.join(names[:-1])} or {names[-1]}")
         if (real := os.path.realpath(path)) in taken:
             raise RewriterError(f"--report {path} would overwrite {taken[real]}, which this call uses itself")
         taken[real] = path

@@ -286,7 +286,7 @@ def _copy_large(source: Path, target: Path, found: os.stat_result, *, force: boo
             transfer(opened, 0, found.st_size, descriptor)
             now = os.fstat(opened)
             if (now.st_size, now.st_mtime_ns) != (found.st_size, found.st_mtime_ns):
-                raise RewriterError(f"{source}: the file was changed after it was read")
+                raise RewriterError(f"{source} changed while rewriter was working on it; run the command again")
 
         write_file(target, fill, force)
     finally:

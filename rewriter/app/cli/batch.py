@@ -19,7 +19,7 @@ from rewriter.app.batch.work import Job, Judging, Notes, Outcome, Reading, Rewri
 from rewriter.app.cli.configured import unused, vary
 from rewriter.app.cli.console_report import (
     ConsoleReport,
-    next_step,
+    fix_command,
     progress,
 )
 from rewriter.app.cli.options import limits_of, runtime_choice
@@ -87,8 +87,8 @@ def _run(command: Command, jobs: Sequence[Job], args: argparse.Namespace, interr
         sys.stdout.flush()
         summary = batch.totals.summary(seconds)
         say(summary_line(command, summary))
-        if command == "check" and args.format == "text" and summary.firings:
-            say(next_step(args.paths))
+        if command == "check" and args.format == "text" and (advice := fix_command(args) if summary.firings else batch.advice):
+            print(f"next: {advice}", file=sys.stderr)  # never broken, so that it can be copied
     if interruption.number:
         more = "; continue with --resume" if batch.resumed is not None else ""
         say(f"interrupted: {batch.totals.models:,} of {len(jobs):,} done{more}")
@@ -118,6 +118,7 @@ class _Batch:
         self._used: set[str] = set()
         self.totals = Totals(command, args.rules, keeps=keeps)
         self.profile = Profile()
+        self.advice = ""
         self.resumed: Resumed | None = None
         if getattr(args, "out", None) is not None and not is_url(args.out):
             from rewriter.app.cli.resumed import Resumed
@@ -154,7 +155,7 @@ class _Batch:
                     self.profile.add(outcome.profile)
                 if outcome.log is not None:
                     self._used.update(one.origin for one in outcome.log.suppressed)
-                display.advance(outcome)
+                display.advance(failed=bool(outcome.error))
 
             try:
                 for outcome in self._outcomes(jobs, finish, interruption):
@@ -162,6 +163,7 @@ class _Batch:
             except Interrupted:
                 pass
             console.end()
+            self.advice = console.advice
 
     def _outcomes(
         self, jobs: Sequence[Job], finish: Callable[[Outcome], None], interruption: Interruption
@@ -231,6 +233,7 @@ def make_work(command: Command, args: argparse.Namespace) -> Work:
         Notes(
             count=command == "optimize",
             diff=getattr(args, "diff", False),
+            detail=command == "check" and getattr(args, "format", "") == "text" and not getattr(args, "moderate", True),
             profile=getattr(args, "profile", False),
         ),
         **limits_of(args),
@@ -263,6 +266,9 @@ def write_results(command: Command, args: argparse.Namespace, ending: str) -> in
 
         with within_limits(**limits_of(args)):
             read_inputs(args.inputs)  # a bad file is one error, before any work is done
+    folder = os.path.dirname(args.output or "")
+    if folder and not is_remote(args.output) and not os.path.isdir(folder):
+        say(f"rewriter: note: the folder {clean(folder)} does not exist and is created for the result")
     targets = {"output": args.output, "out": args.out, "in_place": args.in_place}
     found = find_models(args.paths, leave_out=args.out, skip="" if any(targets.values()) else ending)
     jobs = plan(found, **targets, ending=ending)

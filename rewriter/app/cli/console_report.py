@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -17,17 +19,17 @@ from rewriter.app.batch.work import Outcome
 from rewriter.app.cli.output import folded, say, style_of, tell
 from rewriter.app.report.document import pattern_of
 from rewriter.app.report.terminal import (
-    accepted_line,
     check_lines,
     expectation_lines,
     fix_lines,
     optimize_lines,
-    refusal_lines,
+    outcome_lines,
+    rejection_lines,
     remaining_lines,
-    unjudged_lines,
+    unchecked_lines,
 )
 from rewriter.core.language.rules import RuleSet
-from rewriter.core.log import Blocked, Log
+from rewriter.core.log import Log
 from rewriter.core.record import replace
 from rewriter.workbench.style import Style, clean, counted
 
@@ -39,39 +41,44 @@ if TYPE_CHECKING:
 
 
 class Display:
-    """Where lines of results go while jobs run, and who is told of finished ones. This one has no bar."""
+    """Where lines of results go while jobs run, and how far they are. This one has no bar."""
 
-    def advance(self, outcome: Outcome) -> None:
-        """Another model is finished."""
+    def advance(self, *, failed: bool) -> None:
+        """Counts another finished one."""
 
-    def show(self, line: str) -> None:
-        """Prints a line of results to stdout."""
-        tell(line)
+    def show(self, *lines: str) -> None:
+        """Prints lines of results to stdout."""
+        for line in lines:
+            tell(line)
 
 
 class _Bar(Display):
     def __init__(self, bar: Progress, task: TaskID) -> None:
         self._bar = bar
         self._task = task
-        self._failures = 0
+        self._failures = self._done = 0
+        self._started = time.monotonic()
 
-    def advance(self, outcome: Outcome) -> None:
-        self._failures += bool(outcome.error)
-        self._bar.update(self._task, advance=1, failed=f"{self._failures} failed, " if self._failures else "")
+    def advance(self, *, failed: bool) -> None:
+        self._failures += failed
+        self._done += 1
+        rate = f"{self._done / max(time.monotonic() - self._started, 1e-3):.3g}/s"
+        self._bar.update(self._task, advance=1, failed=f"{self._failures} failed, " if self._failures else "", rate=rate)
 
-    def show(self, line: str) -> None:
+    def show(self, *lines: str) -> None:
         """Above the bar when both are on the terminal."""
         from rich.text import Text
 
-        if sys.stdout.isatty():
+        if not sys.stdout.isatty():
+            super().show(*lines)
+            return
+        for line in lines:
             self._bar.console.print(Text.from_ansi(folded(line, sys.stdout)), soft_wrap=True)
-        else:
-            tell(line)
 
 
 @contextmanager
-def progress(total: int) -> Iterator[Display]:
-    """The display for so many models: a bar on stderr when that is a terminal and there is more than one."""
+def progress(total: int, what: str = "models") -> Iterator[Display]:
+    """The display for so many of something: a bar on stderr when that is a terminal and there is more than one."""
     if total < 2 or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield Display()
         return
@@ -79,23 +86,24 @@ def progress(total: int) -> Iterator[Display]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
-        TextColumn("{task.fields[failed]}models", markup=False),
+        TextColumn("{task.fields[failed]}" + what, markup=False),
         BarColumn(),
         MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}", markup=False),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bar:
-        yield _Bar(bar, bar.add_task("", total=total, failed=""))
+        yield _Bar(bar, bar.add_task("", total=total, failed="", rate=""))
 
 
-# What is said of models as they come, and of all of them at the end.
+# What is printed of models as they come, and of all of them at the end.
 
-MESSAGES = 200
-"""Of ONNX Runtime against models of a check, that are told at the end."""
+MAX_HELD = 10_000
+"""Lines of a check that are printed at the end, behind the models that ONNX Runtime rejects."""
 
 
 class ConsoleReport:
-    """Says what became of models as they come."""
+    """Prints what became of models as they come."""
 
     def __init__(self, command: Command, args: argparse.Namespace, rules: RuleSet, models: int, display: Display) -> None:
         self._command = command
@@ -106,42 +114,89 @@ class ConsoleReport:
         self._style = style_of(sys.stdout)
         self._blocked: Counter[str] = Counter()
         self._titles: dict[str, str] = {}
-        self._refused: dict[str, tuple[Outcome, int]] = {}
+        self._rejected: dict[str, str] = {}
+        self._held: list[str] = []
+        self.advice = ""
 
     def tell(self, outcome: Outcome) -> None:
         args = self._args
         if outcome.error and args.format != "github":
             say(failure(outcome, style_of(sys.stderr), debug=args.debug))
-        if args.format != "text":
+        if args.format != "text" or outcome.log is None or outcome.error:
             return
-        for rule, title in {blocked.rule: blocked.title for blocked in grouped(outcome, self._models, args)}.items():
-            self._blocked[rule] += 1
-            self._titles[rule] = title
-        if outcome.refusal and gathers(self._command, self._models, args):
-            pattern = pattern_of(outcome.refusal)
-            first, times = self._refused.get(pattern, (outcome, 0))
-            if times or len(self._refused) < MESSAGES:
-                self._refused[pattern] = first, times + 1
-        if outcome.changed or self._models == 1 or args.verbose or _noted(outcome, self._models, args):
-            answers = {} if gathers(self._command, self._models, args) else self._answers(outcome)
-            for line in _lines(self._command, outcome, answers, self._fixes(outcome), args, self._style, self._models):
-                self._display.show(line)
+        log = self._without_needless(outcome, outcome.log)
+        if self._models > 1 and not args.verbose:
+            apart = [blocked for blocked in log.blocked if not blocked.error]
+            for rule, title in {blocked.rule: blocked.title for blocked in apart}.items():
+                self._blocked[rule] += 1
+                self._titles[rule] = title
+            log = replace(log, blocked=[blocked for blocked in log.blocked if blocked.error])
+        if not (outcome.changed or self._models == 1 or args.verbose or _noted(outcome, log)):
+            return
+        lines = [*(self._checked(outcome, log) if self._command == "check" else self._done(outcome, log))]
+        if self._command == "check" and self._models > 1 and not outcome.refusal and len(self._held) < MAX_HELD:
+            self._held += lines
+        else:
+            self._display.show(*lines)
 
     def end(self) -> None:
-        """What was only counted: rules that an unknown fact kept from deciding, in how many models."""
+        """What was held back, and what was only counted: rules that an unknown fact kept from deciding."""
+        self._display.show(*self._held)
         for rule, models in sorted(self._blocked.items()):
             line = f"{self._style.paint('yellow', 'blocked')} {rule} in {counted(models, 'model')}: {clean(self._titles[rule])}"
             self._display.show(line)
         if self._blocked:
-            self._display.show("    an unknown fact kept these rules from deciding; --verbose tells which, and where")
-        for first, times in self._refused.values():
-            answers = self._answers(first)
-            path = first.path if times == 1 else f"{first.path} and {counted(times - 1, 'more model')}"
-            for line in refusal_lines(path, first.refusal or "", answers, first.log or Log(), self._style):
-                self._display.show(line)
+            self._display.show("    an unknown fact kept these rules from deciding; --verbose lists the facts and places")
+
+    def _checked(self, outcome: Outcome, log: Log) -> Iterator[str]:
+        """What a check found in one model."""
+        style, head = self._style, list[str]()
+        if outcome.refusal:
+            known = self._rejected if len(self._rejected) < MAX_HELD else {}
+            like = known.setdefault(pattern_of(outcome.refusal), outcome.path)
+            answers = self._answers(outcome)
+            advice = ": run `rewriter fix`" if self._models == 1 else ""
+            head = [*rejection_lines(outcome.refusal, answers, log, outcome.path, style, advice)]
+            if like != outcome.path and not self._args.verbose:
+                head[0] = f"{style.paint('red', 'rejected')} by ONNX Runtime like {clean(like)}"
+            if self._models == 1:
+                self.advice = _advice(outcome, answers, self._args)
+        if outcome.expectation is not None:
+            expected = [*expectation_lines(outcome.expectation, style)]
+            head = [head[0], *expected[1:]] if head and outcome.expectation.before else [*head, *expected]
+        yield from check_lines(outcome.path, log, head, style, changes=self._models == 1)
+        yield from unchecked_lines(outcome.unjudged, style)
+
+    def _done(self, outcome: Outcome, log: Log) -> Iterator[str]:
+        """What a repair or an optimization did to one model: whether it loads now, what was done, and what is left."""
+        style, command = self._style, self._command
+        what = counted(len(log.firings), "rewrite") if log.firings else "tidied" if outcome.changed else "unchanged"
+        if outcome.nodes is not None:
+            what = f"{counted(outcome.nodes[0], 'node')}, {outcome.nodes[1]:,} left; {what}"
+        where = "" if outcome.output in (None, outcome.path, STDOUT) else f" -> {clean(str(outcome.output))}"
+        yield f"{style.paint('bold', clean(outcome.path))}: {style.paint('green', what) if outcome.changed else what}{where}"
+        yield from outcome_lines(outcome.refusal, outcome.remaining, log, style)
+        if outcome.remaining and command == "optimize":
+            yield f"      `rewriter optimize` repairs nothing; to see the repairs: rewriter check {quote(clean(outcome.path))}"
+        elif outcome.remaining:
+            yield from remaining_lines(self._answers(outcome), outcome.path, log, style)
+        counts = command == "optimize" and not self._args.verbose
+        yield from optimize_lines(log, style) if counts else fix_lines(log, style, self._fixes(log))
+        yield from unchecked_lines(outcome.unjudged, style)
+        if self._args.diff:
+            from rewriter.app.report.comparison_lines import comparison_lines
+
+            yield from comparison_lines(outcome.path, outcome.output or outcome.path, outcome.differences, style)
+
+    def _without_needless(self, outcome: Outcome, log: Log) -> Log:
+        """The log without blocked rules that only repair what ONNX Runtime rejects, if it accepts the model as it is."""
+        if outcome.refusal != "" or not log.blocked:
+            return log
+        needless = {rule.code for rule in self._rules if rule.evidence is not None and rule.evidence.name == "refused"}
+        return replace(log, blocked=[blocked for blocked in log.blocked if blocked.error or blocked.rule not in needless])
 
     def _answers(self, outcome: Outcome) -> dict[str, str]:
-        """The rules that answer a refusal, and what makes each of them run that was not selected."""
+        """The rules that repair what was rejected, and what makes each of them run that was not selected."""
         rules = [answer.rule for answer in answers_to(outcome, self._args.rules)]
         if not rules:
             return {}
@@ -149,76 +204,27 @@ class ConsoleReport:
 
         return {rule.code: "" if rule.default or self._rules.get(rule.code) else f"runs {when_asked(rule)}" for rule in rules}
 
-    def _fixes(self, outcome: Outcome) -> dict[str, str]:
+    def _fixes(self, log: Log) -> dict[str, str]:
         """What the rules do that fired, where their authors say it."""
-        fired = [self._rules.get(code) for code in (outcome.log.counts if outcome.log is not None else ())]
-        said = {rule.code: rule.paragraphs.get("Fix", "") for rule in fired if rule is not None}
+        said = {code: rule.paragraphs.get("Fix", "") for code in log.counts if (rule := self._rules.get(code)) is not None}
         return {code: text for code, text in said.items() if text}
 
 
-def gathers(command: Command, models: int, args: argparse.Namespace) -> bool:
-    """Whether refusals are told at the end, those that say the like as one."""
-    return command == "check" and models > 1 and not args.verbose
+def _advice(outcome: Outcome, answers: Mapping[str, str], args: argparse.Namespace) -> str:
+    """What to type next about a model that ONNX Runtime rejects and no rule that ran repairs; "" if that is not known."""
+    name = quote(clean(outcome.path))
+    for code, when in answers.items():
+        return fix_command(args, f"DEFAULT,{code}") if when else f"rewriter why {code} {name}"
+    named = re.search(r"Node \(([^()\s]+)\)|node \(([^()\s]+)\)|Name:'([^']+)'", outcome.refusal or "")
+    node = "" if named is None else next(group for group in named.groups() if group)
+    return f"rewriter new MY001 --from {name} --around {quote(clean(node))} -o MY001.rules" if node else ""
 
 
-def grouped(outcome: Outcome, models: int, args: argparse.Namespace) -> list[Blocked]:
-    """Of many models: what an unknown fact kept from being decided, which is told once for all of them."""
-    if models == 1 or args.verbose or outcome.log is None or outcome.error:
-        return []
-    return [blocked for blocked in outcome.log.blocked if not blocked.error]
-
-
-def _lines(
-    command: Command,
-    outcome: Outcome,
-    answers: dict[str, str],
-    fixes: dict[str, str],
-    args: argparse.Namespace,
-    style: Style,
-    models: int,
-) -> Iterator[str]:
-    log = outcome.log
-    if log is None or outcome.error:
-        return
-    if apart := grouped(outcome, models, args):
-        log = replace(log, blocked=[one for one in log.blocked if one not in apart])
-    if command == "check":
-        yield from check_lines(outcome.path, log, style)
-        if outcome.refusal and not gathers(command, models, args):
-            yield from refusal_lines(outcome.path, outcome.refusal, answers, log, style)
-        if outcome.expectation is not None:
-            yield from expectation_lines(outcome.path, outcome.expectation, style)
-        yield from unjudged_lines(outcome.unjudged, f"{clean(outcome.path)}: ", style)
-        return
-    firings = len(log.firings)
-    what = counted(firings, "rewrite") if firings else "tidied" if outcome.changed else "unchanged"
-    if outcome.nodes is not None:
-        what = f"{counted(outcome.nodes[0], 'node')}, {outcome.nodes[1]:,} left; {what}"
-    where = "" if outcome.output in (None, outcome.path, STDOUT) else f" -> {clean(str(outcome.output))}"
-    yield f"{style.paint('bold', clean(outcome.path))}: {style.paint('green', what) if outcome.changed else what}{where}"
-    yield from optimize_lines(log, style) if command == "optimize" and not args.verbose else fix_lines(log, style, fixes)
-    if outcome.changed and outcome.refusal and outcome.remaining == "":
-        yield accepted_line(style)
-    if outcome.remaining:
-        yield from remaining_lines(outcome.remaining, answers, log, style)
-        if command == "optimize":
-            yield "      `rewriter optimize` repairs nothing; `rewriter check` tells which repairs there are"
-    yield from unjudged_lines(outcome.unjudged, "  ", style)
-    if args.diff:
-        from rewriter.app.report.comparison_lines import comparison_lines
-
-        yield from comparison_lines(outcome.path, outcome.output or outcome.path, outcome.differences, style)
-
-
-def _noted(outcome: Outcome, models: int, args: argparse.Namespace) -> bool:
-    """Whether there is something to say of a model that did not change."""
-    log = outcome.log
-    if log is None:
-        return False
-    blocked = len(log.blocked) > len(grouped(outcome, models, args))
-    said = log.stops or log.notes or log.rolled_back or log.suppressed or log.questions
+def _noted(outcome: Outcome, log: Log) -> bool:
+    """Whether there is something to print about a model that did not change."""
+    said = log.stops or log.notes or log.rolled_back or log.suppressed or log.questions or log.blocked
     wrong = outcome.expectation is not None and outcome.expectation.wrong
-    return blocked or wrong or bool(said or outcome.refusal or outcome.remaining or outcome.unjudged)
+    return wrong or bool(said or outcome.refusal or outcome.remaining or outcome.unjudged)
 
 
 def failure(outcome: Outcome, style: Style, *, debug: bool) -> str:
@@ -232,11 +238,23 @@ def failure(outcome: Outcome, style: Style, *, debug: bool) -> str:
     return f"{style.paint('red', 'error')}: {shown}{kept}"
 
 
-def next_step(paths: Sequence[str]) -> str:
-    """What to do about the findings of a check."""
+OPTIONS_OF_FINDINGS = ("rules", "target", "select", "ignore", "set", "source", "constant-inputs", "guess")
+"""Options of a check on which its findings depend."""
+
+
+def fix_command(args: argparse.Namespace, select: str = "") -> str:
+    """The command that repairs what a check found, with the options that were typed; `select` are codes to select."""
+    paths, name = args.paths, clean(args.paths[0]) if args.paths else ""
+    options = [] if not select else ["--select", select]
+    for option in OPTIONS_OF_FINDINGS if not select else ():
+        value = getattr(args, option.replace("-", "_"))
+        if value and (args.origins[option].startswith("--") or (option == "rules" and args.extend)):
+            values = [value] if isinstance(value, str) else [] if value is True else value
+            options += [f"--{option} {quote(clean(one))}" for one in values] or [f"--{option}"]
     if len(paths) != 1 or os.path.isdir(paths[0]):
-        return f"next: rewriter fix {' '.join(map(quote, map(clean, paths)))} --out DIR"
-    if paths[0] == STDOUT:
-        return "next: rewriter fix - -o fixed.onnx"
-    name = clean(paths[0])
-    return f"next: rewriter fix {quote(name)} -o {quote(name.removesuffix('.onnx') + '.fixed.onnx')}"
+        where = ["--out", "DIR"]
+    elif paths[0] == STDOUT:
+        where = ["-o", "fixed.onnx"]
+    else:
+        where = ["-o", quote(name.removesuffix(".onnx") + ".fixed.onnx")]
+    return " ".join(["rewriter fix", *(quote(clean(path)) for path in paths), *options, *where])

@@ -171,7 +171,7 @@ class Limits:
     default: str = ""
 
     def options(self) -> tuple[Entry, ...]:
-        default = self.default or f"{self.whole or 60:g}, and more for large files"
+        default = self.default or f"{self.whole or 60:g}, more for large files"
         return with_words("time-limit", what=self.what, default=default), with_words("memory-limit", what=self.what)
 
 
@@ -267,8 +267,8 @@ OPTIONS: dict[str, Option] = {
         "default; of `optimize` what --level selects)",
         shell_words="codes",
     ),
-    "ignore": _several("CODES", "codes not to run; the longer name wins", shell_words="codes"),
-    "guess": _switch("also run repairs whose evidence is a guess: the model does not tell whether they are due"),
+    "ignore": _several("CODES", "codes not to run; a longer code overrides a shorter one of --select", shell_words="codes"),
+    "guess": _switch("also run repairs that the model alone cannot justify"),
     "set": _several("CODE.param=value", "a rule's parameter; may be repeated"),
     "level": Option(
         "basic: only rules that keep the numbers to the last places; all: also fusions that keep them within the bound that "
@@ -308,7 +308,7 @@ OPTIONS: dict[str, Option] = {
     # limits, and who does the work
     "jobs": Option("models worked on at once, each in a process (default: 1)", "N", type=count),
     "scheduler": Option("a Dask cluster that works on the models: dask://HOST:PORT, or local", "WHERE"),
-    "time-limit": Option("for {what}, whatever it is that takes so long (default: {default})", "SECONDS", type=seconds),
+    "time-limit": Option("seconds for {what} (default: {default})", "SECONDS", type=seconds),
     "memory-limit": Option(
         "for {what}, as 512M or 8G (default: three quarters of the machine's memory, divided by --jobs)",
         "SIZE",
@@ -320,7 +320,7 @@ OPTIONS: dict[str, Option] = {
         "bubblewrap (Linux)"
     ),
     "max-firings": Option("stop a model after so many rewrites", "N", type=count),
-    "timeout": Option("stop rewriting a model after this time", "SECONDS", type=seconds),
+    "timeout": Option("seconds after which a model is not rewritten further", "SECONDS", type=seconds),
     "runtime": Option("whether ONNX Runtime {what} (default)", default="auto", choices=("auto", "yes", "no")),
     # what is told
     "format": Option("how results are printed (default: text)", choices=("text", "json"), default="text"),
@@ -330,8 +330,8 @@ OPTIONS: dict[str, Option] = {
         "repeated; an existing file is replaced",
         [],
     ),
-    "exit-zero": _flag("exit with 0, not with 1, when there are findings or models still refused"),
-    "verbose": _flag("of several models, also name those about which nothing is to say"),
+    "exit-zero": _flag("exit with 0, not with 1, when there are findings or models still rejected"),
+    "verbose": _flag("also list models with nothing to report"),
     "diff": _flag("also print how the result differs, as `rewriter diff` does"),
     "profile": _flag("also print where the time went: by stage and by rule"),
     "nodes": _flag("also a line for each node"),
@@ -344,13 +344,13 @@ OPTIONS: dict[str, Option] = {
     "in-place": _flag("overwrite models that change"),
     "force": _flag("overwrite existing files"),
     "skip-existing": _flag("leave out models whose result exists"),
-    "resume": _flag("go on with what an earlier run with the same --out did not come to"),
+    "resume": _flag("continue an interrupted run with the same --out"),
     "update": _flag(
         "do only what is new in --out, or changed: the model, its source file, rules, options, version; results whose model is "
         "gone are removed"
     ),
     "journal": Option(
-        "where it is noted what became of each model, for --resume and --update (default: DIR.journal.jsonl beside --out)",
+        "journal file for --resume and --update (default: DIR.journal.jsonl next to --out)",
         "FILE",
     ),
     "dry-run": _flag("do everything but write the result"),
@@ -441,17 +441,17 @@ OPTIONS: dict[str, Option] = {
     "threads": Option("for one model (default: the runtime decides)", "N", default=0, type=count),
     "as-it-is": _flag("keep the runtime from optimizing the models"),
     # rules
-    "symptom": Option("rules that answer this message; names and numbers in it do not count", "TEXT"),
+    "symptom": Option("rules that repair what is rejected with this message; names and numbers in it do not count", "TEXT"),
     "exporter": Option("rules for models of this exporter; `any`: those for models of all", "NAME"),
     "packs": _flag("list the installed rule packs instead, for --rules pack:NAME"),
     "bless": _flag("write what a rule makes into tests that expect something else, and show the difference first"),
     "watch": _flag("run the tests again whenever a rule file changes"),
     "check": _flag("only list which files would change; exit code 1 if any"),
     "samples": Option("instances wanted for each rule (default: 200)", "N", default=200, type=count),
-    "seed": Option("where chance begins (default: 0)", "S", default=0, type=int),
+    "seed": Option("random seed (default: 0)", "S", default=0, type=int),
     "recorded": Option("recorded exports (default: tests/models beside the rules, if there)", "FOLDER"),
     "update-lock": _flag("write the verdicts to the lock file beside the rules"),
-    "locked": _flag("run nothing; a rule that is not in the lock as it is now is a finding"),
+    "locked": _flag("run nothing; a rule that changed since it was verified is a finding"),
     "no-lock": _flag("verify every rule, whatever the lock file says"),
     "stdio": _flag("on standard input and output, as always; editors say it"),
 }
@@ -535,8 +535,8 @@ RESULTS: tuple[Element, ...] = (
     "verify",
     with_words(
         "runtime",
-        what="is asked which results it still refuses; auto: where it is installed, of models that change, and of others up to "
-        "256 MB",
+        what="loads the results, to list those that it still rejects; auto: where it is installed, of models that change, and "
+        "of others up to 256 MB",
     ),
     like(
         "inputs",
@@ -608,5 +608,6 @@ def runtime_choice(choice: str) -> str:
     if choice == "yes" and not installed():
         raise RewriterError(f"--runtime needs ONNX Runtime; install it with: {install('verify')}")
     if choice == "auto" and not installed():
-        say(f"rewriter: note: ONNX Runtime is not installed and not asked whether it takes the models: {install('verify')}")
+        missing = "ONNX Runtime is not installed, so results were not tested with it"
+        say(f"rewriter: note: {missing}. To enable: {install('verify')}")
     return choice if installed() else "no"

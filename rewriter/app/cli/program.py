@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Generator, Iterable, Sequence
 from importlib import import_module
@@ -108,6 +109,9 @@ class Program(Parser):
     def read(self, words: Sequence[str]) -> argparse.Namespace:
         """Like `parse_args`, but an unknown option is compared with those of its command."""
         name = next((word for word in words[:1] if not word.startswith("-")), None)
+        if name is not None and name not in COMMANDS and (name.endswith(".onnx") or os.path.isdir(name)):
+            where = f"--out {name.rstrip('/')}.fixed" if os.path.isdir(name) else f"-o {name.removesuffix('.onnx')}.fixed.onnx"
+            self.refuse(f"'{name}' is no command", "", (), f"to repair it: rewriter fix {name} {where}")
         if name is not None and name not in COMMANDS:
             self.refuse(f"there is no command '{name}'", name, COMMANDS, "`rewriter --help` lists them")
         found, rest = self.parse_known_args(words)

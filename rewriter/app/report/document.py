@@ -121,6 +121,9 @@ class ExpectationRecord:
         first: the first node whose result differs from that of a model that is right.
         rules: those that are needed to mend it; of a model that was right those that do harm.
         questions: rules that only ask, each of which mends it.
+        outputs: how many outputs were compared.
+        is_foreign: an output has another shape or type than the recorded one, whatever the rules do: the file may be that of
+            another model.
     """
 
     data: str
@@ -129,6 +132,8 @@ class ExpectationRecord:
     first: str = ""
     rules: tuple[str, ...] = ()
     questions: tuple[str, ...] = ()
+    outputs: int = 0
+    is_foreign: bool = False
 
     @property
     def wrong(self) -> bool:
@@ -282,6 +287,7 @@ class Summary:
         models: how many there were.
         statuses: models by status.
         refused: models that ONNX Runtime refuses: of check as they are, of fix as they are written.
+        mismatched: models whose outputs are not those that the framework computed, and that ONNX Runtime does not refuse.
         unjudged: models of which a judge did not say whether it takes them.
         unfinished: models with something that could not be repaired.
         rolled_back: entries under `rolled_back` of all models.
@@ -297,6 +303,7 @@ class Summary:
     firings: dict[str, int]
     seconds: float
     refused: int = 0
+    mismatched: int = 0
     unjudged: int = 0
     fleet: FleetRecord = field(default_factory=FleetRecord)
 
@@ -468,12 +475,12 @@ COLUMNS: Mapping[str, str] = {
     "changed": "changed",
     "unchanged": "unchanged",
     "failed": "failed",
-    "refused_before": "refused before",
+    "refused_before": "rejected before",
     "loads_now": "loads now",
-    "still_refused": "still refused",
-    "numbers_changed": "numbers changed",
+    "still_refused": "still rejected",
+    "numbers_changed": "outputs changed",
     "rolled_back": "rolled back",
-    "unjudged": "not judged",
+    "unjudged": "not checked",
 }
 """What is counted, by the fields of `TotalsRecord`, and how it is called."""
 

@@ -122,27 +122,22 @@ def _range(versions: OpsetRange) -> str:
     return f"{'' if versions.first is None else versions.first}..{'' if versions.last is None else versions.last}"
 
 
-def rule_table(rules: Sequence[Rule], style: Style) -> tuple[list[str], int]:
-    """Rules one a line, and how far a line that is broken is indented."""
-    heading = ("code", "kind", "evidence", "exporter", "runs", "title")
-    rows = [
-        (
-            rule.code,
-            rule.kind.name,
-            "-" if rule.evidence is None else evidence_text(rule.evidence),
-            ",".join(rule.exporters) or "any",
-            runs(rule),
-            rule.title,
-        )
-        for rule in rules
-    ]
-    widths = [max(len(clean(row[i])) for row in (heading, *rows)) for i in range(len(heading) - 1)]
-    lines = []
-    for number, row in enumerate((heading, *rows)):
-        cells = [clean(cell).ljust(width) for cell, width in zip(row, widths, strict=False)]
-        cells[0] = style.paint("bold" if number == 0 else "cyan", cells[0])
-        lines.append("  ".join([*cells, clean(row[-1])]))
-    return lines, sum(widths) + 2 * len(widths)
+_MARK = {"default": "", "guess": "?", "target": "@", "selected": "*"}
+MARKS = "runs: unmarked by default, ? with --guess, @ for its --target, * if selected"
+HANG = 9
+
+
+def rule_table(rules: Sequence[Rule], style: Style, *, is_ranked: bool) -> Iterator[str]:
+    """Rules one a line, below a line for their exporter; ranked ones in their order."""
+    groups: dict[str, list[Rule]] = {}
+    for rule in rules:
+        groups.setdefault("" if is_ranked else " or ".join(rule.exporters) or "any exporter", []).append(rule)
+    for exporter, members in sorted(groups.items()):
+        if exporter:
+            yield style.paint("bold", f"{clean(exporter)}: {counted(len(members), 'rule')}")
+        for rule in members:
+            code = f"{rule.code}{_MARK[runs(rule)]}".ljust(HANG - 1)
+            yield f"{style.paint('cyan', code)} {clean(rule.title).removesuffix('.')}"
 
 
 def verdict_object(verdict: Verdict) -> dict[str, Any]:
@@ -158,22 +153,24 @@ def verdict_object(verdict: Verdict) -> dict[str, Any]:
     return {**extra, **verdict.record(), "unneeded": unneeded, "counterexample": verdict.obligation}
 
 
-def verdict_lines(verdict: Verdict, path: str, style: Style) -> list[str]:
-    """What was found of a rule."""
+def verdict_lines(verdict: Verdict, rule: Rule | None, style: Style) -> list[str]:
+    """What was found of a rule; None where it is not loaded."""
     color = {"tested": "green", "counterexample": "red"}.get(verdict.status, "yellow")
     code = f" [{verdict.code}]" if verdict.code else ""
     why = f": {clean(verdict.why)}" if verdict.why else ""
     found = [f"{verdict.rule} {style.paint(color, verdict.status)}{code}{_figures(verdict)}{why}"]
+    if rule is not None and rule.guess:
+        found.append("    a guess: only its rewrite was tested; whether a model needs it, the user decides")
     if verdict.quarantine:
         found.append(f"    the oracles disagree on {', '.join(verdict.quarantine)}; ONNX Runtime alone decided")
     if verdict.crashed:
-        found.append(f"    {verdict.crashed} instances took the runtime's process down and were left out")
+        found.append(f"    ONNX Runtime crashed on {counted(verdict.crashed, 'instance')}, which were left out")
     if verdict.raised and verdict.status == "unverified":
         found.append(f"    a condition raised: {clean(verdict.raised)}")
     for line in verdict.unneeded:
-        drafts = counted(line.broke, "draft")
-        message = f"nothing goes wrong without `{clean(line.text)}`, which {drafts} broke"
-        found.append(f"    warning[W504] {clean(path)}:{line.line}: {message}")
+        models = counted(line.broke, "random model")
+        message = f"`{clean(line.text)}` may be unnecessary: {models} violated it, and the rule was correct without it"
+        found.append(f"    warning[W504] {clean('' if rule is None else rule.path)}:{line.line}: {message}")
     found += [f"    {clean(line)}" for line in verdict.obligation.splitlines()]
     return found
 

@@ -32,8 +32,11 @@ def summary_lines(found: ModelSummary, style: Style) -> Iterator[str]:
         yield _line(name, value, style)
     for name, ports in (("inputs", found.inputs), ("outputs", found.outputs)):
         yield from _listed(name, [_port(port) for port in ports], len(ports), style)
-    operators = ", ".join(f"{op} {times}" for op, times in _ranked(found))
-    yield _line("nodes", f"{found.nodes}: {operators}" if operators else "none", style)
+    ranked = dict(_ranked(found))
+    constants = ranked.pop("Constant", 0)  # they compute nothing, and `optimize` does not count them either
+    operators = ", ".join(f"{op} {times}" for op, times in ranked.items())
+    beside = f"; {constants:,} Constant" if constants else ""
+    yield _line("nodes", (f"{found.nodes - constants:,}: {operators}" if operators else "none") + beside, style)
     yield from _listed("subgraphs", [_place(place) for place in found.subgraphs], MAX_ENTRIES, style)
     yield from _listed("functions", [_place(place) for place in found.functions], MAX_ENTRIES, style)
     files = []

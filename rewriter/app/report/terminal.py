@@ -3,16 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from shlex import quote
 from types import MappingProxyType
 
-from rewriter.app.report.document import ExpectationRecord, Summary, place_text
-from rewriter.core.log import STAGES, Blocked, Firing, Log, Profile, RolledBack
+from rewriter.app.report.document import ExpectationRecord, Summary, by_rule, change_lines, place_text, rolled_place
+from rewriter.core.log import RUN, RUN_FAILURE, STAGES, Blocked, Log, Profile
 from rewriter.core.record import replace
 from rewriter.workbench.style import Style, clean, counted
 
 MOST_RULES = 20  # in `profile_lines`
 PLACES = 8  # places listed of one rule in `fix_lines`
+SHOWN = 3  # in `check_lines`
+SMALL, NARROW = 6, 160  # lines of a change that a check shows, and their characters
+TOLERANCE = 2e-3  # of recorded outputs, for their largest value
 FINDINGS = {"verified": "green", "not verified": "yellow", "numbers changed": "yellow", "wrong numbers": "red"}
+
+
+def outcome_lines(refusal: str | None, remaining: str | None, log: Log, style: Style) -> Iterator[str]:
+    """Whether ONNX Runtime loads the result of a model that it rejected, with its error messages. Indented by two."""
+    if refusal and remaining == "":
+        runs = any(judged.judge == RUN and judged.refusal == "" for judged in log.judged)
+        failed = refusal.startswith(RUN_FAILURE)
+        now = style.paint("green", f"{'runs' if failed else 'loads and runs' if runs else 'loads'} now")
+        message = clean(refusal.removeprefix(RUN_FAILURE))
+        yield f'  ONNX Runtime {"failed to run" if failed else "rejected"} it: "{message}" -> {now}'
+    elif remaining:
+        if refusal and refusal != remaining:
+            now = style.paint("red", "still rejects it")
+            yield f'  ONNX Runtime rejected it: "{clean(refusal)}" -> {now}: "{clean(remaining)}"'
+        else:
+            yield f"  {style.paint('red', 'still rejected')} by ONNX Runtime: {clean(remaining)}"
 
 
 def fix_lines(log: Log, style: Style, fixes: Mapping[str, str] = MappingProxyType({})) -> Iterator[str]:
@@ -20,10 +40,7 @@ def fix_lines(log: Log, style: Style, fixes: Mapping[str, str] = MappingProxyTyp
 
     `fixes` are sentences on what a rule does, by its code.
     """
-    by_rule: dict[str, list[Firing]] = {}
-    for firing in log.firings:
-        by_rule.setdefault(firing.rule, []).append(firing)
-    for code, firings in sorted(by_rule.items()):
+    for code, firings in by_rule(log.firings).items():
         yield f"  {style.paint('cyan', code)} {clean(firings[0].title)}"
         if code in fixes:
             yield f"      {clean(fixes[code])}"
@@ -31,10 +48,10 @@ def fix_lines(log: Log, style: Style, fixes: Mapping[str, str] = MappingProxyTyp
         if len(firings) > PLACES:
             yield f"      and {len(firings) - PLACES} more"
     for rolled in log.rolled_back:
-        yield f"  {style.paint('red', 'rolled back')} {rolled.rule} {_rolled(rolled)}: {clean(rolled.reason)}"
+        yield f"  {style.paint('red', 'rolled back')} {rolled.rule} {rolled_place(rolled)}: {clean(rolled.reason)}"
     if (found := log.verification) is not None:
         yield from (f"  {_finding(clean(finding), style)}" for finding in found.findings)
-    yield from _unfinished(log, "  ", style)
+    yield from unfinished_lines(log, style)
 
 
 def optimize_lines(log: Log, style: Style) -> Iterator[str]:
@@ -45,85 +62,122 @@ def optimize_lines(log: Log, style: Style) -> Iterator[str]:
     yield from fix_lines(replace(log, firings=[]), style)
 
 
-def check_lines(path: str, log: Log, style: Style) -> Iterator[str]:
-    """What a check found in one model, one finding a line, each line complete in itself."""
-    shown = clean(path)
-    for firing in log.firings:
-        yield f"{shown}: {style.paint('cyan', firing.rule)} {place_text(firing)}: {clean(firing.title)}"
-    yield from _unfinished(log, f"{shown}: ", style)
+def check_lines(path: str, log: Log, head: Sequence[str], style: Style, *, changes: bool = False) -> Iterator[str]:
+    """What a check found in one model: what ONNX Runtime or the framework has against it, then each rule, then what is left.
+
+    `head` are the lines on the model as a whole, of which the first goes behind its path. With `changes`, small ones are shown.
+    """
+    body = [*_found_lines(log, style, changes=changes), *unfinished_lines(log, style)]
+    items = sum(not line.startswith("      ") for line in body)
+    if not head and items > 1:
+        rules = f" by {counted(len(log.counts), 'rule')}" if log.firings else ""
+        head = [f"{counted(len(log.firings), 'finding')}{rules}"]
+    lines = [*head, *body]
+    if lines:
+        yield f"{style.paint('bold', clean(path))}: {lines[0].lstrip()}"
+        yield from lines[1:]
 
 
-def refusal_lines(path: str, refusal: str, answers: Mapping[str, str], log: Log, style: Style) -> Iterator[str]:
-    """What ONNX Runtime says against a model, and the rules that answer it: what makes each run, "" for those that do."""
-    yield f"{clean(path)}: {style.paint('red', 'refused')} by ONNX Runtime: {clean(refusal)}"
-    fires = log.counts
-    named = [_answer(code, "would fire" if code in fires else reason, style) for code, reason in answers.items()]
-    if named:
-        yield f"    answered by {', '.join(named)}"
-    elif fires:
-        yield f"    `rewriter fix` tells whether it is accepted with {', '.join(sorted(fires))}"
+def _found_lines(log: Log, style: Style, *, changes: bool) -> Iterator[str]:
+    """Each rule that would fire, with its places, and what it would change if that is little. Indented by two."""
+    for code, firings in by_rule(log.firings).items():
+        first, *others = firings
+        where = f"at {len(firings)} places" if others else place_text(first)
+        yield f"  {style.paint('cyan', code)} {where}: {clean(first.title)}"
+        if others:
+            more = f" and {len(firings) - SHOWN} more" if len(firings) > SHOWN else ""
+            yield f"      {', '.join(place_text(firing) for firing in firings[:SHOWN])}{more}"
+        lines = [*change_lines(first.changes)] if changes and not first.omitted else []
+        if len(lines) <= SMALL and all(len(line) <= NARROW for line in lines):
+            colors = {"-": "red", "+": "green"}
+            yield from (f"      {style.paint(colors[line[0]], f'{line[0]} {line[1:]}')}" for line in lines)
+
+
+def rejection_lines(
+    refusal: str, answers: Mapping[str, str], log: Log, path: str, style: Style, advice: str = ""
+) -> Iterator[str]:
+    """What ONNX Runtime has against a model, and the rules that repair it: what makes each run, "" for those that do.
+
+    `advice` is what to do, where that is to be printed.
+    """
+    if refusal.startswith(RUN_FAILURE):
+        yield f"{style.paint('red', 'fails')} in ONNX Runtime on made-up inputs: {clean(refusal.removeprefix(RUN_FAILURE))}"
     else:
-        yield "    no rule answers this"
+        yield f"{style.paint('red', 'rejected')} by ONNX Runtime: {clean(refusal)}"
+    if firing := [style.paint("cyan", code) for code in answers if code in log.counts]:
+        yield f"    repaired by {', '.join(firing)}{advice}"
+    elif log.counts:
+        yield f"    perhaps repaired by {', '.join(sorted(log.counts))}{advice}"
+    else:
+        yield from (f"    {line}" for line in _advice(answers, path, style))
 
 
-def expectation_lines(path: str, found: ExpectationRecord, style: Style) -> Iterator[str]:
-    """What the framework's own numbers say of a model."""
-    shown = clean(path)
+def _advice(answers: Mapping[str, str], path: str, style: Style) -> Iterator[str]:
+    """What to do about an error message that no rule that ran has repaired."""
+    for code in [code for code, when in answers.items() if when]:
+        yield f"{style.paint('cyan', code)} repairs this; it {answers[code]}"
+    if idle := [code for code, when in answers.items() if not when]:
+        verbs = "repairs this message but does" if len(idle) == 1 else "repair this message but do"
+        named = " and ".join(", ".join(idle).rsplit(", ", 1))
+        yield f"{style.paint('cyan', named)} {verbs} not apply; to see why: rewriter why {idle[0]} {quote(clean(path))}"
+    if not answers:
+        yield "no rule repairs this (to write one: docs/first-rule.md)"
+
+
+def expectation_lines(found: ExpectationRecord, style: Style) -> Iterator[str]:
+    """Whether a model computes the outputs that the framework recorded, and which rules see to it."""
     if not found.before:
-        yield f"{shown}: {style.paint('green', 'right')}: it gives the numbers of {clean(found.data)}"
+        checked = f"({counted(found.outputs, 'output')}, within {TOLERANCE:g} of the largest value)"
+        yield f"{style.paint('green', 'output equals')} {clean(found.data)} {checked}"
         if found.after:
-            yield f"    {style.paint('red', 'harmed')} by {', '.join(found.rules)}: {clean(found.after)}"
+            yield f"    {style.paint('red', 'made wrong')} by {', '.join(found.rules)}: {clean(found.after)}"
         return
-    yield f"{shown}: {style.paint('red', 'wrong')} by {clean(found.data)}: {clean(found.before)}"
+    yield f"{style.paint('red', 'does not match')} {clean(found.data)}: {clean(found.before)}"
+    if found.is_foreign:
+        yield f"    is {clean(found.data)} of another model? Shapes or types differ, and no rule changes that"
+        return
     if found.first:
-        yield f"    first at {clean(found.first)}"
+        yield f"    first wrong node: {clean(found.first)}"
     if not found.after:
-        yield f"    mended by {', '.join(found.rules)}: run `rewriter fix`"
+        yield f"    repaired by {', '.join(found.rules)}: run `rewriter fix`"
     elif found.questions:
-        commands = (f"{style.paint('cyan', code)} (--select DEFAULT,{code})" for code in found.questions)
-        yield f"    mended by a rule that only asks: {' or '.join(commands)}"
+        for code in found.questions:
+            option = f"--select DEFAULT,{code}"
+            repaired = f"possibly repaired by {style.paint('cyan', code)}, a guess"
+            yield f"    {repaired}: add `{option}` if its question is answered with yes"
     else:
-        yield "    no rule mends it"
+        yield "    no rule repairs it"
 
 
-def _answer(code: str, what: str, style: Style) -> str:
-    return style.paint("cyan", code) + (f" ({what})" if what else "")
+def remaining_lines(answers: Mapping[str, str], path: str, log: Log, style: Style) -> Iterator[str]:
+    """What to do about a result that ONNX Runtime rejects. Indented by six."""
+    silent = {code: when for code, when in answers.items() if code not in log.counts}
+    yield from (f"      {line}" for line in _advice(silent, path, style) if silent or not log.counts)
 
 
-def remaining_lines(refusal: str, answers: Mapping[str, str], log: Log, style: Style) -> Iterator[str]:
-    """What ONNX Runtime says against the result of a repair, and rules that answer it and did not fire. Indented by two."""
-    yield f"  {style.paint('red', 'still refused')} by ONNX Runtime: {clean(refusal)}"
-    if silent := [_answer(code, reason, style) for code, reason in answers.items() if code not in log.counts]:
-        yield f"      answered by {', '.join(silent)}; `rewriter why` says why a rule does not fire"
+def unchecked_lines(sentences: Sequence[str], style: Style) -> Iterator[str]:
+    """Checks that gave no result for a model. Indented by two."""
+    yield from (f"  {style.paint('yellow', 'not checked')}: {clean(sentence)}" for sentence in sentences)
 
 
-def accepted_line(style: Style) -> str:
-    """That a repair was worth it. Indented by two."""
-    return f"  {style.paint('green', 'ONNX Runtime refused the model before and loads it now')}"
-
-
-def unjudged_lines(sentences: Sequence[str], prefix: str, style: Style) -> Iterator[str]:
-    """Judges that did not say whether they take a model."""
-    yield from (f"{prefix}{style.paint('yellow', 'not judged')}: {clean(sentence)}" for sentence in sentences)
-
-
-def _unfinished(log: Log, prefix: str, style: Style) -> Iterator[str]:
+def unfinished_lines(log: Log, style: Style) -> Iterator[str]:
+    """What could not be decided or was not done. Indented by two."""
     seen: set[str] = set()
     for blocked in log.blocked:
-        yield prefix + _blocked(blocked, style)
+        yield "  " + _blocked(blocked, style)
         if blocked.remedy and blocked.remedy not in seen:
             seen.add(blocked.remedy)
-            yield f"{' ' * (len(prefix) - len(prefix.lstrip()))}    {style.paint('bold', 'help')}: {clean(blocked.remedy)}"
+            yield f"      {style.paint('bold', 'help')}: {clean(blocked.remedy)}"
     for one in log.suppressed:
-        yield f"{prefix}{style.paint('dim', 'suppressed')} {one.rule} {place_text(one)}: {clean(one.reason)}"
+        yield f"  {style.paint('dim', 'suppressed')} {one.rule} {place_text(one)}: {clean(one.reason)}"
     for question in log.questions:
-        yield f"{prefix}{style.paint('yellow', 'question')} {question.rule} {place_text(question)}: {clean(question.text)}"
-        yield f"{' ' * (len(prefix) - len(prefix.lstrip()))}    {clean(question.remedy)}"
+        yield f"  {style.paint('yellow', 'question')} {question.rule} {place_text(question)}: {clean(question.text)}"
+        yield f"      {clean(question.remedy)}"
     for stop in log.stops:
         nodes = f" (at {', '.join(map(clean, stop.nodes[:PLACES]))})" if stop.nodes else ""
-        yield f"{prefix}{style.paint('red', 'stopped')}: {clean(stop.message)}{nodes}"
+        yield f"  {style.paint('red', 'stopped')}: {clean(stop.message)}{nodes}"
     for note in log.notes:
-        yield f"{prefix}{style.paint('dim', 'note')}: {clean(note)}"
+        yield f"  {style.paint('dim', 'note')}: {clean(note)}"
 
 
 def _blocked(blocked: Blocked, style: Style) -> str:
@@ -138,10 +192,6 @@ def _finding(text: str, style: Style) -> str:
         if text.startswith(words):
             return style.paint(color, words) + text[len(words) :]
     return text
-
-
-def _rolled(rolled: RolledBack) -> str:
-    return place_text(rolled) if rolled.place else f"everywhere ({counted(rolled.times, 'place')})"
 
 
 def profile_lines(profile: Profile, style: Style) -> Iterator[str]:
@@ -163,24 +213,24 @@ def profile_lines(profile: Profile, style: Style) -> Iterator[str]:
         yield f"and {len(costs) - len(dearest)} more rules"
 
 
-_REFUSED = "unchanged and still refused by ONNX Runtime"
-_SHOWN = {("check", "findings"): "with findings", ("fix", "refused"): _REFUSED, ("optimize", "refused"): _REFUSED}
-"""Statuses that read differently after a number."""
-
-
 def summary_line(command: str, summary: Summary) -> str:
-    """The last line of results."""
-    shown = {word: f"{number} {_SHOWN.get((command, word), word)}" for word, number in summary.statuses.items()}
-    refused = summary.refused - summary.statuses.get("refused", 0)
-    if command != "check" and refused:
-        word = next((word for word in ("changed", "unchanged", "failed") if word in shown), "")
-        shown[word] = f"{shown.get(word, '')} ({refused} of them still refused by ONNX Runtime)"
-    by_status = ", ".join(shown.values())
+    """The last line of results: what became of the models, each counted once."""
+    statuses, rejected, differ = summary.statuses, summary.refused, summary.mismatched
+    worked_on = statuses.get("findings", 0) + statuses.get("changed", 0) + statuses.get("refused", 0) - rejected - differ
+    groups = [(rejected, "rejected by ONNX Runtime"), (differ, "not as expected"), (worked_on, "with findings")]
+    if command != "check":
+        done = "repaired" if command == "fix" else "changed"
+        groups = [(worked_on, done), (rejected, "still rejected by ONNX Runtime")]
+    groups += [(statuses.get(word, 0), word) for word in ("failed", "unchanged", "clean")]
+    by_status = ", ".join(f"{number:,} {name}" for number, name in groups if number)
+    loads = summary.fleet.total.loads_now
+    if loads and summary.models > 1:
+        by_status += f"; {loads:,} load{'s' * (loads == 1)} now that ONNX Runtime rejected before"
     firings = summary.firings
     rules = f" by {counted(len(firings), 'rule')}" if firings else ""
     verb = "finding" if command == "check" else "rewrite"
     rest = f", {summary.unfinished} unfinished" if summary.unfinished else ""
-    rest += f", {summary.unjudged} not judged" if summary.unjudged else ""
+    rest += f", {summary.unjudged} not checked" if summary.unjudged else ""
     rest += f", {summary.rolled_back} rolled back" if summary.rolled_back else ""
     models = counted(summary.models, "model") + (": " if by_status or rest else "")
     return f"{models}{by_status}{rest}; {counted(sum(firings.values()), verb)}{rules}; {summary.seconds:.1f} s"

@@ -34,7 +34,7 @@ _VERDICTS = {
     "pattern": "the pattern does not stand",
     "private": "the pattern stands, but not by itself",
     "where": "the pattern stands, a condition does not hold",
-    "rewrite": "everything holds, the rewrite was refused",
+    "rewrite": "everything holds, the rewrite was rejected",
 }
 
 

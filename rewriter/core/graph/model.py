@@ -186,7 +186,7 @@ class Model:
             raise RewriterError("the model was read from no file")
         data = read_bytes(self.path)
         if _stamp(data) != self._stamp:
-            raise RewriterError(f"{self.path}: the file was changed after it was read")
+            raise RewriterError(f"{self.path} changed while rewriter was working on it; run the command again")
         return digest([data])
 
     def digest_to_record(self) -> str:

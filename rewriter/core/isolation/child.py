@@ -185,13 +185,13 @@ class Child:
 
     def _ended(self, status: int, most: int | None, seconds: float) -> NoAnswer:
         if not os.WIFSIGNALED(status):
-            return Crashed(f"it ends the process ({os.WEXITSTATUS(status)})")
+            return Crashed(f"crashed ({os.WEXITSTATUS(status)})")
         number = os.WTERMSIG(status)
         if number in (signal.SIGALRM, signal.SIGXCPU):
             return TooSlow(f"did not answer within {seconds:.3g} s")
         if number == signal.SIGKILL:
             return OutOfMemory(f"was killed, probably because it took too much memory ({_needs(most)})")
-        return Crashed(f"it ends the process ({signal.Signals(number).name})")
+        return Crashed(f"crashed ({signal.Signals(number).name})")
 
 
 def _needs(most: int | None) -> str:

@@ -27,6 +27,8 @@ _HEAD = re.compile(r"^[ \t]*rule\s+([A-Z]+[0-9]+)\s+([a-z0-9-]+)", re.MULTILINE)
 _TEST_CODE = re.compile(r"^test\s+([A-Z]+[0-9]+\s+)\"", re.MULTILINE)
 _EMPTY_KEY = re.compile(r",\s*\w+:\s*_(?=\s*[,>])")
 _BLANK_LINES = re.compile(r"\n([ \t]*\n){2,}")
+_COMMENT_ABOVE = re.compile(r"(?:(?<=\n)[ \t]*#[^\n]*\n)+\Z")
+LONGEST_COMMENT = 2000
 
 
 @record(frozen=True)
@@ -119,12 +121,18 @@ def row_text(text: str, rule: Rule, row: Row) -> str:
     whole = rule.span
     head = _HEAD.search(text, whole.start, whole.end)
     assert head is not None
-    changes = [(span, "") for span in row.others_span]
+    changes = [(_with_comment(text, span), "") for span in row.others_span]
     changes += [(Span(*head.span(1)), rule.code), (Span(*head.span(2)), rule.slug)]
     changes += [(Span(*code.span(1)), "") for code in _TEST_CODE.finditer(text, whole.start, whole.end)]
     changes.append((Span(whole.start, whole.start), row.doc))
     filled = fill(text, whole, mentions(text, whole.start, whole.end), dict(row.cells), changes).text
     return _BLANK_LINES.sub("\n\n", _EMPTY_KEY.sub("", filled))
+
+
+def _with_comment(text: str, span: Span) -> Span:
+    """A test of another row with the comment above it."""
+    comment = _COMMENT_ABOVE.search(text, max(0, span.start - LONGEST_COMMENT), span.start)
+    return span if comment is None else Span(comment.start(), span.end)
 
 
 def unquoted(cell: str) -> str:

@@ -222,7 +222,7 @@ class RuleSet:
             return
         near = suggest(name, [*self._by_code, *WORDS])
         hint = f"; did you mean {near}?" if near else ""
-        raise RewriterError(f"no rule is called {name!r} and no code begins so{hint}")
+        raise RewriterError(f"no rule code starts with {name!r}{hint}")
 
 
 def _strength(name: str, rule: Rule) -> int:

@@ -94,7 +94,7 @@ class WeightFile:
     def check(self) -> None:
         """Raises RewriterError when the file is not what it was any more, as far as its size and time of change tell."""
         if _stamp(self.descriptor) != self._stamp:
-            raise RewriterError(f"{self.name}: the file was changed after it was read")
+            raise RewriterError(f"{self.name} changed while rewriter was working on it; run the command again")
 
     def read_into(self, buffer: memoryview, offset: int) -> None:
         """Fills a buffer with the bytes from there on. Raises RewriterError when the file was changed or cannot be read."""

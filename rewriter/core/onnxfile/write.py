@@ -11,6 +11,7 @@ import contextlib
 import errno
 import os
 import re
+import shlex
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -256,7 +257,8 @@ def check_target(path: Path, force: bool) -> os.stat_result | None:
         found = os.lstat(path)
     except FileNotFoundError:
         if not os.path.isdir(os.path.dirname(path) or "."):
-            raise RewriterError(f"{path}: there is no folder {path.parent}") from None
+            create = f"create it first: mkdir -p {shlex.quote(str(path.parent))}"
+            raise RewriterError(f"{path}: the folder {path.parent} does not exist; {create}") from None
         return None
     except (OSError, ValueError) as error:
         raise RewriterError(f"{path}: {reason(error)}") from error

@@ -162,7 +162,7 @@ def _check_unused(context: CheckContext, scope: NameScope) -> None:
             helps = (f"leave out the label `[{binding.name}]`",)
         code = "W202" if binding.kind == "param" else "W201"
         span = context.narrow(binding.span, binding.name)
-        context.report(code, f"`{binding.name}`, {what}, is never used", span, "bound in vain", helps=helps)
+        context.report(code, f"`{binding.name}`, {what}, is never used", span, "never used", helps=helps)
 
 
 def check_sizes(context: CheckContext) -> bool:

@@ -165,7 +165,7 @@ def _alone(circle: Circle) -> Diagnostic:
     one = circle.subjects[0]
     rule = one.rule
     code, verb = ("E407", "matches") if circle.certain else ("W407", "may match")
-    notes = ("a node that it has rewritten fits its pattern and conditions again, and no count of nodes falls",)
+    notes = ("the rewritten node matches the rule again and the graph does not get smaller, so it would run forever",)
     if not circle.certain:
         notes = ("its conditions do not say that they fail for what it makes, and no count of nodes falls",)
     helps = ("say in the pattern or in a `where` line that it is not yet done, or write `once: node` in the header",)

@@ -321,7 +321,7 @@ _WORDS = {str: "a text", bool: "true or false", int: "a whole number", list: "a 
 
 # Deciding on each proposed rewrite by an answer, instead of by editing the plan's file.
 
-ANSWERS = "y: apply it, n: leave it out, a: apply it and all that come, q: leave it out and all that come"
+ANSWERS = "y: apply it; n: leave it out; a: apply it and all that follow; q: leave it out and all that follow"
 
 
 def decide(
@@ -345,6 +345,8 @@ def decide(
     decided: list[Proposal] = []
     rest = ""
     many = sum(one.apply for one in proposals)
+    if many:
+        tell(ANSWERS)
     for at, one in enumerate(proposals, 1):
         if not one.apply:
             decided.append(one)

@@ -79,7 +79,7 @@ def write_blessings(found: Iterable[Blessing]) -> list[str]:
     for path, changes in by_path.items():
         text = read_rule_file(path)
         if text != changes[0].before:
-            raise RewriterError(f"{path}: the file was changed after it was read; nothing is written")
+            raise RewriterError(f"{path} changed while rewriter was working on it; nothing is written, run the command again")
         for one in sorted(changes, key=lambda one: -one.span.start):
             text = f"{text[: one.span.start].rstrip()}\n{one.text}\n{text[one.span.end :].lstrip()}"
         write_bytes(Path(path), format_text(text, path).encode(), force=True)

@@ -80,8 +80,8 @@ def judge(result: Model, before: Callable[[], Sequence[Model]], *, runtime: bool
             if not reason:
                 continue
             if all(other.refusal(name) == "" for other in others):
-                raise RewriterError(f"the result would be refused by {name}, so nothing is written: {reason}")
-            notes.append(f"still refused by {name}: {reason}")
+                raise RewriterError(f"the result would be rejected by {name}, so nothing is written: {reason}")
+            notes.append(f"still rejected by {name}: {reason}")
     notes += candidate.unanswered.values()
     return candidate, notes
 
@@ -154,7 +154,7 @@ def finish(
             raise RewriterError(f"the result computes something else, so nothing is written: {found.difference}")
         done.same = True if found.ran else None
         if not found.ran:
-            done.notes.append(f"the numbers were not compared: {found.reason}")
+            done.notes.append(f"the outputs were not compared: {found.reason}")
     if checks.stamp:
         digests = [source.digest(model if number == 0 else None) for number, source in enumerate(sources)]
         if why := record_command(model, command, digests[0], digests[1:]):

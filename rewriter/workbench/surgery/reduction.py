@@ -30,6 +30,7 @@ from rewriter.core.isolation import child
 from rewriter.core.isolation.budget import Budget, budgeted, current
 from rewriter.core.isolation.child import Crashed, NoAnswer
 from rewriter.core.language.rules import RuleSet
+from rewriter.core.log import RUN
 from rewriter.core.onnxfile import external_data
 from rewriter.core.onnxfile.expansion import expands_too_much
 from rewriter.core.onnxfile.part import Whole, as_inputs, bodies, body_alone, body_of_nodes, graphs
@@ -37,7 +38,7 @@ from rewriter.core.onnxfile.tensors import read_tensor, write_tensor
 from rewriter.trust.proof import onnx_runtime
 from rewriter.trust.proof.judges import RefusedError
 from rewriter.trust.proof.models.model_inputs import feed_sets
-from rewriter.trust.proof.models.model_runs import MOST_BYTES, MOST_BYTES_OF_INPUTS, RUN, SECONDS
+from rewriter.trust.proof.models.model_runs import MOST_BYTES, MOST_BYTES_OF_INPUTS, SECONDS
 from rewriter.trust.proof.models.validity import JUDGES, RUNTIME, WRITTEN, Candidate
 from rewriter.workbench.style import counted
 from rewriter.workbench.surgery.data_files import size_of_proto

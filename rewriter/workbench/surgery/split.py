@@ -306,7 +306,7 @@ def split(
             raise RewriterError(f"the parts compute something else, so nothing is written: {found.difference}")
         same = True if found.ran else None
         if not found.ran:
-            notes.append(f"the numbers were not compared: {found.reason}")
+            notes.append(f"the outputs were not compared: {found.reason}")
     read = {name for part in planned for name in part.inputs}
     if unread := [name for name in inputs if name not in read]:
         notes.append(f"in no part, since nothing reads it: {_names(unread)}")

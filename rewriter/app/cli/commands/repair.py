@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from rewriter.app.cli.options import (
@@ -58,7 +59,7 @@ def fix(args: argparse.Namespace) -> int:
     "report which rules would fire, and where",
     PATHS,
     description="Reports which rules would fire and where, and what an unknown fact keeps from being decided, with what "
-    "would make it known. Nothing is written. The exit code is 1 when a rule would fire, when ONNX Runtime refuses a model "
+    "would make it known. Nothing is written. The exit code is 1 when a rule would fire, when ONNX Runtime rejects a model "
     "or when a small model fails on all made-up inputs and they cannot be at fault.",
     epilog="examples:\n  rewriter check net.onnx --source net-symbol.json\n"
     "  rewriter check exported/ --format github --report findings.sarif",
@@ -66,8 +67,8 @@ def fix(args: argparse.Namespace) -> int:
         *SELECTION,
         with_words(
             "runtime",
-            what="loads the models too, to print its refusal and the rules that answer it; auto: where it is installed; of "
-            "several models those up to 256 MB",
+            what="loads the models too, to print why it rejects them and the rules that repair them; auto: if it is installed; "
+            "of several models those up to 256 MB",
         ),
         "expect",
     ),
@@ -141,7 +142,13 @@ def plan(args: argparse.Namespace) -> int:
         print(text, end="")
     else:
         write_bytes(output, text.encode(), args.force)
-    say(f"{counted(len(outcome.log.firings), 'rewrite')} proposed" + ("" if output is None else f" in {clean(str(output))}"))
+    rewrites = counted(len(outcome.log.firings), "rewrite")
+    accepted = sum(proposal.apply for proposal in document.proposals)
+    where = "" if output is None else f" in {clean(str(output))}"
+    say((f"{accepted:,} of {rewrites} accepted" if args.interactive else f"{rewrites} proposed") + where)
+    if output is not None and outcome.log.firings:
+        result = ["-o", quote(clean(f"{file.file.name.removesuffix('.onnx')}.fixed.onnx"))]
+        say(f"next: {' '.join(['rewriter apply', quote(clean(str(output))), *result])}")
     return 1 if outcome.unfinished else 0
 
 

@@ -32,10 +32,9 @@ if TYPE_CHECKING:
 @command(
     "rules",
     "list the rules",
-    description="Lists rules: code, kind, evidence, exporter, when it runs (by default, with --guess, for a target, when "
-    "selected) and title. With --symptom, "
-    "the rules that answer the message of a tool, best first; the exit code is 1 when none surely does and the nearest are "
-    "listed.",
+    description="Lists rules by exporter: code and title, with a mark after the code of a rule that does not run by default. "
+    "With --symptom, the rules that repair what a tool rejects with this message, best first; the exit code is 1 if none "
+    "surely does and the closest ones are listed.",
     epilog='example: rewriter rules --symptom "First input does not have rank 2"',
     options=(
         "symptom",
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
 def rules(args: argparse.Namespace) -> int:
     """Lists rules; returns 1 when no rule answers the symptom, otherwise 0."""
     from rewriter.app.cli.selection import read_rules, target_names
-    from rewriter.app.report.rule_lines import rule_object, rule_table
+    from rewriter.app.report.rule_lines import HANG, MARKS, rule_object, rule_table
     from rewriter.rule_tools.symptoms import find_answers
 
     if args.packs:
@@ -66,12 +65,12 @@ def rules(args: argparse.Namespace) -> int:
         answer_json(args, {"rules": objects})
         return 0 if is_sure else 1
     if not is_sure:
-        say("no rule answers this text" + ("; the nearest:" if answers else ""))
+        say("no rule has this symptom" + ("; the closest ones:" if answers else ""))
     if args.symptom is None or answers:
         rows = listed if args.symptom is None else [answer.rule for answer in answers]
-        lines, hang = rule_table(rows, style_of(sys.stdout))
-        for line in lines:
-            tell(line, hang)
+        for line in rule_table(rows, style_of(sys.stdout), is_ranked=args.symptom is not None):
+            tell(line, hang=HANG)
+        say(MARKS)
     return 0 if is_sure else 1
 
 

@@ -201,7 +201,7 @@ def coverage(args: argparse.Namespace) -> int:
     from rewriter.app.batch.job import process
     from rewriter.app.batch.jobs import find_models, unwritten
     from rewriter.app.batch.work import Notes, Rewriting, Work
-    from rewriter.app.cli.console_report import failure
+    from rewriter.app.cli.console_report import failure, progress
     from rewriter.app.cli.selection import load
     from rewriter.app.report.rule_lines import coverage_lines
     from rewriter.core.engine.coverage import Coverage, parts
@@ -209,13 +209,16 @@ def coverage(args: argparse.Namespace) -> int:
     known = load([args.rules]).with_settings(args.set)
     count, failed, limits = Coverage(), 0, limits_of(args)
     jobs = unwritten(find_models(args.paths))
-    for job in jobs:
-        for part in parts(known):
-            outcome = process(job, Work(Rewriting(part, keep=False), notes=Notes(coverage=count), **limits))
-            if outcome.error:
-                say(failure(outcome, style_of(sys.stderr), debug=args.debug))
-                failed += 1
-                break
+    with progress(len(jobs)) as display:
+        for job in jobs:
+            before = failed
+            for part in parts(known):
+                outcome = process(job, Work(Rewriting(part, keep=False), notes=Notes(coverage=count), **limits))
+                if outcome.error:
+                    say(failure(outcome, style_of(sys.stderr), debug=args.debug))
+                    failed += 1
+                    break
+            display.advance(failed=failed > before)
     found = [count.counts(rule) for rule in known]
     answer(
         args,
@@ -260,6 +263,7 @@ GRACE = 60.0
 )
 def verify(args: argparse.Namespace) -> int:
     """Verifies; returns 1 for a counterexample, an unverified rule without a reason, or one that is missing in the lock."""
+    from rewriter.app.cli.console_report import progress
     from rewriter.app.cli.selection import codes, load
     from rewriter.core.resources import resource
     from rewriter.trust.proof.oracles import require_runtime
@@ -283,13 +287,20 @@ def verify(args: argparse.Namespace) -> int:
     limits = limits_of(args, 3 * args.timeout + GRACE)
     plan = VerifyPlan(args.samples, args.seed, args.timeout, limit=limits["seconds"], memory=limits["memory"])
     exports = Path(args.recorded) if args.recorded else place.parent.parent / "tests" / "models"
-    verdicts = verify_with_exports(rules, [rule.code for rule in fresh], plan, exports, args.jobs)
+    with progress(len(fresh), "rules") as display:
+        verdicts = []
+        for verdict in verify_with_exports(rules, [rule.code for rule in fresh], plan, exports, args.jobs):
+            verdicts.append(verdict)
+            display.advance(failed=not verdict.acceptable)
     everything = sorted([*known.values(), *verdicts], key=lambda verdict: verdict.rule)
     if args.update_lock:
         # All rules of the lock's folder may be loaded; one that is not among them is gone then.
         is_whole = not args.rules or any(Path(path).resolve() == place.parent.resolve() for path in args.rules)
         _update(place, kept_verdicts(locked, rules, {rule.code for rule in chosen}, whole=is_whole), everything)
-    return _show(args, everything, rules)
+    code = _show(args, everything, rules)
+    if args.format != "json" and named.questions:
+        say(f"{counted(len(named.questions), 'rule')} left out as a guess; to verify one: --select {named.questions[0].code}")
+    return code
 
 
 def _update(place: Path, kept: dict[str, Verdict], verdicts: list[Verdict]) -> None:
@@ -303,13 +314,14 @@ def _update(place: Path, kept: dict[str, Verdict], verdicts: list[Verdict]) -> N
 
 
 def _show_locked(args: argparse.Namespace, known: dict[str, Verdict], missing: list[str]) -> int:
+    again = " ".join(["rewriter verify --update-lock", *map(clean, args.rules)])
     answer(
         args,
         lambda: {"locked": sorted(known), "changed": missing},
-        lambda style: (f"{code} is not in the lock as it is now; run: rewriter verify --update-lock" for code in missing),
+        lambda style: (f"{code} is new or changed since it was verified; run: {again}" for code in missing),
     )
     if args.format != "json":
-        say(f"{counted(len(known), 'rule')} as they were verified, {len(missing)} not")
+        say(f"{counted(len(known), 'rule')} verified, {len(missing)} new or changed")
     return 1 if missing else 0
 
 
@@ -317,11 +329,10 @@ def _show(args: argparse.Namespace, verdicts: list[Verdict], rules: RuleSet) -> 
     from rewriter.app.report.rule_lines import verdict_lines, verdict_object
 
     bad = [verdict for verdict in verdicts if not verdict.acceptable]
-    paths = {verdict.rule: rule.path for verdict in verdicts if (rule := rules.get(verdict.rule)) is not None}
     answer(
         args,
         lambda: {"rules": [verdict_object(verdict) for verdict in verdicts]},
-        lambda style: (line for one in verdicts for line in verdict_lines(one, paths.get(one.rule, ""), style)),
+        lambda style: (line for one in verdicts for line in verdict_lines(one, rules.get(one.rule), style)),
     )
     if args.format == "json":
         return 1 if bad else 0

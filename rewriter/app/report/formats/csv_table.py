@@ -38,8 +38,8 @@ COLUMNS = (
     "microseconds",
     "exporter",
     "folder",
-    "refused before",
-    "refused after",
+    "rejected before",
+    "rejected after",
     "output",
 )
 FORMULAS = "=+-@\uff1d\uff0b\uff0d\uff20"
@@ -74,8 +74,8 @@ def _rows(model: ModelRecord) -> Iterator[dict[str, str]]:
         "reason": model.error or model.refused or "; ".join(model.unjudged),
         "exporter": model.exporter or "",
         "folder": os.path.dirname(model.path) or ".",
-        "refused before": model.refusal or "",
-        "refused after": model.remaining or "",
+        "rejected before": model.refusal or "",
+        "rejected after": model.remaining or "",
         "output": model.output or "",
     }
     yield from _entries(model)

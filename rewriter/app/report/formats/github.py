@@ -44,7 +44,7 @@ def _lines(report: Report, model: ModelRecord) -> Iterator[str]:
         yield annotation("error", model.path, "stopped", stop.message)
     if model.refused:
         answers = ", ".join(answer.rule for answer in model.answers) or "no rule"
-        yield annotation("error", model.path, "refused by ONNX Runtime", f"{model.refused}; answered by {answers}")
+        yield annotation("error", model.path, "rejected by ONNX Runtime", f"{model.refused}; repaired by {answers}")
 
 
 def _places(entries: Sequence[Firing | Blocked | RolledBack]) -> str:

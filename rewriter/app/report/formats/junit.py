@@ -63,8 +63,8 @@ def _cases(suite: Element, report: Report, model: ModelRecord) -> None:
         _outcome(_case(suite, model, "can be worked on"), "error", "cannot be worked on", model.error)
     if model.refused:
         answers = ", ".join(answer.rule for answer in model.answers) or "no rule"
-        text = f"{clean(model.refused)}\nanswered by {answers}"
-        _outcome(_case(suite, model, "ONNX Runtime loads it"), "failure", "refused by ONNX Runtime", text)
+        text = f"{clean(model.refused)}\nrepaired by {answers}"
+        _outcome(_case(suite, model, "ONNX Runtime loads it"), "failure", "rejected by ONNX Runtime", text)
     for code, firings in by_rule(model.firings).items():
         case = _case(suite, model, f"{code} {firings[0].title}", sum(firing.microseconds for firing in firings) / 1e6)
         if report.command == "check":

@@ -77,8 +77,8 @@ def _fleet(report: Report) -> Iterator[str]:
         yield ""
     for one in fleet.reasons[:LISTED]:
         answers = ", ".join(one.answers) or "no rule"
-        yield f"- refused by ONNX Runtime: {number(one.models, 'model')}, {code_span(one.example)} for one: "
-        yield f"  {code_span(one.reason)}, answered by {answers}"
+        yield f"- rejected by ONNX Runtime: {number(one.models, 'model')}, {code_span(one.example)} for one: "
+        yield f"  {code_span(one.reason)}, repaired by {answers}"
 
 
 def _row(name: str, totals: TotalsRecord) -> str:
@@ -123,7 +123,7 @@ def _model(report: Report, model: ModelRecord) -> Iterator[str]:
     if model.refused:
         answers = ", ".join(answer.rule for answer in model.answers) or "no rule"
         yield ""
-        yield f"**Refused by ONNX Runtime**: {code_span(model.refused)}, answered by {answers}."
+        yield f"**Rejected by ONNX Runtime**: {code_span(model.refused)}, repaired by {answers}."
     for rolled in model.rolled_back:
         yield ""
         yield f"- **rolled back** {rolled.rule}, {code_span(rolled_place(rolled))}: {code_span(rolled.reason)}"

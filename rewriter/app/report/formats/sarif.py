@@ -41,7 +41,7 @@ def _run(report: Report) -> dict[str, Any]:
     rules = [_rule(rule) for rule in report.rules]
     if any(model.refused for model in report.models):
         rules.append(
-            {"id": REFUSED, "name": "RefusedByOnnxRuntime", "shortDescription": _text("ONNX Runtime refuses the model")}
+            {"id": REFUSED, "name": "RefusedByOnnxRuntime", "shortDescription": _text("ONNX Runtime rejects the model")}
         )
     positions = {rule["id"]: number for number, rule in enumerate(rules)}
     notifications = (notification for place, model in enumerate(report.models) for notification in _notifications(model, place))

@@ -300,7 +300,7 @@ def _headline(report: Report) -> Iterator[str]:
     total = report.summary.fleet.total
     if not total.refused_before:
         return
-    word = "refuses" if report.command == "check" else "refused"
+    word = "rejects" if report.command == "check" else "rejected"
     one = total.models == 1
     parts = [f"ONNX Runtime {word} {'the model' if one else number(total.refused_before, 'model')}"]
     if report.command != "check":
@@ -309,7 +309,7 @@ def _headline(report: Report) -> Iterator[str]:
             if one
             else (
                 f"{total.loads_now:,} {'loads' if total.loads_now == 1 else 'load'} now",
-                f"{total.still_refused:,} still refused",
+                f"{total.still_refused:,} still rejected",
             )
         )
         parts += [f'<b class="good">{loads}</b>'] if total.loads_now else []
@@ -355,7 +355,7 @@ def _fleet(report: Report) -> Iterator[str]:
         yield '<h3>Refused by ONNX Runtime</h3><ul class="reasons">'
         for one in fleet.reasons[:LISTED]:
             yield f"<li><b>{number(one.models, 'model')}</b>, {_t(one.example)} for one: {_t(one.reason)} "
-            yield f'<span class="dim">answered by {_codes(report, one.answers)}</span></li>'
+            yield f'<span class="dim">repaired by {_codes(report, one.answers)}</span></li>'
         yield "</ul>"
     yield "</section>\n"
 
@@ -396,7 +396,7 @@ def _model(report: Report, model: ModelRecord, place: int) -> Iterator[str]:
     yield from _facts(model)
     if model.refused:
         answers = _codes(report, [answer.rule for answer in model.answers])
-        yield f'<p class="alert bad"><b>Refused by ONNX Runtime</b> {_t(model.refused)} <em>answered by {answers}</em></p>'
+        yield f'<p class="alert bad"><b>Rejected by ONNX Runtime</b> {_t(model.refused)} <em>repaired by {answers}</em></p>'
     for rolled in model.rolled_back:
         yield f'<div class="alert bad"><b>Rolled back</b> {code_link(report, rolled.rule)} {_t(rolled_place(rolled))}: '
         yield f"{_t(rolled.reason)}{_diff(rolled.changes)}</div>"
@@ -419,8 +419,8 @@ def _facts(model: ModelRecord) -> Iterator[str]:
     judged = [f"{judge.judge}: {judge.refusal}" for judge in model.judged if judge.refusal]
     if model.judged:
         taken = "; ".join(judge.judge for judge in model.judged if judge.refusal == "")
-        rows.append(("accepted by", taken or "no judge"))
-        rows += [("refused by", text) for text in judged]
+        rows.append(("accepted by", taken or "no check"))
+        rows += [("rejected by", text) for text in judged]
     if model.verification is not None:
         rows += [("numbers", text) for text in model.verification.findings]
     yield '<dl class="facts">'

@@ -354,14 +354,14 @@ class _NumberComparison:
             )
             return
         found.differ = True
-        whose = self._whose(announced, "its numbers")
-        found.sentences.append(f"the result runs after {_codes(announced)}{whose}; the model before did not run: {error}")
+        compare = ". To compare with the framework, pass --inputs FILE with its outputs" if self._whose(announced) else ""
+        found.sentences.append(f"the result runs after {_codes(announced)}; the input did not run ({error}){compare}")
 
-    def _whose(self, announced: Sequence[Firing], which: str = "they") -> str:
+    def _whose(self, announced: Sequence[Firing]) -> str:
         """Whether the numbers are now the framework's, as far as it is known."""
         if self._found.framework is not None or not any(firing.kind == "repair" for firing in announced):
             return ""
-        return f"; whether {which} are now the framework's was not checked"
+        return "; whether they are now the framework's was not checked"
 
     def _summary(self) -> Verification:
         found = self._found

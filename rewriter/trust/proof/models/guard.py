@@ -13,10 +13,10 @@ from collections.abc import Callable
 from functools import cached_property
 
 from rewriter.core.graph.model import Model
-from rewriter.core.log import Firing, Judged, Log, RolledBack, Verification
+from rewriter.core.log import RUN, Firing, Judged, Log, RolledBack, Verification
 from rewriter.core.record import record, replace
 from rewriter.trust.proof.judges import SESSION
-from rewriter.trust.proof.models.model_runs import RUN, Running
+from rewriter.trust.proof.models.model_runs import Running
 from rewriter.trust.proof.models.validity import JUDGES, Candidate
 
 # Running the rules on a model again, with some firings left out.
@@ -56,11 +56,15 @@ class Variation:
 
 @record
 class ReplayedRun:
-    """A model after a run, the log of it, and how much unused was tidied away besides."""
+    """A model after a run, the log of it, and how much unused was tidied away besides.
+
+    `failure_before` is why the model as it was failed on inputs on which this one runs.
+    """
 
     model: Model
     log: Log
     tidied: int = 0
+    failure_before: str = ""
 
     @property
     def steps(self) -> list[Firing]:
@@ -128,24 +132,26 @@ Verify = Callable[[ReplayedRun, Variation], "Verification | Culprit | None"]
 """Compares the numbers of a result; a culprit when they differ without leave, None when there is nothing to say of them."""
 
 
-def guarded(first: ReplayedRun, replay: Replay, verify: Verify | None = None) -> ReplayedRun:
+def guarded(first: ReplayedRun, replay: Replay, verify: Verify | None = None, *, runs_before: bool = False) -> ReplayedRun:
     """The result of a run, or of as much of it as leaves the model at least as valid as it was.
 
     Args:
         first: the run.
         replay: runs anew, from a freshly loaded model.
         verify: also compares numbers; its verdict is put into the log.
+        runs_before: also runs the model as it was, where the result runs: it may have loaded, and failed.
 
     Returns:
         `first` itself when nothing is wrong with it. Otherwise another attempt whose log tells what was rolled back.
     """
     if not first.steps:
         return first
-    return _Guard(first, replay, verify).result()
+    return _Guard(first, replay, verify, runs_before=runs_before).result()
 
 
 class _Guard:
-    def __init__(self, first: ReplayedRun, replay: Replay, verify: Verify | None) -> None:
+    def __init__(self, first: ReplayedRun, replay: Replay, verify: Verify | None, *, runs_before: bool) -> None:
+        self._runs_before = runs_before
         self._first = first
         self._replay = replay
         self._verify = verify
@@ -311,6 +317,8 @@ class _Guard:
         log.judged = [Judged(judge, refusal) for judge, refusal in attempt.candidate.answers]
         if attempt.candidate in self._ran:
             log.judged.append(Judged(RUN, self._ran[attempt.candidate]))
+            if self._runs_before and self._ran[attempt.candidate] == "" and self.before.loaded_by:
+                attempt.failure_before = self._running.failure_before()
         verified = () if log.verification is None else log.verification.verified
         for firing in log.firings:
             firing.verdict = "verified" if firing.number in verified else "kept"

@@ -497,7 +497,8 @@ def recorded_feed(path: str, model: onnx.ModelProto) -> Feed:
         if not known and len(ordered) == len(infos):
             name = ordered[place]
         if name not in found:
-            raise RewriterError(f"{path}: there is no input {info.name!r} in it; it has {', '.join(sorted(found)[:8])}")
+            names = ", ".join(map(repr, sorted(found)[:8]))
+            raise RewriterError(f"{path} has no input {info.name!r} of the model: expected {name!r}, found {names}")
         feed[info.name] = found[name]
     return feed
 

@@ -13,6 +13,7 @@ from onnx import helper
 from rewriter.core.errors import RewriterError
 from rewriter.core.isolation import child
 from rewriter.core.isolation.child import Crashed, NoAnswer, TooSlow
+from rewriter.core.log import RUN_FAILURE
 from rewriter.core.record import record
 from rewriter.trust.proof import onnx_runtime
 from rewriter.trust.proof.judges import PLAIN, RefusedError, Session
@@ -147,9 +148,6 @@ def values_of(model: onnx.ModelProto, inputs: Mapping[str, Array], oracle: str) 
 # finding where it is the same on all of them and the model leaves nothing to be made up wrongly: its inputs are floats of
 # declared shapes, and no operator in it computes a shape from values or rejects values. Any other failure is only a note.
 
-RUN = f"{onnx_runtime.NAME}, run"
-"""The name of this judge in reports."""
-
 MOST_BYTES = 1 << 24
 """Of a model with its data that is run by default."""
 
@@ -176,28 +174,32 @@ class Running:
     def __init__(self, before: Callable[[], Candidate]) -> None:
         self._before = before
         self._feed: Feed | None = None
+        self._good: Feed | None = None
+
+    def failure_before(self) -> str:
+        """Why the model as it was failed on inputs on which a result ran; "" when it ran, or gave no answer."""
+        return "" if self._good is None else _run(self._before(), self._good) or ""
 
     def refusal(self, candidate: Candidate) -> str | None:
         """Why a state of the model does not run on inputs on which it ran as it was.
 
         Returns:
-            "" when it runs, or when neither does; None when it was not run.
+            "" when it runs; None when it was not run, or neither ran.
         """
-        has_run = False
         try:
             for feed in self._feeds(candidate):
                 found = _run(candidate, feed)
                 if found is None:
                     return None
                 if not found:
+                    self._good = feed
                     return ""
-                has_run = True
                 if self._feed is feed or _run(self._before(), feed) == "":
                     self._feed = feed
                     return found
         except RewriterError:
-            return None  # nothing can be made up
-        return "" if has_run else None
+            pass  # nothing can be made up
+        return None
 
     def _feeds(self, candidate: Candidate) -> Iterator[Feed]:
         """The inputs on which a state is known to fail, or ordinary ones for each choice of the unknown dimensions.
@@ -243,7 +245,7 @@ class RunFailure:
     @property
     def refusal(self) -> str:
         """What stands for a refusal, of a certain failure."""
-        return f"it loads, and fails on made-up inputs: {self.reason}" if self.certain else ""
+        return f"{RUN_FAILURE}{self.reason}" if self.certain else ""
 
     @property
     def note(self) -> str:

@@ -32,6 +32,9 @@ MOST_FIRINGS = 10
 """The bounds of firings add up, but to no more than so many times the largest one."""
 
 
+OTHER_TENSOR = "has another type or shape:"
+"""How a difference begins that is not one of values."""
+
 OVERFLOWING = 1e30
 """A bound on finite numbers asks nothing of larger ones: the sums behind them may have overflowed."""
 
@@ -119,10 +122,9 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def _arrays(name: str, old: np.ndarray[Any, Any], new: np.ndarray[Any, Any], bound: Bound) -> OutputDifference:
-    if old.dtype != new.dtype:
-        return OutputDifference(name, np.inf, f"is {new.dtype} instead of {old.dtype}")
-    if old.shape != new.shape:
-        return OutputDifference(name, np.inf, f"has shape {list(new.shape)} instead of {list(old.shape)}")
+    if old.dtype != new.dtype or old.shape != new.shape:
+        kinds = (f"{array.dtype}{list(array.shape)}" for array in (new, old))
+        return OutputDifference(name, np.inf, f"{OTHER_TENSOR} {' instead of '.join(kinds)}")
     if old.dtype.kind in "OUSbiu":
         steps = bound.atol if old.dtype.kind in "iu" and bound.atol >= 1 else 0.0
         apart = np.abs(old.astype(np.float64) - new.astype(np.float64)) > steps if steps else old != new
@@ -151,9 +153,7 @@ def _arrays(name: str, old: np.ndarray[Any, Any], new: np.ndarray[Any, Any], bou
     allowed = bound.atol + scale * (bound.rtol + bound.ulps * max(eps, bound.eps))
     if largest <= allowed:
         return OutputDifference(name, largest)
-    return OutputDifference(
-        name, largest, f"differs by {largest:.3g} where {allowed:.3g} is allowed, beside numbers up to {scale:.3g}"
-    )
+    return OutputDifference(name, largest, f"is off by {largest:.3g} (tolerance {allowed:.3g}, largest value {scale:.3g})")
 
 
 def _eps(dtype: np.dtype[Any]) -> float:
@@ -182,6 +182,7 @@ class FrameworkOutputs:
     def __init__(self, path: str) -> None:
         self.path = path
         self._arrays = read_inputs(path)
+        self.names = sorted(self._arrays)
 
     def recorded(self, candidate: Candidate) -> dict[str, Any]:
         """The recorded outputs of a model by its own names."""

@@ -392,8 +392,8 @@ class _Verifier:
     deadline: float = 0.0
 
 
-def verify_with_exports(rules: RuleSet, codes: Sequence[str], plan: VerifyPlan, folder: Path, jobs: int) -> list[Verdict]:
-    """The verdicts on some rules, which recorded exports decide before random models do.
+def verify_with_exports(rules: RuleSet, codes: Sequence[str], plan: VerifyPlan, folder: Path, jobs: int) -> Iterator[Verdict]:
+    """The verdicts on some rules, as they come: recorded exports decide before random models do.
 
     Args:
         rules: all that are loaded.
@@ -403,14 +403,14 @@ def verify_with_exports(rules: RuleSet, codes: Sequence[str], plan: VerifyPlan, 
         jobs: processes at once.
     """
     if not codes:
-        return []
+        return
     # An export often needs more than one repair, so the shipped ones run beside those to be verified.
     others = [rule for rule in load_rules(None) if rules.get(rule.code) is None] if folder.is_dir() else []
     recorded = examine(replace(rules, rules=(*rules, *others)), folder, codes) if folder.is_dir() else Recorded()
     known = {rule.code: rule for rule in rules}
-    harmful = [Verdict(code, known[code].digest, COUNTEREXAMPLE, why) for code, why in recorded.harms.items()]
+    yield from (Verdict(code, known[code].digest, COUNTEREXAMPLE, why) for code, why in recorded.harms.items())
     todo = [known[code] for code in codes if code in known and code not in recorded.harms]
-    return [*harmful, *verify_all(todo, plan, recorded.repairs, jobs)]
+    yield from verify_all(todo, plan, recorded.repairs, jobs)
 
 
 def verify_all(rules: Sequence[Rule], plan: VerifyPlan, recorded: Mapping[str, Sequence[str]], jobs: int) -> Iterator[Verdict]:
