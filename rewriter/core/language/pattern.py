@@ -87,7 +87,7 @@ def operator_names(op: ast.Op, settings: Mapping[str, Any]) -> tuple[str, str]:
 
 
 class NotConnected(RewriterError):
-    """A node of a pattern cannot be reached from the others; `node` is that part, `inner` what of it can be, where it is nested."""
+    """A node of a pattern cannot be reached from the others; `inner` is what of it could be, had it a name."""
 
     def __init__(self, node: ast.NodePattern, inner: ast.NodePattern | None) -> None:
         super().__init__("the pattern is not connected")

@@ -223,16 +223,20 @@ def _connected(context: CheckContext, match: ast.Match) -> None:
     try:
         compile_pattern(match, {param.name: param.name for param in context.rule.params})
     except NotConnected as error:
-        part, inner = ("`" + " ".join(context.text[one.span.start : one.span.end].split()) + "`" if one else ""
-                       for one in (error.node, error.inner))  # fmt: skip
-        notes, helps = ("a pattern is one connected piece of a graph",), "name a tensor of it in another line, or write two rules"
-        if inner:
-            notes, helps = (f"only {inner}, which has no name, leads to it",), f"give {inner} a line and a name of its own"
+        part = _written(context, error.node)
+        notes, helps = "a pattern is one connected piece of a graph", "name a tensor of it in another line, or write two rules"
+        if error.inner is not None:
+            inner = _written(context, error.inner)
+            notes, helps = f"only {inner}, which has no name, leads to it", f"give {inner} a line and a name of its own"
         span = error.node.ops_span if error.node.ops_span != ast.NOWHERE else error.node.span
         message = f"{part} is not connected to the rest of the pattern"
-        context.report("E204", message, span, "hangs loose", notes, (helps,))
+        context.report("E204", message, span, "hangs loose", (notes,), (helps,))
     except RewriterError:
         pass  # too large, which is said elsewhere
+
+
+def _written(context: CheckContext, node: ast.NodePattern) -> str:
+    return f"`{' '.join(context.text[node.span.start : node.span.end].split())}`"
 
 
 def _acyclic(context: CheckContext, nodes: tuple[ast.NodePattern, ...]) -> bool:
