@@ -257,7 +257,7 @@ def _applied(plan: Document, outcome: Outcome, absent: list[Missing], style: Sty
 def why(args: argparse.Namespace) -> int:
     """Explains one rule on one model; returns 0."""
     from rewriter.app.batch.jobs import opened
-    from rewriter.app.cli.selection import target_names
+    from rewriter.app.cli.selection import target_names, wanted_files
     from rewriter.app.report.rule_lines import when_asked
     from rewriter.app.report.why_lines import why_lines, why_object
     from rewriter.core.conditions.context import Context
@@ -277,7 +277,10 @@ def why(args: argparse.Namespace) -> int:
     known = Knowledge(source, rules.settings, model.overridable, has_kernel=has_kernel)
     context = Context(GraphIndex(model.graph), known)
     found = explain(context, rule, args.node, lambda: run(model.graph, rules, known, keep=False, detail=False))
-    if not (rule.default or (rule.header.on_target and not {EVERY_TARGET, *rule.targets}.isdisjoint(target_names(args)))):
+    named = not rule.guess and rule.path in wanted_files(args, [rule])
+    if not (
+        named or rule.default or (rule.header.on_target and not {EVERY_TARGET, *rule.targets}.isdisjoint(target_names(args)))
+    ):
         notes.append(f"{rule.code} runs only {when_asked(rule)}")
     configuration = args.configuration
     for one in () if configuration is None else configuration.suppress:
@@ -293,10 +296,10 @@ def why(args: argparse.Namespace) -> int:
 
 def _explained_rule(args: argparse.Namespace) -> tuple[Rule, RuleSet]:
     """The rule, and all selected ones with it among them."""
-    from rewriter.app.cli.selection import codes, find_rule, load, target_names
+    from rewriter.app.cli.selection import codes, find_rule, load, target_names, wanted_files
 
     known = load(args.rules).with_settings(args.set)
     rule = find_rule(args.rule, list(known))
-    return rule, known.select(
-        [*(codes(args.select) or ["DEFAULT"]), rule.code], codes(args.ignore), target_names(args), guess=args.guess
-    )
+    select = [*(codes(args.select) or ["DEFAULT"]), rule.code]
+    files = wanted_files(args, known)
+    return rule, known.select(select, codes(args.ignore), target_names(args), guess=args.guess, files=files)
