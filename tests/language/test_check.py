@@ -15,12 +15,13 @@ import pytest
 import rewriter
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.diagnostics import Diagnostic, RuleFileError, render_all
+from rewriter.rule_tools.lint.legibility import LEGIBILITY
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.rule_tools.messages.message_pages import explain, message_pages, parse_page
 
 OF_RUNS = {"E501", "E502", "E503", "W504"}
 """Codes of what running a rule shows: `rewriter verify`."""
-OF_SETS = {code for code in message_pages() if "E404" <= code <= "E409" or "W406" <= code <= "W408"}
+OF_SETS = {code for code in message_pages() if "E404" <= code <= "E409" or "W406" <= code <= "W408" or code in LEGIBILITY}
 """Codes of what `rewriter lint` finds between rules."""
 BAD = Path(__file__).parent.parent / "bad_rules"
 

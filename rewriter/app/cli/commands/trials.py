@@ -157,7 +157,8 @@ def _bless(args: argparse.Namespace) -> int:
     "check rules against each other",
     ("rules", Option("rule file or folder; `shipped` are the shipped rules (default: these alone)", "RULES", nargs="*")),
     description="Checks rules as a set: rules that are the same, never get their turn, fit the same node with nothing to "
-    "say which goes first, match their own results, undo each other, or can never apply.",
+    "say which goes first, match their own results, undo each other, or can never apply. Warns of tables that hold conditions "
+    "or are too wide, and of a rewrite that is written twice.",
     epilog="example: rewriter lint shipped my_rules/",
     options=("pedantic", Limits("the command", 600), "format"),
 )
@@ -167,6 +168,7 @@ def lint(args: argparse.Namespace) -> int:
     from rewriter.app.report.rule_lines import finding_object
     from rewriter.core.language.diagnostics import render_all
     from rewriter.rule_tools.lint import rule_set
+    from rewriter.rule_tools.lint.legibility import LEGIBILITY
 
     known = load(args.rules)
     found = rule_set.lint(known, pedantic=args.pedantic)
@@ -178,8 +180,10 @@ def lint(args: argparse.Namespace) -> int:
     elif found:
         print(render_all(found, sources, wants_color(sys.stdout)))
     sys.stdout.flush()
-    undecided = f", {len(found) - len(errors)} undecided" if args.pedantic else ""
-    say(f"{counted(len(known), 'rule')}: {counted(len(errors), 'finding')}{undecided}")
+    style = len([diagnostic for diagnostic in found if diagnostic.code in LEGIBILITY])
+    undecided = f", {len(found) - len(errors) - style} undecided" if args.pedantic else ""
+    hints = f", {counted(style, 'warning')}" if style else ""
+    say(f"{counted(len(known), 'rule')}: {counted(len(errors), 'finding')}{undecided}{hints}")
     return 1 if errors else 0
 
 
