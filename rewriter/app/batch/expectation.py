@@ -54,8 +54,9 @@ class Expectation:
     def record(self) -> ExpectationRecord:
         """What the numbers say. Raises RewriterError when a file cannot be read or does not fit."""
         self._truth = FrameworkOutputs(self._data)
-        if not self._truth.recorded(Candidate(load(self._path))):
-            raise RewriterError(f"{self._data}: there is no output of {self._path} in it")
+        candidate = Candidate(load(self._path))
+        if not self._truth.recorded(candidate):
+            raise RewriterError(f"{self._data} has no output of {self._path}: {self._truth.missing(candidate)}")
         before = self._off(load(self._path))
         model, fired = self._repaired(self._rules)
         after = before if model is None else self._off(model)
