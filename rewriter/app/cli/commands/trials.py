@@ -265,6 +265,7 @@ GRACE = 60.0
 def verify(args: argparse.Namespace) -> int:
     """Verifies; returns 1 for a counterexample, an unverified rule without a reason, or one that is missing in the lock."""
     from rewriter.app.cli.selection import codes, load
+    from rewriter.app.configuration import rule_paths
     from rewriter.core.resources import resource
     from rewriter.trust.proof.oracles import require_runtime
     from rewriter.trust.proof.rules.verdict import holds, kept_verdicts, lock_path, read_lock
@@ -273,7 +274,7 @@ def verify(args: argparse.Namespace) -> int:
     rules = load(args.rules or None)
     named = rules.select(codes(args.select) or ["ALL"])
     chosen = [*named, *named.aside]  # a promise holds for every target
-    place = lock_path(Path(args.rules[0] if args.rules else str(resource("rules"))))
+    place = lock_path(Path((rule_paths(args.rules) or [resource("rules")])[0]))
     locked = read_lock(place)
     valid = {rule.code: locked[rule.code] for rule in chosen if holds(locked.get(rule.code), rule.digest)}
     known = {} if args.no_lock else valid
@@ -291,7 +292,8 @@ def verify(args: argparse.Namespace) -> int:
     everything = sorted([*known.values(), *verdicts], key=lambda verdict: verdict.rule)
     if args.update_lock:
         # All rules of the lock's folder may be loaded; one that is not among them is gone then.
-        is_whole = not args.rules or any(Path(path).resolve() == place.parent.resolve() for path in args.rules)
+        paths = [Path(path).resolve() for path in rule_paths(args.rules) or ()]
+        is_whole = not paths or any(place.parent.resolve().is_relative_to(path) for path in paths)
         _update(place, kept_verdicts(locked, rules, {rule.code for rule in chosen}, whole=is_whole), everything)
     return _show(args, everything, rules)
 
