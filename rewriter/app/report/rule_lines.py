@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rewriter.core.language.ast import Evidence, OpsetRange
 from rewriter.core.language.rule import Rule
+from rewriter.rule_tools.load_rules import called_defines
 from rewriter.workbench.style import Style, clean, counted
 
 if TYPE_CHECKING:
@@ -61,7 +62,11 @@ def rule_lines(rule: Rule, style: Style) -> Iterator[str]:
 
 
 def text_lines(rule: Rule) -> Iterator[str]:
-    """The rule as it is written, without the comment that the page has already."""
+    """The defines that the rule calls, and the rule as it is written, without the comment that the page has already."""
+    for define in called_defines(rule):
+        yield from (f"  /// {clean(line)}".rstrip() for line in define.doc)
+        yield f"  {clean(define.text)}"
+        yield ""
     for text in rule.text.splitlines():
         if not text.startswith("///"):
             yield f"  {clean(text.expandtabs(4))}".rstrip()
@@ -174,6 +179,7 @@ def verdict_lines(verdict: Verdict, path: str, style: Style) -> list[str]:
         drafts = counted(line.broke, "draft")
         message = f"nothing goes wrong without `{clean(line.text)}`, which {drafts} broke"
         found.append(f"    warning[W504] {clean(path)}:{line.line}: {message}")
+        found.append('      leave it out, or show what it is for: a test "..." unchanged, whose model breaks this line only')
     found += [f"    {clean(line)}" for line in verdict.obligation.splitlines()]
     return found
 
